@@ -22,6 +22,7 @@ from fsm.audit.rows import NOBODY, Begun, Ended, Interval, Life, ObservedTransit
 from fsm.audit.wording import UNIT, names, unit, units
 from fsm.logs.broker import CLASSIC
 from fsm.logs.connect_worker import MACHINE
+from fsm.render.report.details import Packed, pack
 from fsm.render.timeline import views
 from fsm.render.timeline.trend import Trend
 from fsm.render.wording import many
@@ -449,6 +450,13 @@ def finding_view(found: Finding) -> views.FindingView:
         others=found.others,
         topics=_topics([found]),
     )
+
+
+def pack_group(view: views.GroupView, findings: Iterable[Finding], incidents: Iterable[Incident]) -> Packed:
+    """A group ready to be written for the page, by whoever judged it: nothing of it has to go to the driver."""
+    by_id = {one.id: one for one in findings}
+    told = [incident_view(one, by_id, view.end_ms) for one in incidents]
+    return pack(view, list(map(finding_view, by_id.values())), told)
 
 
 def incident_view(incident: Incident, findings: Mapping[str, Finding], end_ms: int = 0) -> views.IncidentView:

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from fsm.audit.baseline import read_baseline
 from fsm.audit.lag import Lag, read_lag
 from fsm.audit.limits import Limits
-from fsm.cli import add_command, at_least, audit_follow
+from fsm.cli import add_command, at_least, audit_compare, audit_follow
 from fsm.cli.audit_summary import in_files, print_summary
 from fsm.cli.chosen import address
 from fsm.cli.output import write_pieces
@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
         commands,
         "audit",
         "audit real logs of clients for rebalance problems, on Spark",
-        EXAMPLES + audit_follow.EXAMPLES + EXIT,
+        EXAMPLES + audit_follow.EXAMPLES + audit_compare.EXAMPLES + EXIT,
         run,
     )
     command.add_argument("paths", nargs="+", metavar="PATH", help="log files and folders, plain or .gz; - is stdin")
@@ -117,6 +117,7 @@ def add(commands: Any) -> None:
     command.add_argument("--json", action="store_true", help="print the findings as one JSON document")
     command.add_argument("--junit", metavar="FILE", type=Path, help="write incidents as JUnit's XML")
     command.add_argument("--sarif", metavar="FILE", type=Path, help="write findings as SARIF 2.1.0")
+    audit_compare.add_options(command)
     audit_follow.add_options(command)
 
 
@@ -138,6 +139,8 @@ def run(args: argparse.Namespace) -> int:
     from fsm.spark.result import MARK
     from fsm.spark.sources import STDIN
 
+    if args.compare:
+        return audit_compare.run_compare(args)
     options = Options(
         format=args.format,
         layout=_layout(args.layout),

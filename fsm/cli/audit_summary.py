@@ -29,7 +29,7 @@ _COLOURS = {"error": "31", "warning": "33", "info": "2"}
 
 def print_summary(result: Result, out: Path) -> None:
     """How much was understood, what was found, the worst of it, and where the rest is."""
-    say, read = _say, result.inputs
+    read = result.inputs
     where = " in this process, without Spark" if result.master == IN_PROCESS else ""
     say(f"read {read['lines']} lines of {read['files']} files{where}; understood {result.understood}{in_files(read)}\n")
     _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
@@ -55,23 +55,23 @@ def print_summary(result: Result, out: Path) -> None:
 def say_change(change: Change) -> None:
     """One line for a finding that was opened, became worse, or is over, and one for where to look."""
     found, status = change.finding, "" if change.status in ("opened", "updated") else f" {change.status}"
-    _say(*_coloured(found.severity), f"{status}: {found.group}: {found.summary}\n")
+    say(*_coloured(found.severity), f"{status}: {found.group}: {found.summary}\n")
     for evidence in found.evidence[:1]:
-        _say(f"  {utc(found.start_ms)} UTC, {evidence.file}:{evidence.line}\n")
+        say(f"  {utc(found.start_ms)} UTC, {evidence.file}:{evidence.line}\n")
 
 
 def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:
     """Its sentence, since when it is so and what to try, and its worst findings with a line each."""
-    _say(*_coloured(one.severity), f": {one.group}: {one.sentence}\n")
-    _say(f"  {_when(one)}; to try: {one.next_step}\n")
+    say(*_coloured(one.severity), f": {one.group}: {one.sentence}\n")
+    say(f"  {_when(one)}; to try: {one.next_step}\n")
     for found in findings[:at_most]:
         place = next((f"{evidence.file}:{evidence.line}" for evidence in found.evidence), "")
         if len(one.findings) > 1:
-            _say(f"  {place}: " if place else "  ", *_coloured(found.severity), f": {found.summary}\n")
+            say(f"  {place}: " if place else "  ", *_coloured(found.severity), f": {found.summary}\n")
         elif place:
-            _say(f"  {place}\n")
+            say(f"  {place}\n")
     if len(one.findings) > at_most:
-        _say(f"  and {many(len(one.findings) - at_most, 'finding')} more\n")
+        say(f"  and {many(len(one.findings) - at_most, 'finding')} more\n")
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -103,7 +103,7 @@ def _share(told: Mapping[str, Any]) -> str:
 def _name_files(why: str, files: list[str], count: int) -> None:
     if count:
         more = f" and {count - NAMED} more" if count > NAMED else ""
-        _say(f"{why} {', '.join(files[:NAMED])}{more}\n")
+        say(f"{why} {', '.join(files[:NAMED])}{more}\n")
 
 
 class _Colour(str):
@@ -119,7 +119,7 @@ def _coloured(severity: str, width: int = 0) -> tuple[str, ...]:
     return _Colour(f"\x1b[{_COLOURS[severity]}m"), text, _Colour("\x1b[0m")
 
 
-def _say(*texts: str) -> None:
+def say(*texts: str) -> None:
     """Writes to stdout. Names come from logs: what no terminal should obey, or can show, is written with its code."""
     encoding = sys.stdout.encoding or "utf-8"
     for text in texts:

@@ -34,10 +34,9 @@ from fsm.audit.incidents import rank as rank_incident
 from fsm.audit.lag import Measured, add_lag
 from fsm.audit.reading import read_piece
 from fsm.audit.records import Chunk, spool, unpack
-from fsm.audit.report import Highlights, Overview, finding_view, group_view, incident_view, overview
+from fsm.audit.report import Highlights, Overview, group_view, overview, pack_group
 from fsm.audit.routing import BY_FILE, BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send, summary_of
 from fsm.logs import Format
-from fsm.render.report.details import pack
 from fsm.render.report.folder import write_group
 from fsm.render.timeline.views import GroupView
 from fsm.spark.options import Options
@@ -177,7 +176,7 @@ def add_of_files(findings: Iterable[Finding], plan: Plan, totals: Totals, tables
     _add(found, of_files(found), totals, tables)
     for file, own in groupby(sorted(found, key=_file_of), key=_file_of):
         of_file = list(own)
-        _write_group(plan.work, GroupView("", 0, 0, file=file), of_file, of_files(of_file))
+        write_group(Path(plan.work), pack_group(GroupView("", 0, 0, file=file), of_file, of_files(of_file)))
 
 
 def _file_of(found: Finding) -> str:
@@ -189,13 +188,6 @@ def _add(found: Sequence[Finding], incidents: Sequence[Incident], totals: Totals
     totals.add_incidents(incidents, found)
     tables.add("findings", found)
     tables.add("incidents", incidents)
-
-
-def _write_group(work: str, view: GroupView, found: Iterable[Finding], incidents: Iterable[Incident]) -> None:
-    """Writes a group for the report, so that nothing of it has to go to the driver."""
-    by_id = {one.id: one for one in found}
-    told = [incident_view(one, by_id, view.end_ms) for one in incidents]
-    write_group(Path(work), pack(view, list(map(finding_view, by_id.values())), told))
 
 
 def _topic_names(plan: Plan) -> dict[str, str]:
@@ -246,7 +238,7 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
         if known is not None:
             tables.add("groups", [known])
             totals.add_group(audit, known)
-        _write_group(plan.work, group_view(audit, known, watch), audit.findings, incidents)
+        write_group(Path(plan.work), pack_group(group_view(audit, known, watch), audit.findings, incidents))
 
 
 # -- in one process, and on Spark ---------------------------------------------------------------------------

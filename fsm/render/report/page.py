@@ -127,7 +127,7 @@ def render(report: Report) -> str:
 
 def compose(report: Report, index: Index, inline: Mapping[str, str], refresh_s: int = 0) -> str:
     """The page from its parts: `inline` are details by the names of their files, without which they are loaded."""
-    page = _environment().get_template("report.html")
+    page = environment().get_template("report.html")
     return page.render(_context(report, index, inline, refresh_s))
 
 
@@ -152,7 +152,8 @@ def _order(severity: str) -> int:
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """jinja2 with the package's templates, its escaping and its words. Raises `InputError` where it is missing."""
     try:
         import jinja2
     except ImportError:
@@ -164,7 +165,7 @@ def _environment() -> Environment:
         is_text = isinstance(value, str) and not hasattr(value, "__html__")
         return wording.show(value) if is_text else value
 
-    loader = jinja2.FunctionLoader(_template)
+    loader = jinja2.FunctionLoader(template)
     environment = jinja2.Environment(
         loader=loader,
         autoescape=True,
@@ -182,7 +183,8 @@ def _environment() -> Environment:
     return environment
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """The text of a template, a style sheet or a script of this package."""
     return (files("fsm.render.report") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -195,7 +197,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
     from markupsafe import Markup
 
     machines = list(_machines(report.machines))
-    script = "".join(map(_template, _SCRIPTS))
+    script = "".join(map(template, _SCRIPTS))
     told = summary(report, index) | {
         "kinds": glossary.KINDS,
         "causes": glossary.CAUSES,
@@ -215,7 +217,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
         "shades": [f"{family}{i}" for family, n in shades.SHADES.items() for i in range(n)],
         "rows": MOST_ROWS // 2,
         "markup": Markup,
-        "style": Markup(_template("report.css")),  # noqa: S704  the package's own file
+        "style": Markup(template("report.css")),  # noqa: S704  the package's own file
         "script": Markup(script),  # noqa: S704  the package's own file
         "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
         "scripts_beside": Markup(" 'self' file:") if beside else "",

@@ -1,0 +1,48 @@
+"""`fsm audit --compare`: two results, before and after a change."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fsm.cli.audit_summary import say
+from fsm.cli.output import write
+from fsm.errors import InputError
+from fsm.render.wording import many
+
+EXAMPLES = """
+  fsm audit --compare before after -o compared       two results of audits: what is worse, what is better"""
+PAGE = "compare.html"
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Registers what only a comparison takes."""
+    command.add_argument(
+        "--compare",
+        action="store_true",
+        help=f"the two PATHs are results of audits: write {PAGE}, and say what is worse and what is better",
+    )
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    """Writes the page; gives 1 where a group is worse than before. Raises `InputError` for folders without results."""
+    from fsm.render.report.compare import render_comparison
+    from fsm.spark.compare import compare
+
+    if len(args.paths) != 2:
+        raise InputError("needs two results", "--compare", "give the folder of the older audit, then of the newer")
+    if args.follow or args.json or args.junit or args.sarif:
+        raise InputError("is about results that are there", "--compare", "leave --follow, --json, --junit, --sarif out")
+    told = compare(*map(Path, args.paths))
+    page = args.folder / PAGE
+    write(page, render_comparison(told).encode())
+    counts = ("errors", "warnings", "rebalances", "moved")
+    for name in counts:
+        before, after = getattr(told.before.counts, name), getattr(told.after.counts, name)
+        say(f"  {name.replace('moved', 'partitions moved'):18} {before:8} -> {after}\n")
+    for change in told.worse[:5]:
+        more = ", ".join(f"{count} {kind}{f' ({cause})' if cause else ''}" for kind, cause, count in change.came)
+        say(f"worse: {change.group}{f': more of {more}' if more else ''}\n")
+    said = f"{many(told.worse_count, 'group')} worse, {told.better_count} better, {told.same_count} as before"
+    say(f"{said}; page: {page}\n")
+    return 1 if told.worse_count else 0

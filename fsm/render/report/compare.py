@@ -1,0 +1,154 @@
+"""One HTML page about two audits, before and after a change: what is worse, what is better, group by group."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from fsm.render.report import glossary
+from fsm.render.report.page import MOST_ROWS, environment, template
+from fsm.render.timeline.trend import Trend
+
+HOUR_MS = 3_600_000
+_CHART = 360, 60
+"""Width and height of a chart in pixels."""
+
+
+class Counts(NamedTuple):
+    """What was found in a group, or in all of them."""
+
+    errors: int = 0
+    warnings: int = 0
+    rebalances: int = 0
+    moved: int = 0
+    """Partitions that changed hands."""
+    members: int = 0
+
+    def worse_than(self, other: Counts) -> tuple[int, ...]:
+        """By how much of each, what matters most first."""
+        return tuple(one - before for one, before in zip(self[:4], other[:4], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two audits."""
+
+    name: str
+    start_ms: int
+    end_ms: int
+    counts: Counts
+    groups: int
+    kinds: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Findings by severity and kind."""
+    longest_unowned_ms: int = 0
+    median_ms: int = 0
+    """Of rebalances."""
+    trend: Trend = field(default_factory=Trend)
+
+    @property
+    def hours(self) -> float:
+        return max(1, self.end_ms - self.start_ms) / HOUR_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A group in which something is not as it was."""
+
+    group: str
+    before: Counts | None
+    """None where it was not there."""
+    after: Counts | None
+    came: tuple[tuple[str, str, int], ...] = ()
+    """Kind and cause of incidents of which there are more, and by how many."""
+    went: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def worse(self) -> tuple[int, ...]:
+        return (self.after or Counts()).worse_than(self.before or Counts())
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two audits held against each other. Changes come the worst first; the numbers say how many there are of all."""
+
+    before: Side
+    after: Side
+    worse: Sequence[Change]
+    better: Sequence[Change]
+    worse_count: int
+    better_count: int
+    same_count: int
+
+
+def render_comparison(told: Comparison) -> str:
+    """The page. The same comparison gives the same bytes. Raises `InputError` where jinja2 is not installed."""
+    from markupsafe import Markup
+
+    script = template("compare.js")
+    page = environment().get_template("compare.html")
+    return page.render(
+        told=told,
+        sides=(told.before, told.after),
+        verdict=_verdict(told),
+        rows=list(_rows(told)),
+        kinds=sorted({*told.before.kinds, *told.after.kinds})[:MOST_ROWS],
+        charts=list(_charts(told)),
+        meanings=glossary.KINDS,
+        style=Markup(template("report.css")),  # noqa: S704  the package's own file
+        script=Markup(script),  # noqa: S704  the package's own file
+        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _verdict(told: Comparison) -> tuple[str, str]:
+    """(class, headline)."""
+    errors, warnings, *_ = told.after.counts.worse_than(told.before.counts)
+    said = [
+        f"{abs(n):,} {'more' if n > 0 else 'fewer'} {what}"
+        for n, what in ((errors, "errors"), (warnings, "warnings"))
+        if n
+    ]
+    worse = (errors, warnings) > (0, 0)
+    if not said:
+        return ("warning" if told.worse_count else "good"), "As many errors and warnings as before"
+    return ("error" if errors > 0 else "warning" if worse else "good"), " and ".join(said).capitalize()
+
+
+def _rows(told: Comparison) -> Any:
+    """(what, before, after, by how much of each hour: before and after) of the whole."""
+    before, after = told.before, told.after
+    for what, own in (
+        ("errors", "errors"),
+        ("warnings", "warnings"),
+        ("rebalances", "rebalances"),
+        ("partitions moved", "moved"),
+    ):
+        one, other = getattr(before.counts, own), getattr(after.counts, own)
+        yield what, one, other, one / before.hours, other / after.hours
+    yield "members", before.counts.members, after.counts.members, None, None
+    yield "groups", before.groups, after.groups, None, None
+
+
+def _charts(told: Comparison) -> Any:
+    """Both trends of each measure, to one scale of height: (title, the most, [path of bars before, and after])."""
+    width, height = _CHART
+    for title, column in (("rebalances", 0), ("partitions moved", 1), ("longest time without owner, in ms", 2)):
+        most = max(
+            (step[column] for side in (told.before, told.after) for step in side.trend.steps.values()), default=0
+        )
+        if not most:
+            continue
+        paths = []
+        for side in (told.before, told.after):
+            steps = side.trend.steps
+            first, last = min(steps, default=0), max(steps, default=0) + 1
+            wide = max(2.0, width / (last - first) - 1)
+            bars = []
+            for at, step in sorted(steps.items()):
+                left, tall = width * (at - first) / (last - first), height * step[column] / most
+                bars += [f"M{left:.1f},{height}v-{max(1, tall):.1f}h{wide:.1f}V{height}z"] if tall else []
+            paths.append("".join(bars))
+        yield title, most, paths
