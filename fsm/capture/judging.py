@@ -1,106 +1,103 @@
-"""The kit's checks over what a capture has seen so far, each finding as soon as it shows; in the end an audit, too.
+"""The kit's checks and the audit's rules over what a capture sees, each finding as soon as it shows.
 
 Until the capture ends, nobody is judged by what was not done in the end. Findings rest on what was seen alone: clients
-that joined before the capture began, and what was not captured, may be judged wrongly.
+that joined before the capture began, and what was not captured, may be judged wrongly. What is kept is bounded, however
+long a capture runs.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections import Counter, deque
 
-from fsm.audit.findings import Severity
-from fsm.audit.local import audit_files
-from fsm.kit.check import Finding, What
-from fsm.kit.checks import CHECKS
-from fsm.kit.judge import Report, judge
-from fsm.kit.moments import GROUP_APIS
+from fsm.audit import findings as audit
+from fsm.capture.auditing import Auditing
+from fsm.capture.following import Following
+from fsm.kit.check import Finding
+from fsm.kit.judge import Judge, Report
 from fsm.kit.report import report_lines
 from fsm.render.wording import clock, name, show
-from fsm.wire.exchange import Exchange, Note, to_line
+from fsm.wire.exchange import Exchange, Note
 
-MOST_JUDGED = 50_000
-"""Exchanges and notes that are kept to be judged; later ones are not."""
-JUDGING_MS, EACH_MS = 2_000.0, 1.0
-"""How long after a judgement the next one may come, at least, and for each exchange that is kept: it looks at all of
-them, in some 0.04 ms each.
-"""
-AUDITED = GROUP_APIS | {"Metadata"}
 SHOWN = 3
 """Findings of one check and client that are told as they come; the judgement in the end counts all."""
-MEANWHILE = tuple(check for check in CHECKS.values() if What.END not in check.moments)
+MOST_FINDINGS = 10_000
+"""Findings of checks that are kept, the first ones."""
 
 
 class Judging:
-    """Told of what was seen, judges it now and then."""
+    """Told of what was seen, judges it."""
 
     def __init__(self) -> None:
-        self._kept: list[Exchange | Note] = []
-        self._told: dict[tuple[str, str], float] = {}
-        """When the last finding of each check and client was that has been told."""
+        self.auditing = Auditing()
+        self._following = Following()
+        self._judge = Judge()
+        self._new: deque[Exchange | Note] = deque()
+        self._told = 0
+        """Findings of checks that were told."""
         self._shown: Counter[tuple[str, str]] = Counter()
-        self._judged = 0
-        self._judged_ms = 0.0
-        self.is_full = False
-        """Whether something was not kept."""
+        self._left_out = 0
 
     def take(self, seen: Exchange | Note) -> None:
         """Something was seen."""
-        if len(self._kept) < MOST_JUDGED:
-            self._kept.append(seen)
-        else:
-            self.is_full = True
+        self._new.append(seen)
 
-    def is_due(self, at_ms: float) -> bool:
-        """Whether there is enough that is new."""
-        waits_ms = max(JUDGING_MS, EACH_MS * len(self._kept))
-        if len(self._kept) == self._judged or abs(at_ms - self._judged_ms) < waits_ms:
-            return False
-        self._judged_ms = at_ms
-        return True
-
-    def news(self) -> list[str]:
-        """What is found now and was not before, a line each. What was seen may grow meanwhile."""
-        kept = list(self._kept)
-        self._judged = len(kept)
-        lines = []
-        for found in judge(kept, MEANWHILE).findings:
-            which = found.check.id, found.client
-            if found.at_ms > self._told.get(which, 0.0):
-                self._told[which] = found.at_ms
-                self._shown[which] += 1
-                if self._shown[which] <= SHOWN:
-                    lines.append(_line(found))
+    def news(self, now_ms: float) -> list[str]:
+        """What is found by now and was not before, a line each. Another thread may tell what was seen meanwhile."""
+        self._follow()
+        for moment in self._following.moments(now_ms):
+            self._judge.take(moment)
+        lines = [*self._news_of_checks()]
+        if self.auditing.is_due(now_ms):
+            lines += [f"{clock(found.start_ms)} {_audit_line(found)}" for found in self.auditing.news()]
         return lines
 
+    def _follow(self) -> None:
+        while self._new:
+            seen = self._new.popleft()
+            self._following.take(seen)
+            self.auditing.take(seen)
+
+    def _news_of_checks(self) -> list[str]:
+        lines = []
+        for found in self._judge.findings[self._told :]:
+            which = found.check.id, found.client
+            self._shown[which] += 1
+            if self._shown[which] <= SHOWN:
+                lines.append(_line(found))
+        self._left_out += max(0, len(self._judge.findings) - MOST_FINDINGS)
+        del self._judge.findings[MOST_FINDINGS:]
+        self._told = len(self._judge.findings)
+        return lines
+
+    def end(self) -> None:
+        """Nothing more was seen: who left something undone is judged by that, too."""
+        self._follow()
+        for moment in self._following.end():
+            self._judge.take(moment)
+        self._news_of_checks()
+        self.auditing.news(settled_ms=0)
+
     def report(self) -> Report:
-        """The judgement in the end, by all checks."""
-        return judge(self._kept)
+        """The judgement by the checks."""
+        findings = sorted(self._judge.findings, key=lambda found: found.at_ms)
+        return Report(tuple(findings), dict(self._judge.kept), self._following.start_ms or 0.0)
 
     def audit(self) -> list[str]:
-        """What an audit finds in the end: who owned what another had, who is out for good."""
-        told = [one for one in self._kept if isinstance(one, Note) or one.api in AUDITED]
-        if not any(isinstance(one, Exchange) for one in told):
-            return []
-        with TemporaryDirectory() as folder:
-            trace = Path(folder, "trace.jsonl")
-            trace.write_text("".join(f"{to_line(one)}\n" for one in told), encoding="utf-8")
-            findings = audit_files([trace]).findings
-        return [
-            f"{found.severity.value} {found.kind.value}: {name(found.group)}: {show(found.summary)}"
-            for found in findings
-            if found.severity is not Severity.INFO
-        ]
+        """What the audit finds: who owned what another had, who is out for good."""
+        return [_audit_line(one) for one in self.auditing.found()]
 
     def summary(self) -> str:
-        """The judgement in the end, as a command prints it."""
+        """The judgement, as a command prints it."""
         lines = [*self.audit(), *report_lines(self.report())]
-        if self.is_full:
-            lines.append(f"only the first {MOST_JUDGED:,} exchanges and notes were judged")
+        if self._left_out:
+            lines.append(f"{self._left_out:,} further findings were left out")
         return "".join(f"{line}\n" for line in lines)
 
 
 def _line(found: Finding) -> str:
     rule = f"{found.check.grade.value} {found.check.id}"
     return f"{clock(round(found.at_ms))} {name(found.client)} breaks {rule}: {name(found.detail)}"
+
+
+def _audit_line(found: audit.Finding) -> str:
+    return f"{found.severity.value} {found.kind.value}: {name(found.group)}: {show(found.summary)}"

@@ -56,6 +56,7 @@ class Log:
         """Tells what is new for the last time."""
         self._drawn_ms = 0.0
         self.tick(at_ms)
+        self.judging.end()
 
     def summary(self) -> str:
         """Totals and judgement in the end."""

@@ -34,8 +34,9 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
                 for seen in reassembly.take(packet.segment):
                     log.take(seen)
                 log.tick(at_ms)
-                if name == STDIN and log.judging.is_due(at_ms):
-                    log.tell(log.judging.news())
+                news = log.judging.news(at_ms)
+                if name == STDIN:
+                    log.tell(news)
     except KeyboardInterrupt:
         pass
     finally:

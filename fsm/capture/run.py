@@ -50,7 +50,7 @@ async def _run(options: Options, log: Log, show: Callable[[str], None]) -> None:
     loop.set_exception_handler(lambda _loop, context: log.take(_problem(context)))
     for sign in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(sign, stopped.set)
-    judging = asyncio.ensure_future(_judge(log))
+    judging = asyncio.ensure_future(_judge(log, stopped))
     try:
         here = proxy.listen(options.host, options.port, options.at)
         show(f"listening on {HERE}:{here}\n")
@@ -61,17 +61,17 @@ async def _run(options: Options, log: Log, show: Callable[[str], None]) -> None:
             await asyncio.wait([stopping := asyncio.ensure_future(stopped.wait())], timeout=TICK_S)
             stopping.cancel()
     finally:
-        judging.cancel()
+        stopped.set()
+        await judging
         await proxy.close()
         log.end(now_ms())
 
 
-async def _judge(log: Log) -> None:
+async def _judge(log: Log, stopped: asyncio.Event) -> None:
     """Judges beside the connections, which go on meanwhile."""
-    while True:
+    while not stopped.is_set():
         await asyncio.sleep(TICK_S)
-        if log.judging.is_due(now_ms()):
-            log.tell(await asyncio.to_thread(log.judging.news))
+        log.tell(await asyncio.to_thread(log.judging.news, now_ms()))
 
 
 def _problem(context: dict[str, Any]) -> Note:

@@ -36,25 +36,37 @@ class Report:
         return sorted({finding.check.id for finding in self.findings if finding.check.grade is grade})
 
 
-def judge(seen: Iterable[Exchange | Note], checks: Iterable[Check] = CHECKS.values()) -> Report:
-    """Judges the clients of a trace by these checks."""
-    by_moment: dict[tuple[str, What], list[Check]] = {}
-    for check in checks:
-        for what in check.moments:
-            by_moment.setdefault((check.protocol, what), []).append(check)
-    trace = list(seen)
-    start_ms = min((one.at_ms for one in trace if isinstance(one, Exchange)), default=0.0)
-    findings: list[Finding] = []
-    kept: Counter[str] = Counter()
-    for moment in follow(trace):
-        for check in by_moment.get((_protocol(moment), moment.what), ()):
+class Judge:
+    """Some checks, and what they found in the moments that they were told of."""
+
+    def __init__(self, checks: Iterable[Check] = CHECKS.values()) -> None:
+        self.findings: list[Finding] = []
+        self.kept: Counter[str] = Counter()
+        """How often each rule was kept, by its id."""
+        self._by_moment: dict[tuple[str, What], list[Check]] = {}
+        for check in checks:
+            for what in check.moments:
+                self._by_moment.setdefault((check.protocol, what), []).append(check)
+
+    def take(self, moment: Moment) -> None:
+        """Judges a moment."""
+        for check in self._by_moment.get((_protocol(moment), moment.what), ()):
             verdict = check.judge(moment)
             if isinstance(verdict, Broken):
                 name = moment.client.name
-                findings.append(Finding(check, moment.at_ms, name, verdict.expected, verdict.got, moment.exchange))
+                self.findings.append(Finding(check, moment.at_ms, name, verdict.expected, verdict.got, moment.exchange))
             elif verdict:
-                kept[check.id] += 1
-    return Report(tuple(findings), dict(kept), start_ms)
+                self.kept[check.id] += 1
+
+
+def judge(seen: Iterable[Exchange | Note], checks: Iterable[Check] = CHECKS.values()) -> Report:
+    """Judges the clients of a trace by these checks."""
+    trace = list(seen)
+    start_ms = min((one.at_ms for one in trace if isinstance(one, Exchange)), default=0.0)
+    judging = Judge(checks)
+    for moment in follow(trace):
+        judging.take(moment)
+    return Report(tuple(judging.findings), dict(judging.kept), start_ms)
 
 
 def _protocol(moment: Moment) -> str:

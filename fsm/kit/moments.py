@@ -188,22 +188,22 @@ class Moment:
 def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
     """The moments of all clients in order of time; what is known of a client changes after each."""
     trace = list(seen)
-    name_of = _names_of_clients(trace)
-    around, clients = Surroundings(), dict[str, Client]()
+    name_of = names_of_clients(trace)
+    clients = Clients()
     events = _in_order(trace)
     said = [one for one in trace if isinstance(one, Note) and one.event == "application"]
     said.sort(key=_time)
     for _, is_answer, one in events:
         if isinstance(one, Note):
-            yield from _note(one, around, clients)
+            yield from clients.note(one)
         elif is_answer:
-            _take(one, around, clients.get(name_of(one)))
+            clients.take(one, name_of(one))
         else:
             begin = bisect_right(said, one.at_ms, key=_time)
             end = bisect_right(said, one.at_ms + LAG_MS, lo=begin, key=_time)
-            yield from _send(one, around, clients, name_of(one), said[begin:end])
-    for _, client in sorted(clients.items()):
-        yield Moment(What.END, events[-1][0], client)
+            yield from clients.send(one, name_of(one), said[begin:end])
+    if events:
+        yield from clients.end(events[-1][0])
 
 
 def _time(note: Note) -> float:
@@ -221,7 +221,7 @@ def _in_order(trace: list[Exchange | Note]) -> list[tuple[float, bool, Exchange 
     return [(at_ms, is_answer, one) for at_ms, _, is_answer, one in events]
 
 
-def _names_of_clients(trace: list[Exchange | Note]) -> Callable[[Exchange], str]:
+def names_of_clients(trace: list[Exchange | Note]) -> Callable[[Exchange], str]:
     """How the client of an exchange is called: by its client id, or also by its member where the id is shared."""
     lives: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for one in trace:
@@ -258,53 +258,68 @@ def member_of(exchange: Exchange) -> str:
 # What happens
 
 
-def _note(seen: Note, around: Surroundings, clients: dict[str, Client]) -> Iterator[Moment]:
-    name = seen.about.get("client")
-    if seen.event not in ("application", "command", "started", "exited") or not isinstance(name, str):
-        around.note(seen)
-        return
-    client = clients.setdefault(name, Client(name, around))
-    if seen.event == "application":
-        yield Moment(What.TOLD, seen.at_ms, client, about=seen.about)
-        client.application.hear(seen.at_ms, seen.about)
-    elif seen.event == "started":
-        client.restart()
-    elif seen.event == "command":
-        client.application.obey(seen.at_ms, str(seen.about.get("line", "")))
-    else:
-        client.application.exited_ms = seen.at_ms
+class Clients:
+    """All clients, told of what happens in order of time."""
 
+    def __init__(self) -> None:
+        self.around = Surroundings()
+        self.found: dict[str, Client] = {}
+        """By name."""
 
-def _send(
-    exchange: Exchange, around: Surroundings, clients: dict[str, Client], name: str, said_next: list[Note]
-) -> Iterator[Moment]:
-    what = _WHATS.get(exchange.api)
-    if not name:
-        return
-    client = clients.setdefault(name, Client(name, around))
-    client.connections.setdefault(exchange.connection, exchange.at_ms)
-    if what is None or exchange.request is None:
-        return
-    if what is What.HEARTBEAT:
-        client.protocol = CONSUMER
-    elif what in (What.JOIN, What.SYNC, What.BEAT, What.LEAVE):
-        client.protocol = CLASSIC
-    client.seen_ms = exchange.at_ms
-    if exchange.at_ms > (client.application.exited_ms or exchange.at_ms):
-        client.restart()
-    heard = tuple(note for note in said_next if note.about.get("client") == name)
-    yield Moment(what, exchange.at_ms, client, exchange, heard_next=heard)
-    _SENDS[what](client, exchange)
+    def note(self, seen: Note) -> Iterator[Moment]:
+        """Something beside exchanges."""
+        name = seen.about.get("client")
+        if seen.event not in ("application", "command", "started", "exited") or not isinstance(name, str):
+            self.around.note(seen)
+            return
+        client = self._find(name)
+        if seen.event == "application":
+            yield Moment(What.TOLD, seen.at_ms, client, about=seen.about)
+            client.application.hear(seen.at_ms, seen.about)
+        elif seen.event == "started":
+            client.restart()
+        elif seen.event == "command":
+            client.application.obey(seen.at_ms, str(seen.about.get("line", "")))
+        else:
+            client.application.exited_ms = seen.at_ms
 
+    def send(self, exchange: Exchange, name: str, said_next: Iterable[Note] = ()) -> Iterator[Moment]:
+        """A request of a client; `said_next` is what applications say soon after it. Nobody is called nothing."""
+        what = _WHATS.get(exchange.api)
+        if not name:
+            return
+        client = self._find(name)
+        client.connections.setdefault(exchange.connection, exchange.at_ms)
+        if what is None or exchange.request is None:
+            return
+        if what is What.HEARTBEAT:
+            client.protocol = CONSUMER
+        elif what in (What.JOIN, What.SYNC, What.BEAT, What.LEAVE):
+            client.protocol = CLASSIC
+        client.seen_ms = exchange.at_ms
+        if exchange.at_ms > (client.application.exited_ms or exchange.at_ms):
+            client.restart()
+        heard = tuple(note for note in said_next if note.about.get("client") == name)
+        yield Moment(what, exchange.at_ms, client, exchange, heard_next=heard)
+        _SENDS[what](client, exchange)
 
-def _take(exchange: Exchange, around: Surroundings, client: Client | None) -> None:
-    if exchange.response is None:
-        return
-    if exchange.api == "Metadata":
-        around.learn(exchange.response)
-    what = _WHATS.get(exchange.api)
-    if client is not None and what in _TAKES and exchange.request is not None:
-        _TAKES[what](client, exchange)
+    def take(self, exchange: Exchange, name: str) -> None:
+        """The answer to it."""
+        if exchange.response is None:
+            return
+        if exchange.api == "Metadata":
+            self.around.learn(exchange.response)
+        what, client = _WHATS.get(exchange.api), self.found.get(name)
+        if client is not None and what in _TAKES and exchange.request is not None:
+            _TAKES[what](client, exchange)
+
+    def end(self, at_ms: float) -> Iterator[Moment]:
+        """Nothing more was seen."""
+        for _, client in sorted(self.found.items()):
+            yield Moment(What.END, at_ms, client)
+
+    def _find(self, name: str) -> Client:
+        return self.found.setdefault(name, Client(name, self.around))
 
 
 def _beat(client: Client, exchange: Exchange) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import lzma
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from fsm.capture import judging
-from fsm.capture.judging import MEANWHILE, SHOWN, Judging
+from fsm import kit
+from fsm.capture import auditing, following, judging
+from fsm.capture.following import LATE_MS
+from fsm.capture.judging import SHOWN, Judging
 from fsm.kit.check import What
+from fsm.kit.checks import CHECKS
+from fsm.kit.judge import judge
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from fsm.wire.exchange import Exchange
+from fsm.wire.exchange import Exchange, Note, read_lines
 
 
 def beat(at_ms: float, epoch: int, **told: object) -> Exchange:
@@ -28,12 +34,14 @@ EARLY = beat(1_010, 3)
 def test_a_finding_is_told_once() -> None:
     told = Judging()
     told.take(JOIN)
-    assert told.news() == []
+    assert told.news(9_000) == []
     told.take(EARLY)
-    (line,) = told.news()
+    assert told.news(EARLY.at_ms + LATE_MS - 1) == []
+    (line,) = told.news(EARLY.at_ms + LATE_MS)
     assert line.startswith("00:00:01.010 app breaks ")
     told.take(beat(2_020, 3))
-    assert told.news() == []
+    assert told.news(60_000) == []
+    told.end()
     assert "passed: J1" in told.summary()
 
 
@@ -43,45 +51,118 @@ def test_what_is_broken_again_and_again_is_told_a_few_times() -> None:
     lines = []
     for number in range(10):
         told.take(beat(1_010 + number, 3))
-        lines += told.news()
+        lines += told.news(20_000)
     assert len([line for line in lines if " H1: " in line]) == SHOWN
     assert len([one for one in told.report().findings if one.check.id == "H1"]) > SHOWN
 
 
-def test_an_audit_is_told_in_the_end() -> None:
+def both_own(told: Judging, client: str, at_ms: float) -> None:
+    owned = ((TOPIC, (0,)),)
+    seen = beat(at_ms, 0 if at_ms == 1_000 else 3, topic_partitions=owned if at_ms > 1_000 else ())
+    told.take(seen._replace(client_id=client, request=replace(seen.request, member_id=client)))
+
+
+def test_the_audit_tells_what_it_finds_once_and_in_the_end() -> None:
     """Two members that say at once that they own the same partition."""
-    told = Judging()
-    for at_ms in range(1_000, 9_000, 1_000):
+    told, lines = Judging(), []
+    for at_ms in range(1_000, 60_000, 1_000):
         for client in ("one", "two"):
-            owned = ((TOPIC, (0,)),)
-            seen = beat(at_ms, 0 if at_ms == 1_000 else 3, topic_partitions=owned if at_ms > 1_000 else ())
-            told.take(seen._replace(client_id=client, request=replace(seen.request, member_id=client)))
+            both_own(told, client, at_ms)
+        lines += [line for line in told.news(at_ms) if " double_ownership" in line]
+    (line,) = lines
+    said = "error double_ownership: g: one@wire [one] and two@wire [two] both owned "
+    assert line.startswith(f"00:00:02.000 {said}")
+    told.end()
     (line,) = told.audit()
-    assert line.startswith("error double_ownership: g: one@wire [one] and two@wire [two] both owned ")
+    assert line.startswith(said)
     assert told.summary().startswith(line)
-    assert Judging().audit() == []
+    nothing = Judging()
+    nothing.end()
+    assert nothing.audit() == []
+
+
+def test_what_the_audit_has_found_is_told_in_the_end_however_much_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditing, "MOST_AUDITED", 30)
+    told, lines = Judging(), []
+    for at_ms in range(1_000, 200_000, 4_000):
+        for client in ("one", "two")[: 1 + (at_ms < 40_000)]:
+            both_own(told, client, at_ms)
+        lines += [line for line in told.news(at_ms) if " double_ownership" in line]
+    told.end()
+    assert len(lines) == len([line for line in told.audit() if " double_ownership" in line]) == 1
+    assert len(told.auditing._lines) == 30
+
+
+@pytest.mark.parametrize("name", ["capture", "kit"])
+def test_a_long_run_is_judged_as_if_it_were_judged_at_once(name: str) -> None:
+    """What was captured of real clients, with and without a scripted fault, in the order in which it ended."""
+    if name == "capture":
+        lines = lzma.decompress(Path(__file__).with_name("session.jsonl.xz").read_bytes()).decode().splitlines()
+    else:
+        lines = Path(kit.__file__).with_name("muted-heartbeat.jsonl").read_text(encoding="utf-8").splitlines()
+    seen = [one for one in read_lines(lines, name) if isinstance(one, Exchange) or one.event != "application"]
+    told = Judging()
+    for one in seen:
+        told.take(one)
+        told.news(one.at_ms)
+    told.end()
+    found, wanted = told.report(), judge(seen)
+    assert (found.kept, found.start_ms) == (wanted.kept, wanted.start_ms)
+    assert sorted(map(str, found.findings)) == sorted(map(str, wanted.findings))
+    assert wanted.findings
 
 
 def test_nobody_is_judged_by_what_may_still_come() -> None:
-    assert MEANWHILE
-    assert not any(What.END in check.moments for check in MEANWHILE)
-
-
-def test_a_judgement_is_due_when_there_is_enough_that_is_new() -> None:
     told = Judging()
-    assert not told.is_due(10_000)
     told.take(JOIN)
-    assert told.is_due(10_000)
-    told.news()
-    assert not told.is_due(20_000)
-    told.take(EARLY)
-    assert [told.is_due(at_ms) for at_ms in (11_000, 12_000, 13_000)] == [False, True, False]
+    told.news(1e9)
+    before = told.report()
+    told.end()
+    after = told.report()
+    left_undone = {one.check.id for one in after.findings} | {*after.kept} - {*before.kept}
+    assert left_undone
+    assert all(What.END in CHECKS[one].moments for one in left_undone)
 
 
 def test_what_is_kept_is_bounded_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "MOST_JUDGED", 2)
+    monkeypatch.setattr(judging, "MOST_FINDINGS", 2)
+    monkeypatch.setattr(following, "MOST_HELD", 6)
+    monkeypatch.setattr(following, "MOST_CLIENTS", 4)
+    monkeypatch.setattr(following, "MOST_CLOSED", 5)
     told = Judging()
-    for seen in (JOIN, beat(2_010, 3), beat(2_020, 3)):
-        told.take(seen)
-    assert told.news() == []
-    assert told.summary().endswith("only the first 2 exchanges and notes were judged\n")
+    told.take(JOIN)
+    for number in range(20):
+        told.take(beat(1_010 + number, 3))
+    told.news(0)
+    assert len(told._following._waiting) == 6
+    for number in range(50):
+        told.take(beat(3_000 + number, 0)._replace(client_id=f"c-{number}", connection=number))
+        told.take(Note(3_000 + number, "disconnected", {"connection": number}))
+    told.news(60_000)
+    kept = told._following
+    assert (len(kept._clients.found), len(kept._lives), len(kept._last)) == (4, 4, 4)
+    assert len(kept._clients.around.closed) <= 10
+    told.end()
+    assert len(told.report().findings) == 2
+    assert told.summary().endswith(" further findings were left out\n")
+
+
+def test_members_that_share_a_client_id_are_told_apart_as_soon_as_that_shows() -> None:
+    told = Judging()
+
+    def says(member: str, seen: Exchange) -> None:
+        response = replace(seen.response, member_id=member)
+        told.take(seen._replace(request=replace(seen.request, member_id=member), response=response))
+
+    says("one", JOIN)
+    for number in range(2, 13):
+        says("one", beat(number * 1_000, 3))
+        told.news(number * 1_000)
+    says("two", JOIN._replace(at_ms=12_100, answered_ms=12_101))
+    for number in range(13, 24):
+        says("one", beat(number * 1_000, 3))
+        says("two", beat(number * 1_000 + 100, 3))
+        told.news(number * 1_000)
+    told.end()
+    assert sorted(told._following._clients.found) == ["app/one", "app/two"]
+    assert told.report().findings == ()

@@ -1,0 +1,128 @@
+"""Moments of clients out of what is seen as it ends: put in order of time first, a few seconds later.
+
+The same as `fsm.kit.moments.follow` makes of a whole trace, where requests are answered within `LATE_MS`. What is kept
+of a client, and how many are kept, does not grow with what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import count
+
+from fsm.kit.moments import Clients, Moment, member_of
+from fsm.wire.exchange import Exchange, Note
+
+LATE_MS = 6_000.0
+"""How long an answer is waited for, so that what came before it is told first. Clients that share a client id show that
+meanwhile: each has to send heartbeats in shorter intervals."""
+MOST_HELD = 50_000
+"""Requests, answers and notes that wait for their turn; then the oldest has it."""
+MOST_CLIENTS, MOST_CLOSED = 10_000, 10_000
+"""Clients, and connections that have ended, that are remembered; the oldest are forgotten."""
+MOST_LIVES = 100
+"""Members of one client id that are remembered."""
+
+
+class Following:
+    """Told of what was seen, in the order in which it ended."""
+
+    def __init__(self) -> None:
+        self.start_ms: float | None = None
+        """When the first request came."""
+        self._clients = Clients()
+        self._waiting: list[tuple[float, int, bool, Exchange | Note]] = []
+        self._numbers = count()
+        self._at_ms = 0.0
+        self._lives: dict[str, dict[str, list[float]]] = {}
+        """When each member of a client id was first and last heard of."""
+        self._shared: set[str] = set()
+        """Client ids that several members have at the same time."""
+        self._last: dict[str, str] = {}
+        """The member that was followed last under each client id."""
+
+    def take(self, seen: Exchange | Note) -> None:
+        """Something was seen."""
+        number = next(self._numbers)
+        heappush(self._waiting, (seen.at_ms, number, False, seen))
+        if isinstance(seen, Note):
+            return
+        self.start_ms = seen.at_ms if self.start_ms is None else min(self.start_ms, seen.at_ms)
+        if seen.answered_ms is not None:
+            heappush(self._waiting, (seen.answered_ms, number, True, seen))
+        self._learn(seen)
+
+    def moments(self, now_ms: float) -> Iterator[Moment]:
+        """What comes next, as far as nothing that was earlier is likely to come any more."""
+        while self._waiting and (self._waiting[0][0] <= now_ms - LATE_MS or len(self._waiting) > MOST_HELD):
+            yield from self._next()
+
+    def end(self) -> Iterator[Moment]:
+        """Nothing more was seen."""
+        while self._waiting:
+            yield from self._next()
+        yield from self._clients.end(self._at_ms)
+
+    def _next(self) -> Iterator[Moment]:
+        at_ms, _, is_answer, one = heappop(self._waiting)
+        self._at_ms = max(self._at_ms, at_ms)
+        if isinstance(one, Note):
+            yield from self._clients.note(one)
+            self._forget_connections()
+            return
+        name = self._name(one)
+        if is_answer:
+            self._clients.take(one, name)
+            return
+        if name not in self._clients.found and len(self._clients.found) >= MOST_CLIENTS:
+            del self._clients.found[next(iter(self._clients.found))]
+        yield from self._clients.send(one, name)
+
+    # How clients are called: by their client id, or by their member where others have the same.
+
+    def _learn(self, seen: Exchange) -> None:
+        member, client = member_of(seen), seen.client_id or ""
+        if not member or client in self._shared:
+            return
+        lives = self._lives.setdefault(client, {})
+        life = lives.pop(member, None) or [seen.at_ms, seen.at_ms]
+        life[:] = min(life[0], seen.at_ms), max(life[1], seen.at_ms)
+        if any(life[0] < last_ms and first_ms < life[1] for first_ms, last_ms in lives.values()):
+            self._share(client)
+            return
+        lives[member] = life
+        if len(lives) > MOST_LIVES:
+            del lives[next(iter(lives))]
+        if len(self._lives) > MOST_CLIENTS:
+            del self._lives[next(iter(self._lives))]
+
+    def _share(self, client: str) -> None:
+        """From now on its members have names of their own; what is known is of the one that was followed last."""
+        self._shared.add(client)
+        self._lives.pop(client, None)
+        known, member = self._clients.found.pop(client, None), self._last.pop(client, "")
+        if known is not None and member:
+            known.name = f"{client}/{member}"
+            self._clients.found[known.name] = known
+
+    def _name(self, exchange: Exchange) -> str:
+        member, client = member_of(exchange), exchange.client_id or ""
+        if client in self._shared:
+            return f"{client}/{member}" if member else ""
+        if member:
+            self._last.pop(client, None)
+            self._last[client] = member
+            if len(self._last) > MOST_CLIENTS:
+                del self._last[next(iter(self._last))]
+        return client
+
+    def _forget_connections(self) -> None:
+        closed = self._clients.around.closed
+        if len(closed) <= 2 * MOST_CLOSED:
+            return
+        gone = list(closed)[:MOST_CLOSED]
+        for number in gone:
+            del closed[number]
+        for client in self._clients.found.values():
+            for number in gone:
+                client.connections.pop(number, None)
