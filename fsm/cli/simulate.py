@@ -3,54 +3,192 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
+from fsm.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fsm.simulate.deployment import Deployment
+    from fsm.simulate.fleet import Fleet
+
 EXAMPLES = """examples:
   fsm simulate shop.yaml                             one run: what it cost the group, which hazards it met
-  fsm simulate shop.yaml --seed 7 --json             the same as JSON, with measures over time
-"""
+  fsm simulate shop.yaml --seed 7 -o out             and out/metrics.json, out/picture.svg
+  fsm simulate shop.yaml -o out --trace              and out/trace.jsonl, for fsm audit, and the truth beside it
+  fsm simulate shop.yaml --compare 4.0 4.4           what an upgrade would do; see below for other variants
+  fsm simulate shop.yaml --seeds 1-200 --jobs 2      many runs in processes; --master local[2]: on Spark
+  fsm simulate shop.yaml --seed 3 --shrink -o out    a run that fails, made small: out/shrunk.yaml
 
-EXIT = """
+A deployment (fsm/simulate/README.md has all of it):
+
+  deployment: shop
+  lasts: 1h
+  topics: {orders: 24}
+  services:
+    checkout: {topics: [orders], processes: 6, release: 4.0}
+  plans:
+  - {at: 10m, restart: checkout, each: 30s, away: 10s, with: {release: 4.4}}
+  faults:
+  - {every: 20m, pause: any, for: 1s..60s}
+
+A variant is words with commas between: a release (of brokers and clients), client=4.0, broker=4.4, protocol=classic,
+assignor=range, static=yes, or any of Kafka's settings, session.timeout.ms=10000.
+
 exit status: 0 every invariant held, but for hazards that are documented; 1 one did not; 2 unusable input"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
     summary = "run whole deployments in virtual time, with faults"
-    command = add_command(commands, "simulate", summary, EXAMPLES + EXIT, run)
-    command.add_argument("deployment", type=Path, metavar="DEPLOYMENT", help="a YAML file (see fsm/simulate/README.md)")
-    command.add_argument("--seed", type=at_least(0, (1 << 63) - 1), metavar="N", help="the file's own, or 0")
+    command = add_command(commands, "simulate", summary, EXAMPLES, run)
+    command.add_argument("deployment", type=Path, metavar="DEPLOYMENT", help="a YAML file")
+    command.add_argument("--seed", type=at_least(0, (1 << 63) - 1), metavar="N", help="by default the file's own, or 0")
+    command.add_argument("--seeds", metavar="A-B", help="a run for each of these seeds, and what all come to")
+    command.add_argument("--jobs", type=at_least(1, 256), default=1, metavar="N", help="processes for --seeds")
+    command.add_argument("--master", metavar="MASTER", help="run --seeds on this Spark, local[2] for example")
+    command.add_argument("--compare", nargs=2, metavar="VARIANT", help="two variants side by side, with their ratios")
+    command.add_argument("--shrink", action="store_true", help="make a run that fails small")
+    command.add_argument("--trace", action="store_true", help="write what the clients' logs would say, with -o")
     command.add_argument("--step", action="store_true", help="step every heartbeat: slower, with the same result")
+    command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="write metrics and pictures there")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the deployment; gives 1 where something was violated."""
     from fsm.simulate.reading import read_file
-    from fsm.simulate.run import simulate
+
+    if args.trace and args.folder is None:
+        raise InputError("a trace goes into a folder", "--trace", "name one with -o")
+    deployment = read_file(args.deployment)
+    if args.seed is not None:
+        deployment = replace(deployment, seed=args.seed)
+    if args.shrink:
+        return _shrink(deployment, args)
+    if args.compare:
+        return _compare(deployment, args)
+    return _run_fleet(deployment, args) if args.seeds else _run_one(deployment, args)
+
+
+def _run_one(deployment: Deployment, args: argparse.Namespace) -> int:
+    from fsm.simulate.run import Truth, simulate
     from fsm.simulate.text import report
 
-    deployment = read_file(args.deployment)
-    seed = deployment.seed if args.seed is None else args.seed
-    outcome = simulate(deployment, seed, rests=not args.step, progress=_progress())
-    if args.json:
-        _print_json(outcome.as_document())
-    else:
-        out(report(outcome))
+    truth = Truth() if args.trace else None
+    outcome = simulate(deployment, deployment.seed, rests=not args.step, truth=truth, progress=_progress())
+    document, text = outcome.as_document(), report(outcome)
+    if args.folder is not None:
+        from fsm.simulate.picture import draw
+
+        _write(args.folder, {"metrics.json": _json(document), "metrics.txt": text, "picture.svg": draw([outcome])})
+    if truth is not None:
+        from fsm.simulate.truth import trace_lines, truth_document
+
+        told = truth_document(outcome, truth)
+        _write(args.folder, {"trace.jsonl": trace_lines(truth), "truth.json": _json(told)})
+    out(_json(document) if args.json else text)
     return 1 if outcome.violations else 0
 
 
-def _print_json(document: Any) -> None:
+def _run_fleet(deployment: Deployment, args: argparse.Namespace) -> int:
+    fleet = _fleet(deployment, args)
+    if args.folder is not None:
+        _write(args.folder, {"fleet.json": _json(fleet.as_document()), "fleet.txt": fleet.text()})
+    out(_json(fleet.as_document()) if args.json else fleet.text())
+    return 1 if fleet.failures else 0
+
+
+def _fleet(deployment: Deployment, args: argparse.Namespace) -> Fleet:
+    from fsm.simulate.fleet import Fleet, run_seeds
+
+    first, last = _seeds(args.seeds)
+    if args.master:
+        from fsm.spark.simulate import run_on_spark
+
+        return run_on_spark(deployment, first, last, args.master)
+    tell = _progress()
+    count = last - first + 1
+    told = None if tell is None else lambda number: tell(f"{count} seeds", number / count)
+    return Fleet.of(run_seeds(deployment, range(first, last + 1), args.jobs, told))
+
+
+def _seeds(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d{1,18})-(\d{1,18})", text, re.ASCII)
+    if found is None or int(found[1]) > int(found[2]):
+        raise InputError(f"{text!r} is no range of seeds", "--seeds", "for example 1-200")
+    return int(found[1]), int(found[2])
+
+
+def _compare(deployment: Deployment, args: argparse.Namespace) -> int:
+    from fsm.simulate.run import simulate
+    from fsm.simulate.text import side_by_side, tell_judgement
+    from fsm.simulate.variants import vary
+
+    first, second = (vary(deployment, variant) for variant in args.compare)
+    names = (args.compare[0], args.compare[1])
+    if args.seeds:
+        a, b = _fleet(first, args), _fleet(second, args)
+        document: Any = {"variants": names, "runs": [a.as_document(), b.as_document()]}
+        text = side_by_side(names, (a.totals(), b.totals()), a.runs)
+        for name, fleet in zip(names, (a, b), strict=True):
+            text += f"{name}: {fleet.failures} of {fleet.runs} runs failed\n"
+        failed, files = a.failures + b.failures, {}
+    else:
+        from fsm.simulate.picture import draw
+
+        x, y = (simulate(one, one.seed, rests=not args.step, progress=_progress()) for one in (first, second))
+        document = {"variants": names, "runs": [x.as_document(), y.as_document()]}
+        text = side_by_side(names, (x.totals(), y.totals()), 1)
+        for name, outcome in zip(names, (x, y), strict=True):
+            text += "".join(f"{name}: {line}\n" for line in tell_judgement(outcome.hazards(), outcome.violations))
+        failed, files = len(x.violations) + len(y.violations), {"picture.svg": draw([x, y], names)}
+    if args.folder is not None:
+        _write(args.folder, {"compared.json": _json(document), "compared.txt": text, **files})
+    out(_json(document) if args.json else text)
+    return 1 if failed else 0
+
+
+def _shrink(deployment: Deployment, args: argparse.Namespace) -> int:
+    from fsm.simulate.run import simulate
+    from fsm.simulate.shrink import Shrink
+    from fsm.simulate.text import report
+    from fsm.simulate.writing import write
+
+    def tell(text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+
+    search = Shrink(deployment, deployment.seed, tell if sys.stderr.isatty() else None)
+    found = search.run()
+    if not search.what:
+        out(f"seed {deployment.seed} violates nothing\n")
+        return 0
+    text = write(found)
+    if args.folder is not None:
+        _write(args.folder, {"shrunk.yaml": text})
+    outcome = simulate(found, found.seed)
+    shrunk = {"runs": search.runs, "deployment": text, "outcome": outcome.as_document()}
+    out(_json(shrunk) if args.json else f"{text}\n{report(outcome)}")
+    return 1
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    from fsm.cli.output import write
+
+    for name, text in files.items():
+        write(folder / name, text.encode())
+
+
+def _json(document: Any) -> str:
     import json
 
-    out(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
 
 def _progress() -> Callable[[str, float], None] | None:
@@ -60,7 +198,7 @@ def _progress() -> Callable[[str, float], None] | None:
 
     def tell(group: str, share: float) -> None:
         end = "\n" if share >= 1 else ""
-        sys.stderr.write(f"\r{group}: {share:.0%} of the time has passed{end}")
+        sys.stderr.write(f"\r{group}: {share:.0%}{end}")
         sys.stderr.flush()
 
     return tell

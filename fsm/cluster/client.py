@@ -151,7 +151,8 @@ class Client:
             self._poll(now_ms)
         self.member_id = self.member.member_id or self.member_id
         if self.skips:
-            self.is_idle = self.processing is None and not self.closing and polls_idly(self.member, now_ms)
+            may_wait = self.processing is None and not self.closing and now_ms < self.next_poll_ms
+            self.is_idle = may_wait and polls_idly(self.member, now_ms)
 
     def catch_up(self, now_ms: int) -> None:
         """Makes up for the last poll before that instant, where polls were passed over."""

@@ -67,7 +67,7 @@ def side_by_side(names: tuple[str, str], sides: tuple[Mapping[str, float], Mappi
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as columns of text."""
+    """Rows as columns of text, the last one a column of words."""
     given = [list(row) for row in rows]
-    widths = [max(len(row[i]) for row in given) for i in range(len(given[0]))]
-    return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in given) + "\n"
+    widths = [max(len(row[i]) for row in given) for i in range(len(given[0]) - 1)]
+    return "".join("  ".join([*map(str.rjust, row, widths), row[-1]]).rstrip() + "\n" for row in given)

@@ -33,7 +33,7 @@ def write(deployment: Deployment) -> str:
         "network": {**latency, "loses": _show_share(deployment.loses)},
         "skews": {name: show_ms(ms) for name, ms in deployment.skews_ms.items()},
         "services": {service.name: _write_service(service) for service in deployment.services.values()},
-        "faults": [*map(_write_deed, deployment.deeds), *map(_write_rate, deployment.rates)],
+        "faults": [*map(write_deed, deployment.deeds), *map(_write_rate, deployment.rates)],
     }
     kept = {key: value for key, value in document.items() if value not in ({}, [])}
     text: str = yaml.safe_dump(kept, sort_keys=False, default_flow_style=None, width=110)
@@ -68,7 +68,8 @@ def _write_service(one: Service) -> dict[str, Any]:
     return {**numbers, **_pruned(**_write_changes({**own, "poll_ms": one.poll_ms})), **starts, **connectors}
 
 
-def _write_deed(one: Deed) -> dict[str, Any]:
+def write_deed(one: Deed) -> dict[str, Any]:
+    """A deed as a document has it."""
     found: dict[str, Any] = {"at": show_ms(one.at_ms), one.what: one.target}
     found |= _write_amount(one.what, one.target, one.amount)
     if one.for_ms:

@@ -1,0 +1,134 @@
+"""Fleets of seeds: a run each, a row each, and what all rows come to. In a loop, in processes, or on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from fsm.simulate.deployment import Deployment
+from fsm.simulate.meter import SERIES
+from fsm.simulate.run import simulate
+from fsm.simulate.text import NAMES, show, table
+
+MEASURES = (*SERIES, "longest_unowned_ms")
+MOST_FAILED = 20
+"""So many seeds that failed are named."""
+
+
+class Row(NamedTuple):
+    """What came of one seed."""
+
+    seed: int
+    measures: tuple[int, ...]
+    """As `MEASURES` names them."""
+    hazards: dict[str, int]
+    violations: tuple[str, ...]
+
+
+def run_seed(deployment: Deployment, seed: int) -> Row:
+    """Runs one seed."""
+    outcome = simulate(deployment, seed)
+    totals = outcome.totals()
+    measures = tuple(int(totals.get(name, 0)) for name in MEASURES)
+    return Row(seed, measures, outcome.hazards(), tuple(violation.what for _, violation in outcome.violations))
+
+
+def run_seeds(
+    deployment: Deployment, seeds: Sequence[int], jobs: int = 1, told: Callable[[int], None] | None = None
+) -> Iterator[Row]:
+    """Runs all of them, in so many processes; rows come in the order of the seeds."""
+    run = partial(run_seed, deployment)
+    if jobs == 1:
+        yield from _tell(map(run, seeds), told)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from _tell(pool.map(run, seeds), told)
+
+
+def _tell(rows: Iterable[Row], told: Callable[[int], None] | None) -> Iterator[Row]:
+    for number, row in enumerate(rows, 1):
+        if told is not None:
+            told(number)
+        yield row
+
+
+@dataclass
+class Measured:
+    """One measure over all seeds."""
+
+    total: int = 0
+    least: int = 0
+    most: int = 0
+
+
+@dataclass
+class Fleet:
+    """What all rows came to."""
+
+    runs: int = 0
+    measures: dict[str, Measured] = field(default_factory=dict)
+    hazards: dict[str, int] = field(default_factory=dict)
+    violations: dict[str, int] = field(default_factory=dict)
+    """By what was violated, in how many runs."""
+    failed: list[int] = field(default_factory=list)
+    """The first seeds that failed."""
+    failures: int = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Fleet:
+        """Adds all rows up."""
+        found = cls()
+        for row in rows:
+            found.add(row)
+        return found
+
+    def add(self, row: Row) -> None:
+        """One row more."""
+        for name, value in zip(MEASURES, row.measures, strict=True):
+            one = self.measures.setdefault(name, Measured(0, value, value))
+            one.total, one.least, one.most = one.total + value, min(one.least, value), max(one.most, value)
+        for name, count in row.hazards.items():
+            self.hazards[name] = self.hazards.get(name, 0) + count
+        for what in set(row.violations):
+            self.violations[what] = self.violations.get(what, 0) + 1
+        self.runs += 1
+        if row.violations:
+            self.failures += 1
+            self.failed = sorted([*self.failed, row.seed])[:MOST_FAILED]
+
+    def totals(self) -> dict[str, int]:
+        """Sums over all runs."""
+        return {name: one.total for name, one in self.measures.items()}
+
+    def as_document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "runs": self.runs,
+            "measures": {
+                name: {"mean": one.total / self.runs, "least": one.least, "most": one.most}
+                for name, one in sorted(self.measures.items())
+            },
+            "hazards": dict(sorted(self.hazards.items())),
+            "violations": dict(sorted(self.violations.items())),
+            "failures": self.failures,
+            "failed": self.failed,
+        }
+
+    def text(self) -> str:
+        """As a table."""
+        rows = [("mean", "least", "most", "")]
+        for name, words in NAMES.items():
+            if name in self.measures:
+                one = self.measures[name]
+                rows.append((show(name, one.total / self.runs), show(name, one.least), show(name, one.most), words))
+        lines = [f"{self.runs} runs\n", table(rows)]
+        lines += [f"known hazard: {name} ({count} times)\n" for name, count in sorted(self.hazards.items())]
+        lines += [f"VIOLATED in {count} runs: {what}\n" for what, count in sorted(self.violations.items())]
+        if self.failed:
+            lines.append(f"seeds that failed: {', '.join(map(str, self.failed))}; see --shrink\n")
+        else:
+            lines.append("every invariant held in every run\n")
+        return "".join(lines)

@@ -1,0 +1,129 @@
+"""A run that fails, made small: fewer faults, processes, members and partitions, less time, and still a failure.
+
+Delta debugging (Zeller and Hildebrandt, 2002) over what happens, halving over the rest. What each message fares and
+whom a fault meets hang on the seed and on names alone, so most of what is left out changes nothing for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from fsm.simulate.deployment import Deed, Deployment
+from fsm.simulate.run import simulate
+from fsm.simulate.schedule import expand
+
+MOST_RUNS = 400
+"""After so many runs what was found so far is taken."""
+SOON_MS = 1_000
+
+
+class Shrink:
+    """The search for a smaller deployment whose run violates the same."""
+
+    def __init__(self, deployment: Deployment, seed: int, told: Callable[[str], None] | None = None) -> None:
+        """`told` is called with what is left, now and then."""
+        self.found = replace(deployment, deeds=expand(deployment, seed), rates=(), seed=seed)
+        self.seed = seed
+        self.runs = 0
+        self._told = told or (lambda _: None)
+        first = simulate(self.found, seed).violations
+        self.what = frozenset(violation.what for _, violation in first)
+        """What the run violates; a smaller one violates some of it."""
+
+    def run(self) -> Deployment:
+        """The smallest that was found; as it was where nothing is violated."""
+        if not self.what:
+            return self.found
+        before = None
+        while before != self.found and self.runs < MOST_RUNS:
+            before = self.found
+            self._cut_time()
+            self._drop_deeds()
+            for smaller in (self._fewer_services, self._fewer_processes, self._fewer_partitions, self._plainer_network):
+                self._take_first(smaller)
+        return self.found
+
+    def _fails(self, candidate: Deployment) -> bool:
+        """Whether it violates some of the same; then it is taken."""
+        if self.runs >= MOST_RUNS or candidate == self.found:
+            return False
+        self.runs += 1
+        violated = {violation.what for _, violation in simulate(candidate, self.seed).violations}
+        if self.what.isdisjoint(violated):
+            return False
+        self.found = candidate
+        self._told(f"{self.runs} runs; left are {len(candidate.deeds)} faults, {candidate.lasts_ms // 1_000} s")
+        return True
+
+    def _cut_time(self) -> None:
+        """Ends the run as soon as it has failed, or at least when the last fault has come."""
+        violations = simulate(self.found, self.seed).violations
+        self.runs += 1
+        at_ms = min(violation.at_ms for _, violation in violations)
+        last_ms = max([deed.at_ms for deed in self.found.deeds], default=0)
+        for ends_ms in (at_ms + SOON_MS, last_ms + SOON_MS):
+            if ends_ms < self.found.lasts_ms:
+                kept = tuple(deed for deed in self.found.deeds if deed.at_ms <= ends_ms)
+                self._fails(replace(self.found, lasts_ms=ends_ms, deeds=kept))
+
+    def _drop_deeds(self) -> None:
+        parts = 2
+        while self.found.deeds and parts <= 2 * len(self.found.deeds):
+            size = max(1, len(self.found.deeds) // parts)
+            for without in _without(self.found.deeds, size):
+                if self._fails(replace(self.found, deeds=without)):
+                    break
+            else:
+                if size == 1:
+                    return
+                parts *= 2
+
+    def _take_first(self, smaller: Callable[[], Iterator[Deployment]]) -> None:
+        """Goes on with the first smaller one that fails, again and again."""
+        while any(self._fails(candidate) for candidate in smaller()):
+            pass
+
+    def _fewer_services(self) -> Iterator[Deployment]:
+        for name in self.found.services:
+            if len(self.found.services) > 1:
+                left = {key: one for key, one in self.found.services.items() if key != name}
+                deeds = tuple(deed for deed in self.found.deeds if deed.target.rpartition("-")[0] != name)
+                yield replace(self.found, services=left, deeds=deeds, skews_ms={})
+
+    def _fewer_processes(self) -> Iterator[Deployment]:
+        """Fewer of a service; those with the highest numbers go, and whatever happened to them."""
+        for name, service in self.found.services.items():
+            for key in ("processes", "members"):
+                count = getattr(service, key)
+                for fewer in dict.fromkeys((count // 2, count - 1)):
+                    if fewer >= 1:
+                        changed = replace(service, **{key: fewer}, hosts=0)
+                        gone = {service.process(i) for i in range(changed.processes, service.processes)}
+                        deeds = tuple(deed for deed in self.found.deeds if deed.target not in gone)
+                        services = {**self.found.services, name: changed}
+                        yield replace(self.found, services=services, deeds=deeds, skews_ms={})
+
+    def _fewer_partitions(self) -> Iterator[Deployment]:
+        for name, count in self.found.topics.items():
+            for fewer in dict.fromkeys((count // 2, count - 1)):
+                if fewer >= 1:
+                    yield replace(self.found, topics={**self.found.topics, name: fewer})
+
+    def _plainer_network(self) -> Iterator[Deployment]:
+        if self.found.loses:
+            yield replace(self.found, loses=0.0)
+        shorter = tuple(_shorter(deed) for deed in self.found.deeds)
+        if shorter != self.found.deeds:
+            yield replace(self.found, deeds=shorter)
+
+
+def _shorter(deed: Deed) -> Deed:
+    """A round number of seconds."""
+    return replace(deed, for_ms=deed.for_ms // 1_000 * 1_000) if deed.for_ms > 1_000 else deed
+
+
+def _without(deeds: tuple[Deed, ...], size: int) -> Iterator[tuple[Deed, ...]]:
+    """The deeds without so many of them, from each place on."""
+    for at in range(0, len(deeds), size):
+        yield deeds[:at] + deeds[at + size :]

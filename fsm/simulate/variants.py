@@ -1,0 +1,89 @@
+"""Variants of a deployment: what another release, protocol, assignor or setting would make of it.
+
+A variant is words with commas between: a release is the brokers' and the clients'; `client=4.0`, `broker=4.4`,
+`protocol=classic`, `assignor=range`, `static=yes` and Kafka's own keys (`session.timeout.ms=10000`) are one thing each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fsm.coordinator.model.context import BrokerConfig
+from fsm.coordinator.model.dialect import dialect as broker_dialect
+from fsm.errors import InputError
+from fsm.member.classic.state import ClassicConfig
+from fsm.member.dialect.dialect import dialect as client_dialect
+from fsm.nodes import FLAGS, nearest
+from fsm.simulate.clients import check_service, keys_of
+from fsm.simulate.deployment import CLASSIC, CONNECT, CONSUMER, Deployment, Service
+
+WORDS = ("client", "broker", "protocol", "assignor", "static")
+
+
+def vary(deployment: Deployment, variant: str) -> Deployment:
+    """The deployment as a variant has it. Raises `InputError` for a word that says nothing."""
+    for word in variant.split(","):
+        deployment = _vary(deployment, word.strip(), variant)
+    for service in deployment.services.values():
+        check_service(service, f"--compare {variant}")
+    return deployment
+
+
+def _vary(deployment: Deployment, word: str, variant: str) -> Deployment:
+    key, given, value = word.partition("=")
+    where = f"--compare {variant}"
+    if not given:
+        key, value = "both", word
+    try:
+        if key in ("both", "broker"):
+            release = broker_dialect(value).name
+            brokers = {name: replace(one, release=release) for name, one in deployment.brokers.items()}
+            deployment = replace(deployment, brokers=brokers)
+        if key in ("both", "client"):
+            deployment = _with(deployment, release=client_dialect(value).name)
+    except InputError as problem:
+        raise InputError(problem.what, where, problem.remedy) from None
+    if key == "protocol":
+        if value not in (CONSUMER, CLASSIC):
+            raise InputError(f"no protocol {value!r}", where, f"{CONSUMER} or {CLASSIC}")
+        return _with(deployment, protocol=value, assignor="")
+    if key == "assignor":
+        return _with(deployment, assignor=value)
+    if key == "static":
+        if value not in FLAGS:
+            raise InputError(f"{value!r} is neither yes nor no", where)
+        return _with(deployment, static=FLAGS[value])
+    return deployment if key in ("both", "broker", "client") else _set(deployment, key, value, where)
+
+
+def _with(deployment: Deployment, **changes: Any) -> Deployment:
+    """Changes of all services that are no Connect clusters."""
+    services = {
+        name: service if service.protocol == CONNECT else replace(service, **changes)
+        for name, service in deployment.services.items()
+    }
+    return replace(deployment, services=services)
+
+
+def _set(deployment: Deployment, key: str, value: str, where: str) -> Deployment:
+    """A setting of brokers, or of clients."""
+    of_brokers = BrokerConfig.keys()
+    if key in of_brokers:
+        brokers = {
+            name: replace(one, settings={**one.settings, key: value}) for name, one in deployment.brokers.items()
+        }
+        try:
+            BrokerConfig.of({key: value})
+        except InputError as problem:
+            raise InputError(f"{key} {problem.what}", where, problem.remedy) from None
+        return replace(deployment, brokers=brokers)
+    clients = keys_of(ClassicConfig)
+    if key not in clients:
+        known = (*WORDS, *of_brokers, *clients)
+        raise InputError(f"no setting {key!r}", where, nearest(key, known))
+    services: dict[str, Service] = {
+        name: one if one.protocol == CONNECT else replace(one, settings={**one.settings, key: value})
+        for name, one in deployment.services.items()
+    }
+    return replace(deployment, services=services)
