@@ -97,7 +97,8 @@ class RestingCluster(Cluster):
     # Rest
 
     def enter(self, client: Client) -> None:
-        if client.name not in self.resting:
+        is_late = self._due.get(client.name, self.now_ms) < self.now_ms  # it was woken, and acts in its own time
+        if client.name not in self.resting and not is_late:
             super().enter(client)
 
     def _act(self, client: Client) -> None:
