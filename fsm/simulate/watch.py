@@ -17,6 +17,7 @@ from fsm.coordinator.classic import invariants as classic_invariants
 from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.groups import Group
 from fsm.member.consumer.invariants import Status, Watch
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.step import Step
@@ -27,8 +28,9 @@ from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, JoinGroupReques
 
 REVOKED_BEFORE_ASSIGNED = "23 partitions are revoked before they are assigned"
 """Holds of consumers alone: a classic member's join reports what it owns."""
-LOOKED_AT = 512
-"""So many member records may be looked at for each step; of a larger group, some steps are."""
+SMALL, SELDOM = 64, 16
+"""Of a group of so many members and partitions each step is looked at; of one so many times as large, one in so many
+times as many."""
 MEMBERS_WATCHED = 8
 EXPECTED = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
 """What a static member is told while another process has its instance id, or its last one did not leave (KIP-848)."""
@@ -68,7 +70,7 @@ class Watcher:
         if change.before is after or after is None:
             return
         self._steps += 1
-        if self._steps % (1 + len(after.members) // LOOKED_AT * 64):
+        if self._steps % (1 + _size(after) // SMALL * SELDOM):
             return
         self.looks += 1
         for what in self._broken(change, answers):
@@ -121,3 +123,8 @@ class Watcher:
                 self.hazards[f"ended: {error.name}"] += 1
                 continue
             self.add("an application is ended by an error", f"{client.name}: {error.name}")
+
+
+def _size(group: Group) -> int:
+    """Members, and partitions that have an owner."""
+    return len(group.members) + (len(group.members.holders) if isinstance(group, ConsumerGroup) else 0)
