@@ -1,0 +1,172 @@
+"""What a run leaves: text, JSON, pictures, traces that the audit reads, variants side by side, smaller failing runs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from simulate_scene import deployment
+
+from fsm.cli import main
+from fsm.errors import InputError
+from fsm.simulate import Truth, read, read_file, simulate, write
+from fsm.simulate.fleet import Fleet, run_seeds
+from fsm.simulate.group import GroupRun
+from fsm.simulate.picture import draw
+from fsm.simulate.shrink import Shrink
+from fsm.simulate.variants import vary
+from fsm.simulate.watch import Watcher
+
+PAUSED = """
+deployment: shop
+lasts: 8m
+topics: {orders: 12}
+services:
+  a: {topics: [orders], processes: 3}
+  k: {topics: [orders], processes: 3, protocol: classic, assignor: cooperative-sticky}
+faults:
+- {at: 3m, pause: a-0, for: 90s}
+- {at: 3m, pause: k-0, for: 90s}
+- {at: 6m, crash: a-1, away: 20s}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A deployment in a file."""
+    path = tmp_path / "shop.yaml"
+    path.write_text(PAUSED)
+    return path
+
+
+def test_the_audit_of_a_trace_finds_what_really_happened(
+    shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every partition that had two users is found with both of them, and no other one."""
+    assert main(["simulate", str(shop), "--trace", "-o", str(tmp_path)]) == 0
+    truth = json.loads((tmp_path / "truth.json").read_text())
+    assert [list(one)[1:3] for one in truth["faults"]] == [["at", "pause"], ["at", "pause"], ["at", "crash"]]
+    capsys.readouterr()
+    audit = ["audit", str(tmp_path / "trace.jsonl"), "--format", "trace", "--master", "none", "--json"]
+    assert main([*audit, "-o", str(tmp_path / "audit")]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    found = {
+        (one["group"], tuple(partition))
+        for one in findings
+        if one["kind"] == "double_ownership"
+        for partition in one["partitions"]
+    }
+    really = {(one["group"], tuple(one["partition"])) for one in truth["two_users"]}
+    assert found == really
+    assert len(really) == 8
+
+
+def test_a_trace_comes_from_the_same_run() -> None:
+    """Whoever keeps a trace steps every heartbeat, with the same result."""
+    given = read(PAUSED, "shop.yaml")
+    assert simulate(given, 1, truth=Truth()).as_document() == simulate(given, 1).as_document()
+
+
+def test_a_clock_that_is_ahead_shows_in_the_trace_alone() -> None:
+    """The records of that host are later; what happens is the same."""
+    given, skewed = read(PAUSED, "a"), read(PAUSED + "skews: {a-host-0: 5s}\n", "b")
+    plain, ahead = Truth(), Truth()
+    assert simulate(given, 1, truth=plain).as_document() == simulate(skewed, 1, truth=ahead).as_document()
+    moved = {b.client_id: b.ts_ms - a.ts_ms for a, b in zip(plain.records, ahead.records, strict=True)}
+    assert moved == {"a-0": 5_000, "a-1": 0, "a-2": 0, "k-0": 0, "k-1": 0, "k-2": 0}
+
+
+def test_files_and_json(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same numbers in each; pictures are well-formed, and the same for the same run."""
+    assert main(["simulate", str(shop), "--json", "-o", str(tmp_path)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == json.loads((tmp_path / "metrics.json").read_text())
+    assert told["totals"]["shared_ms"] > 100_000
+    assert sum(told["groups"][0]["series"]["moves"]) == told["groups"][0]["totals"]["moves"]
+    picture = (tmp_path / "picture.svg").read_text()
+    assert ET.fromstring(picture).tag.endswith("svg")  # noqa: S314  # our own
+    assert picture == draw([simulate(read_file(shop), 0)])
+
+
+def test_two_variants_side_by_side(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A shorter session makes a paused member's partitions free sooner."""
+    short, long = "session.timeout.ms=10000", "session.timeout.ms=45000"
+    shop.write_text(PAUSED.replace("  a: {topics: [orders], processes: 3}\n", "").replace("a-", "k-"))
+    assert main(["simulate", str(shop), "--compare", long, short, "--json"]) == 0
+    first, second = (run["totals"] for run in json.loads(capsys.readouterr().out)["runs"])
+    assert second["unowned_ms"] < first["unowned_ms"]
+    assert main(["simulate", str(shop), "--compare", "4.0", "protocol=consumer", "--seeds", "1-2"]) == 0
+    assert "over 2 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variant", "says"),
+    [
+        ("4.9", "no coordinator dialect '4.9'"),
+        ("protocol=connect", "consumer or classic"),
+        ("sesion.timeout.ms=1", "did you mean session.timeout.ms?"),
+        ("assignor=sticky", "no assignor 'sticky'"),
+        ("session.timeout.ms=soon", "session.timeout.ms"),
+    ],
+)  # fmt: skip
+def test_a_variant_that_says_nothing_is_told(variant: str, says: str) -> None:
+    """One line that names the variant."""
+    with pytest.raises(InputError, match="--compare") as found:
+        vary(deployment("eager"), variant)
+    assert says in str(found.value)
+
+
+def test_fleets_come_to_the_same_in_a_loop_and_in_processes() -> None:
+    """Rows are added up in the order of the seeds."""
+    given = read(PAUSED, "shop.yaml")
+    alone = Fleet.of(run_seeds(given, range(1, 4)))
+    assert Fleet.of(run_seeds(given, range(1, 4), jobs=2)).as_document() == alone.as_document()
+    assert alone.runs == 3
+    assert alone.measures["moves"].least <= alone.measures["moves"].total / 3 <= alone.measures["moves"].most
+
+
+def test_a_run_that_fails_is_made_small_and_fails_still(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of twenty faults the one that matters is left; what is written runs again, and fails.
+
+    A promise is added that does not hold: nobody uses a partition that another one uses.
+    """
+
+    def note_doubles(self: Watcher) -> None:
+        if self._cluster.doubles:
+            self.add("a partition has two users")
+
+    monkeypatch.setattr(Watcher, "note_doubles", note_doubles)
+    given = deployment("consumer")
+    search = Shrink(given, 1)
+    found = search.run()
+    assert search.what == {"a partition has two users"}
+    assert [deed.what for deed in found.deeds] in (["cut"], ["pause"], ["crash"])
+    assert (found.services["a"].processes, found.lasts_ms < given.lasts_ms, found.loses) == (2, True, 0.0)
+    again = read(write(found), "shrunk.yaml")
+    assert again == found
+    path = tmp_path / "shop.yaml"
+    path.write_text(write(given))
+    assert main(["simulate", str(path), "--seed", "1", "--shrink", "-o", str(tmp_path)]) == 1
+    capsys.readouterr()
+    assert main(["simulate", str(tmp_path / "shrunk.yaml")]) == 1
+    assert "VIOLATED" in capsys.readouterr().out
+
+
+def test_what_cannot_be_asked_is_told(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, one line."""
+    for options in (["--trace"], ["--seeds", "5-1"], ["--seeds", "many"], ["--jobs", "0"], ["--compare", "4.0", "9"]):
+        assert main(["simulate", str(shop), *options]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_members_and_coordinators_are_really_looked_at() -> None:
+    """A small group's every step is; some members' every step is."""
+    run = GroupRun(deployment("consumer"), "a", 1)
+    run.begin(())
+    run.run(30_000)
+    assert run.watcher.looks > 10
+    assert sum(client.member.observe is not None for client in run.clients.values()) == 6  # type: ignore[attr-defined]
