@@ -142,7 +142,7 @@ RULES = (
     ),
     Rule(Scope.MEMBER, (C.CLOSE_HANGS,), "close() of {who} did not come back"),
     # Connect: what becomes of the work of a worker that is not there.
-    Rule(Scope.MEMBER, (C.WORKER_FROZEN,), "{who} stood still", REBALANCE_DELAY),
+    Rule(Scope.MEMBER, (C.WORKER_FROZEN,), "{who} stood still", MAX_POLL_INTERVAL),
     Rule(Scope.GROUP, (C.DOWNGRADED,), "the group went back to the eager protocol", REBALANCE_DELAY),
     Rule(
         Scope.GROUP,

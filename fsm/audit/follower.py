@@ -196,4 +196,5 @@ class Process:
             max_poll_interval_ms=self.max_poll_interval_ms,
             start=self.start.place,
             end=self.last.place,
+            settings=dict(self.settings),
         )

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from fsm.audit.findings import Finding, FindingKind
 from fsm.audit.limits import (
-    CLASSIC_HEARTBEAT_INTERVAL_MS,
     CONSUMER_HEARTBEAT_INTERVAL_MS,
     DEFAULT_MAX_POLL_INTERVAL_MS,
     DEFAULT_REBALANCE_DELAY_MS,
@@ -16,6 +15,7 @@ from fsm.audit.limits import (
 )
 from fsm.audit.next_steps import (
     BROKER_SETTINGS,
+    CONNECT_PROTOCOL,
     HEARTBEAT_INTERVAL,
     INSTANCE_ID,
     MAX_POLL_INTERVAL,
@@ -67,17 +67,21 @@ class MemberLives:
     # -- settings -----------------------------------------------------------------------------------------------
 
     def setting(self, name: str, members: Sequence[str], ts_ms: int) -> tuple[str, str | None]:
-        """A setting by the name that counts in the members' protocol, and what the first log that tells says it is."""
-        lives = [life for member in members if (life := self._at(member, ts_ms)) is not None]
+        """A setting by the name that counts in the members' protocol, and what their logs say it is, each value once.
+
+        Of what has to be alike, all members tell.
+        """
+        named = self.by_member if name == CONNECT_PROTOCOL else members
+        lives = [life for member in named if (life := self._at(member, ts_ms)) is not None]
         if lives and lives[0].protocol == CONSUMER:
             name = BROKER_SETTINGS.get(name, name)
-        value = next((told for life in lives if (told := _told(life, name))), None)
+        value = ", ".join(sorted({told for life in lives if (told := _told(life, name))})) or None
         return ("" if name == INSTANCE_ID and value is None else name), value
 
     def longest_ms(self, name: str) -> int:
         """What a setting in milliseconds is at most by the logs; Kafka's default where none tells."""
-        told = (_told(life, name) for own in self.by_member.values() for life in own)
-        return max((int(value) for value in told if value), default=DEFAULTS_MS[name])
+        told = (_told_ms(life, name) for own in self.by_member.values() for life in own)
+        return max((ms for ms in told if ms is not None), default=DEFAULTS_MS[name])
 
     def is_java_consumer(self, member: str, ts_ms: int) -> bool:
         """Whether the member then was a Java client of KIP-848."""
@@ -136,12 +140,9 @@ def _overlaps(lives: Sequence[Life]) -> Iterator[tuple[str, _Shared]]:
 
 def _told(life: Life, name: str) -> str:
     """What the log of a life says that a setting is; empty where it does not."""
-    interval_ms = life.heartbeat_interval_ms
-    told = {
-        MAX_POLL_INTERVAL: life.max_poll_interval_ms,
-        SESSION_TIMEOUT: life.session_timeout_ms,
-        # It may just be the default, and in consumer groups the broker's counts.
-        HEARTBEAT_INTERVAL: None if interval_ms == CLASSIC_HEARTBEAT_INTERVAL_MS else interval_ms,
-        INSTANCE_ID: life.instance_id,
-    }
-    return str(told.get(name) or "")
+    return life.instance_id if name == INSTANCE_ID else life.settings.get(name, "")
+
+
+def _told_ms(life: Life, name: str) -> int | None:
+    text = _told(life, name)
+    return int(text) if text.isdecimal() else None

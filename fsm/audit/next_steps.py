@@ -23,6 +23,7 @@ MAX_POLL_INTERVAL = "max.poll.interval.ms"
 SESSION_TIMEOUT = "session.timeout.ms"
 HEARTBEAT_INTERVAL = "heartbeat.interval.ms"
 INSTANCE_ID = "group.instance.id"
+CONNECT_PROTOCOL = "connect.protocol"
 REBALANCE_DELAY = "scheduled.rebalance.max.delay.ms"
 SHUTDOWN_TIMEOUT = "task.shutdown.graceful.timeout.ms"
 BROKER_SETTINGS = {
@@ -102,7 +103,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         "See why the worker's process stood still (garbage collection, its host); others take over after {setting}",
         SESSION_TIMEOUT,
     ),
-    C.DOWNGRADED: Step("Set {setting} alike on all workers: one with eager takes the group back", "connect.protocol"),
+    C.DOWNGRADED: Step("Set {setting} alike on all workers: one with eager takes the group back", CONNECT_PROTOCOL),
     K.CONFIG_LAG: Step(
         "See why the worker cannot read the config topic to its end within {setting}", "worker.sync.timeout.ms"
     ),

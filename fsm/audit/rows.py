@@ -6,8 +6,8 @@ byte offset of the entry's first line; an empty file with offset -1 means that n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from operator import attrgetter
 from typing import IO, NamedTuple
@@ -213,6 +213,8 @@ class Life:
     max_poll_interval_ms: int | None
     start: Place
     end: Place
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Those that its log told and that rule its part in the group, by Kafka's names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,18 +152,18 @@ def test_a_coordinator_that_goes_away_is_one_incident(archive: str, scenario: st
 
 
 @pytest.mark.parametrize(
-    ("scenario", "cause", "count"),
+    ("scenario", "cause", "count", "setting"),
     [
-        ("s04_leader_leaves", C.WORKER_STOPPED, 2),
-        ("s09_pause_leader", C.WORKER_FROZEN, 4),
-        ("s12_downgrade_sessioned_eager", C.DOWNGRADED, 5),
-        ("s21_task_ignores_stop", C.SLOW_CALLBACK, 4),
+        ("s04_leader_leaves", C.WORKER_STOPPED, 2, ("scheduled.rebalance.max.delay.ms", "6000")),
+        ("s09_pause_leader", C.WORKER_FROZEN, 4, ("session.timeout.ms", "6000")),
+        ("s12_downgrade_sessioned_eager", C.DOWNGRADED, 5, ("connect.protocol", "eager, sessioned")),
+        ("s21_task_ignores_stop", C.SLOW_CALLBACK, 4, ("task.shutdown.graceful.timeout.ms", "3000")),
     ],
 )
-def test_a_worker_of_connect_with_its_work(scenario: str, cause: Cause, count: int) -> None:
-    """It left, stood still, spoke the older protocol, or its tasks did not stop."""
+def test_a_worker_of_connect_with_its_work(scenario: str, cause: Cause, count: int, setting: tuple[str, str]) -> None:
+    """It left, stood still, spoke the older protocol, or its tasks did not stop; the settings are those it printed."""
     (told,) = severe("connect", scenario)
-    assert (len(told.findings), told.cause) == (count, cause)
+    assert (len(told.findings), told.cause, (told.setting, told.value)) == (count, cause, setting)
 
 
 def test_a_connector_that_failed_is_one_incident() -> None:

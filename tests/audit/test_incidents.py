@@ -78,7 +78,7 @@ def _place(file: str) -> Place:
 
 def test_an_incident_says_what_to_look_at_and_what_to_try(life: LifeOf) -> None:
     """The setting with the value that the log of that member told, and the hazard that a Java client shows."""
-    own = life("m", 0, 10, max_poll_interval_ms=10_000)
+    own = life("m", 0, 10, settings={"max.poll.interval.ms": "10000"})
     (told,) = incidents([lost()], [own, life("n", 0, 50)])
     assert (told.setting, told.value, told.hazard) == ("max.poll.interval.ms", "10000", "a5")
     assert told.next_step.startswith("Let every poll come back within max.poll.interval.ms: ")
@@ -94,8 +94,7 @@ def test_a_setting_has_the_name_that_counts_in_its_protocol(
     life: LifeOf, protocol: str, setting: str, value: str | None
 ) -> None:
     """In consumer groups the broker decides, and no member's log says how."""
-    timeout_ms = 6000 if protocol == "classic" else None
-    own = life("m", 0, 10, protocol=protocol, session_timeout_ms=timeout_ms)
+    own = life("m", 0, 10, protocol=protocol, settings={"session.timeout.ms": "6000"})
     (told,) = incidents([lost(cause=Cause.SESSION_EXPIRED)], [own])
     assert (told.setting, told.value) == (setting, value)
     assert f"raise {setting} only" in told.next_step

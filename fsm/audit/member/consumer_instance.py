@@ -24,6 +24,7 @@ _SETTINGS = (
     "heartbeat.interval.ms",
     "max.poll.interval.ms",
     "request.timeout.ms",
+    "group.remote.assignor",
     LEAVES_ON_CLOSE,
 )
 _LEAVES_OR_STAYS = frozenset(
