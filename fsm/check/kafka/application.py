@@ -47,6 +47,8 @@ PASSING = frozenset(
 """Errors of a commit that may succeed later."""
 ASYNC_CALL, SYNC_CALL = 100, 101
 """Numbers of calls: of a commit that nobody waits for, and of one that its application waits for."""
+OTHERWISE = "subscribes otherwise"
+"""An application subscribes to fewer topics, instead of what it did."""
 TURNS = 8
 """So many turns of the background in a row, with nothing from outside, are a busy loop."""
 
@@ -112,7 +114,7 @@ class Driven(MemberShell[Any, Any]):
         """What the application does: how it stands after, what it uses, and which callback it is in."""
         app, using, calling = doing
         match what:
-            case "subscribes":
+            case "subscribes" | "subscribes otherwise":
                 app = App.RUNNING
                 self.submit(subscribe)
             case "polls":
@@ -205,9 +207,14 @@ def is_tried_again(error: KafkaError | None, *, is_member: bool) -> bool:
 
 
 def choices_of_application(
-    app: App, calling: BackgroundEvent | None, using: Partitions, *, waits: bool
+    app: App, calling: BackgroundEvent | None, using: Partitions, *, waits: bool, otherwise: bool = False
 ) -> Iterable[Choice]:
-    """What an application may do in its own time; `waits` where its queue holds something."""
+    """What an application may do in its own time.
+
+    `waits` where its queue holds something; it may subscribe `otherwise` than it did.
+    """
+    if otherwise and calling is None and app in (App.IDLE, App.LEFT, App.RUNNING):
+        yield Choice(OTHERWISE, disturbance="resubscribe")
     match app:
         case App.IDLE:
             yield Choice("subscribes")

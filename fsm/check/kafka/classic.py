@@ -52,6 +52,8 @@ ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
     "both": (RANGE, COOPERATIVE_STICKY),
 }
 """`partition.assignment.strategy` of the members; the last one, Kafka's default, is eager."""
+IDS_OF_A_LIFE = 8
+"""So many ids a process may be given: more are not asked for."""
 LONG_MS = 1_000_000_000
 """A poll timer that runs out only where the path says so."""
 SESSION_MS = 1_800_000
@@ -117,11 +119,16 @@ def seen(app: App, member: ClassicMember, using: Partitions) -> tuple[Any, ...]:
 
 
 def number_of(member_id: str) -> int:
-    """Which of its client's ids an id is; -1 where it is none. The ids of `a` are `a0`, `a1`, before which a name may
-    stand, or `a-0`, which is one for life.
+    """Which of its client's ids an id is; -1 where it is none.
+
+    The ids of `a` are `a0`, `a1`, before which a name may stand, or `a-0`, `a-1`, each for the life of a process, which
+    counts for as many as its life has numbers.
     """
-    digits = member_id.rpartition("-")[2].lstrip("abcdef")
-    return int(digits) if digits else -1
+    before, _, last = member_id.rpartition("-")
+    digits = last.lstrip("abcdef")
+    if not digits:
+        return -1
+    return IDS_OF_A_LIFE * int(digits) if len(before) == 1 and last == digits else int(digits)
 
 
 class ClassicModel:
@@ -146,6 +153,7 @@ class ClassicModel:
             "id": lambda c: number_of(c.member.generation.member_id),
             "speaks": lambda c: 0 if c.app in silent else _speaks(c.member),
             "using": lambda c: mask(c.using, bits),
+            "subscribed": lambda c: mask((p for p in bits if p[0] in (c.member.topics or ())), bits),
             "uses": lambda c: mask(c.using, bits),
             "begins": lambda _: 0,
             "omitted": lambda _: 0,
@@ -177,7 +185,8 @@ class ClassicModel:
             yield Choice("starts again", disturbance="restart")
         if app in ENDED:
             return
-        yield from choices_of_application(app, consumer.calling, consumer.using, waits=bool(consumer.events))
+        changes, waits = self.setting.fewer not in ((), member.topics), bool(consumer.events)
+        yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
         if member.heartbeats.enabled and not consumer.beats:
             yield Choice("heartbeat interval is over")
         if app in SUBSCRIBED:
@@ -187,10 +196,14 @@ class ClassicModel:
             if lives:
                 yield Choice("is killed and starts again", disturbance="restart")
 
+    def begin(self, life: int) -> Step:
+        """Its next process starts."""
+        return Step(self.new._replace(life=life), hangs_up=True)
+
     def step(self, consumer: ClassicConsumer, given: Any) -> Step:
         """What an input does: a choice's label, an answer, or that there is none."""
         if isinstance(given, str) and "starts again" in given:
-            return Step(self.new._replace(life=consumer.life + 1), hangs_up=True)
+            return self.begin(consumer.life + 1)
         if consumer.app in ENDED:
             return Step(consumer)
         if given == "is killed":
@@ -225,7 +238,7 @@ class ClassicModel:
         doing = consumer.app, consumer.using, consumer.calling
         match given:
             case str():
-                return shell.do(given, doing, self.setting.subscribe(), self.setting.polls(consumer.using))
+                return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
             case Received(message=(order, answer)) if order.life == consumer.life:
                 shell.receive_answer(order.sent, answer, 0.0, NOW)
             case Missed(message=(order, _)) | Undelivered(message=order) if order.life == consumer.life:

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
-from fsm.check.kafka.classic import number_of
+from fsm.check.kafka.classic import IDS_OF_A_LIFE, number_of
 from fsm.check.kafka.consumer import LIVES
-from fsm.check.kafka.coordinator import FORMER_OWNER, request
+from fsm.check.kafka.coordinator import FORMER_OWNER, choices_of_tasks, let_pass, request
+from fsm.check.kafka.coordinator import timeless as timeless_group
 from fsm.check.model import Choice, Component, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.classic.invariants import PROMISES, broken
@@ -45,16 +46,20 @@ from fsm.protocol.messages import (
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import State
 
-OLD = NOW - 10_000_000_000
-MANY_IDS = 8
+MANY_IDS = IDS_OF_A_LIFE * LIVES
 """Of so many ids of a client it is asked whether they are gone."""
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
+FAILS_OVER = "fails over"
 NEVER_FALLS = "a generation or an epoch never falls"
 ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, *(promise for promise, _ in PROMISES))
 """What each step of a coordinator with a classic group is asked for by itself."""
 OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
 """What a consumer group with classic members is not asked: a classic member reports what it owns as it joins."""
+OF_MEMBERS = (
+    *("member", "id", "speaks KIP-848", "epoch", "previous", "held", "holds", "assigned", "unjoined", "unsynced"),
+)
+"""Features of each client's newest member."""
 TOLD = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
@@ -84,8 +89,12 @@ class Broker(NamedTuple):
 class AnyCoordinator:
     """The component of a coordinator. `ids` numbers the partitions of masks by topic id."""
 
-    def __init__(self, names: Sequence[str], ids: Mapping[tuple[str, int], int], context: Context) -> None:
-        self.names, self.ids, self.context = names, ids, context
+    def __init__(
+        self, names: Sequence[str], ids: Mapping[tuple[str, int], int], context: Context, *, converts: bool = False
+    ) -> None:
+        """A client that `converts` may speak one protocol or the other; its ids are then numbered by process."""
+        self.names, self.ids, self.context, self.converts = names, ids, context, converts
+        self.has_interval = context.config.assignment_interval_ms(GROUP) > 0
         self.bits: dict[TopicPartition, int] = {(context.image.names[i], n): bit for (i, n), bit in ids.items()}
 
     def component(self) -> Component:
@@ -93,11 +102,12 @@ class AnyCoordinator:
         features: dict[str, Any] = {
             "rests": _rests,
             "consumer": lambda at: int(isinstance(_group(at), ConsumerGroup)),
+            "all classic": lambda at: int(_is_all_classic(_group(at))),
             "has members": lambda at: int(bool(getattr(_group(at), "members", ()))),
             "has a protocol": lambda at: int(getattr(_group(at), "protocol_name", None) is not None),
         }
         for name in self.names:
-            for feature in ("member", "id", "epoch", "previous", "held", "holds", "assigned", "unjoined", "unsynced"):
+            for feature in OF_MEMBERS:
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
             for life in range(LIVES):
                 features[f"parks {name} {life}"] = partial(_parked, name, life)
@@ -116,6 +126,8 @@ class AnyCoordinator:
                 return 1
             case "id":
                 return number_of(who)
+            case "speaks KIP-848":
+                return int(isinstance(group, ConsumerGroup) and not group.members[who].is_classic)
         if isinstance(group, ClassicGroup):
             return self._of_classic(group, who, feature)
         current = group.members[who].current
@@ -151,22 +163,27 @@ class AnyCoordinator:
                 if not (kind is TimerKind.REBALANCE and group.members[who].epoch != epoch):
                     kind_of, told = TOLD[kind]
                     yield Choice(told.format(_short(who)), (kind, who), kind_of, _excuse(who))
-        yield Choice("fails over", disturbance="failover")
+            yield from choices_of_tasks(group)
+        yield Choice(FAILS_OVER, disturbance="failover")
 
     def step(self, at: Broker, given: Any) -> Step:
         """A request, a timer that runs out, a fail-over."""
         match given:
             case Received(sender, order, late):
                 made = dict(at.made)
-                fresh = f"{sender}{made.get(sender, 0)}"
+                number = next_number(made.get(sender, 0), order, converts=self.converts)
+                fresh = f"{sender}{number}"
                 token: Any = Asked(sender, order, late)
                 done = broker.handle(at.state, request(token, sender, order, fresh), self.context)
                 if is_used(fresh, order.body, done.answers, done.state.groups.get(GROUP)):
-                    made[sender] = made.get(sender, 0) + 1
+                    made[sender] = number + 1
                 return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
             case (TimerKind(), str()):
                 due = run_out(_group(at), given, NOW)
                 return self._after(at, broker.handle_timer(at.state.with_group(due), self.context))
+            case str() if given != FAILS_OVER:
+                passed = timeless(let_pass(at.state, given, self.context), has_interval=self.has_interval)
+                return Step(at._replace(state=passed))
         stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
         unanswered = [(one.sender, (one.order, DISCONNECTED)) for one in waiting(_group(at)) if not one.late]
         after = self._noted(at, load(stored, self.context))
@@ -189,7 +206,7 @@ class AnyCoordinator:
 
     def _noted(self, at: Broker, done: Taken[Coordinator]) -> Broker:
         if not isinstance(done.state.groups.get(GROUP), ClassicGroup):
-            return Broker(timeless(done.state), NOBODYS, at.made)
+            return Broker(timeless(done.state, has_interval=self.has_interval), NOBODYS, at.made)
         stored = at.log if isinstance(_group(at), ClassicGroup) else keep_stored(at.state)
         log = timeless(replay(done.records, self.context.dialect, stored).state)
         return Broker(timeless(done.state), log, at.made)
@@ -217,6 +234,16 @@ class AnyCoordinator:
             for who, member in sorted(group.members.items())
         )
         return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *told))
+
+
+def _is_all_classic(group: Group | None) -> bool:
+    """Whether it is a consumer group of classic members alone."""
+    return isinstance(group, ConsumerGroup) and bool(group.members) and group.members.classic == len(group.members)
+
+
+def next_number(made: int, order: Any, *, converts: bool) -> int:
+    """The number of the id that whoever asks may be given."""
+    return max(made, IDS_OF_A_LIFE * getattr(order, "life", 0)) if converts else made
 
 
 def is_used(fresh: str, body: Any, answers: Iterable[Answer], group: Group | None) -> bool:
@@ -336,7 +363,8 @@ def _given(assignment: bytes) -> tuple[TopicPartition, ...]:
 
 def _short(who: str) -> str:
     """The client and the number of its id."""
-    return f"{who[0]}{number_of(who)}"
+    life = who.removeprefix(f"{who[0]}-")
+    return who if life.isdigit() and life != "0" else f"{who[0]}{number_of(who)}"
 
 
 def names_of(found: Iterable[str]) -> str:
@@ -354,16 +382,13 @@ def _rests(at: Broker) -> int:
     return int(group is None or group.state in (State.STABLE, State.EMPTY, ClassicState.STABLE, ClassicState.EMPTY))
 
 
-def timeless(state: Coordinator) -> Coordinator:
+def timeless(state: Coordinator, *, has_interval: bool = False) -> Coordinator:
     """The coordinator with timers that run, in a fixed order, and without instants."""
     group = state.groups.get(GROUP)
     if group is None:
         return NOBODYS
     if isinstance(group, ConsumerGroup):
-        running = sorted((kind.value, who, kind, epoch) for (kind, who), _, epoch in group.timers.in_order())
-        timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
-        target_ms = group.target_time_ms and OLD
-        return Coordinator(NO_GROUPS.set(replace(group, timers=timers, target_time_ms=target_ms)))
+        return Coordinator(NO_GROUPS.set(timeless_group(group, has_interval=has_interval)))
     join, sync = group.join_phase, group.sync_phase
     preparing = group.state is ClassicState.PREPARING_REBALANCE
     group = replace(

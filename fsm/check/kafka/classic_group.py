@@ -19,7 +19,7 @@ from fsm.check.kafka.classic import ASSIGNORS, ClassicModel, number_of
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import LIVES, Setting
-from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS
+from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS, fewer_of
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.telling import describe_message, omitted
@@ -84,11 +84,13 @@ def classic_group(
     known = Topics(topics, change=False)
     names = NAMES[:members]
     strategy = strategy_of(protocol)
-    setting = Setting(known.subscribed, static=static, commits=commits, kinds=DISTURBANCES)
+    fewer = fewer_of(known.first)
+    kinds = (*DISTURBANCES, *(["resubscribe"] if fewer else []))
+    setting = Setting(known.subscribed, static=static, commits=commits, fewer=fewer, kinds=kinds)
     consumers = [ClassicModel(name, setting, strategy, known) for name in names]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, known.image(()))
     hub = AnyCoordinator(names, known.ids, context)
-    asked = ClassicQuestions(names, known.everything(()))
+    asked = ClassicQuestions(names, known.everything(()), resubscribes=bool(fewer))
 
     told = ", static" * static + ", they commit" * commits
 
@@ -107,7 +109,7 @@ def classic_group(
         asked.goal(),
         asked.conditions(),
         {"late_join": asked.joins_late},
-        DISTURBANCES,
+        kinds,
         replay=lambda path: find_times(path, make),
         asked_of_steps=ASKED_OF_STEPS,
         not_modelled=NOT_MODELLED,
@@ -128,7 +130,8 @@ def wires(names: Sequence[str], known: Topics) -> list[Wire]:
         "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
         "ids": speaking,
         "late joins": lambda queue: sum(map(_is_first_join, queue.late)),
-        "joins": lambda queue: sum(map(_joins, queue.line)),
+        "classic joins": lambda queue: sum(map(_is_classic_join, queue.line)),
+        "consumer joins": lambda queue: sum(map(is_consumer_join, queue.line)),
     }
     tell = partial(describe, names=known.all_names)
     requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell) for name in names)
@@ -141,9 +144,13 @@ def speaking(queue: Queue) -> int:
     return reduce(or_, map(_id_bit, queue.line), 0)
 
 
-def _joins(message: Any) -> bool:
-    body = getattr(message, "body", None)
-    return isinstance(body, JoinGroupRequest) or getattr(body, "member_epoch", None) == 0
+def _is_classic_join(message: Any) -> bool:
+    return isinstance(getattr(message, "body", None), JoinGroupRequest)
+
+
+def is_consumer_join(message: Any) -> bool:
+    """Whether a request joins by the protocol of KIP-848."""
+    return getattr(getattr(message, "body", None), "member_epoch", None) == 0
 
 
 def _is_first_join(message: Any) -> bool:
@@ -177,6 +184,10 @@ class ClassicQuestions(Questions):
         """A join without an id was given up and is still under way: of a static member it fences the next process."""
         found: Mask = np.any([view.on(name, BROKER, "late joins") > 0 for name in self.names], axis=0)
         return found
+
+    def _of_subscriptions(self) -> list[Property]:
+        """A consumer of the classic protocol goes on with what it has until it has joined again."""
+        return []
 
     def _left_behind(self, view: View) -> Mask:
         used = [(view.of(name, "left") == 1) & (view.of(name, "using") != 0) for name in self.names]

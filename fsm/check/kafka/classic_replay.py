@@ -13,6 +13,7 @@ from typing import Any
 from fsm.check.kafka.application import BROKER, GROUP, NOW, App
 from fsm.check.kafka.classic import ClassicConsumer, ClassicModel, seen
 from fsm.check.kafka.consumer_shell import seen as seen_of_consumer
+from fsm.check.kafka.either import CONVERTED
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.live_broker import LiveBroker
 from fsm.check.model import Action, Path
@@ -20,7 +21,6 @@ from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
 from fsm.member.classic.state import ClassicConfig
-from fsm.member.events import AsyncPollEvent
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 
@@ -28,6 +28,7 @@ GONE = (App.DEAD, App.CRASHED)
 """Nobody answers these; one that has closed left its connection in order."""
 LATER_MS = 2
 """A step is so much later, at most, than the time that is given for it."""
+Convert = Callable[[LiveMember], LiveMember]
 Note = Callable[["ClassicReplay", str, str], None]
 """Called with what happens and who does it by itself, before a step; with nothing after it."""
 
@@ -37,19 +38,13 @@ class LiveClassic(LiveMember):
 
     shell: ClassicConsumerMember
 
-    def __init__(self, model: ClassicModel, now_ms: int, config: ClassicConfig | None = None) -> None:
-        self.model, self.config = model, config or model.config
+    def __init__(self, model: ClassicModel, now_ms: int, config: ClassicConfig | None = None, *, life: int = 0) -> None:
+        self.model, self.config, self.name, self.life = model, config or model.config, model.name, life
         counts = tuple(model.known.first.items())
-        super().__init__(ClassicConsumerMember(self.config), model.setting.topics, counts, now_ms)
+        super().__init__(ClassicConsumerMember(self.config), model.setting, counts, now_ms)
 
     def next_life(self) -> LiveClassic:
-        """Another process of the same consumer; what this one sent is late."""
-        after = LiveClassic(self.model, self.now_ms, self.config)
-        after.late = [*self.late, *self.out]
-        return after
-
-    def polls(self) -> AsyncPollEvent:
-        return self.model.setting.polls(self.using)
+        return LiveClassic(self.model, self.now_ms, self.config, life=self.life + 1)
 
     @property
     def seen(self) -> tuple[Any, ...]:
@@ -79,13 +74,15 @@ class LiveClassic(LiveMember):
 class ClassicReplay:
     """Live members and a live coordinator, driven along a path of a model whose first wires are their requests."""
 
-    def __init__(self, members: dict[str, LiveMember], context: Context) -> None:
-        self.members, self.names = members, tuple(members)
+    def __init__(self, members: dict[str, LiveMember], context: Context, convert: Convert | None = None) -> None:
+        """`convert` gives the next process of a consumer where it speaks the other protocol."""
+        self.members, self.names, self.convert = members, tuple(members), convert
         self.broker = LiveBroker(
             members,
             context,
             lambda one, asked: bool(_said(one.body) == _said(asked.body)),
             lambda name: members[name].app in GONE,
+            converts=convert is not None,
         )
 
     def along(self, path: Path, note: Note | None = None, times_ms: Sequence[int] = ()) -> str:
@@ -125,7 +122,7 @@ class ClassicReplay:
             case Action(actor="broker", wire=wire) if wire < 0:
                 self.broker.act(action.what)
             case Action(wire=wire, what=what) if wire < 0 and "starts again" in what:
-                self.members[name] = self.members[name].next_life()
+                self._begin_life(name, action.what)
             case Action(wire=wire) if wire < 0:
                 self.members[name].act(action.what)
             case Action(message=(_, _)):
@@ -138,6 +135,13 @@ class ClassicReplay:
                 order = self.members[name].out.pop(0)
                 self.members[name].late += [order] if action.what == "late" else []
                 self.members[name].end(order, TIMED_OUT)
+
+    def _begin_life(self, name: str, what: str) -> None:
+        """Another process of a consumer starts; what the one before sent is late."""
+        before = self.members[name]
+        converts = self.convert is not None and what.endswith(CONVERTED)
+        after = self.convert(before) if self.convert is not None and converts else before.next_life()
+        self.members[name] = before.hand_over(after)
 
 
 def _seen(state: Any) -> tuple[Any, ...]:

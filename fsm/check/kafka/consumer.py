@@ -17,6 +17,7 @@ from fsm.check.kafka.application import (
     GOES_ON_AFTER,
     GROUP,
     NOW,
+    OTHERWISE,
     PASSES,
     SUBSCRIBED,
     App,
@@ -28,7 +29,7 @@ from fsm.check.kafka.telling import describe_application
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.consumer.state import Member, new_member
-from fsm.member.consumer.subscription import SubscriptionType
+from fsm.member.consumer.subscription import Ownership, SubscriptionType
 from fsm.member.dialect.dialect import Dialect
 from fsm.member.events import (
     ApplicationEvent,
@@ -79,6 +80,8 @@ class Setting:
     """Finding the coordinator takes a request."""
     asks: bool = False
     """A new process asks the cluster for its topics."""
+    fewer: tuple[str, ...] = ()
+    """Topics that they subscribe to where they subscribe otherwise; none where they cannot."""
     kinds: Collection[str] = frozenset({"crash", "leave", "poll_timeout", "rejoin"})
     """What may disturb them."""
 
@@ -96,8 +99,10 @@ class Setting:
             max_poll_interval_ms=max_poll_interval_ms,
         )
 
-    def subscribe(self) -> ApplicationEvent:
-        """What an application says that subscribes."""
+    def subscribe(self, what: str) -> ApplicationEvent:
+        """What an application says that subscribes, or does so otherwise."""
+        if what == OTHERWISE:
+            return TopicSubscriptionChangeEvent(self.fewer, listener=True)
         if self.pattern:
             return TopicRe2JPatternSubscriptionChangeEvent(self.pattern, listener=True)
         if self.client_pattern:
@@ -134,6 +139,7 @@ class ConsumerModel:
             "life": lambda c: c.life,
             "epoch": lambda c: in_its_life(c.member.epoch, c.life),
             "using": lambda c: mask(c.using, bits),
+            "subscribed": lambda c: mask((p for p in bits if self._subscribes(c.member, p[0])), bits),
             "uses": lambda c: mask(places(c), self.known.places),
             "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full, bits) & ~mask(c.using, bits),
             "omitted": lambda c: (1 << len(bits)) - 1 if c.member.sent is None else 0,
@@ -144,6 +150,16 @@ class ConsumerModel:
             "rests": lambda c: int(self._rests(c)),
         }
         return Component(self.name, self.new, self.choices, self.step, features, describe=describe)
+
+    def _subscribes(self, member: Member, topic: str) -> bool:
+        """Whether it subscribes to a topic; the patterns of these models match them all."""
+        return member.subscription.kind is not SubscriptionType.AUTO_TOPICS or topic in member.subscription.topics
+
+    def _may_change(self, app: App, member: Member) -> bool:
+        """Whether its application may subscribe otherwise now: a pattern has to be given up before."""
+        known, fewer = member.subscription, self.setting.fewer
+        is_other = known.kind is not SubscriptionType.AUTO_TOPICS or known.topics != fewer
+        return bool(fewer) and is_other and (app is not App.RUNNING or known.kind is SubscriptionType.AUTO_TOPICS)
 
     def _rests(self, consumer: Consumer) -> bool:
         """Whether it has nothing to do, as far as it knows."""
@@ -168,7 +184,8 @@ class ConsumerModel:
             yield Choice("starts again", disturbance="restart")
         if app in ENDED:
             return
-        yield from choices_of_application(app, consumer.calling, consumer.using, waits=bool(consumer.events))
+        changes, waits = self._may_change(app, member), bool(consumer.events)
+        yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
         if member.heartbeat_due_ms > NOW or member.heartbeat_ready_ms > NOW:
             yield Choice("heartbeat interval is over")
         if member.commit is not None and member.commit.request.ready_ms > NOW:
@@ -183,18 +200,18 @@ class ConsumerModel:
             if lives:
                 yield Choice("is killed and starts again", disturbance="restart")
 
+    def begin(self, life: int) -> Step:
+        """Its next process starts."""
+        return Step(self._process(life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
+
     def step(self, consumer: Consumer, given: Any) -> Step:
         """What an input does: a choice's label, an answer, or that there is none."""
         if isinstance(given, str) and "starts again" in given:
-            asks = [(CLUSTER, ASKS)] if self.setting.asks else []
-            return Step(self._process(consumer.life + 1), asks, hangs_up=True)
+            return self.begin(consumer.life + 1)
         if consumer.app in ENDED:
             return Step(consumer)
-        match given:
-            case "is killed":
-                return Step(self._process(consumer.life)._replace(app=App.DEAD), hangs_up=True)
-            case "hangs in its callback":
-                return Step(consumer._replace(app=App.HUNG))
+        if given == "is killed":
+            return Step(self._process(consumer.life)._replace(app=App.DEAD), hangs_up=True)
         shell = Shell(_let_pass(consumer, given), searches=self.setting.searches)
         app, using, calling = self._hand_in(shell, consumer, given)
         shell.turn()
@@ -213,11 +230,12 @@ class ConsumerModel:
         if shell.closed:
             return Step(self._process(consumer.life)._replace(app=App.CLOSED), sent, shell.broken)
         asked = consumer.searching and not _ends_search(given)
-        if shell.searches and shell.seeks_coordinator and not asked:
-            sent.append((BROKER, FIND))
-            asked = True
+        seeks = shell.searches and shell.seeks_coordinator
+        sent += [(BROKER, FIND)] if seeks and not asked else []
         if calling is None and app is App.RUNNING and given in PASSES:
             using = partitions((*using, *shell.fetchable(checked=True)))
+        if self.setting.fewer:
+            using = given_records(shell.member, using)
         after = Consumer(
             _timeless(shell.member),
             app,
@@ -228,7 +246,7 @@ class ConsumerModel:
             shell.generation,
             consumer.life,
             raised and calling is not None,
-            asked,
+            asked or seeks,
             shell.closing,
         )
         return Step(after, () if app is App.CRASHED else sent, shell.broken, hangs_up=app is App.CRASHED)
@@ -237,8 +255,10 @@ class ConsumerModel:
         """Tells the shell what happens; what the application does and uses, and the callback it is in."""
         doing = consumer.app, consumer.using, consumer.calling
         match given:
+            case "hangs in its callback":
+                return App.HUNG, *doing[1:]
             case str():
-                return shell.do(given, doing, self.setting.subscribe(), self.setting.polls(consumer.using))
+                return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
             case Received(sender=sender, message=topics) if sender == CLUSTER:
                 shell.learn(self.known.names(topics), NOW)
             case Received(message=(order, _)) if order == FIND:
@@ -272,6 +292,11 @@ def _ends_search(given: Any) -> bool:
         case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
             return bool(order == FIND)
     return False
+
+
+def given_records(member: Member, using: Partitions) -> Partitions:
+    """What an application that uses this is still given records of: of a topic that it has dropped it is given none."""
+    return Ownership(using).fetchable(member.subscription)
 
 
 def _timeless(member: Member) -> Member:

@@ -7,7 +7,7 @@ application is ended by an error) and liveness (undisturbed, every subscribed pa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,6 +45,7 @@ SETTINGS = BrokerConfig(
     group_consumer_min_heartbeat_interval_ms=500,
     group_consumer_assignment_interval_ms=0,
 )
+INTERVAL_MS = 1_000
 REQUESTS = (Disturbance("lose", Fault.LOSE, Told.SENDER), Disturbance("late", Fault.LATE, Told.SENDER))
 ANSWERS = (Disturbance("unanswered", Fault.LOSE, Told.RECEIVER),)
 LOSING = (Disturbance("failover_losing", Fault.LOSE, Told.RECEIVER),)
@@ -97,13 +98,14 @@ def consumer_group(
     if pattern and client_pattern:
         raise InputError("a subscription has one pattern", "--client-pattern", "leave out --pattern")
     _check_pattern(client_pattern)
-    if pattern and (problem := find_problem(pattern)):
-        raise InputError(f"{pattern!r}: {problem}", "--pattern", "give a regular expression of RE2")
+    check_regex(pattern)
     names, spoken = NAMES[:members], _dialects(client, members)
     known = Topics(topics, change=topic_changes)
-    setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, KINDS)
+    fewer = fewer_of(known.first)
+    kinds = [*KINDS, *(["resubscribe"] if fewer else []), *(["move"] if search else [])]
+    setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, fewer, kinds)
     consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, spoken, strict=True)]
-    broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=1_000 * assignment_interval)
+    broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
     rules = coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
     context = Context(NOW, rules, broker_settings)
     hub = CoordinatorModel(names, known, context, moves=search)
@@ -120,9 +122,10 @@ def consumer_group(
         said = partial(_describe_topics, known)
         wires += [Wire(CLUSTER, one, describe=said) for one in (BROKER, *names)]
         wires += [Wire(one, CLUSTER) for one in names]
-    group = Questions(names, known.everything(()), (CLUSTER, "everything") if topic_changes else None)
+    changes = (CLUSTER, "everything") if topic_changes else None
+    group = Questions(names, known.everything(()), changes, resubscribes=bool(fewer))
     asked = [one for one in MEMBER_INVARIANTS if all(one in asked_of(dialect) for dialect in spoken)]
-    kinds = [*KINDS, *(["move"] if search else []), *([CREATED, DELETED, GROWN, RECREATED] if topic_changes else [])]
+    kinds += [CREATED, DELETED, GROWN, RECREATED] if topic_changes else []
     spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
     options = {
         "static": static,
@@ -152,6 +155,17 @@ def consumer_group(
         [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked],
         NOT_MODELLED,
     )
+
+
+def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:
+    """All topics but the last, for an application that subscribes otherwise."""
+    return tuple(sorted(topics))[:-1]
+
+
+def check_regex(pattern: str) -> None:
+    """Raises `InputError` where a broker cannot resolve a pattern."""
+    if pattern and (problem := find_problem(pattern)):
+        raise InputError(f"{pattern!r}: {problem}", "--pattern", "give a regular expression of RE2")
 
 
 def _check_pattern(pattern: str) -> None:

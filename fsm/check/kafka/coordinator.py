@@ -109,12 +109,7 @@ class CoordinatorModel:
                 disturbance, told = TIMERS[kind]
                 excuse = f"{who} is silent" if kind is TimerKind.SESSION else ""
                 yield Choice(told.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
-        if group.target_time_ms == NOW:
-            yield Choice("assignment interval is over")
-        if group.resolution is not None:
-            yield Choice("has resolved its regular expressions")
-        if any(one.timestamp == NOW for one in group.regexes.values()):
-            yield Choice("may resolve its regular expressions anew")
+        yield from choices_of_tasks(group)
         yield Choice("fails over", disturbance="failover")
         if self.moves:
             yield Choice("moves", disturbance="move")
@@ -193,6 +188,19 @@ class CoordinatorModel:
         return ", ".join(f"{self.known.all_names[topic_id]}-{n}" for topic_id, n in sorted(found)) or "nothing"
 
 
+RESOLVED = "has resolved its regular expressions"
+
+
+def choices_of_tasks(group: ConsumerGroup) -> Iterable[Choice]:
+    """What a coordinator does for a group in the background."""
+    if group.target_time_ms == NOW:
+        yield Choice("assignment interval is over")
+    if group.resolution is not None:
+        yield Choice(RESOLVED)
+    if any(one.timestamp == NOW for one in group.regexes.values()):
+        yield Choice("may resolve its regular expressions anew")
+
+
 def request(token: Any, sender: str, order: Any, fresh_id: str = "") -> Request:
     """An order as it reaches the coordinator, which may give its sender an id."""
     body = order.body
@@ -209,7 +217,7 @@ def let_pass(state: Coordinator, given: Any, context: Context) -> Coordinator:
             return broker.handle_timer(state.with_group(replace(group, timers=timers)), context).state
         case "assignment interval is over" if group is not None:
             return state.with_group(replace(group, target_time_ms=OLD))
-        case "has resolved its regular expressions":
+        case str() if given == RESOLVED:
             return broker.handle_resolution(state, GROUP, context).state
         case "may resolve its regular expressions anew" if group is not None:
             old = {p: replace(one, timestamp=RESOLVED_BEFORE) for p, one in group.regexes.items()}
@@ -261,12 +269,17 @@ def _rests(state: Coordinator) -> int:
 
 
 def _timeless(state: Coordinator, *, has_interval: bool) -> Coordinator:
-    """The coordinator with timers that run, in a fixed order; its target is new where an interval begins with it."""
+    """The coordinator with its group made so."""
     group = consumer_group_of(state)
     if group is None:
         return Coordinator(topics_added_version=state.topics_added_version)
+    groups = NO_GROUPS.set(timeless(group, has_interval=has_interval))
+    return Coordinator(groups, topics_added_version=state.topics_added_version)
+
+
+def timeless(group: ConsumerGroup, *, has_interval: bool) -> ConsumerGroup:
+    """The group with timers that run, in a fixed order; its target is new where an interval begins with it."""
     running = sorted((kind.value, who, kind, epoch) for (kind, who), _, epoch in group.timers.in_order())
     timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
     target_ms = group.target_time_ms and (max(group.target_time_ms, OLD) if has_interval else OLD)
-    groups = NO_GROUPS.set(replace(group, timers=timers, target_time_ms=target_ms))
-    return Coordinator(groups, topics_added_version=state.topics_added_version)
+    return replace(group, timers=timers, target_time_ms=target_ms)

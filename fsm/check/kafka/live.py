@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fsm.check.kafka.application import (
     ENDED,
@@ -18,7 +18,7 @@ from fsm.check.kafka.application import (
     positions,
     used_after,
 )
-from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, id_of
+from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, Setting, given_records, id_of
 from fsm.check.kafka.consumer_shell import seen
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
@@ -26,7 +26,6 @@ from fsm.member.events import (
     AsyncPollEvent,
     KafkaError,
     SyncCommitEvent,
-    TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
 from fsm.member.runtime.consumer_shell import ConsumerMember
@@ -40,11 +39,18 @@ LONG_MS = 1_000_000_000
 """A timer that runs out only where the path says so."""
 
 
+T = TypeVar("T", bound="LiveMember")
+
+
 class LiveMember:
     """A consumer with its own clock, its application and its connection; `metadata` is what its client knows."""
 
-    def __init__(self, shell: MemberShell[Any, Any], topics: tuple[str, ...], metadata: Any, now_ms: int) -> None:
-        self.shell, self.topics, self.now_ms = shell, topics, now_ms
+    name: str
+    life: int
+    """Which process of the consumer it is."""
+
+    def __init__(self, shell: MemberShell[Any, Any], setting: Setting, metadata: Any, now_ms: int) -> None:
+        self.shell, self.setting, self.now_ms = shell, setting, now_ms
         self.shell.find_coordinator(now_ms)
         self.shell.learn(metadata, now_ms)
         self.app, self.call, self.commit_call, self.searches = App.IDLE, 0, 0, False
@@ -57,9 +63,14 @@ class LiveMember:
         self.back: list[tuple[Any, Any]] = []
         self.sent_ms: dict[int, int] = {}
 
+    def hand_over(self, after: T) -> T:
+        """The next process of the same consumer: what this one sent is late."""
+        after.late = [*self.late, *self.out]
+        return after
+
     @abstractmethod
     def next_life(self) -> LiveMember:
-        """Another process of the same consumer; what this one sent is late."""
+        """Another process of the same consumer."""
 
     @property
     @abstractmethod
@@ -113,6 +124,8 @@ class LiveMember:
             self.app, self.using = App.CLOSED, ()
         elif self.app is App.RUNNING and self.asked is None and what in PASSES:
             self.using = partitions((*self.using, *self.shell.fetchable(checked=True)))
+        if self.setting.fewer:
+            self.using = self._given_records()
 
     def _let_pass(self, what: str) -> None:
         due_ms = {
@@ -125,9 +138,9 @@ class LiveMember:
 
     def _hand_in(self, what: str) -> None:
         match what:
-            case "subscribes":
+            case "subscribes" | "subscribes otherwise":
                 self.app = App.RUNNING
-                self.shell.submit(self.subscribe())
+                self.shell.submit(self.subscribe(what))
             case "polls":
                 self.shell.submit(self.polls())
             case "unsubscribes":
@@ -149,13 +162,17 @@ class LiveMember:
         self.late += self.out
         self.out, self.back, self.app, self.using = [], [], app, ()
 
-    def subscribe(self) -> ApplicationEvent:
-        """What its application says that subscribes."""
-        return TopicSubscriptionChangeEvent(self.topics, listener=True)
+    def subscribe(self, what: str) -> ApplicationEvent:
+        """What its application says that subscribes, or does so otherwise."""
+        return self.setting.subscribe(what)
+
+    def _given_records(self) -> Partitions:
+        """What its application is still given records of, of what it uses."""
+        return self.using
 
     def polls(self) -> AsyncPollEvent:
         """What its application says that polls."""
-        return AsyncPollEvent()
+        return self.setting.polls(self.using)
 
     @property
     def commit_ready_ms(self) -> int:
@@ -243,31 +260,25 @@ class LiveConsumer(LiveMember):
     def __init__(
         self, model: ConsumerModel, now_ms: int, max_poll_interval_ms: int, trace: TraceTo | None, *, life: int = 0
     ) -> None:
-        self.model, self.life, self.setting = model, life, model.setting
+        self.model, self.name, self.life = model, model.name, life
         self._made_of = max_poll_interval_ms, trace
         interval_ms = LONG_MS if max_poll_interval_ms == LONG_MS else 5_000
         config = model.setting.config(model.name, max_poll_interval_ms, LONG_MS, interval_ms)
         member_id = id_of(model.name, life)
         shell = ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=model.dialect, trace=trace)
-        super().__init__(shell, model.setting.topics, model.known.names(()), now_ms)
+        super().__init__(shell, model.setting, model.known.names(()), now_ms)
         self.searches = model.setting.searches
 
     def next_life(self) -> LiveConsumer:
-        """Another process of the same consumer; what this one sent is late."""
-        after = LiveConsumer(self.model, self.now_ms, *self._made_of, life=self.life + 1)
-        after.late = [*self.late, *self.out]
-        return after
-
-    def subscribe(self) -> ApplicationEvent:
-        return self.setting.subscribe()
-
-    def polls(self) -> AsyncPollEvent:
-        return self.setting.polls(self.using)
+        return LiveConsumer(self.model, self.now_ms, *self._made_of, life=self.life + 1)
 
     @property
     def commit_ready_ms(self) -> int:
         commit = self.shell.member.commit
         return 0 if commit is None else commit.request.ready_ms
+
+    def _given_records(self) -> Partitions:
+        return given_records(self.shell.member, self.using)
 
     def act(self, what: str) -> None:
         """An auto-commit interval that lasts long ends at once: heartbeats would be due meanwhile."""

@@ -10,8 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fsm.check.kafka.application import GROUP
-from fsm.check.kafka.classic_coordinator import AnyCoordinator, Broker, forgotten, is_used, run_out, waiting
-from fsm.check.kafka.coordinator import BY_NAME
+from fsm.check.kafka.classic_coordinator import (
+    FAILS_OVER,
+    AnyCoordinator,
+    Broker,
+    forgotten,
+    is_used,
+    next_number,
+    run_out,
+    waiting,
+)
+from fsm.check.kafka.coordinator import BY_NAME, RESOLVED, let_pass
 from fsm.check.model import Action
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -38,11 +47,13 @@ class LiveBroker:
         context: Context,
         is_same: Callable[[Any, Any], bool],
         is_gone: Callable[[str], bool],
+        *,
+        converts: bool = False,
     ) -> None:
         """`is_same` finds the order that a path means among late ones; nobody answers a client that is gone."""
-        self.host = Host(context)
+        self.host = Host(context, resolves=False)
         self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
-        self._timers = AnyCoordinator((), {}, context)
+        self._timers, self._converts = AnyCoordinator((), {}, context), converts
         self._made = dict.fromkeys(clients, 0)
         self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
 
@@ -58,22 +69,30 @@ class LiveBroker:
         order = under_way.pop(next(which) if late else 0)
         token = len(self._asked) + 1
         self._asked[token] = name, client, order, late
-        fresh = f"{name}{self._made[name]}"
+        number = next_number(self._made[name], action.message, converts=self._converts)
+        fresh = f"{name}{number}"
         before = self.host.state.groups.get(GROUP)
         version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
         sent = self.host.send(name, order.body, version, fresh_id=fresh, token=token)
-        self._made[name] += is_used(fresh, order.body, sent.answers, self.host.state.groups.get(GROUP))
+        if is_used(fresh, order.body, sent.answers, self.host.state.groups.get(GROUP)):
+            self._made[name] = number + 1
         self._answer(before, sent.answers)
 
     def act(self, what: str) -> None:
         """Another broker takes over, or a timer runs out."""
-        group = self.host.state.groups[GROUP]
-        if what == "fails over":
+        group: Any = self.host.state.groups[GROUP]
+        if what == FAILS_OVER:
             self.host.fail_over()
             self._answer(None, [(token, DISCONNECTED) for token in waiting(group)])
             return
+        if what == RESOLVED:
+            self.host.resolve()
+            return
         choices = self._timers.choices(Broker(self.host.state))
-        timer: Any = next(choice.given for choice in choices if choice.label == what)
+        timer: Any = next((choice.given for choice in choices if choice.label == what), None)
+        if timer is None:
+            self.host.state = let_pass(self.host.state, what, self.host.context)
+            return
         self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
         self._answer(group, self.host.expire(self.host.now_ms))
 

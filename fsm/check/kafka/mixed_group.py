@@ -5,13 +5,14 @@ What is asked of a consumer group is asked while it is one, and that the group s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fsm.check.kafka.application import BROKER, ENDED, NOW
+from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import ClassicModel
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, OF_HEARTBEATS, AnyCoordinator
 from fsm.check.kafka.classic_group import (
@@ -24,29 +25,29 @@ from fsm.check.kafka.classic_group import (
 )
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import ConsumerModel, Setting
-from fsm.check.kafka.consumer_group import NAMES
-from fsm.check.kafka.consumer_shell import Consumer, asked_of
+from fsm.check.kafka.consumer_group import INTERVAL_MS, NAMES, check_regex, fewer_of
+from fsm.check.kafka.consumer_shell import asked_of
+from fsm.check.kafka.either import EitherModel
 from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import Topics
-from fsm.check.model import Component, Goal, Model, Property, View
+from fsm.check.model import Goal, Model, Property, View
 from fsm.coordinator.consumer.invariants import INVARIANTS
-from fsm.coordinator.migration.conversion import POLICIES, UPGRADES
+from fsm.coordinator.migration.conversion import DOWNGRADES, POLICIES, UPGRADES
+from fsm.coordinator.model.consumer_group import LEAVE_GROUP_STATIC_MEMBER_EPOCH
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
 from fsm.member.dialect.dialect import dialect as member_dialect
 from fsm.protocol.releases import LATEST
-from fsm.tables.consumer_member import State
 
 if TYPE_CHECKING:
     from fsm.check.model import Mask
 
 ALL_POLICIES = (*sorted(POLICIES), "disabled")
-KINDS = tuple(kind for kind in DISTURBANCES if kind not in ("close", "restart"))
-SILENT = (State.STALE, State.UNSUBSCRIBED, State.FATAL)
+KINDS = (*DISTURBANCES, "convert")
 
 
 def mixed_group(
@@ -60,10 +61,13 @@ def mixed_group(
     coordinator: str = LATEST,
     static: bool = False,
     commits: bool = False,
+    pattern: str = "",
+    assignment_interval: bool = False,
 ) -> Model:
     """`members`, of whom the last `classic` ones speak the classic protocol, and their coordinator with its policy.
 
-    Raises `InputError` for numbers, protocols and policies that it does not have.
+    Those that speak KIP-848's subscribe to `pattern`, where there is one. Raises `InputError` for numbers, protocols,
+    policies and patterns that it does not have.
     """
     if not 2 <= members <= len(NAMES):
         raise InputError(f"{members} members", "--members", f"give 2 to {len(NAMES)}")
@@ -71,75 +75,92 @@ def mixed_group(
         raise InputError(f"{classic} classic members of {members}", "--classic", "some of each kind make a mixed group")
     if policy not in ALL_POLICIES:
         raise InputError(f"no policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
-    known, names, strategy, spoken = (
-        Topics(topics, change=False),
-        NAMES[:members],
-        strategy_of(protocol),
-        member_dialect(client),
+    check_regex(pattern)
+    known, names, strategy = Topics(topics, change=False), NAMES[:members], strategy_of(protocol)
+    spoken, fewer = member_dialect(client), fewer_of(known.first)
+    config = replace(
+        CLASSIC_SETTINGS,
+        group_consumer_migration_policy=policy,
+        group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval,
     )
-    consumers, others = names[: members - classic], names[members - classic :]
-    config = replace(CLASSIC_SETTINGS, group_consumer_migration_policy=policy)
     context = Context(NOW, coordinator_dialect(coordinator), config, known.image(()))
-    setting = Setting(known.subscribed, static=static, commits=commits, kinds=KINDS)
-    models = {name: ConsumerModel(name, setting, spoken, known) for name in consumers}
-    components = [_component(one) for one in models.values()]
-    classics = {name: ClassicModel(name, setting, strategy, known) for name in others}
-    components += [one.component() for one in classics.values()]
-    asked = _Questions(names, known.everything(()), consumers, policy)
-
-    def make(timeouts: Timeouts | None) -> ClassicReplay:
-        live: dict[str, LiveMember] = {}
-        for at, name in enumerate(names, 1):
-            if name in others:
-                live[name] = LiveClassic(
-                    classics[name], 1_000 * at, timeouts and timeouts.member(name, classics[name].config)
-                )
-            else:
-                live[name] = LiveConsumer(
-                    models[name], 1_000 * at, timeouts.max_poll_interval_ms(name) if timeouts else LONG_MS, None
-                )
-        return ClassicReplay(live, timeouts.context(context) if timeouts else context)
-
+    kinds = (*KINDS, *(["resubscribe"] if fewer else []))
+    setting = Setting(known.subscribed, pattern, static=static, commits=commits, fewer=fewer, kinds=kinds)
+    models = {}
+    for at, name in enumerate(names):
+        consumer, other = ConsumerModel(name, setting, spoken, known), ClassicModel(name, setting, strategy, known)
+        models[name] = EitherModel(consumer, other, begins_classic=at >= members - classic)
+    asked = _Questions(names, known.everything(()), resubscribes=bool(fewer))
+    asked.policy = policy
+    hub = AnyCoordinator(names, known.ids, context, converts=True)
+    options = {
+        "static": static,
+        "they commit": commits,
+        f"pattern {pattern!r}": pattern,
+        "with an assignment interval": assignment_interval,
+    }
+    told = "".join(f", {option}" for option, on in options.items() if on)
     return Model(
-        f"mixed-group, {len(consumers)} members of {client}, {classic} {protocol} ones, policy {policy}, "
-        f"coordinator of {coordinator}, {known}" + ", static" * static + ", they commit" * commits,
-        [*components, AnyCoordinator(names, known.ids, context).component()],
+        f"mixed-group, {members - classic} members of {client}, {classic} {protocol} ones, policy {policy}, "
+        f"coordinator of {coordinator}, {known}{told}",
+        [*(one.component() for one in models.values()), hub.component()],
         wires(names, known),
         asked.properties(),
         asked.goal(),
         asked.conditions(),
-        {"W1": asked.w1, "early": asked.joins_early, "refused": asked.is_refused},
-        KINDS,
-        lambda path: find_times(path, make),
+        {
+            "W1": asked.w1,
+            "early": asked.joins_early,
+            "late_join": asked.joins_late,
+            "refused": asked.is_refused,
+            "unreleased": asked.is_unreleased,
+        },
+        kinds,
+        lambda path: find_times(path, partial(_live, models, context)),
         [
             *(f"{one.name} {one.statement}" for one in asked_of(spoken)),
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *ASKED_OF_STEPS,
         ],
-        not_modelled=(*NOT_MODELLED, "close()", "restarts", "the assignment interval"),
+        not_modelled=NOT_MODELLED,
     )
 
 
-def _component(model: ConsumerModel) -> Component:
-    """A consumer of KIP-848, whose id is one for life."""
+def _live(models: Mapping[str, EitherModel], context: Context, timeouts: Timeouts | None) -> ClassicReplay:
+    """Live members, each of the protocol that it begins with."""
 
-    def speaks(consumer: Consumer) -> int:
-        return int(consumer.app not in ENDED and consumer.member.state not in SILENT)
+    def make(model: EitherModel, now_ms: int, life: int, *, classic: bool) -> LiveMember:
+        if classic:
+            config = timeouts and timeouts.member(model.name, model.classic.config)
+            return LiveClassic(model.classic, now_ms, config, life=life)
+        longest_ms = timeouts.max_poll_interval_ms(model.name) if timeouts else LONG_MS
+        return LiveConsumer(model.consumer, now_ms, longest_ms, None, life=life)
 
-    made = model.component()
-    return replace(made, features={**made.features, "id": lambda _: 0, "speaks": speaks})
+    def convert(before: LiveMember) -> LiveMember:
+        model = models[before.name]
+        return make(model, before.now_ms, before.life + 1, classic=isinstance(before, LiveConsumer))
+
+    live = {
+        name: make(model, 1_000 * at, 0, classic=model.begins_classic)
+        for at, (name, model) in enumerate(models.items(), 1)
+    }
+    return ClassicReplay(live, timeouts.context(context) if timeouts else context, convert)
 
 
 class _Questions(ClassicQuestions):
     """What is asked of a group of either type, and where one of the other protocol may not join it."""
 
-    def __init__(self, names: Sequence[str], everything: int, consumers: Sequence[str], policy: str) -> None:
-        super().__init__(names, everything)
-        self.consumers, self.policy = consumers, policy
+    policy = ""
 
     def properties(self) -> list[Property]:
-        """Those of a consumer group."""
-        return Questions.properties(self)
+        """Those of a consumer group, and that it does not stay one for nobody."""
+        meaning = "where the policy has it, a group whose members are all classic is a classic group"
+        converges = Property("the group is what its members speak", self._converges, meaning)
+        return [*Questions.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
+
+    def _converges(self, view: View) -> Mask:
+        holds: Mask = view.of(BROKER, "all classic") == 0
+        return holds
 
     def goal(self) -> Goal:
         """A consumer group's counts on rebalance timers."""
@@ -153,7 +174,7 @@ class _Questions(ClassicQuestions):
     def joins_early(self, view: View) -> Mask:
         """A consumer's join reaches a classic group that never had a generation: it is not told why it may not join."""
         fresh = (view.of(BROKER, "has members") == 1) & (view.of(BROKER, "has a protocol") == 0)
-        early: Mask = fresh & (view.of(BROKER, "consumer") == 0) & self._is_under_way(view, self.consumers)
+        early: Mask = fresh & (view.of(BROKER, "consumer") == 0) & self._is_under_way(view, "consumer joins")
         return early
 
     def is_refused(self, view: View) -> Mask:
@@ -161,14 +182,23 @@ class _Questions(ClassicQuestions):
         is_consumer, lives = view.of(BROKER, "consumer") == 1, view.of(BROKER, "has members") == 1
         refused = np.zeros(len(view), np.bool_)
         if self.policy not in UPGRADES:
-            refused |= lives & ~is_consumer & self._is_under_way(view, self.consumers)
+            refused |= lives & ~is_consumer & self._is_under_way(view, "consumer joins")
         if self.policy not in POLICIES:
-            others = [name for name in self.names if name not in self.consumers]
-            refused |= lives & is_consumer & self._is_under_way(view, others)
+            refused |= lives & is_consumer & self._is_under_way(view, "classic joins")
         return refused
 
-    def _is_under_way(self, view: View, names: Sequence[str]) -> Mask:
+    def is_unreleased(self, view: View) -> Mask:
+        """A static member was killed, and is back before its session ends: UNRELEASED_INSTANCE_ID ends it."""
         found = np.zeros(len(view), np.bool_)
-        for name in names:
-            found |= view.on(name, BROKER, "joins") > 0
+        for name in self.names:
+            joins = view.on(name, BROKER, "consumer joins") > 0
+            is_other = view.of(BROKER, f"id {name}") != view.of(name, "id")
+            has_left = view.of(BROKER, f"epoch {name}") == LEAVE_GROUP_STATIC_MEMBER_EPOCH
+            found |= joins & is_other & (view.of(BROKER, f"speaks KIP-848 {name}") == 1) & ~has_left
+        return found
+
+    def _is_under_way(self, view: View, joins: str) -> Mask:
+        found = np.zeros(len(view), np.bool_)
+        for name in self.names:
+            found |= view.on(name, BROKER, joins) > 0
         return found

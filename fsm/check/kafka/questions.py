@@ -17,13 +17,30 @@ if TYPE_CHECKING:
 class Questions:
     """What is asked of a whole group, over columns."""
 
-    def __init__(self, names: Sequence[str], everything: int, changes: tuple[str, str] | None = None) -> None:
-        """`everything` is the mask of all partitions; where they change, a component has it as a feature."""
+    def __init__(
+        self,
+        names: Sequence[str],
+        everything: int,
+        changes: tuple[str, str] | None = None,
+        *,
+        resubscribes: bool = False,
+    ) -> None:
+        """`everything` is the mask of all partitions; where they change, a component has it as a feature.
+
+        `resubscribes` where not everybody subscribes to all of them all the time.
+        """
         self.names, self._everything, self._changes = names, everything, changes
+        self.resubscribes = resubscribes
 
     def everything(self, view: View) -> Integers | int:
-        """The mask of all partitions in each state."""
-        return self._everything if self._changes is None else view.of(*self._changes)
+        """The mask of all partitions that somebody wants in each state."""
+        found = self._everything if self._changes is None else view.of(*self._changes)
+        if not self.resubscribes:
+            return found
+        wanted = np.zeros(len(view), np.int64)
+        for name in self.names:
+            wanted |= np.where(view.of(name, "wants") == 1, view.of(name, "subscribed"), 0)
+        return wanted & found
 
     def properties(self) -> list[Property]:
         """What holds in every state."""
@@ -40,7 +57,13 @@ class Questions:
             ),
             Property("one holder", self._one_holder, "the coordinator counts no partition as held by two members"),
             Property("no application is ended", self._nobody_crashes, "no application is ended by an error"),
+            *self._of_subscriptions(),
         ]
+
+    def _of_subscriptions(self) -> list[Property]:
+        """What is asked where subscriptions change."""
+        meaning = "an application is given no records of a topic that it has dropped"
+        return [Property("only what is subscribed is used", self._uses_its_own, meaning)] if self.resubscribes else []
 
     def goal(self) -> Goal:
         """What can always be reached."""
@@ -85,6 +108,12 @@ class Questions:
         holds = np.ones(len(view), np.bool_)
         for one, other in self._pairs():
             holds &= (view.of(BROKER, f"holds {one}") & view.of(BROKER, f"holds {other}")) == 0
+        return holds
+
+    def _uses_its_own(self, view: View) -> Mask:
+        holds = np.ones(len(view), np.bool_)
+        for name in self.names:
+            holds &= (view.of(name, "wants") == 0) | (view.of(name, "using") & ~view.of(name, "subscribed") == 0)
         return holds
 
     def _nobody_crashes(self, view: View) -> Mask:

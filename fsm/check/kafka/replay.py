@@ -206,7 +206,7 @@ class _Replay:
         elif name == BROKER:
             self._let_pass(what)
         elif "starts again" in what:
-            self.consumers[name] = self.consumers[name].next_life()
+            self.consumers[name] = self.consumers[name].hand_over(self.consumers[name].next_life())
         elif name != CLUSTER:
             self.consumers[name].act(what)
 

@@ -1,0 +1,83 @@
+"""One consumer that speaks one protocol or the other as a component: each of its processes speaks one of them.
+
+A process that starts again may speak the other one (`convert`), as in a migration in which clients are restarted one
+by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fsm.check.kafka.application import ENDED, SUBSCRIBED, App
+from fsm.check.kafka.classic import ClassicConsumer, ClassicModel, Order, number_of
+from fsm.check.kafka.classic import describe as describe_classic
+from fsm.check.kafka.consumer import LIVES, ConsumerModel, describe, id_of
+from fsm.check.kafka.consumer_shell import Consumer
+from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
+from fsm.tables.consumer_member import State
+
+CONVERTED = ", and speaks the other protocol"
+SILENT = (State.STALE, State.UNSUBSCRIBED, State.FATAL)
+Either = Consumer | ClassicConsumer
+
+
+class EitherModel:
+    """Makes the component of one consumer."""
+
+    def __init__(self, consumer: ConsumerModel, classic: ClassicModel, *, begins_classic: bool) -> None:
+        self.name, self.kinds = consumer.name, consumer.setting.kinds
+        self.consumer, self.classic, self.begins_classic = consumer, classic, begins_classic
+
+    def component(self) -> Component:
+        """Its features are those that both protocols have, told by the process that it is now."""
+        mine, others = self.consumer.component(), self.classic.component()
+        of_consumer = {**mine.features, "epoch": _epoch, "id": self._id, "speaks": self._speaks, "left": lambda _: 0}
+        features = {name: _of_either(name, of_consumer, others.features) for name in others.features}
+        start = self.classic.new if self.begins_classic else self.consumer.new
+        return Component(self.name, start, self.choices, self.step, features, describe=_describe)
+
+    def _id(self, consumer: Consumer) -> int:
+        return number_of(id_of(self.name, consumer.life))
+
+    def _speaks(self, consumer: Consumer) -> int:
+        is_heard = consumer.app not in ENDED and consumer.member.state not in SILENT
+        return 1 << self._id(consumer) if is_heard else 0
+
+    def model_of(self, state: Either, *, other: bool = False) -> ConsumerModel | ClassicModel:
+        """The model of the protocol that a process speaks, or of the other one."""
+        return self.classic if isinstance(state, ClassicConsumer) != other else self.consumer
+
+    def choices(self, state: Either) -> Iterable[Choice]:
+        """Those of its protocol, and that its next process speaks the other one."""
+        yield from self.model_of(state).choices(state)  # type: ignore[arg-type]  # it is of that protocol
+        if "convert" in self.kinds and state.life + 1 < LIVES:
+            if state.app in (App.DEAD, App.CLOSED):
+                yield Choice(f"starts again{CONVERTED}", disturbance="convert")
+            if state.app in SUBSCRIBED:
+                yield Choice(f"is killed and starts again{CONVERTED}", disturbance="convert")
+
+    def step(self, state: Either, given: Any) -> Step:
+        """What an input does; nothing where it answers a request of a process that is over."""
+        if isinstance(given, str) and given.endswith(CONVERTED):
+            return self.model_of(state, other=True).begin(state.life + 1)
+        match given:
+            case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
+                if isinstance(order, Order) != isinstance(state, ClassicConsumer):
+                    return Step(state)
+        return self.model_of(state).step(state, given)  # type: ignore[arg-type]
+
+
+Features = Mapping[str, Callable[[Any], int]]
+
+
+def _of_either(name: str, of_consumer: Features, of_classic: Features) -> Callable[[Either], int]:
+    return lambda state: (of_classic if isinstance(state, ClassicConsumer) else of_consumer)[name](state)
+
+
+def _epoch(consumer: Consumer) -> int:
+    return consumer.member.epoch
+
+
+def _describe(state: Either) -> str:
+    return describe_classic(state) if isinstance(state, ClassicConsumer) else describe(state)
