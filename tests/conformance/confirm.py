@@ -29,7 +29,8 @@ from kafka_broker import RELEASE, STEPS, NoBrokerError, broker
 from rejoining import NUMBER, confirm_rejoining
 
 from fsm.check import Model, Property
-from fsm.check.kafka.application import BROKER
+from fsm.check.kafka.application import BROKER, App
+from fsm.check.kafka.classic_group import classic_group
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.kafka.mixed_group import mixed_group
 from fsm.check.kafka.topics import CLUSTER, GROWN
@@ -39,6 +40,7 @@ from fsm.check.verdict import states_on
 from fsm.conformance.topics import Topics
 from fsm.coordinator.model.dialect import Choice as CoordinatorChoice
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.member.classic.state import ClassicMember
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -61,7 +63,8 @@ ATTEMPTS = 10
 BEATS, BEAT_S = 5, 0.5
 """So many heartbeats show that nothing more is coming."""
 PASSING = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-SETTINGS = {**STEPS, "group.consumer.migration.policy": "upgrade", "group.initial.rebalance.delay.ms": "2000"}
+SETTINGS = {**STEPS, "group.initial.rebalance.delay.ms": "2000"}
+POLICY = "group.consumer.migration.policy"
 DELAY_S = 2.5
 TOPIC, EVERYTHING = "foo", 3
 """A topic of two partitions, and the mask of both."""
@@ -69,6 +72,12 @@ Taken = Sequence[tuple[Action, Mapping[str, Any]]]
 """A path: each action, and the states after it."""
 LONG_MS = {"rebalance_timeout_ms": 300_000, "session_timeout_ms": 45_000}
 """The model has no clock: no timer of the broker runs out meanwhile."""
+
+
+def settings(policy: str) -> dict[str, str]:
+    """Of a broker with that policy of migration."""
+    return {**SETTINGS, POLICY: policy}
+
 
 # What is asked of the checker: states that last, with nothing under way
 
@@ -119,9 +128,27 @@ def not_stranded(view: View) -> Any:
     return ~(left & (view.of(BROKER, "rests") == 0) & some & (view.of("b", "rests") == 1))
 
 
+def everything_is_used(names: Sequence[str], *, classic: bool) -> Property:
+    """A group at rest, of that type, leaves no partition unused while somebody wants them."""
+
+    def holds(view: View) -> Any:
+        rests = is_quiet(view, names) & (view.of(BROKER, "rests") == 1) & (view.of(BROKER, "consumer") != classic)
+        used, wants = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
+        for name in names:
+            is_it = view.of(name, "epoch") == view.of(BROKER, f"epoch {name}")
+            is_it &= (view.of(name, "id") == view.of(BROKER, f"id {name}")) & (view.of(name, "wants") == 1)
+            rests &= (view.of(name, "rests") == 1) & (is_it | (view.of(BROKER, f"member {name}") == 0))
+            wants |= view.of(name, "wants") == 1
+            used |= view.of(name, "using")
+        return ~(rests & wants & (used != EVERYTHING))
+
+    return Property("a group at rest uses everything", holds)
+
+
 def questions(model: Model, asked: Property) -> Model:
     """The model with this one question."""
-    return replace(model, properties=[asked], goal=None)
+    ignored = frozenset(model.asked_of_steps)
+    return replace(model, properties=[asked], goal=None, ignored_of_steps=ignored)
 
 
 @dataclass(frozen=True)
@@ -135,7 +162,10 @@ class Spot:
     disturbances: int = 1
     shows: str = "double"
     """`double`: two users; `untold double`: one of them is to hear of it; `untold`: a partition that nobody uses;
-    `stranded`: a group that never gets a target; empty: the answers are the harm."""
+    `stranded`: a group that never gets a target; `unused`: one that rests, and leaves a partition unused; empty: the
+    answers are the harm."""
+    policy: str = "upgrade"
+    """`group.consumer.migration.policy` of the broker."""
 
 
 def spots() -> Iterator[Spot]:
@@ -174,6 +204,15 @@ def spots() -> Iterator[Spot]:
     crash = next(one for one in mixed.properties if one.name == "no application is ended")
     early = "a consumer that joins a classic group before its first generation is ended"
     yield Spot("W12", early, questions(mixed, crash), (), 0, "")
+    unused, used = (everything_is_used(both, classic=classic) for classic in (False, True))
+    static = classic_group(protocol="cooperative", static=True)
+    gives_up = "a cooperative static member restarts before it gives a partition up"
+    yield Spot("W13", gives_up, questions(static, used), ("restart",), 1, "unused")
+    begins = "a static member comes back with KIP-848 before its classic group has an assignment"
+    yield Spot("W14", begins, questions(mixed_group(static=True), unused), ("convert",), 1, "unused")
+    waits = "the last static member of KIP-848 comes back as a classic one, while another one waits for a partition"
+    ends = questions(mixed_group(static=True, policy="bidirectional"), used)
+    yield Spot("W15", waits, ends, ("convert",), 1, "unused", "bidirectional")
     yield Spot("H17", "an assignment of an earlier life is used", questions(consumer_group(), heard), ("poll_timeout",))
 
 
@@ -219,6 +258,12 @@ class Kafka:
             arrived = self.connections[name].receive(PATIENCE_S)
             waiting.append(None if arrived is None else arrived.response)
         return waiting.popleft()
+
+    def restart(self, name: str) -> None:
+        """Another process of a member begins, with a connection of its own."""
+        if name in self.connections:
+            self.connections.pop(name).close()
+        self.answers.pop(name, None)
 
     def call(self, name: str, body: Any) -> Any:
         """A request of a member that the path does not have, and its answer."""
@@ -276,9 +321,14 @@ def drive(kafka: Kafka, path: Taken) -> str:
             order, wanted = message
             got = kafka.hear(action.actor)
             if isinstance(wanted, JoinGroupResponse) and got is not None and wanted.member_id:
+                static = {one.group_instance_id: one.member_id for one in wanted.members if one.group_instance_id}
+                real = {one.group_instance_id: one.member_id for one in got.members}
+                kafka.names |= {member_id: real[instance] for instance, member_id in static.items()}
                 kafka.names[wanted.member_id] = got.member_id
             if not action.disturbance and essence(got) != essence(kafka.translate(wanted)):
                 return f"step {number}: {type(order.body).__name__} is answered {essence(got)}, not {essence(wanted)}"
+        elif "starts again" in action.what:
+            kafka.restart(action.actor)
         elif action.actor == BROKER and not action.disturbance:
             time.sleep(DELAY_S)  # the first rebalance begins
         elif action.actor == BROKER:
@@ -288,8 +338,9 @@ def drive(kafka: Kafka, path: Taken) -> str:
 
 def sender_of(message: Any, action: Action) -> str:
     """The member that a request is of."""
-    said = message.body.member_id or ""
-    return said[:1] or ("b" if isinstance(message.body, JoinGroupRequest) else action.actor)
+    body = message.body
+    said = getattr(body, "group_instance_id", None) or body.member_id or ""
+    return said[:1] or ("b" if isinstance(body, JoinGroupRequest) else action.actor)
 
 
 # The harm
@@ -349,11 +400,37 @@ def show_stranded(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
     return set(errors) == {"NONE"} and behind, said
 
 
+def show_unused(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
+    """Every member's heartbeats are answered well, and bring nothing."""
+    last = {name: state for _, after in path for name, state in after.items()}
+    running = {name: state for name, state in last.items() if getattr(state, "app", None) is App.RUNNING}
+    answers = []
+    for _ in range(BEATS):
+        answers += [kafka.call(name, beat(name, state.member)) for name, state in running.items()]
+        time.sleep(BEAT_S)
+    good = all(one.error_code is ErrorCode.NONE and not getattr(one, "assignment", None) for one in answers)
+    used = {place for state in running.values() for place in state.using}
+    left = show(sorted({(TOPIC, 0), (TOPIC, 1)} - used))
+    uses = "; ".join(f"{name} uses {show(state.using) or 'nothing'}" for name, state in sorted(running.items()))
+    said = [f"{len(answers)} heartbeats over {BEATS * BEAT_S:.0f} s: {'no news' if good else 'something else'}"]
+    return good and bool(left), [*said, f"{uses}; nobody uses {left}"]
+
+
+def beat(name: str, member: Any) -> Any:
+    """An ordinary heartbeat of a member."""
+    instance = f"{name}-instance"
+    if isinstance(member, ClassicMember):
+        joined = member.generation
+        return HeartbeatRequest("g", joined.generation_id, joined.member_id, instance)
+    return ConsumerGroupHeartbeatRequest("g", member.member_id, member.epoch, instance)
+
+
 SHOWS: Mapping[str, Callable[[Kafka, Taken], tuple[bool, list[str]]]] = {
     "double": show_double,
     "untold double": partial(show_double, heard=False),
     "untold": show_untold,
     "stranded": show_stranded,
+    "unused": show_unused,
 }
 
 
@@ -454,16 +531,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         kinds = tuple(args.disturb.split(","))
         model = replace(consumer_group(client=args.client), goal=None)
         chosen = [Spot("path", f"the shortest with {args.disturb}", model, kinds, args.disturbances, "")]
+    rejoins = not args.disturb and (not args.numbers or NUMBER in args.numbers)
+    policies = dict.fromkeys([*(spot.policy for spot in chosen), *([Spot.policy] if rejoins else [])])
+    good: list[bool] = []
     try:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            broker(Path(folder), SETTINGS) as address,
-        ):
-            topics = Topics(Connection(*address, "confirm", PATIENCE_S))
-            print(f"Apache Kafka {RELEASE}")
-            good = [confirm(spot, address, topics) for spot in chosen]
-            if not args.disturb and (not args.numbers or NUMBER in args.numbers):
-                good.append(rejoin(address, topics))
+        for policy in policies:
+            with tempfile.TemporaryDirectory() as folder, broker(Path(folder), settings(policy)) as address:
+                topics = Topics(Connection(*address, "confirm", PATIENCE_S))
+                print(f"Apache Kafka {RELEASE}, {POLICY}={policy}")
+                good += [confirm(spot, address, topics) for spot in chosen if spot.policy == policy]
+                if rejoins and policy == Spot.policy:
+                    good.append(rejoin(address, topics))
     except NoBrokerError as problem:
         print(f"confirm: {problem}", file=sys.stderr)
         return 2

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-from confirm import PATIENCE_S, SETTINGS, confirm, one_user, questions, rejoin, spots
+from confirm import PATIENCE_S, Spot, confirm, one_user, questions, rejoin, settings, spots
 from kafka_broker import broker
 
 from fsm.check.kafka.consumer_group import consumer_group
@@ -19,16 +20,31 @@ Peer = tuple[tuple[str, int], Topics]
 
 
 @pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """A broker and its topics."""
-    with broker(tmp_path_factory.mktemp("confirm"), SETTINGS) as address:
-        yield address, Topics(Connection(*address, "confirm", PATIENCE_S))
+def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Peer]]:
+    """A broker of each policy of migration that is asked for, and its topics."""
+    started: dict[str, Peer] = {}
+    with ExitStack() as stack:
+
+        def peer_of(policy: str) -> Peer:
+            if policy not in started:
+                folder = tmp_path_factory.mktemp("confirm")
+                address = stack.enter_context(broker(folder, settings(policy)))
+                started[policy] = address, Topics(Connection(*address, "confirm", PATIENCE_S))
+            return started[policy]
+
+        yield peer_of
+
+
+@pytest.fixture
+def peer(peers: Callable[[str], Peer]) -> Peer:
+    """The broker of most spots."""
+    return peers(Spot.policy)
 
 
 @pytest.mark.parametrize("number", [spot.number for spot in spots()])
-def test_kafka_has_the_weak_spot(number: str, peer: Peer) -> None:
+def test_kafka_has_the_weak_spot(number: str, peers: Callable[[str], Peer]) -> None:
     spot = next(spot for spot in spots() if spot.number == number)
-    assert confirm(spot, *peer)
+    assert confirm(spot, *peers(spot.policy))
 
 
 def test_kafka_takes_a_fenced_member_back_as_its_release_does(peer: Peer) -> None:

@@ -160,7 +160,8 @@ class AnyCoordinator:
             yield from _classic_timers(group)
         else:
             for (kind, who), _, epoch in group.timers.in_order():
-                if not (kind is TimerKind.REBALANCE and group.members[who].epoch != epoch):
+                member = group.members.by_id.get(who)  # None where another one took its place
+                if member is not None and (kind is not TimerKind.REBALANCE or member.epoch == epoch):
                     kind_of, told = TOLD[kind]
                     yield Choice(told.format(_short(who)), (kind, who), kind_of, _excuse(who))
             yield from choices_of_tasks(group)
