@@ -66,6 +66,8 @@ GROUPS = {
         "coordinator",
         "static",
         "commits",
+        "pattern",
+        "assignment_interval",
     ),
     "connect": ("members", "connectors", "protocol", "delay", "coordinator", "profile", "scenario", "settled"),
 }
@@ -91,7 +93,7 @@ def add(commands: Any) -> None:
     )
     group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
     group.add_argument("--protocol", metavar="NAME", help="of classic members, or connect.protocol")
-    group.add_argument("--classic", type=at_least(1), metavar="N", help="how many of them are classic (1)")
+    group.add_argument("--classic", type=at_least(0), metavar="N", help="how many of them are classic (1)")
     group.add_argument("--policy", metavar="NAME", help="of migration: disabled, upgrade, downgrade, bidirectional")
     group.add_argument("--static", action="store_true", help="members have instance ids")
     group.add_argument("--commits", action="store_true", help="members commit before a revocation, and as they close")

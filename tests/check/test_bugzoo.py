@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bugzoo.catalogue import ENDS, bugs, caught, explore, shortest
-from bugzoo.planting import PLANTS, planted
+from bugzoo.planting import CURES, PLANTS, planted
 
 from fsm.member.consumer import decisions
 from fsm.member.dialect.dialect import dialect
@@ -29,7 +29,8 @@ def test_every_bug_has_one_end() -> None:
     for bug in entries:
         (end,) = (one for one in ENDS if one in bug)
         assert all(bug[part] for part in (end, "what", "buggy")), bug["id"]
-    assert set(PLANTS) == set(CAUGHT)
+    assert set(PLANTS) | set(CURES) == set(CAUGHT)
+    assert {how["cure"] for how in CAUGHT.values() if "cure" in how} == set(CURES)
 
 
 def settings(how: dict[str, Any]) -> str:

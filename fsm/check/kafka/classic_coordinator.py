@@ -23,9 +23,10 @@ from fsm.coordinator.classic.invariants import PROMISES, broken
 from fsm.coordinator.consumer.invariants import INVARIANTS, Moment
 from fsm.coordinator.consumer.invariants import broken as broken_in_consumer_group
 from fsm.coordinator.coordinator import Coordinator
-from fsm.coordinator.model.classic_group import ClassicGroup, SyncPhase
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, SyncPhase
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.groups import NO_GROUPS, Group
 from fsm.coordinator.model.step import Answer
 from fsm.coordinator.model.step import Step as Taken
@@ -33,31 +34,48 @@ from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay
 from fsm.protocol.assignment import TopicPartition
-from fsm.protocol.consumer_protocol import decode_assignment
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     DISCONNECTED,
     TIMED_OUT,
     ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     OffsetCommitRequest,
 )
 from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import State
+from fsm.tables.consumer_group_member import State as Settled
 
 MANY_IDS = IDS_OF_A_LIFE * LIVES
 """Of so many ids of a client it is asked whether they are gone."""
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
 FAILS_OVER = "fails over"
+FOR_SOMETHING = "a classic member is told to join again for something"
+SUBSCRIBED = "who is stable is assigned what it subscribes to"
 NEVER_FALLS = "a generation or an epoch never falls"
-ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, *(promise for promise, _ in PROMISES))
+ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, FOR_SOMETHING, SUBSCRIBED, *(promise for promise, _ in PROMISES))
 """What each step of a coordinator with a classic group is asked for by itself."""
 OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
 """What a consumer group with classic members is not asked: a classic member reports what it owns as it joins."""
 OF_MEMBERS = (
-    *("member", "id", "speaks KIP-848", "epoch", "previous", "held", "holds", "assigned", "unjoined", "unsynced"),
+    *(
+        "member",
+        "id",
+        "speaks KIP-848",
+        "waits",
+        "epoch",
+        "previous",
+        "held",
+        "holds",
+        "assigned",
+        "unjoined",
+        "unsynced",
+    ),
 )
 """Features of each client's newest member."""
 TOLD = {
@@ -128,6 +146,8 @@ class AnyCoordinator:
                 return number_of(who)
             case "speaks KIP-848":
                 return int(isinstance(group, ConsumerGroup) and not group.members[who].is_classic)
+            case "waits":
+                return int(isinstance(group, ConsumerGroup) and group.members[who].current.state is not Settled.STABLE)
         if isinstance(group, ClassicGroup):
             return self._of_classic(group, who, feature)
         current = group.members[who].current
@@ -198,6 +218,8 @@ class AnyCoordinator:
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
         sent = said if isinstance(said, ConsumerGroupHeartbeatRequest) else None
         asked = [*_broken(before, after), *_ask_commit(before, said, done.answers)]
+        if isinstance(before, ConsumerGroup) and isinstance(said, HeartbeatRequest):
+            asked += _ask_heartbeat(before, said, done.answers, self.context)
         if isinstance(after, ConsumerGroup):
             was = before if isinstance(before, ConsumerGroup) else None
             answer = done.answers[0] if sent is not None and done.answers else None
@@ -332,6 +354,9 @@ def _broken(before: Any, after: Any) -> Iterator[str]:
     """What a step may not do to a group."""
     if isinstance(after, ClassicGroup):
         yield from broken(after)
+        of_consumers = after.protocol_type == PROTOCOL_TYPE and after.state is ClassicState.STABLE
+        if of_consumers and not all(map(_subscribes_to_it, after.members.values())):
+            yield SUBSCRIBED
     if (
         before is not None
         and type(before) is type(after)
@@ -351,6 +376,27 @@ def _ask_commit(group: Group | None, said: Any, answers: Sequence[Answer]) -> It
         others = (member for who, member in group.members.items() if who != said.member_id)
         if any(not accepted.isdisjoint(_given(member.assignment)) for member in others):
             yield FORMER_OWNER
+
+
+def _ask_heartbeat(
+    group: ConsumerGroup, said: HeartbeatRequest, answers: Sequence[Answer], context: Context
+) -> Iterator[str]:
+    """A settled member at the epoch of the target has nothing to join for, but where it is to make the next target."""
+    member = group.members.by_id.get(said.member_id)
+    told = any(one.body == HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS) for one in answers)
+    if member is None or not told or (_is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in context.dialect):
+        return
+    if member.current.state is Settled.STABLE and member.epoch >= group.target_epoch:
+        yield FOR_SOMETHING
+
+
+def _subscribes_to_it(member: ClassicGroupMember) -> bool:
+    """Whether a consumer subscribes, by each of its assignors, to every topic of its assignment."""
+    given = _given(member.assignment)
+    if not given:
+        return True
+    topics = {topic for topic, _ in given}
+    return all(topics <= {*decode_subscription(one.metadata).topics} for one in member.protocols)
 
 
 def _group(at: Broker) -> Group | None:

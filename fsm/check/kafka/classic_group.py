@@ -22,7 +22,7 @@ from fsm.check.kafka.consumer import LIVES, Setting
 from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS, fewer_of
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
-from fsm.check.kafka.telling import describe_message, omitted
+from fsm.check.kafka.telling import describe_message, is_consumer_join, omitted
 from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
@@ -130,6 +130,7 @@ def wires(names: Sequence[str], known: Topics) -> list[Wire]:
         "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
         "ids": speaking,
         "late joins": lambda queue: sum(map(_is_first_join, queue.late)),
+        "late consumer joins": lambda queue: sum(map(is_consumer_join, queue.late)),
         "classic joins": lambda queue: sum(map(_is_classic_join, queue.line)),
         "consumer joins": lambda queue: sum(map(is_consumer_join, queue.line)),
     }
@@ -146,11 +147,6 @@ def speaking(queue: Queue) -> int:
 
 def _is_classic_join(message: Any) -> bool:
     return isinstance(getattr(message, "body", None), JoinGroupRequest)
-
-
-def is_consumer_join(message: Any) -> bool:
-    """Whether a request joins by the protocol of KIP-848."""
-    return getattr(getattr(message, "body", None), "member_epoch", None) == 0
 
 
 def _is_first_join(message: Any) -> bool:

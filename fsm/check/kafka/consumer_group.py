@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.consumer import LIVES, ConsumerModel, Setting, id_of
-from fsm.check.kafka.consumer_shell import asked_of
+from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, asked_of
 from fsm.check.kafka.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Cast, replay
-from fsm.check.kafka.telling import describe_message, omitted
+from fsm.check.kafka.telling import describe_message, is_consumer_join, omitted
 from fsm.check.kafka.topics import CLUSTER, CREATED, DELETED, GROWN, RECREATED, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Told, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
@@ -113,6 +113,7 @@ def consumer_group(
     features = {
         "line": lambda queue: len(queue.line),
         "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
+        "joins": lambda queue: sum(map(is_consumer_join, queue.line)),
     }
     wires, cluster = [], [known.component((BROKER, *names))] if topic_changes else []
     for name in names:
@@ -144,11 +145,16 @@ def consumer_group(
         group.properties(),
         group.goal(),
         {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
-        {"W1": group.w1, **({"anew": partial(group.uses_anew, known.anew)} if topic_changes else {})},
+        {
+            "W1": group.w1,
+            **({"anew": partial(group.uses_anew, known.anew)} if topic_changes else {}),
+            **({"unreleased": group.is_unreleased} if static else {}),
+        },
         tuple(sorted(kinds)),
         partial(replay, Cast(consumers, hub)),
         [
             *(f"{one.name} {one.statement}" for one in asked),
+            KEEPS_EPOCH,
             *(name for name, _ in INVARIANTS),
             *ASKED_OF_REQUESTS,
         ],

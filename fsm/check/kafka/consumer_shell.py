@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import FAR, NOW, SYNC_CALL, App, Driven
+from fsm.member.consumer.decisions import SILENT
 from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, broken
 from fsm.member.consumer.predicates import ObservedStep
 from fsm.member.consumer.state import Member
@@ -20,11 +21,13 @@ from fsm.member.events import (
     SyncCommitEvent,
     UnsubscribeEvent,
 )
-from fsm.member.inputs import MemberInput
+from fsm.member.inputs import Answered, MemberInput
 from fsm.member.runtime.consumer_shell import CALLBACK, ConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
 
+KEEPS_EPOCH = "who is in the group, or about to leave, has the epoch that it was told last"
 COMMIT, CALL_BACK, LEAVE = "commit", "callback", "leave"
 """What close() waits for."""
 
@@ -104,6 +107,15 @@ class Shell(ConsumerMember, Driven):
         if effects or self.member is not before:
             at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
             self.broken += [f"{one.name} {one.statement}" for one in broken(at) if one in self._asked]
+            self.broken += [] if _keeps_epoch(at) else [KEEPS_EPOCH]
+
+
+def _keeps_epoch(at: ObservedStep) -> bool:
+    """Whether a member that is in the group, or on its way out, takes the epoch of a good answer for its own."""
+    answer = at.given.answer if isinstance(at.given, Answered) else None
+    if not isinstance(answer, ConsumerGroupHeartbeatResponse) or answer.error_code or answer.member_epoch <= 0:
+        return True
+    return at.before.state in SILENT or at.after.epoch <= 0 or at.after.epoch == answer.member_epoch
 
 
 def seen(app: App, member: Member, using: Partitions) -> tuple[Any, ...]:

@@ -21,10 +21,12 @@ from fsm.coordinator.consumer.invariants import Moment, broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
 from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.step import Answer, Request, ResponseBody
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import load
+from fsm.protocol.assignment import TopicNames
 from fsm.protocol.codec import API_OF
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -44,7 +46,8 @@ BY_NAME = 9
 VALID = "requests are valid"
 INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
 FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
-ASKED_OF_REQUESTS = (VALID, FORMER_OWNER, OWNER)
+SUBSCRIBED = "who is heard is assigned nothing that it has dropped"
+ASKED_OF_REQUESTS = (VALID, FORMER_OWNER, OWNER, SUBSCRIBED)
 
 
 class Broker(NamedTuple):
@@ -75,7 +78,7 @@ class CoordinatorModel:
         """
         features: dict[str, Any] = {"rests": lambda at: _rests(at.state)}
         for name in self.names:
-            for feature in ("member", "epoch", "previous", "held", "holds", "assigned"):
+            for feature in ("member", "life", "epoch", "previous", "held", "holds", "assigned"):
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
         return Component(BROKER, Broker(), self.choices, self.step, features, describe=self.describe)
 
@@ -89,6 +92,8 @@ class CoordinatorModel:
         match feature:
             case "member":
                 return 1
+            case "life":
+                return lives[-1]
             case "epoch":
                 return in_its_life(current.epoch, lives[-1])
             case "previous":
@@ -143,6 +148,8 @@ class CoordinatorModel:
         if isinstance(order.body, OffsetCommitRequest):
             asked = _ask_commit(at.state, order.body, answer, self.known.image(at.topics))
         sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
+        if sent is not None and Rule.SUBSCRIPTION_FILTERS_TARGET in self._context.dialect:
+            asked = _ask_subscription(done.state, sent, self.known.all_names)
         step = self._done(at, done.state, sends=answers, sent=sent, answer=answer)
         return step._replace(broken=[*step.broken, *asked])
 
@@ -255,6 +262,16 @@ def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer |
         knows = epoch in (current.epoch, current.previous_epoch) and all(given_at[p] <= epoch for p in results)
         found += [OWNER] if knows else []
     return found
+
+
+def _ask_subscription(after: Coordinator, sent: ConsumerGroupHeartbeatRequest, names: TopicNames) -> list[str]:
+    """What a heartbeat breaks: its sender's assignment is of topics that it subscribes to by name, as it said."""
+    group = consumer_group_of(after)
+    member = group.members.by_id.get(sent.member_id) if group is not None else None
+    if member is None or member.metadata.subscribed_topic_regex:
+        return []
+    assigned = {names[topic_id] for (topic_id, _), _ in member.current.assigned}
+    return [] if assigned <= {*member.metadata.subscribed_topic_names} else [SUBSCRIBED]
 
 
 def consumer_group_of(state: Coordinator) -> ConsumerGroup | None:

@@ -26,7 +26,7 @@ from fsm.check.kafka.classic_group import (
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import ConsumerModel, Setting
 from fsm.check.kafka.consumer_group import INTERVAL_MS, NAMES, check_regex, fewer_of
-from fsm.check.kafka.consumer_shell import asked_of
+from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, asked_of
 from fsm.check.kafka.either import EitherModel
 from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
 from fsm.check.kafka.questions import Questions
@@ -35,7 +35,6 @@ from fsm.check.kafka.topics import Topics
 from fsm.check.model import Goal, Model, Property, View
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.migration.conversion import DOWNGRADES, POLICIES, UPGRADES
-from fsm.coordinator.model.consumer_group import LEAVE_GROUP_STATIC_MEMBER_EPOCH
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import FrozenMap
@@ -64,15 +63,15 @@ def mixed_group(
     pattern: str = "",
     assignment_interval: bool = False,
 ) -> Model:
-    """`members`, of whom the last `classic` ones speak the classic protocol, and their coordinator with its policy.
+    """`members`, of whom the last `classic` ones begin as classic ones, and their coordinator with its policy.
 
     Those that speak KIP-848's subscribe to `pattern`, where there is one. Raises `InputError` for numbers, protocols,
     policies and patterns that it does not have.
     """
-    if not 2 <= members <= len(NAMES):
-        raise InputError(f"{members} members", "--members", f"give 2 to {len(NAMES)}")
-    if not 1 <= classic < members:
-        raise InputError(f"{classic} classic members of {members}", "--classic", "some of each kind make a mixed group")
+    if not 1 <= members <= len(NAMES):
+        raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
+    if not 0 <= classic <= members:
+        raise InputError(f"{classic} classic members of {members}", "--classic", f"give 0 to {members}")
     if policy not in ALL_POLICIES:
         raise InputError(f"no policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
     check_regex(pattern)
@@ -88,7 +87,8 @@ def mixed_group(
     setting = Setting(known.subscribed, pattern, static=static, commits=commits, fewer=fewer, kinds=kinds)
     models = {}
     for at, name in enumerate(names):
-        consumer, other = ConsumerModel(name, setting, spoken, known), ClassicModel(name, setting, strategy, known)
+        consumer = ConsumerModel(name, setting, spoken, known)
+        other = ClassicModel(name, replace(setting, pattern=""), strategy, known)
         models[name] = EitherModel(consumer, other, begins_classic=at >= members - classic)
     asked = _Questions(names, known.everything(()), resubscribes=bool(fewer))
     asked.policy = policy
@@ -110,6 +110,8 @@ def mixed_group(
         asked.conditions(),
         {
             "W1": asked.w1,
+            "W14": asked.upgrades_unsynced,
+            "W15": asked.downgrades_waiting,
             "early": asked.joins_early,
             "late_join": asked.joins_late,
             "refused": asked.is_refused,
@@ -119,6 +121,7 @@ def mixed_group(
         lambda path: find_times(path, partial(_live, models, context)),
         [
             *(f"{one.name} {one.statement}" for one in asked_of(spoken)),
+            KEEPS_EPOCH,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *ASKED_OF_STEPS,
         ],
@@ -150,7 +153,7 @@ def _live(models: Mapping[str, EitherModel], context: Context, timeouts: Timeout
 class _Questions(ClassicQuestions):
     """What is asked of a group of either type, and where one of the other protocol may not join it."""
 
-    policy = ""
+    policy, joins = "", "consumer joins"
 
     def properties(self) -> list[Property]:
         """Those of a consumer group, and that it does not stay one for nobody."""
@@ -187,15 +190,31 @@ class _Questions(ClassicQuestions):
             refused |= lives & is_consumer & self._is_under_way(view, "classic joins")
         return refused
 
-    def is_unreleased(self, view: View) -> Mask:
-        """A static member was killed, and is back before its session ends: UNRELEASED_INSTANCE_ID ends it."""
+    def _is_other_process(self, view: View, name: str) -> Mask:
+        other: Mask = view.of(BROKER, f"id {name}") != view.of(name, "id")
+        return other & (view.of(BROKER, f"speaks KIP-848 {name}") == 1)
+
+    def joins_late(self, view: View) -> Mask:
+        """That of a static member of KIP-848 takes the place of the next process, too."""
+        late: Mask = np.any([view.on(name, BROKER, "late consumer joins") > 0 for name in self.names], axis=0)
+        return late | super().joins_late(view)
+
+    def upgrades_unsynced(self, view: View) -> Mask:
+        """A static member comes back with KIP-848, and its classic group has no assignment yet."""
         found = np.zeros(len(view), np.bool_)
         for name in self.names:
-            joins = view.on(name, BROKER, "consumer joins") > 0
-            is_other = view.of(BROKER, f"id {name}") != view.of(name, "id")
-            has_left = view.of(BROKER, f"epoch {name}") == LEAVE_GROUP_STATIC_MEMBER_EPOCH
-            found |= joins & is_other & (view.of(BROKER, f"speaks KIP-848 {name}") == 1) & ~has_left
+            found |= (view.of(BROKER, f"member {name}") == 1) & (view.on(name, BROKER, "consumer joins") > 0)
+        found &= (view.of(BROKER, "consumer") == 0) & (view.of(BROKER, "rests") == 0)
         return found
+
+    def downgrades_waiting(self, view: View) -> Mask:
+        """A static member comes back as a classic one, and another classic one waits for a partition."""
+        back, waits = np.zeros(len(view), np.bool_), np.zeros(len(view), np.bool_)
+        for name in self.names:
+            speaks = view.of(BROKER, f"speaks KIP-848 {name}") == 1
+            back |= speaks & (view.on(name, BROKER, "classic joins") > 0)
+            waits |= (view.of(BROKER, f"waits {name}") == 1) & ~speaks
+        return back & waits
 
     def _is_under_way(self, view: View, joins: str) -> Mask:
         found = np.zeros(len(view), np.bool_)

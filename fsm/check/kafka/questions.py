@@ -9,6 +9,7 @@ import numpy as np
 
 from fsm.check.kafka.application import BROKER
 from fsm.check.model import Condition, Goal, Property, View
+from fsm.coordinator.model.consumer_group import LEAVE_GROUP_STATIC_MEMBER_EPOCH
 
 if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 class Questions:
     """What is asked of a whole group, over columns."""
+
+    joins = "joins"
+    """The feature of a wire that counts joins of KIP-848 on it."""
 
     def __init__(
         self,
@@ -145,6 +149,19 @@ class Questions:
         for name in self.names:
             found |= (view.of(name, "uses") & ~view.of(BROKER, f"holds {name}") & places) != 0
         return found
+
+    def is_unreleased(self, view: View) -> Mask:
+        """A static member was killed, and is back before its session ends: UNRELEASED_INSTANCE_ID ends it."""
+        found = np.zeros(len(view), np.bool_)
+        for name in self.names:
+            is_other = self._is_other_process(view, name) & (view.on(name, BROKER, self.joins) > 0)
+            found |= is_other & (view.of(BROKER, f"epoch {name}") != LEAVE_GROUP_STATIC_MEMBER_EPOCH)
+        return found
+
+    def _is_other_process(self, view: View, name: str) -> Mask:
+        """Whether the coordinator's member of KIP-848 is another process than the one that runs."""
+        other: Mask = view.of(BROKER, f"life {name}") != view.of(name, "life")
+        return other & (view.of(BROKER, f"member {name}") == 1)
 
     def w1(self, view: View) -> Mask:
         """What a report left out, because it was not used yet, is taken back and used, or is going to be."""

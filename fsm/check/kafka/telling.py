@@ -47,6 +47,11 @@ def omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
     return left_out
 
 
+def is_consumer_join(message: Any) -> bool:
+    """Whether a request joins by the protocol of KIP-848."""
+    return getattr(getattr(message, "body", None), "member_epoch", None) == 0
+
+
 def describe_message(message: Any, image_names: Mapping[str, str]) -> str:
     """A request that is under way, or the answer to one, on one line."""
     if isinstance(message, str):

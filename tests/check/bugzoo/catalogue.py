@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from bugzoo import classic_groups, connect_workers, consumer_members, coordinators  # noqa: F401  # what they plant
-from bugzoo.planting import broker_settings, planted
+from bugzoo.planting import around, broker_settings, planted
 from fsm.check import Limits, Verdict, check
 from fsm.check.catalog import shipped
 from fsm.check.verdict import Violation
@@ -45,6 +45,7 @@ def explore(bug: str | None, how: dict[str, Any]) -> Verdict:
     with ExitStack() as stack:
         if bug is not None:
             stack.enter_context(planted(bug))
+        stack.enter_context(around(how, bug))
         stack.enter_context(broker_settings(how.get("settings", {})))
         model = shipped(how["model"], **how["options"])
         if how.get("timers") == "none" and model.goal is not None:
@@ -55,7 +56,7 @@ def explore(bug: str | None, how: dict[str, Any]) -> Verdict:
             disturbances=how.get("disturbances", 0),
             known=how.get("known", ()),
             every="asked" in how,
-            limits=ROOM,
+            limits=replace(ROOM, max_states=how.get("room", ROOM.max_states)),
         )
     asked = how.get("asked")
     return replace(verdict, violations=tuple(one for one in verdict.violations if asked in (None, _name(one))))

@@ -13,6 +13,7 @@ from fsm.member.consumer import decisions, effects
 from fsm.member.consumer.effects import Effects
 from fsm.member.consumer.state import Member, Origin, Run, StaleRelease
 from fsm.member.consumer.step import MemberDraft
+from fsm.member.consumer.subscription import NOT_SUBSCRIBED, Ownership
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import dialect
 from fsm.protocol.assignment import LocalAssignment, without
@@ -364,3 +365,19 @@ def asks_the_same_node_again() -> Patches:
 @plant("KAFKA-16224")
 def a_deleted_topic_may_come_back() -> Patches:
     return [patch.object(effects, "AT_ONCE_FATAL", frozenset())]
+
+
+# Subscriptions that change
+
+
+@plant("KAFKA-19356")
+def gives_records_of_what_was_dropped() -> Patches:
+    def fetchable(original: Any, owned: Ownership, _subscription: Any) -> Any:
+        return original(owned, NOT_SUBSCRIBED)
+
+    return [replaced(Ownership.fetchable, fetchable)]
+
+
+@plant("librdkafka-4672")
+def forgets_the_epoch_while_it_leaves() -> Patches:
+    return row((State.PREPARE_LEAVING,), Event.RESP_EPOCH)

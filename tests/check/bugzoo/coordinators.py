@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from bugzoo.planting import Patches, plant
+from bugzoo.planting import Patches, cure, plant
 from fsm.check.mutation import replaced
-from fsm.coordinator.consumer import heartbeat, membership, reconciliation, subscriptions
+from fsm.coordinator.consumer import heartbeat, member_update, membership, reconciliation, subscriptions
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
 from fsm.coordinator.migration import classic_members, conversion
 from fsm.coordinator.model import consumer_group
@@ -16,6 +16,7 @@ from fsm.coordinator.model.consumer_group import FREE, GroupMember
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.offsets import offsets
+from fsm.tables.classic_group import Event as ClassicEvent
 
 
 @plant("KAFKA-16249")
@@ -115,3 +116,81 @@ def a_classic_member_may_join_all_the_same() -> Patches:
         return original(group, request, unlike(context, Choice.DISABLED_REFUSES_CLASSIC_JOIN), topics_added_version)
 
     return [replaced(classic_members._join, join)]
+
+
+@plant("KAFKA-17228")
+def a_classic_holder_has_to_leave_too() -> Patches:
+    def check(original: Any, holder: GroupMember) -> None:
+        original(replace(holder, metadata=replace(holder.metadata, classic_member_metadata=None)))
+
+    return [replaced(membership.check_released, check)]
+
+
+@plant("KAFKA-17317")
+def nobody_looks_whether_classic_members_are_left() -> Patches:
+    return [replaced(classic_members._find_replaced, lambda _original, *_: None)]
+
+
+@plant("KAFKA-19546")
+def what_the_successor_subscribes_to_is_not_compared() -> Patches:
+    def downgrade(original: Any, draft: Any, joiner: Any, replaced_id: str, _event: Any) -> Any:
+        return original(draft, joiner, replaced_id, ClassicEvent.DOWNGRADED_BY_REPLACEMENT)
+
+    return [replaced(conversion.downgrade_by_replacement, downgrade)]
+
+
+@plant("KAFKA-20273")
+def a_target_that_is_due_is_not_looked_at() -> Patches:
+    def join(original: Any, group: Any, request: Any, context: Context, topics_added_version: int) -> Any:
+        older = context.dialect.without_choices(Choice.REPLACEMENT_REBALANCES_IF_STALE)
+        context = replace(context, dialect=older.with_choices(Choice.REPLACEMENT_REBALANCES_IF_BUMPED))
+        return original(group, request, context, topics_added_version)
+
+    return [replaced(classic_members._join, join)]
+
+
+@plant("KAFKA-19720")
+def the_pattern_outlives_who_had_it() -> Patches:
+    def update(original: Any, before: Any, joiner: Any, subscription: Any, context: Context) -> Any:
+        return original(before, joiner, subscription, unlike(context, Choice.CLASSIC_REPLACEMENT_CLEARS_REGEX))
+
+    return [replaced(classic_members._update, update)]
+
+
+@plant("KAFKA-20272")
+def who_is_behind_the_group_joins_again() -> Patches:
+    def behind(original: Any, group: Any, member: Any, dialect: Any) -> Any:
+        return original(group, member, dialect.without_choices(Choice.CLASSIC_REJOINS_BEHIND_TARGET))
+
+    return [replaced(classic_members._is_behind, behind)]
+
+
+# Subscriptions and static members
+
+
+@plant("KAFKA-19431")
+def a_topic_that_is_dropped_stays_assigned() -> Patches:
+    def update(original: Any, draft: Any, *given: Any, **named: Any) -> Any:
+        draft.context = unlike(draft.context, Choice.SUBSCRIPTION_FILTERS_TARGET)
+        return original(draft, *given, **named)
+
+    return [replaced(member_update.update_member, update)]
+
+
+@plant("KAFKA-20601")
+def a_full_group_refuses_its_own() -> Patches:
+    def check(original: Any, group: Any, member_id: str, instance_id: Any, context: Context) -> None:
+        original(group, member_id, instance_id, unlike(context, Choice.KNOWN_INSTANCE_EXEMPT_FROM_SIZE))
+
+    return [replaced(membership.check_size, check)]
+
+
+@cure("kafka-PR-23542")
+def a_member_that_joins_again_is_no_other_one() -> Patches:
+    def find(original: Any, draft: Any, sent: Any, member_id: str) -> Any:
+        holder = draft.stored.members.static.get(sent.instance_id)
+        if holder != member_id or sent.member_epoch != 0:
+            return original(draft, sent, member_id)
+        return draft.stored.members[member_id]
+
+    return [replaced(heartbeat._find_sender, find)]

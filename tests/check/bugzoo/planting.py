@@ -15,12 +15,34 @@ PLANTS: dict[str, Callable[[], Patches]] = {}
 """What each plant patches, by the id of the bug."""
 
 
-def plant(bug: str) -> Callable[[Callable[[], Patches]], Callable[[], Patches]]:
-    """Registers a function that gives the patches of a bug."""
+BESIDE: dict[str, Callable[[], Patches]] = {}
+"""What a bug needs beside itself to show, and the model bears without it: another client's fault, say."""
+CURES: dict[str, Callable[[], Patches]] = {}
+"""Of bugs that the rules have, what mends them; there is nothing to plant."""
 
+
+Registers = Callable[[Callable[[], Patches]], Callable[[], Patches]]
+
+
+def plant(bug: str) -> Registers:
+    """Registers a function that gives the patches of a bug."""
+    return _in(PLANTS, bug)
+
+
+def beside(name: str) -> Registers:
+    """Registers what bugs need beside themselves."""
+    return _in(BESIDE, name)
+
+
+def cure(bug: str) -> Registers:
+    """Registers what mends a bug that the rules have."""
+    return _in(CURES, bug)
+
+
+def _in(registered: dict[str, Callable[[], Patches]], name: str) -> Registers:
     def register(patches: Callable[[], Patches]) -> Callable[[], Patches]:
-        assert bug not in PLANTS, f"{bug} is planted twice"
-        PLANTS[bug] = patches
+        assert name not in registered, f"{name} is there twice"
+        registered[name] = patches
         return patches
 
     return register
@@ -28,8 +50,22 @@ def plant(bug: str) -> Callable[[Callable[[], Patches]], Callable[[], Patches]]:
 
 def planted(bug: str) -> ExitStack:
     """The bug is there until the `with` ends."""
+    return _all(PLANTS.get(bug, list))
+
+
+def around(how: dict[str, Any], bug: str | None) -> ExitStack:
+    """What else is changed as a bug is caught so, or, where there is none, as the model is held against it."""
     stack = ExitStack()
-    for one in PLANTS[bug]():
+    if "beside" in how:
+        stack.enter_context(_all(BESIDE[how["beside"]]))
+    if "cure" in how and bug is None:
+        stack.enter_context(_all(CURES[how["cure"]]))
+    return stack
+
+
+def _all(patches: Callable[[], Patches]) -> ExitStack:
+    stack = ExitStack()
+    for one in patches():
         stack.enter_context(one)
     return stack
 
