@@ -50,8 +50,9 @@ ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
     "eager": (RANGE,),
     "cooperative": (COOPERATIVE_STICKY,),
     "both": (RANGE, COOPERATIVE_STICKY),
+    "either": (COOPERATIVE_STICKY, RANGE),
 }
-"""`partition.assignment.strategy` of the members; the last one, Kafka's default, is eager."""
+"""`partition.assignment.strategy` of the members; who lists both is eager, and `both` is Kafka's default."""
 IDS_OF_A_LIFE = 8
 """So many ids a process may be given: more are not asked for."""
 LONG_MS = 1_000_000_000
@@ -151,6 +152,7 @@ class ClassicModel:
             "life": lambda c: c.life,
             "epoch": lambda c: c.member.generation.generation_id,
             "id": lambda c: number_of(c.member.generation.member_id),
+            "name": lambda c: 0 if c.app in ENDED else _name(c.member.generation.member_id),
             "speaks": lambda c: 0 if c.app in silent else _speaks(c.member),
             "using": lambda c: mask(c.using, bits),
             "subscribed": lambda c: mask((p for p in bits if p[0] in (c.member.topics or ())), bits),
@@ -266,6 +268,12 @@ def config(name: str, setting: Setting, assignors: tuple[ClientAssignor, ...]) -
         heartbeat_interval_ms=500,
         assignors=assignors,
     )
+
+
+def _name(member_id: str) -> int:
+    """The id as a number that no other id has; 0 where it is none."""
+    given = member_id.rpartition("-")[2]
+    return int.from_bytes(given.encode()) if given else 0
 
 
 def _speaks(member: ClassicMember) -> int:

@@ -56,9 +56,10 @@ NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is go
 NOBODYS = Coordinator()
 FAILS_OVER = "fails over"
 FOR_SOMETHING = "a classic member is told to join again for something"
+DATA = "an upgrade loses nothing that an assignor wrote"
 SUBSCRIBED = "who is stable is assigned what it subscribes to"
 NEVER_FALLS = "a generation or an epoch never falls"
-ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, FOR_SOMETHING, SUBSCRIBED, *(promise for promise, _ in PROMISES))
+ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, FOR_SOMETHING, SUBSCRIBED, DATA, *(promise for promise, _ in PROMISES))
 """What each step of a coordinator with a classic group is asked for by itself."""
 OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
 """What a consumer group with classic members is not asked: a classic member reports what it owns as it joins."""
@@ -352,6 +353,9 @@ def _missing(group: Group | None, name: str, feature: str) -> int:
 
 def _broken(before: Any, after: Any) -> Iterator[str]:
     """What a step may not do to a group."""
+    if isinstance(before, ClassicGroup) and isinstance(after, ConsumerGroup):
+        given = (decode_assignment(one.assignment) for one in before.members.values() if one.assignment)
+        yield from [DATA] if any(one.user_data for one in given) else []
     if isinstance(after, ClassicGroup):
         yield from broken(after)
         of_consumers = after.protocol_type == PROTOCOL_TYPE and after.state is ClassicState.STABLE

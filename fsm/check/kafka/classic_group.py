@@ -83,11 +83,11 @@ def classic_group(
         raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
     known = Topics(topics, change=False)
     names = NAMES[:members]
-    strategy = strategy_of(protocol)
+    strategies = strategies_of(protocol, members)
     fewer = fewer_of(known.first)
     kinds = (*DISTURBANCES, *(["resubscribe"] if fewer else []))
     setting = Setting(known.subscribed, static=static, commits=commits, fewer=fewer, kinds=kinds)
-    consumers = [ClassicModel(name, setting, strategy, known) for name in names]
+    consumers = [ClassicModel(name, setting, mine, known) for name, mine in zip(names, strategies, strict=True)]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, known.image(()))
     hub = AnyCoordinator(names, known.ids, context)
     asked = ClassicQuestions(names, known.everything(()), resubscribes=bool(fewer))
@@ -116,11 +116,16 @@ def classic_group(
     )
 
 
-def strategy_of(protocol: str) -> tuple[ClientAssignor, ...]:
-    """The assignors of a classic protocol. Raises `InputError` for an unknown one."""
-    if protocol not in ASSIGNORS:
-        raise InputError(f"no classic protocol {protocol!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
-    return ASSIGNORS[protocol]
+def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...]]:
+    """The assignors of each member: of a classic protocol, or of one each. Raises `InputError` for an unknown one."""
+    named = [name.strip() for name in protocol.split(",")]
+    for name in named:
+        if name not in ASSIGNORS:
+            raise InputError(f"no classic protocol {name!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
+    if len(named) not in (1, members):
+        told = f"{len(named)} protocols for {members} members"
+        raise InputError(told, "--protocol", "give one, or one for each member")
+    return [ASSIGNORS[name] for name in named] * (members // len(named))
 
 
 def wires(names: Sequence[str], known: Topics) -> list[Wire]:
@@ -170,7 +175,8 @@ class ClassicQuestions(Questions):
         """Without that of the coordinator's book: a cooperative member that gives partitions up still uses them."""
         asked = [one for one in super().properties() if one.name != "held by the coordinator's book"]
         meaning = "an application that has unsubscribed was called back for all that it used"
-        return [*asked, Property("who has left uses nothing", self._left_behind, meaning)]
+        alone = Property("one process has an id", self._one_process, "no two processes that live have the same id")
+        return [*asked, Property("who has left uses nothing", self._left_behind, meaning), alone]
 
     def goal(self) -> Goal:
         """The timers of members that live need not help."""
@@ -184,6 +190,12 @@ class ClassicQuestions(Questions):
     def _of_subscriptions(self) -> list[Property]:
         """A consumer of the classic protocol goes on with what it has until it has joined again."""
         return []
+
+    def _one_process(self, view: View) -> Mask:
+        holds = np.ones(len(view), np.bool_)
+        for one, other in self._pairs():
+            holds &= (view.of(one, "name") == 0) | (view.of(one, "name") != view.of(other, "name"))
+        return holds
 
     def _left_behind(self, view: View) -> Mask:
         used = [(view.of(name, "left") == 1) & (view.of(name, "using") != 0) for name in self.names]

@@ -20,7 +20,7 @@ from fsm.check.kafka.classic_group import (
     DISTURBANCES,
     NOT_MODELLED,
     ClassicQuestions,
-    strategy_of,
+    strategies_of,
     wires,
 )
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
@@ -75,7 +75,7 @@ def mixed_group(
     if policy not in ALL_POLICIES:
         raise InputError(f"no policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
     check_regex(pattern)
-    known, names, strategy = Topics(topics, change=False), NAMES[:members], strategy_of(protocol)
+    known, names, strategies = Topics(topics, change=False), NAMES[:members], strategies_of(protocol, members)
     spoken, fewer = member_dialect(client), fewer_of(known.first)
     config = replace(
         CLASSIC_SETTINGS,
@@ -88,7 +88,7 @@ def mixed_group(
     models = {}
     for at, name in enumerate(names):
         consumer = ConsumerModel(name, setting, spoken, known)
-        other = ClassicModel(name, replace(setting, pattern=""), strategy, known)
+        other = ClassicModel(name, replace(setting, pattern=""), strategies[at], known)
         models[name] = EitherModel(consumer, other, begins_classic=at >= members - classic)
     asked = _Questions(names, known.everything(()), resubscribes=bool(fewer))
     asked.policy = policy
@@ -191,8 +191,9 @@ class _Questions(ClassicQuestions):
         return refused
 
     def _is_other_process(self, view: View, name: str) -> Mask:
-        other: Mask = view.of(BROKER, f"id {name}") != view.of(name, "id")
-        return other & (view.of(BROKER, f"speaks KIP-848 {name}") == 1)
+        is_other = view.of(BROKER, f"id {name}") != view.of(name, "id")
+        found: Mask = is_other & (view.of(BROKER, f"speaks KIP-848 {name}") == 1)
+        return found
 
     def joins_late(self, view: View) -> Mask:
         """That of a static member of KIP-848 takes the place of the next process, too."""

@@ -160,8 +160,9 @@ class Questions:
 
     def _is_other_process(self, view: View, name: str) -> Mask:
         """Whether the coordinator's member of KIP-848 is another process than the one that runs."""
-        other: Mask = view.of(BROKER, f"life {name}") != view.of(name, "life")
-        return other & (view.of(BROKER, f"member {name}") == 1)
+        is_other = view.of(BROKER, f"life {name}") != view.of(name, "life")
+        found: Mask = is_other & (view.of(BROKER, f"member {name}") == 1)
+        return found
 
     def w1(self, view: View) -> Mask:
         """What a report left out, because it was not used yet, is taken back and used, or is going to be."""

@@ -50,16 +50,14 @@ def explore(bug: str | None, how: dict[str, Any]) -> Verdict:
         model = shipped(how["model"], **how["options"])
         if how.get("timers") == "none" and model.goal is not None:
             model = replace(model, goal=replace(model.goal, by=()), replay=None)
-        verdict = check(
+        return check(
             model,
             disturb=how.get("disturb", ()),
             disturbances=how.get("disturbances", 0),
             known=how.get("known", ()),
-            every="asked" in how,
+            properties=[how["asked"]] if "asked" in how else (),
             limits=replace(ROOM, max_states=how.get("room", ROOM.max_states)),
         )
-    asked = how.get("asked")
-    return replace(verdict, violations=tuple(one for one in verdict.violations if asked in (None, _name(one))))
 
 
 def _name(one: Violation) -> str:

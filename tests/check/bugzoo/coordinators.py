@@ -16,6 +16,7 @@ from fsm.coordinator.model.consumer_group import FREE, GroupMember
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.offsets import offsets
+from fsm.protocol.consumer_protocol import decode_assignment, encode_assignment
 from fsm.tables.classic_group import Event as ClassicEvent
 
 
@@ -163,6 +164,17 @@ def who_is_behind_the_group_joins_again() -> Patches:
         return original(group, member, dialect.without_choices(Choice.CLASSIC_REJOINS_BEHIND_TARGET))
 
     return [replaced(classic_members._is_behind, behind)]
+
+
+@plant("KAFKA-18134")
+def what_an_assignor_keeps_is_thrown_away() -> Patches:
+    def last(original: Any, member: Any, context: Context) -> Any:
+        if not member.assignment:
+            return original(member, context)
+        bare = replace(decode_assignment(member.assignment), user_data=None)
+        return original(replace(member, assignment=encode_assignment(bare)), context)
+
+    return [replaced(conversion._last_assignment, last)]
 
 
 # Subscriptions and static members
