@@ -9,6 +9,7 @@ from bugzoo.planting import Patches, plant
 from fsm.check.mutation import cell_of, replaced, rewritten
 from fsm.connect.assignor import incremental
 from fsm.connect.assignor.incremental import Derived, LostWork, Revocation
+from fsm.connect.units import kinds
 from fsm.connect.worker import step
 from fsm.connect.worker.effects import WorkerDraft
 from fsm.table import Symbol
@@ -110,3 +111,22 @@ def everybody_keeps_the_ceiling() -> Patches:
         return {worker: len(held[worker]) - most for worker in walk if len(held[worker]) > most}
 
     return [replaced(incremental._count_excess, count)]
+
+
+@plant("KAFKA-10413")
+def takes_the_average_and_no_more() -> Patches:
+    """As before 2.8: of each worker at most the average, once for those who are new, and not in the next round."""
+
+    def revoke(original: Any, memory: Any, configured: Any, *rest: Any, **named: Any) -> Revocation:
+        if memory.revoked_last:
+            return Revocation(replace(memory, revoked_last=False), {})
+        found = original(memory, configured, *rest, **named)
+        averages = [len(units) // len(rest[0]) for units in kinds(configured)]
+        capped = {w: _first(units, averages) for w, units in found.revoked.items()}
+        return found._replace(revoked={w: units for w, units in capped.items() if units})
+
+    return [replaced(incremental.revoke_for_balance, revoke)]
+
+
+def _first(units: Any, counts: list[int]) -> Any:
+    return tuple(one for part, count in zip(kinds(units), counts, strict=True) for one in part[:count])
