@@ -54,6 +54,7 @@ GROUPS = {
         "assignment_interval",
         "search",
         "topic_changes",
+        "compaction",
     ),
     "classic-group": ("members", "topics", "protocol", "coordinator", "static", "commits"),
     "mixed-group": (
@@ -102,6 +103,7 @@ def add(commands: Any) -> None:
     group.add_argument("--assignment-interval", action="store_true", help="targets keep their distance in time")
     group.add_argument("--search", action="store_true", help="the coordinator is searched for, and can move")
     group.add_argument("--topic-changes", action="store_true", help="topics come, grow, go and are made anew")
+    group.add_argument("--compaction", action="store_true", help="another broker may read a compacted log")
     group.add_argument("--connectors", type=_topics, metavar="LIST", help="with their numbers of tasks (A:2)")
     group.add_argument("--delay", type=at_least(0), metavar="MS", help="scheduled.rebalance.max.delay.ms (300000)")
     group.add_argument("--profile", metavar="NAME", help="of Connect's assignor: shipped, document")

@@ -16,6 +16,7 @@ from fsm.member.consumer.effects import AT_ONCE_FATAL
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
     ApplicationEvent,
+    ApplyAssignmentEvent,
     AsyncPollEvent,
     BackgroundEvent,
     ErrorEvent,
@@ -39,7 +40,7 @@ GROUP = "g"
 BROKER = "broker"
 RAISED = KafkaError("KafkaException", "the rebalance listener raised")
 """What a poll throws where a callback raised: the application knows why, and polls again."""
-GOES_ON_AFTER = frozenset({"RebalanceInProgressException", "TimeoutException", RAISED.name})
+GOES_ON_AFTER = frozenset({"InterruptException", "RebalanceInProgressException", "TimeoutException", RAISED.name})
 """Errors of a poll after which an application polls again; any other one ends its process."""
 PASSING = frozenset(
     {TIMED_OUT.name, DISCONNECTED.name, *(code.name for code in ErrorCode if code.passes and code not in AT_ONCE_FATAL)}
@@ -80,7 +81,14 @@ class App(Enum):
 ENDED = (App.CRASHED, App.DEAD, App.CLOSED)
 SUBSCRIBED = (App.RUNNING, App.COMMITTING, App.RETRYING)
 """It stays in its group; in the second and third it polls nothing until its commit has ended."""
-PASSES = ("polls", "unsubscribes", "closes", "goes on", "returns from its callback", "raises from its callback")
+CLOSE_NOW = "closes without waiting"
+CLOSE_OVER = "deadline of close() is over"
+INTERRUPTED = "polls, and is interrupted as it applies an assignment"
+INTERRUPT = KafkaError("InterruptException", "the thread of the application was interrupted")
+PASSES = (
+    *("polls", INTERRUPTED, "unsubscribes", "closes", CLOSE_NOW, "goes on"),
+    *("returns from its callback", "raises from its callback"),
+)
 """After these the application looks at its background queue."""
 
 
@@ -117,7 +125,7 @@ class Driven(MemberShell[Any, Any]):
             case "subscribes" | "subscribes otherwise":
                 app = App.RUNNING
                 self.submit(subscribe)
-            case "polls":
+            case str() if what in ("polls", INTERRUPTED):
                 self.submit(poll)
             case "commits" | "commits and waits" | "commits again":
                 app = app if what == "commits" else App.COMMITTING
@@ -125,9 +133,9 @@ class Driven(MemberShell[Any, Any]):
             case "unsubscribes":
                 app = App.LEAVING
                 self.submit(UnsubscribeEvent())
-            case "closes":
+            case str() if what in ("closes", CLOSE_NOW):
                 app = App.CLOSING
-                self.close(NOW, timeout_ms=FAR)
+                self.close(NOW, timeout_ms=0 if what == CLOSE_NOW else FAR)
             case "returns from its callback" | "raises from its callback" if calling is not None:
                 using = self.end_callback(app, using, calling, RAISED if what.startswith("raises") else None)
                 calling = None
@@ -161,8 +169,11 @@ class Driven(MemberShell[Any, Any]):
                 return
         self.broken.append("the background waits for something")
 
-    def take_events(self, app: App) -> tuple[BackgroundEvent | None, str]:
-        """The application's pass over its queue: the event of a callback that begins, or the first error at its end."""
+    def take_events(self, app: App, *, interrupted: bool = False) -> tuple[BackgroundEvent | None, str]:
+        """The application's pass over its queue: the event of a callback that begins, or the first error at its end.
+
+        One that is `interrupted` as it waits for an assignment to be applied does not see that it is.
+        """
         first: KafkaError | None = None
         while (event := self.next_background_event()) is not None:
             running, answer = process(iter((event,)), listener=True, unsubscribing=app is App.LEAVING), None
@@ -177,6 +188,8 @@ class Driven(MemberShell[Any, Any]):
                         self._background.append(ErrorEvent(first))
                     return event, ""
                 answer = self._do(asked, NOW)
+                if interrupted and isinstance(asked, ApplyAssignmentEvent):
+                    answer = INTERRUPT
         return None, "" if first is None else first.name
 
     def end_callback(
@@ -226,6 +239,8 @@ def choices_of_application(
             yield Choice("polls")
             yield Choice("unsubscribes", disturbance="leave")
             yield Choice("closes", disturbance="close")
+            yield Choice(CLOSE_NOW, disturbance="close_timeout")
+            yield Choice(INTERRUPTED, disturbance="interrupted")
             if using:
                 yield Choice("commits and waits", disturbance="commit_sync")
                 yield Choice("commits", disturbance="commit_async")

@@ -204,7 +204,7 @@ class AnyCoordinator:
                 due = run_out(_group(at), given, NOW)
                 return self._after(at, broker.handle_timer(at.state.with_group(due), self.context))
             case str() if given != FAILS_OVER:
-                passed = timeless(let_pass(at.state, given, self.context), has_interval=self.has_interval)
+                passed = timeless(let_pass(at.state, given, self.context).state, has_interval=self.has_interval)
                 return Step(at._replace(state=passed))
         stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
         unanswered = [(one.sender, (one.order, DISCONNECTED)) for one in waiting(_group(at)) if not one.late]

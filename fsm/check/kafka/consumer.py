@@ -12,10 +12,12 @@ from typing import Any
 
 from fsm.check.kafka.application import (
     BROKER,
+    CLOSE_OVER,
     ENDED,
     FAR,
     GOES_ON_AFTER,
     GROUP,
+    INTERRUPTED,
     NOW,
     OTHERWISE,
     PASSES,
@@ -24,7 +26,7 @@ from fsm.check.kafka.application import (
     choices_of_application,
     positions,
 )
-from fsm.check.kafka.consumer_shell import Consumer, Shell
+from fsm.check.kafka.consumer_shell import LEAVES, Consumer, Shell
 from fsm.check.kafka.telling import describe_application
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
@@ -188,6 +190,8 @@ class ConsumerModel:
         yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
         if member.heartbeat_due_ms > NOW or member.heartbeat_ready_ms > NOW:
             yield Choice("heartbeat interval is over")
+        if app is App.CLOSING and consumer.calling is None:
+            yield Choice(CLOSE_OVER, disturbance="close_timeout")
         if member.commit is not None and member.commit.request.ready_ms > NOW:
             yield Choice("backoff of its commit is over")
         if self.setting.commits and member.auto_commit.consumed and member.auto_commit.due_ms > NOW:
@@ -212,12 +216,13 @@ class ConsumerModel:
             return Step(consumer)
         if given == "is killed":
             return Step(self._process(consumer.life)._replace(app=App.DEAD), hangs_up=True)
-        shell = Shell(_let_pass(consumer, given), searches=self.setting.searches)
+        until_ms = NOW if given == CLOSE_OVER else FAR
+        shell = Shell(_let_pass(consumer, given), searches=self.setting.searches, closes_until_ms=until_ms)
         app, using, calling = self._hand_in(shell, consumer, given)
         shell.turn()
         raised = consumer.raised or given == "raises from its callback"
         if given in PASSES:
-            calling, error = shell.take_events(app)
+            calling, error = shell.take_events(app, interrupted=given == INTERRUPTED)
             shell.turn()
             if error and not raised and error not in GOES_ON_AFTER:
                 app, using, calling = App.CRASHED, (), None
@@ -228,7 +233,8 @@ class ConsumerModel:
             return Step(consumer)
         sent = [(BROKER, order) for order in shell.sent]
         if shell.closed:
-            return Step(self._process(consumer.life)._replace(app=App.CLOSED), sent, shell.broken)
+            broken = [*shell.broken, *([] if shell.has_left else [LEAVES])]
+            return Step(self._process(consumer.life)._replace(app=App.CLOSED), sent, broken)
         asked = consumer.searching and not _ends_search(given)
         seeks = shell.searches and shell.seeks_coordinator
         sent += [(BROKER, FIND)] if seeks and not asked else []

@@ -13,8 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer import LIVES, ConsumerModel, Setting, id_of
-from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, asked_of
+from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, LEAVES, asked_of
 from fsm.check.kafka.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Cast, replay
@@ -52,12 +53,14 @@ LOSING = (Disturbance("failover_losing", Fault.LOSE, Told.RECEIVER),)
 """Of a request: the coordinator fails over, and what it wrote of that request is lost; nobody has seen the answer."""
 KINDS = (
     "close",
+    "close_timeout",
     "commit_async",
     "commit_sync",
     "crash",
     "expire",
     "failover",
     "hanging",
+    "interrupted",
     "leave",
     "poll_timeout",
     "raising",
@@ -66,7 +69,7 @@ KINDS = (
     "restart",
 )
 NOT_MODELLED = (
-    "deadlines of commits and of close()",
+    "deadlines of commits",
     "backoffs of an application's own commits",
     "more than two restarts of a member",
     "the first search for the coordinator",
@@ -86,12 +89,13 @@ def consumer_group(
     assignment_interval: bool = False,
     search: bool = False,
     topic_changes: bool = False,
+    compaction: bool = False,
 ) -> Model:
     """Members of one dialect, or of one each (`4.0,4.4`), and their coordinator.
 
     `search` makes finding the coordinator a request of its own, and lets it move; with `topic_changes` topics are
-    created, grow, are deleted and made anew. Raises `InputError` for more members or partitions than it can, and for a
-    pattern that is none.
+    created, grow, are deleted and made anew; with `compaction` another broker may read a compacted log. Raises
+    `InputError` for more members or partitions than it can, and for a pattern that is none.
     """
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
@@ -108,7 +112,7 @@ def consumer_group(
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
     rules = coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
     context = Context(NOW, rules, broker_settings)
-    hub = CoordinatorModel(names, known, context, moves=search)
+    hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
     tell = partial(describe_message, image_names=known.all_names)
     features = {
         "line": lambda queue: len(queue.line),
@@ -126,6 +130,7 @@ def consumer_group(
     changes = (CLUSTER, "everything") if topic_changes else None
     group = Questions(names, known.everything(()), changes, resubscribes=bool(fewer))
     asked = [one for one in MEMBER_INVARIANTS if all(one in asked_of(dialect) for dialect in spoken)]
+    kinds += ["failover_compacted"] if compaction else []
     kinds += [CREATED, DELETED, GROWN, RECREATED] if topic_changes else []
     spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
     options = {
@@ -136,6 +141,7 @@ def consumer_group(
         "with an assignment interval": assignment_interval,
         "with a search for the coordinator": search,
         "with changes of topics": topic_changes,
+        "with compaction": compaction,
     }
     told = "".join(f", {option}" for option, on in options.items() if on)
     return Model(
@@ -155,8 +161,10 @@ def consumer_group(
         [
             *(f"{one.name} {one.statement}" for one in asked),
             KEEPS_EPOCH,
+            LEAVES,
             *(name for name, _ in INVARIANTS),
             *ASKED_OF_REQUESTS,
+            *([SAYS_THE_SAME] if compaction else []),
         ],
         [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked],
         NOT_MODELLED,

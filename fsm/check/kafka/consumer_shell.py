@@ -25,8 +25,9 @@ from fsm.member.inputs import Answered, MemberInput
 from fsm.member.runtime.consumer_shell import CALLBACK, ConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
-from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
+from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
+LEAVES = "who closes says that it leaves"
 KEEPS_EPOCH = "who is in the group, or about to leave, has the epoch that it was told last"
 COMMIT, CALL_BACK, LEAVE = "commit", "callback", "leave"
 """What close() waits for."""
@@ -64,7 +65,7 @@ def asked_of(spoken: Dialect) -> tuple[Invariant, ...]:
 class Shell(ConsumerMember, Driven):
     """The production shell around a consumer that is a value."""
 
-    def __init__(self, consumer: Consumer, *, searches: bool = False) -> None:
+    def __init__(self, consumer: Consumer, *, searches: bool = False, closes_until_ms: int = FAR) -> None:
         member = consumer.member
         super().__init__(
             member.settings.config, member_id=member.member_id, now_ms=NOW, dialect=member.settings.dialect
@@ -73,7 +74,7 @@ class Shell(ConsumerMember, Driven):
         self.searches = searches
         self._background.extend(consumer.events)
         if consumer.closing:
-            self._close_deadline_ms = FAR
+            self._close_deadline_ms = closes_until_ms
             self._closing = self._rest(consumer.closing)
             self._awaiting = CALLBACK if consumer.closing == CALL_BACK else 1
         if member.leaving.calls or consumer.closing in (COMMIT, LEAVE):
@@ -90,6 +91,12 @@ class Shell(ConsumerMember, Driven):
         if closing == COMMIT:
             return self._end_membership(operation)
         return self._leave(operation) if closing == CALL_BACK else iter(())
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the coordinator was told, now or before, or nobody has to be told."""
+        told = (one.body for one in self.sent if isinstance(one.body, ConsumerGroupHeartbeatRequest))
+        return self.member.state in SILENT or any(body.member_epoch < 0 for body in told)
 
     @property
     def closing(self) -> str:

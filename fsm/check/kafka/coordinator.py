@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
+from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, SAYS_THE_SAME, Log, appended, load_from
 from fsm.check.kafka.consumer import FIND, FOUND, LIVES, id_of, in_its_life
 from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step
@@ -24,6 +25,7 @@ from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.step import Answer, Request, ResponseBody
+from fsm.coordinator.model.step import Step as Taken
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.protocol.assignment import TopicNames
@@ -58,13 +60,18 @@ class Broker(NamedTuple):
     """Members that still speak to the broker where the coordinator was before."""
     topics: tuple[str, ...] = ()
     """What has changed of its topics."""
+    log: Log = ()
+    """What its log says, compacted; where that is asked for."""
 
 
 class CoordinatorModel:
     """Makes the component of the coordinator."""
 
-    def __init__(self, names: Sequence[str], known: Topics, context: Context, *, moves: bool = False) -> None:
-        self.names, self.known, self.moves = names, known, moves
+    def __init__(
+        self, names: Sequence[str], known: Topics, context: Context, *, moves: bool = False, compacts: bool = False
+    ) -> None:
+        """It may move, and its log may be compacted."""
+        self.names, self.known, self.moves, self.compacts = names, known, moves, compacts
         self._context = context
 
     def context(self, topics: tuple[str, ...]) -> Context:
@@ -116,6 +123,9 @@ class CoordinatorModel:
                 yield Choice(told.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
         yield from choices_of_tasks(group)
         yield Choice("fails over", disturbance="failover")
+        if self.compacts:
+            yield Choice(FROM_COMPACTED, disturbance="failover_compacted")
+            yield Choice(FROM_CLEANED, disturbance="failover_compacted")
         if self.moves:
             yield Choice("moves", disturbance="move")
 
@@ -124,8 +134,8 @@ class CoordinatorModel:
         context = self.context(at.topics)
         match given:
             case Received(sender=sender, message=topics) if isinstance(topics, tuple):
-                after = broker.change_image(at.state, context.image, self.context(topics))
-                return self._done(at, after, at._replace(topics=topics), sends=())
+                changed = broker.change_image(at.state, context.image, self.context(topics))
+                return self._done(at, Taken(changed), at._replace(topics=topics), sends=())
             case Received(sender, message, late) if message == FIND:
                 found = at.elsewhere if late else at.elsewhere - {sender}
                 return Step(at._replace(elsewhere=found), [] if late else [(sender, (FIND, FOUND))])
@@ -134,10 +144,15 @@ class CoordinatorModel:
                     return Step(at, [] if late else [(sender, (order, refuse(order.body)))])
                 return self._handle(at, sender, order, late)
             case Missed(sender, order):  # it was handled, and is lost with the broker that did
-                after = load(at.state, context).state
+                after = load(at.state, context)
                 return self._done(at, after, sends=[(sender, (order, FOUND if order == FIND else TIMED_OUT))])
             case "moves":
-                return self._done(at, load(at.state, context).state, at._replace(elsewhere=frozenset(self.names)))
+                return self._done(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
+            case str() if given in (FROM_COMPACTED, FROM_CLEANED):
+                wanted, loaded = load(at.state, context).state, load_from(at.log, given, context)
+                step = self._done(at, Taken(loaded))
+                differs = _timeless(wanted, has_interval=False) != _timeless(loaded, has_interval=False)
+                return step._replace(broken=[*step.broken, *([SAYS_THE_SAME] if differs else [])])
         return self._done(at, let_pass(at.state, given, context))
 
     def _handle(self, at: Broker, sender: str, order: Any, late: bool) -> Step:
@@ -150,13 +165,13 @@ class CoordinatorModel:
         sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
         if sent is not None and Rule.SUBSCRIPTION_FILTERS_TARGET in self._context.dialect:
             asked = _ask_subscription(done.state, sent, self.known.all_names)
-        step = self._done(at, done.state, sends=answers, sent=sent, answer=answer)
+        step = self._done(at, done, sends=answers, sent=sent, answer=answer)
         return step._replace(broken=[*step.broken, *asked])
 
     def _done(
         self,
         before: Broker,
-        after: Coordinator,
+        done: Taken[Coordinator],
         around: Broker | None = None,
         *,
         sends: Sequence[tuple[str, Any]] = (),
@@ -164,7 +179,8 @@ class CoordinatorModel:
         answer: Answer | None = None,
     ) -> Step:
         """A step, asked for the coordinator's invariants; `around` where more than the coordinator itself changes."""
-        around, group, asked = around or before, consumer_group_of(after), []
+        around, after, asked = around or before, done.state, list[str]()
+        group = consumer_group_of(after)
         if group is not None:
             was, context = consumer_group_of(before.state), self.context(around.topics)
             same = around.topics == before.topics
@@ -172,7 +188,8 @@ class CoordinatorModel:
         if getattr(answer and answer.body, "error_code", None) in INVALID:
             asked = [VALID, *asked]
         has_interval = self._context.config.assignment_interval_ms(GROUP) > 0
-        return Step(around._replace(state=_timeless(after, has_interval=has_interval)), sends, asked)
+        log = appended(before.log, done.records) if self.compacts else ()
+        return Step(around._replace(state=_timeless(after, has_interval=has_interval), log=log), sends, asked)
 
     def describe(self, at: Broker) -> str:
         """The group on one line."""
@@ -215,21 +232,21 @@ def request(token: Any, sender: str, order: Any, fresh_id: str = "") -> Request:
     return Request(token, sender, "/127.0.0.1", version, body, fresh_id)
 
 
-def let_pass(state: Coordinator, given: Any, context: Context) -> Coordinator:
+def let_pass(state: Coordinator, given: Any, context: Context) -> Taken[Coordinator]:
     """What happens to the coordinator by itself: a timer (kind and whose) that runs out, a task that ends."""
     group = consumer_group_of(state)
     match given:
         case (TimerKind() as kind, str(who)) if group is not None:
             timers = group.timers.set((kind, who), context.now_ms, group.timers.epoch((kind, who)))
-            return broker.handle_timer(state.with_group(replace(group, timers=timers)), context).state
+            return broker.handle_timer(state.with_group(replace(group, timers=timers)), context)
         case "assignment interval is over" if group is not None:
-            return state.with_group(replace(group, target_time_ms=OLD))
+            return Taken(state.with_group(replace(group, target_time_ms=OLD)))
         case str() if given == RESOLVED:
-            return broker.handle_resolution(state, GROUP, context).state
+            return broker.handle_resolution(state, GROUP, context)
         case "may resolve its regular expressions anew" if group is not None:
             old = {p: replace(one, timestamp=RESOLVED_BEFORE) for p, one in group.regexes.items()}
-            return state.with_group(replace(group, regexes=group.regexes.merge(old)))
-    return load(state, context).state
+            return Taken(state.with_group(replace(group, regexes=group.regexes.merge(old))))
+    return load(state, context)
 
 
 def refuse(body: Any) -> ResponseBody | str:

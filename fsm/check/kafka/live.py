@@ -8,8 +8,12 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from fsm.check.kafka.application import (
+    CLOSE_NOW,
+    CLOSE_OVER,
     ENDED,
     GOES_ON_AFTER,
+    INTERRUPT,
+    INTERRUPTED,
     PASSES,
     RAISED,
     TURNS,
@@ -56,7 +60,8 @@ class LiveMember:
         self.app, self.call, self.commit_call, self.searches = App.IDLE, 0, 0, False
         self.running: Pass | None = None
         self.asked: InvokeListener | None = None
-        self.asked_for_coordinator = False
+        self.asked_for_coordinator = self.is_interrupted = False
+        self.close_due_ms = 0
         self.using: Partitions = ()
         self.out: list[Any] = []
         self.late: list[Any] = []
@@ -117,6 +122,7 @@ class LiveMember:
         self._hand_in(what)
         self._turn()
         if what in PASSES:
+            self.is_interrupted = what == INTERRUPTED
             self._pass()
         if self.app is App.LEAVING and not self.call and self.asked is None:
             self.app = App.LEFT
@@ -130,6 +136,7 @@ class LiveMember:
     def _let_pass(self, what: str) -> None:
         due_ms = {
             "polls": self.poll_wanted_ms,
+            CLOSE_OVER: self.close_due_ms,
             "heartbeat interval is over": self.heartbeat_due_ms,
             "poll timer runs out": self.poll_due_ms,
             "backoff of its commit is over": self.commit_ready_ms,
@@ -141,7 +148,7 @@ class LiveMember:
             case "subscribes" | "subscribes otherwise":
                 self.app = App.RUNNING
                 self.shell.submit(self.subscribe(what))
-            case "polls":
+            case str() if what in ("polls", INTERRUPTED):
                 self.shell.submit(self.polls())
             case "unsubscribes":
                 self.app = App.LEAVING
@@ -149,9 +156,9 @@ class LiveMember:
             case "commits" | "commits and waits" | "commits again":
                 self.commit_call = self.shell.submit(SyncCommitEvent(positions(self.using)))
                 self.app = App.RUNNING if what == "commits" else App.COMMITTING
-            case "closes":
-                self.app = App.CLOSING
-                self.shell.close(self.now_ms, timeout_ms=LONG_MS)
+            case str() if what in ("closes", CLOSE_NOW):
+                self.app, self.close_due_ms = App.CLOSING, self.now_ms + LONG_MS
+                self.shell.close(self.now_ms, timeout_ms=0 if what == CLOSE_NOW else LONG_MS)
             case "returns from its callback":
                 self._end_callback()
             case "raises from its callback":
@@ -250,6 +257,7 @@ class LiveMember:
                 result = self.shell.poll(self.now_ms)
                 self.out += result.unsent_requests
                 answer = next((one.error for one in result.completed_calls if one.call == call), None)
+                answer = INTERRUPT if self.is_interrupted else answer
 
 
 class LiveConsumer(LiveMember):

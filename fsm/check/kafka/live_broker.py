@@ -91,7 +91,7 @@ class LiveBroker:
         choices = self._timers.choices(Broker(self.host.state))
         timer: Any = next((choice.given for choice in choices if choice.label == what), None)
         if timer is None:
-            self.host.state = let_pass(self.host.state, what, self.host.context)
+            self.host.state = let_pass(self.host.state, what, self.host.context).state
             return
         self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
         self._answer(group, self.host.expire(self.host.now_ms))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, TIMERS, App
+from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, Log, appended, load_from
 from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, id_of
 from fsm.check.kafka.consumer_shell import seen
 from fsm.check.kafka.coordinator import CoordinatorModel, let_pass, refuse, request
@@ -23,6 +24,7 @@ from fsm.coordinator import coordinator as broker
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.step import Step as Taken
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.member.effects import UnsentRequest
@@ -121,6 +123,7 @@ class _Replay:
             for at, one in enumerate(cast.consumers, 1)
         }
         self.state, self.token, self.now_ms = Coordinator(), 0, NOW
+        self.log: Log = ()
         self.elsewhere: frozenset[str] = frozenset()
         self.topics: tuple[str, ...] = ()
 
@@ -243,7 +246,7 @@ class _Replay:
         order = waiting.pop(next(i for i, one in enumerate(waiting) if _same(one, action.message)) if late else 0)
         bodies: list[Any]
         if action.what == "lost":
-            self.state = load(self.state, self.context).state
+            self._note(load(self.state, self.context))
             bodies = [FOUND if order == FIND else TIMED_OUT]
         elif order == FIND:
             self.elsewhere -= set() if late else {name}
@@ -252,7 +255,8 @@ class _Replay:
             bodies = [refuse(order.body)]
         else:
             step = broker.handle(self.state, request(self.token, name, order), self.context)
-            self.state, bodies = step.state, [one.body for one in step.answers]
+            self._note(step)
+            bodies = [one.body for one in step.answers]
         if not late and consumer.app not in (App.DEAD, App.CRASHED):
             consumer.back += [(order, body) for body in bodies]
 
@@ -263,11 +267,18 @@ class _Replay:
             if what.startswith(begins) and what.endswith(ends):
                 who = what.removeprefix(begins).removesuffix(ends)
                 given = kind, who if "-" in who else id_of(who, 0)
-                self.state = let_pass(self.state, given, self.context)
+                self._note(let_pass(self.state, given, self.context))
                 return
         if what == "moves":
             self.elsewhere = frozenset(self.consumers)
-        self.state = let_pass(self.state, what, self.context)
+        if what in (FROM_COMPACTED, FROM_CLEANED):
+            self.state = load_from(self.log, what, self.context)
+            return
+        self._note(let_pass(self.state, what, self.context))
+
+    def _note(self, done: Taken[Coordinator]) -> None:
+        """The coordinator after a step, and its log, which is compacted at once."""
+        self.state, self.log = done.state, appended(self.log, done.records)
 
 
 def _same(one: Any, other: Any) -> bool:

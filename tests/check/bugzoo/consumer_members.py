@@ -16,6 +16,8 @@ from fsm.member.consumer.step import MemberDraft
 from fsm.member.consumer.subscription import NOT_SUBSCRIBED, Ownership
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import dialect
+from fsm.member.events import OUTDATED, ApplyAssignmentEvent
+from fsm.member.runtime import queues
 from fsm.protocol.assignment import LocalAssignment, without
 from fsm.protocol.error_codes import ErrorCode
 from fsm.table import Symbol
@@ -381,3 +383,26 @@ def gives_records_of_what_was_dropped() -> Patches:
 @plant("librdkafka-4672")
 def forgets_the_epoch_while_it_leaves() -> Patches:
     return row((State.PREPARE_LEAVING,), Event.RESP_EPOCH)
+
+
+# What does not end as it should
+
+
+@plant("KAFKA-17403")
+def nothing_is_sent_as_it_closes() -> Patches:
+    return [replaced(MemberDraft.close_flush, lambda _original, _draft, _asked: None)]
+
+
+@plant("KAFKA-20382")
+def an_interrupt_is_thrown_and_not_reported() -> Patches:
+    def assign(original: Any, event: Any, *, listener: bool) -> Any:
+        if event.apply:
+            failed = yield ApplyAssignmentEvent(event.ticket, event.full, event.added)
+            if failed == OUTDATED:
+                yield queues._complete(event.ticket, None)
+                return None
+            if failed is not None:
+                return failed
+        return (yield from original(replace(event, apply=False), listener=listener))
+
+    return [replaced(queues._assign, assign)]

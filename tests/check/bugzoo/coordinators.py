@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,12 @@ from fsm.coordinator.consumer import heartbeat, member_update, membership, recon
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
 from fsm.coordinator.migration import classic_members, conversion
 from fsm.coordinator.model import consumer_group
-from fsm.coordinator.model.consumer_group import FREE, GroupMember
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.consumer_group import FREE, ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.offsets import offsets
+from fsm.coordinator.storage.replay import _Replay
 from fsm.protocol.consumer_protocol import decode_assignment, encode_assignment
 from fsm.tables.classic_group import Event as ClassicEvent
 
@@ -206,3 +208,32 @@ def a_member_that_joins_again_is_no_other_one() -> Patches:
         return draft.stored.members[member_id]
 
     return [replaced(heartbeat._find_sender, find)]
+
+
+# Logs that are compacted
+
+
+def refuses(taken: Callable[..., Any], is_wrong: Callable[[Any, Any], bool]) -> Patches:
+    """A replay fails on a record; `is_wrong` is asked of the group as far as it is known, and of the record's key."""
+
+    def take(original: Any, found: Any, key: Any, value: Any) -> None:
+        if is_wrong(found.state.groups.get(key.group_id), (key, value)):
+            raise ValueError(f"no place for {key}")
+        original(found, key, value)
+
+    return [replaced(taken, take)]
+
+
+@plant("KAFKA-17306")
+def a_tombstone_needs_what_it_ends() -> Patches:
+    def is_wrong(group: Any, record: Any) -> bool:
+        key, value = record
+        members = group.members.by_id if isinstance(group, ConsumerGroup) else {}
+        return value is None and getattr(key, "member_id", "") not in {"", *members}
+
+    return refuses(_Replay._take_consumer, is_wrong)
+
+
+@plant("KAFKA-20254")
+def a_group_of_offsets_makes_way_for_none() -> Patches:
+    return refuses(_Replay._take_consumer, lambda group, _: isinstance(group, ClassicGroup))

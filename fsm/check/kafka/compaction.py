@@ -1,0 +1,31 @@
+"""A log that is compacted: of each key the last record is left, where it was written; tombstones go at last, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.storage.load import load
+from fsm.coordinator.storage.replay import replay
+from fsm.protocol.records import Record
+
+FROM_COMPACTED = "fails over, to one that reads a compacted log"
+FROM_CLEANED = "fails over, to one that reads a compacted log without tombstones"
+SAYS_THE_SAME = "a compacted log says what the log said"
+Log = tuple[Record, ...]
+
+
+def appended(log: Log, records: Iterable[Record]) -> Log:
+    """The log after these records."""
+    found = {record.key: record for record in log}
+    for record in records:
+        found.pop(record.key, None)
+        found[record.key] = record
+    return tuple(found.values())
+
+
+def load_from(log: Log, what: str, context: Context) -> Coordinator:
+    """The coordinator that begins with this log."""
+    left = log if what == FROM_COMPACTED else [record for record in log if record.value is not None]
+    return load(replay(left, context.dialect).state, context).state
