@@ -56,7 +56,7 @@ GROUPS = {
         "topic_changes",
         "compaction",
     ),
-    "classic-group": ("members", "topics", "protocol", "coordinator", "static", "commits"),
+    "classic-group": ("members", "topics", "protocol", "coordinator", "static", "commits", "topic_changes"),
     "mixed-group": (
         "members",
         "classic",

@@ -6,7 +6,7 @@ may have had several ids, one after the other; the coordinator numbers them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -26,9 +26,10 @@ from fsm.check.kafka.application import (
 )
 from fsm.check.kafka.consumer import LIVES, Setting
 from fsm.check.kafka.telling import describe_application
-from fsm.check.kafka.topics import Topics, mask
+from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
+from fsm.member.classic.decisions import find_rejoin_cause
 from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
 from fsm.member.classic.state import ClassicConfig, ClassicMember, Rest, UnsentClassicRequest, new_member
 from fsm.member.events import (
@@ -138,9 +139,11 @@ class ClassicModel:
     def __init__(self, name: str, setting: Setting, assignors: tuple[ClientAssignor, ...], known: Topics) -> None:
         self.name, self.setting, self.known = name, setting, known
         self.config = config(name, setting, assignors)
-        self.new = ClassicConsumer(
-            replace(new_member(self.config), coordinator_known=True, metadata=tuple(known.first.items()))
-        )
+        self.new = ClassicConsumer(replace(new_member(self.config), coordinator_known=True, metadata=self._counts(())))
+
+    def _counts(self, changes: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """What its client knows of topics after these changes."""
+        return tuple(sorted(self.known.counts(changes).items()))
 
     def component(self) -> Component:
         """Its features are those of a consumer of KIP-848, and which ids it speaks under."""
@@ -172,7 +175,8 @@ class ClassicModel:
         if consumer.app in (*ENDED, App.LEFT, App.IDLE):
             return True
         member = consumer.member
-        is_busy = consumer.events or consumer.calling or member.rejoin_needed or member.completion
+        joins = member.rejoin_needed or find_rejoin_cause(member) is not None
+        is_busy = consumer.events or consumer.calling or joins or member.completion
         is_stable = consumer.app is App.RUNNING and member.state is State.STABLE
         return is_stable and not is_busy and consumer.using == member.owned
 
@@ -200,7 +204,7 @@ class ClassicModel:
 
     def begin(self, life: int) -> Step:
         """Its next process starts."""
-        return Step(self.new._replace(life=life), hangs_up=True)
+        return Step(self.new._replace(life=life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
 
     def step(self, consumer: ClassicConsumer, given: Any) -> Step:
         """What an input does: a choice's label, an answer, or that there is none."""
@@ -241,6 +245,8 @@ class ClassicModel:
         match given:
             case str():
                 return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
+            case Received(sender=sender, message=changes) if sender == CLUSTER:
+                shell.learn(self._counts(changes), NOW)
             case Received(message=(order, answer)) if order.life == consumer.life:
                 shell.receive_answer(order.sent, answer, 0.0, NOW)
             case Missed(message=(order, _)) | Undelivered(message=order) if order.life == consumer.life:
@@ -284,7 +290,7 @@ def _speaks(member: ClassicMember) -> int:
 
 def _ends_heartbeat(consumer: ClassicConsumer, given: Any) -> bool:
     match given:
-        case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
+        case Received(message=(Order() as order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
             return order.life == consumer.life and isinstance(order.body, HeartbeatRequest)
     return False
 

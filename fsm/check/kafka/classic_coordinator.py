@@ -17,6 +17,7 @@ from fsm.check.kafka.classic import IDS_OF_A_LIFE, number_of
 from fsm.check.kafka.consumer import LIVES
 from fsm.check.kafka.coordinator import FORMER_OWNER, choices_of_tasks, let_pass, request
 from fsm.check.kafka.coordinator import timeless as timeless_group
+from fsm.check.kafka.topics import Topics
 from fsm.check.model import Choice, Component, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.classic.invariants import PROMISES, broken
@@ -106,15 +107,17 @@ class Broker(NamedTuple):
 
 
 class AnyCoordinator:
-    """The component of a coordinator. `ids` numbers the partitions of masks by topic id."""
+    """The component of a coordinator."""
 
-    def __init__(
-        self, names: Sequence[str], ids: Mapping[tuple[str, int], int], context: Context, *, converts: bool = False
-    ) -> None:
-        """A client that `converts` may speak one protocol or the other; its ids are then numbered by process."""
-        self.names, self.ids, self.context, self.converts = names, ids, context, converts
+    def __init__(self, names: Sequence[str], known: Topics | None, context: Context, *, converts: bool = False) -> None:
+        """Its groups are of consumers where topics are `known`.
+
+        A client that `converts` may speak one protocol or the other; its ids are then numbered by process.
+        """
+        self.names, self.context, self.converts = names, context, converts
+        self.ids: Mapping[tuple[str, int], int] = {} if known is None else known.ids
         self.has_interval = context.config.assignment_interval_ms(GROUP) > 0
-        self.bits: dict[TopicPartition, int] = {(context.image.names[i], n): bit for (i, n), bit in ids.items()}
+        self.bits: Mapping[TopicPartition, int] = {} if known is None else known.bits
 
     def component(self) -> Component:
         """Its features tell of each client's newest member: whether it is one, its epochs, what it holds."""

@@ -24,7 +24,7 @@ from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.telling import describe_message, is_consumer_join, omitted
 from fsm.check.kafka.timed_replay import Timeouts, find_times
-from fsm.check.kafka.topics import Topics
+from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
@@ -59,7 +59,6 @@ NOT_MODELLED = (
     "callbacks that never return",
     "deadlines of commits and of close()",
     "pattern subscriptions",
-    "topics that are created or deleted",
     "a second heartbeat before the first is answered",
     "the client's session timer",
     "the search for the coordinator",
@@ -74,25 +73,28 @@ def classic_group(
     *,
     static: bool = False,
     commits: bool = False,
+    topic_changes: bool = False,
 ) -> Model:
     """Members of the classic protocol and their coordinator.
 
+    `protocol` is of all, or of one each; with `topic_changes` topics are created, grow, are deleted and made anew.
     Raises `InputError` for more members or partitions than it can, and for an unknown protocol.
     """
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
-    known = Topics(topics, change=False)
+    known = Topics(topics, change=topic_changes)
     names = NAMES[:members]
     strategies = strategies_of(protocol, members)
     fewer = fewer_of(known.first)
-    kinds = (*DISTURBANCES, *(["resubscribe"] if fewer else []))
-    setting = Setting(known.subscribed, static=static, commits=commits, fewer=fewer, kinds=kinds)
+    kinds = (*DISTURBANCES, *(["resubscribe"] if fewer else []), *(CHANGES if topic_changes else []))
+    setting = Setting(known.subscribed, static=static, commits=commits, asks=topic_changes, fewer=fewer, kinds=kinds)
     consumers = [ClassicModel(name, setting, mine, known) for name, mine in zip(names, strategies, strict=True)]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, known.image(()))
-    hub = AnyCoordinator(names, known.ids, context)
-    asked = ClassicQuestions(names, known.everything(()), resubscribes=bool(fewer))
-
-    told = ", static" * static + ", they commit" * commits
+    hub = AnyCoordinator(names, known, context)
+    changes = (CLUSTER, "everything") if topic_changes else None
+    cluster = [known.component(names)] if topic_changes else []
+    asked = ClassicQuestions(names, known.everything(()), changes, resubscribes=bool(fewer))
+    told = ", static" * static + ", they commit" * commits + ", with changes of topics" * topic_changes
 
     def make(timeouts: Timeouts | None) -> ClassicReplay:
         of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}
@@ -103,8 +105,8 @@ def classic_group(
 
     return Model(
         f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {known}{told}",
-        [*(one.component() for one in consumers), hub.component()],
-        wires(names, known),
+        [*(one.component() for one in consumers), hub.component(), *cluster],
+        [*wires(names, known), *(known.wires(names) if topic_changes else [])],
         asked.properties(),
         asked.goal(),
         asked.conditions(),

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fsm.check.kafka.application import BROKER, GROUP, NOW, App
+from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, App
 from fsm.check.kafka.classic import ClassicConsumer, ClassicModel, seen
 from fsm.check.kafka.consumer_shell import seen as seen_of_consumer
 from fsm.check.kafka.either import CONVERTED
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.live_broker import LiveBroker
+from fsm.check.kafka.topics import CLUSTER
 from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -64,6 +65,12 @@ class LiveClassic(LiveMember):
         retries = (member.commit and member.commit.retry_due_ms, member.closing and member.closing.retry_due_ms)
         return max(member.retry_due_ms, *(at_ms or 0 for at_ms in retries))
 
+    def learn(self, changes: Sequence[str]) -> None:
+        """Its client learns which topics there are."""
+        if self.app not in ENDED:
+            self.shell.learn(tuple(sorted(self.model.known.counts(changes).items())), self.now_ms)
+            self.act("")
+
     def act(self, what: str) -> None:
         """One that closes polls no more: its commit is tried again by itself."""
         if self.app is App.CLOSING:
@@ -101,6 +108,8 @@ class ClassicReplay:
             if note is not None:
                 note(self, "", "")
             for name, state in after.items():
+                if name == CLUSTER:
+                    continue
                 if name == BROKER:
                     live, wanted = (book(one, lengths=note is None) for one in (self.broker.host.state, state.state))
                 else:
@@ -117,7 +126,13 @@ class ClassicReplay:
 
     def _take(self, action: Action) -> None:
         self.broker.pass_time()
-        name = self.names[action.wire % len(self.names)] if action.wire >= 0 else action.actor
+        if action.actor == CLUSTER:
+            return
+        many = len(self.names)
+        name = self.names[action.wire % many] if action.wire >= 0 else action.actor
+        if action.wire >= 2 * many:
+            self.members[name].learn(action.message)
+            return
         match action:
             case Action(actor="broker", wire=wire) if wire < 0:
                 self.broker.act(action.what)

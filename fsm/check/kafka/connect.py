@@ -104,7 +104,7 @@ def connect(
     config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay, profile=rules)
     workers = [WorkerModel(name, config, topic, told.story.get(name), waits=name in told.delayed) for name in names]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
-    hub, asked = _Coordinator(names, {}, context), _Questions(names, 0)
+    hub, asked = _Coordinator(names, None, context), _Questions(names, 0)
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
     settings = ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items()))
     begins = scenario or ("from where they have settled" if settled else "")

@@ -20,7 +20,7 @@ from fsm.check.kafka.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Cast, replay
 from fsm.check.kafka.telling import describe_message, is_consumer_join, omitted
-from fsm.check.kafka.topics import CLUSTER, CREATED, DELETED, GROWN, RECREATED, Topics
+from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Told, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.model.context import BrokerConfig, Context
@@ -123,15 +123,12 @@ def consumer_group(
     for name in names:
         wires.append(Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell))
         wires.append(Wire(BROKER, name, ANSWERS, features=features, describe=tell))
-    if topic_changes:
-        said = partial(_describe_topics, known)
-        wires += [Wire(CLUSTER, one, describe=said) for one in (BROKER, *names)]
-        wires += [Wire(one, CLUSTER) for one in names]
+    wires += known.wires((BROKER, *names)) if topic_changes else []
     changes = (CLUSTER, "everything") if topic_changes else None
     group = Questions(names, known.everything(()), changes, resubscribes=bool(fewer))
     asked = [one for one in MEMBER_INVARIANTS if all(one in asked_of(dialect) for dialect in spoken)]
     kinds += ["failover_compacted"] if compaction else []
-    kinds += [CREATED, DELETED, GROWN, RECREATED] if topic_changes else []
+    kinds += CHANGES if topic_changes else []
     spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
     options = {
         "static": static,
@@ -210,7 +207,3 @@ def _is_silent(group: Questions, name: str, life: int) -> Condition:
         return silent
 
     return condition
-
-
-def _describe_topics(known: Topics, changes: tuple[str, ...]) -> str:
-    return f"the topics are {known.describe(changes)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -186,6 +186,10 @@ class LiveMember:
         """When it may try a commit again."""
         return 0
 
+    def learn(self, changes: Sequence[str]) -> None:
+        """Its client learns which topics there are."""
+        raise NotImplementedError
+
     def end(self, order: Any, answer: Any) -> None:
         """A request is answered, or given up."""
         if self.app in ENDED:
@@ -279,6 +283,11 @@ class LiveConsumer(LiveMember):
 
     def next_life(self) -> LiveConsumer:
         return LiveConsumer(self.model, self.now_ms, *self._made_of, life=self.life + 1)
+
+    def learn(self, changes: Sequence[str]) -> None:
+        if self.app not in ENDED:
+            self.shell.learn(self.model.known.names(changes), self.now_ms)
+            self.act("")
 
     @property
     def commit_ready_ms(self) -> int:

@@ -53,7 +53,7 @@ class LiveBroker:
         """`is_same` finds the order that a path means among late ones; nobody answers a client that is gone."""
         self.host = Host(context, resolves=False)
         self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
-        self._timers, self._converts = AnyCoordinator((), {}, context), converts
+        self._timers, self._converts = AnyCoordinator((), None, context), converts
         self._made = dict.fromkeys(clients, 0)
         self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
 

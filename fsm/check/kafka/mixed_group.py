@@ -92,7 +92,7 @@ def mixed_group(
         models[name] = EitherModel(consumer, other, begins_classic=at >= members - classic)
     asked = _Questions(names, known.everything(()), resubscribes=bool(fewer))
     asked.policy = policy
-    hub = AnyCoordinator(names, known.ids, context, converts=True)
+    hub = AnyCoordinator(names, known, context, converts=True)
     options = {
         "static": static,
         "they commit": commits,

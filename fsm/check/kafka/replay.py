@@ -234,10 +234,7 @@ class _Replay:
             before, self.topics = self.context.image, topics
             self.state = broker.change_image(self.state, before, self.context)
             return
-        consumer = self.consumers[name]
-        if consumer.app not in ENDED:
-            consumer.shell.learn(consumer.model.known.names(topics), consumer.now_ms)
-            consumer.act("")
+        self.consumers[name].learn(topics)
 
     def _request(self, action: Action, consumer: LiveConsumer) -> None:
         """A request reaches the coordinator, or is lost with the broker that handled it."""

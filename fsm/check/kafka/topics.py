@@ -11,7 +11,8 @@ from functools import cache, reduce
 from operator import or_
 from typing import Any
 
-from fsm.check.model import Choice, Component, Received, Step
+from fsm.check.kafka.application import BROKER
+from fsm.check.model import Choice, Component, Received, Step, Wire
 from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
@@ -21,6 +22,7 @@ CLUSTER = "cluster"
 LATER = "later"
 """A topic that is subscribed to from the start, and created later."""
 CREATED, GROWN, DELETED, RECREATED = "topic_created", "topic_grown", "topic_deleted", "topic_recreated"
+CHANGES = (CREATED, DELETED, GROWN, RECREATED)
 ASKS = "asks which topics there are"
 ANEW = "9" * 20 + "AA"
 """The id of the topic that is made anew."""
@@ -101,6 +103,13 @@ class Topics:
 
         features = {"everything": self.everything}
         return Component(CLUSTER, (), choices, step, features, describe=self.describe)
+
+    def wires(self, told: Sequence[str]) -> list[Wire]:
+        """On which brokers and clients learn of changes, and on which they ask."""
+        learn = [
+            Wire(CLUSTER, one, describe=lambda changes: f"the topics are {self.describe(changes)}") for one in told
+        ]
+        return [*learn, *(Wire(one, CLUSTER) for one in told if one != BROKER)]
 
     def describe(self, changes: Sequence[str]) -> str:
         """The topics on one line."""

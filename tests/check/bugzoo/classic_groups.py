@@ -292,3 +292,16 @@ def the_assignor_keeps_data() -> Patches:
         return tuple(one._replace(assignment=encode_assignment(told)) for one, told in data)
 
     return [replaced(Effects._assignments, assignments)]
+
+
+@plant("KAFKA-9815")
+def joins_while_its_metadata_differs() -> Patches:
+    """That it is to join again is not noted: where the join fails and topics are as before, it does not."""
+
+    def rejoins(_original: Any, member: Any) -> Any:
+        return member.rejoin_needed or decisions.find_rejoin_cause(member) is not None
+
+    return [
+        replaced(ClassicMemberDraft._rejoins, rejoins),
+        *row(State.PREPARING_REBALANCE, Event.JOIN_COORDINATOR_LOST, Effect.FORGET_COORDINATOR),
+    ]
