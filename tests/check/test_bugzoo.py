@@ -23,7 +23,7 @@ def found(bug: str) -> dict[str, Any] | None:
 
 
 def test_every_bug_has_one_end() -> None:
-    """It is caught, or nothing can see it, or it waits; each with a plant or a reason."""
+    """It is caught, or nothing can see it; each with a plant or a reason."""
     entries = bugs()
     assert len({bug["id"] for bug in entries}) == len(entries) == 142
     for bug in entries:
@@ -50,7 +50,9 @@ def test_bugs_are_caught(bug: str) -> None:
 
 
 def holds(how: str) -> bool:
-    return explore(None, json.loads(how)).word == "holds"
+    given = json.loads(how)
+    found = explore(None, given)
+    return found.word == "holds" or ("room" in given and not found.violations)
 
 
 def test_without_bugs_everything_holds() -> None:
