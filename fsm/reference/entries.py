@@ -430,6 +430,30 @@ WEAK_SPOTS = Section(
                 f"{_NAMED}what_happened_is_named_and_nothing_else_is_found",
             ),
         ),
+        Entry(
+            "W13",
+            "A cooperative static member is told to keep less, and restarts before it gives the rest up and joins "
+            "again. Its place is taken without a rebalance, and it is told what the round left it.",
+            "Nobody asks for the round in which somebody would be given the rest: it stays unused until somebody "
+            "joins, leaves or changes. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",),
+        ),
+        Entry(
+            "W14",
+            "A static member of a classic group whose generation has no assignment yet comes back with the consumer "
+            "protocol. The group is converted with empty targets, and the member's subscription is the one before.",
+            "No epoch is bumped, so no target is computed: the group is STABLE and its partitions have no owner until "
+            "somebody joins, leaves or changes. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}mixed_group.py::test_a_group_that_is_converted_before_its_assignment_stays_empty",),
+        ),
+        Entry(
+            "W15",
+            "The last member of the consumer protocol is static and comes back as a classic one while a classic "
+            "member waits for one of its partitions. The group becomes a classic one, STABLE, in the same generation.",
+            "Whoever waited has the partition by the group's assignment, and is never told: it stays unused until "
+            "somebody joins, leaves or changes. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}mixed_group.py::test_a_downgrade_forgets_who_waits",),
+        ),
     ),
     remark="Consequence",
 )

@@ -189,6 +189,75 @@ REPORTS = (
         "generation 1, by that one's log or the coordinator's.",
     ),
     Report(
+        "W13",
+        "A cooperative static member that restarts before it gives up leaves a partition unused",
+        "4.4.0 (raw requests); the rules are those of all releases with static members and incremental rebalancing.",
+        'fsm check classic-group --static --protocol cooperative --disturb restart --property "the group settles"',
+        (
+            (
+                "Static member A owns partitions 0 and 1; B joins. The leader's assignment leaves A partition 0, and B "
+                "nothing yet: 1 is to be given up first."
+            ),
+            "A is killed before it has revoked 1 and joined again.",
+            (
+                "A's next process joins under the same instance id: the group is STABLE, so it takes the place without a "
+                "rebalance, and its sync is answered with partition 0."
+            ),
+            "It has nothing to revoke, so it does not join again; B waits for a round that nobody asks for.",
+        ),
+        "The group is STABLE, every heartbeat is answered well, and nobody reads partition 1.",
+        "Real for rolling restarts that follow a scale-up: A dies within the heartbeat interval or two and the revoked "
+        "callback between the two rounds of an incremental rebalance.",
+        "A leader can compare: where its assignment withheld partitions, it can join again after a heartbeat interval "
+        "or two in which nobody else did (`enforceRebalance`).",
+        "Rebalance where a static member is replaced while the group's last assignment leaves a partition of its "
+        "topics to nobody; a broker that takes assignments for bytes cannot know.",
+        "Watch the lag of each partition; restart or scale once more, or call `enforceRebalance` in any member.",
+    ),
+    Report(
+        "W14",
+        "A group that is converted before it has an assignment stays without one",
+        "4.4.0 (raw requests); by the checker's word from 4.1 on, under the policies `bidirectional` and `upgrade`.",
+        "fsm check mixed-group --static --members 1 --disturb convert",
+        (
+            "Static member A of the classic protocol joins, and the first generation begins.",
+            "A is killed before it has sent its SyncGroup, and restarts with the consumer protocol.",
+            "Its heartbeat converts the group: A has no assignment, so its target is empty, at the group's epoch.",
+            "A takes the place of the classic member with the same subscription: the epoch is not bumped.",
+        ),
+        "The group is STABLE with an empty target, and A waits for ever, alone with all partitions.",
+        "Low: a restart within the one round trip between join and sync, in a rolling migration of static members.",
+        "Nothing: the answer is a good one.",
+        "Bump the epoch where a group is converted that waits for its leader's assignment, as it does where a member "
+        "is new.",
+        "Restart the member once more, or remove it by its instance id (`Admin.removeMembersFromConsumerGroup`).",
+    ),
+    Report(
+        "W15",
+        "A downgrade forgets who waits for a partition",
+        "4.4.0 (raw requests); by the checker's word from 4.0 on, under the policies `bidirectional` and `downgrade`.",
+        "fsm check mixed-group --static --disturb convert --known early,late_join,W14",
+        (
+            (
+                "Static member A of the consumer protocol owns partitions 0 and 1. Classic member B joins, is to have 1, "
+                "and its sync is answered with nothing, since A holds 1."
+            ),
+            "A is killed and restarts with the classic protocol, before it has given 1 up.",
+            (
+                "A was the last member of its protocol: its join makes the group a classic one, STABLE, with the targets "
+                "as assignments, in a generation that is B's."
+            ),
+            "A syncs and is told 0. B's heartbeats are answered well, and nobody tells it of 1.",
+        ),
+        "The group is STABLE, partition 1 is B's by the group's own description, and nobody reads it.",
+        "Real for a rolling migration back to the classic protocol: the last two members restart one after the other, "
+        "and the second does so before it has heard of the first one's join.",
+        "Nothing: no answer tells B.",
+        "Prepare a rebalance in the downgrade where a member has not reached its target; it does so where the target "
+        "is behind (KAFKA-20273).",
+        "Restart any member once more after a migration back.",
+    ),
+    Report(
         "G3",
         "Tasks of a deleted connector run on where the leader goes",
         "Connect 4.3.1 (two workers, by hand); the rules are those of 3.7 to 4.4.",

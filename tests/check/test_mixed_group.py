@@ -86,6 +86,35 @@ def test_whom_the_policy_does_not_let_in_is_ended(policy: str, told: str) -> Non
     assert told in [step.message for step in found.violations[0].path]
 
 
+def test_a_group_that_is_converted_before_its_assignment_stays_empty() -> None:
+    """W14: nothing changes for the coordinator, so nobody computes a target."""
+    found = broken(check(mixed_group(1, static=True), disturb=["convert"], disturbances=1, every=True))
+    assert len(found["10 a group at rest holds every subscribed partition"].path) == 8
+    assert found["the group settles"].doomed_at == 8
+
+
+def test_a_downgrade_forgets_who_waits() -> None:
+    """W15: whoever waited for a partition is assigned it in the same generation, and not told."""
+    known = ["early", "late_join", "W14"]
+    model = mixed_group(client="fixed", static=True)
+    found = broken(check(model, disturb=["convert"], disturbances=1, known=known, every=True))
+    assert {name: (one.doomed_at, len(one.path)) for name, one in found.items()} == {"the group settles": (13, 22)}
+    assert check(model, disturb=["convert"], disturbances=1, known=[*known, "W15"], every=True).word == "holds"
+
+
+@pytest.mark.parametrize(
+    ("kind", "states"),
+    [
+        ("close", 32_465),
+        pytest.param("restart", 2_421_707, marks=pytest.mark.slow),
+        pytest.param("convert", 2_530_992, marks=pytest.mark.slow),
+    ],
+)
+def test_members_close_restart_and_come_back_with_the_other_protocol(kind: str, states: int) -> None:
+    found = check(mixed_group(client="fixed"), disturb=[kind], disturbances=1, known=["early"], every=True)
+    assert (found.word, found.states) == ("holds", states)
+
+
 def test_a_removed_cooperative_member_comes_back_with_what_it_used() -> None:
     """W2: it is too late to join, joins under its old id as if nothing were, and uses its partitions until it syncs."""
     found = broken(with_one("rebalance_timeout", client="fixed", protocol="cooperative"))
