@@ -194,15 +194,9 @@ REPORTS = (
         "4.4.0 (raw requests); the rules are those of all releases with static members and incremental rebalancing.",
         'fsm check classic-group --static --protocol cooperative --disturb restart --property "the group settles"',
         (
-            (
-                "Static member A owns partitions 0 and 1; B joins. The leader's assignment leaves A partition 0, and B "
-                "nothing yet: 1 is to be given up first."
-            ),
+            "Static member A owns partitions 0 and 1; B joins. The leader leaves A 0, and gives B nothing yet.",
             "A is killed before it has revoked 1 and joined again.",
-            (
-                "A's next process joins under the same instance id: the group is STABLE, so it takes the place without a "
-                "rebalance, and its sync is answered with partition 0."
-            ),
+            "A's next process joins: the group is STABLE, so it takes A's place, and its sync is answered with 0.",
             "It has nothing to revoke, so it does not join again; B waits for a round that nobody asks for.",
         ),
         "The group is STABLE, every heartbeat is answered well, and nobody reads partition 1.",
@@ -238,15 +232,10 @@ REPORTS = (
         "4.4.0 (raw requests); by the checker's word from 4.0 on, under the policies `bidirectional` and `downgrade`.",
         "fsm check mixed-group --static --disturb convert --known early,late_join,W14",
         (
-            (
-                "Static member A of the consumer protocol owns partitions 0 and 1. Classic member B joins, is to have 1, "
-                "and its sync is answered with nothing, since A holds 1."
-            ),
+            "Static member A of the consumer protocol owns 0 and 1. Classic member B joins: it is to have 1.",
+            "B's sync is answered with nothing, since A holds 1.",
             "A is killed and restarts with the classic protocol, before it has given 1 up.",
-            (
-                "A was the last member of its protocol: its join makes the group a classic one, STABLE, with the targets "
-                "as assignments, in a generation that is B's."
-            ),
+            "A was the last of its protocol: the group becomes a classic one, STABLE, in a generation that is B's.",
             "A syncs and is told 0. B's heartbeats are answered well, and nobody tells it of 1.",
         ),
         "The group is STABLE, partition 1 is B's by the group's own description, and nobody reads it.",

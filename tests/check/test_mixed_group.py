@@ -147,7 +147,7 @@ def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ..
 
 
 @pytest.mark.parametrize(
-    "options", [{"members": 1}, {"classic": 2}, {"policy": "sideways"}, {"protocol": "sticky"}, {"members": 9}]
+    "options", [{"members": 0}, {"classic": 3}, {"policy": "sideways"}, {"protocol": "sticky"}, {"members": 9}]
 )
 def test_unusable_questions_are_refused(options: dict) -> None:
     with pytest.raises(InputError, match=r"--members|--classic|--policy|--protocol"):

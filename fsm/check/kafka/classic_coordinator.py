@@ -222,7 +222,8 @@ class AnyCoordinator:
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
         sent = said if isinstance(said, ConsumerGroupHeartbeatRequest) else None
         asked = [*_broken(before, after), *_ask_commit(before, said, done.answers)]
-        if isinstance(before, ConsumerGroup) and isinstance(said, HeartbeatRequest):
+        is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
+        if is_asked and isinstance(before, ConsumerGroup) and isinstance(said, HeartbeatRequest):
             asked += _ask_heartbeat(before, said, done.answers, self.context)
         if isinstance(after, ConsumerGroup):
             was = before if isinstance(before, ConsumerGroup) else None

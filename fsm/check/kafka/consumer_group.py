@@ -7,7 +7,7 @@ application is ended by an error) and liveness (undisturbed, every subscribed pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -126,7 +126,7 @@ def consumer_group(
     wires += known.wires((BROKER, *names)) if topic_changes else []
     changes = (CLUSTER, "everything") if topic_changes else None
     group = Questions(names, known.everything(()), changes, resubscribes=bool(fewer))
-    asked = [one for one in MEMBER_INVARIANTS if all(one in asked_of(dialect) for dialect in spoken)]
+    asked = [one for one in MEMBER_INVARIANTS if any(one in asked_of(dialect) for dialect in spoken)]
     kinds += ["failover_compacted"] if compaction else []
     kinds += CHANGES if topic_changes else []
     spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
@@ -163,7 +163,7 @@ def consumer_group(
             *ASKED_OF_REQUESTS,
             *([SAYS_THE_SAME] if compaction else []),
         ],
-        [f"{one.name} {one.statement}" for one in MEMBER_INVARIANTS if one not in asked],
+        list(_not_asked(spoken)),
         NOT_MODELLED,
     )
 
@@ -195,6 +195,15 @@ def _dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
     if len(found) not in (1, members):
         raise InputError(f"{len(found)} dialects for {members} members", "--client", "give one, or one for each member")
     return found * (members // len(found))
+
+
+def _not_asked(spoken: Sequence[MemberDialect]) -> Iterator[str]:
+    """What some members are known not to hold; of whom, where that is not everybody."""
+    for one in MEMBER_INVARIANTS:
+        breaking = list(dict.fromkeys(dialect.name for dialect in spoken if one not in asked_of(dialect)))
+        is_everybody = len(breaking) == len({dialect.name for dialect in spoken})
+        if breaking:
+            yield f"{one.name} {one.statement}" + ("" if is_everybody else f" (of {', '.join(breaking)})")
 
 
 def _is_silent(group: Questions, name: str, life: int) -> Condition:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import ClassicModel
-from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, OF_HEARTBEATS, AnyCoordinator
+from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS, AnyCoordinator
 from fsm.check.kafka.classic_group import (
     CLASSIC_SETTINGS,
     DISTURBANCES,
@@ -36,6 +36,7 @@ from fsm.check.model import Goal, Model, Property, View
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.migration.conversion import DOWNGRADES, POLICIES, UPGRADES
 from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
@@ -99,6 +100,7 @@ def mixed_group(
         f"pattern {pattern!r}": pattern,
         "with an assignment interval": assignment_interval,
     }
+    given_up = () if Rule.CLASSIC_REJOINS_BEHIND_TARGET in context.dialect else (FOR_SOMETHING,)
     told = "".join(f", {option}" for option, on in options.items() if on)
     return Model(
         f"mixed-group, {members - classic} members of {client}, {classic} {protocol} ones, policy {policy}, "
@@ -123,8 +125,9 @@ def mixed_group(
             *(f"{one.name} {one.statement}" for one in asked_of(spoken)),
             KEEPS_EPOCH,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
-            *ASKED_OF_STEPS,
+            *(name for name in ASKED_OF_STEPS if name not in given_up),
         ],
+        given_up,
         not_modelled=NOT_MODELLED,
     )
 
