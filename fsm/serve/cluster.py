@@ -38,6 +38,10 @@ MOST_PARTITIONS = 10_000
 """Of one topic."""
 MOST_PARTITIONS_IN_ALL = 20_000
 """Of all topics: a client that asks for all of them gets an answer within some tenths of a second."""
+MOST_DESCRIBED = 2_000
+"""Partitions in one answer to DescribeTopicPartitions: `max.request.partition.size.limit`."""
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+"""What a client calls itself and its version."""
 METADATA = "metadata"
 """The log that has topics and settings, as one JSON document."""
 OFFSETS_TOPIC_ID = "X19jb25zdW1lcl9vZmZzZQ"
@@ -207,13 +211,19 @@ class Cluster:
             finalized_features=(m.FinalizedFeatureKey("group.version", 1, 1),),
         )
 
+    def _answer_api_versions(self, request: m.ApiVersionsRequest, asked: Asked) -> m.ApiVersionsResponse:
+        names = (request.client_software_name, request.client_software_version) if asked.version >= 3 else ()
+        if not all(map(SOFTWARE.fullmatch, names)):
+            return m.ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        return self.api_versions(asked.version)
+
     def _metadata(self, request: m.MetadataRequest, asked: Asked) -> m.MetadataResponse:
         wanted = request.topics
         if wanted is None or (asked.version == 0 and not wanted):
             names = sorted([*self.topics.by_name, *([OFFSETS_TOPIC] if self._coordinates else [])])
             wanted = tuple(m.MetadataRequestTopic(name=name) for name in names)
         brokers = tuple(m.MetadataResponseBroker(i, *self.endpoints[i]) for i in sorted(self.endpoints))
-        topics = tuple(self._describe_topic(topic.name, topic.topic_id, asked.version) for topic in wanted)
+        topics = tuple(self._describe_topic(one.name, one.topic_id, asked.version) for one in dict.fromkeys(wanted))
         return m.MetadataResponse(brokers=brokers, cluster_id=CLUSTER_ID, controller_id=1, topics=topics)
 
     def _describe_topic(self, name: str | None, topic_id: TopicId, version: int) -> m.MetadataResponseTopic:
@@ -259,7 +269,7 @@ class Cluster:
     def _alter_configs(
         self, request: m.IncrementalAlterConfigsRequest, asked: Asked
     ) -> m.IncrementalAlterConfigsResponse:
-        response, config = settings.alter(request, self._config)
+        response, config = settings.alter(request, self._config, self.topics.by_name)
         if config is not self._config:
             self.coordinators.update(int(asked.now_ms), config=config)
             self._keep_metadata()
@@ -363,19 +373,30 @@ class Cluster:
         return m.CreatePartitionsResponse(results=grown)
 
     def _describe_topics(self, request: m.DescribeTopicPartitionsRequest) -> m.DescribeTopicPartitionsResponse:
-        def one(name: str) -> m.DescribeTopicPartitionsResponseTopic:
-            found = self._describe_topic(name, NO_TOPIC_ID, m.APIS["Metadata"].newest)
+        left = max(1, min(request.response_partition_limit, MOST_DESCRIBED))
+        begin = request.cursor or m.Cursor("", 0)
+        topics: list[m.DescribeTopicPartitionsResponseTopic] = []
+        for name in sorted({topic.name for topic in request.topics} or self.topics.by_name):
+            if name < begin.topic_name:
+                continue
+            if not left:
+                return m.DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=m.Cursor(name, 0))
+            code, _, topic_id, is_internal, found, _ = self._describe_topic(
+                name, NO_TOPIC_ID, m.APIS["Metadata"].newest
+            )
+            first = begin.partition_index if name == begin.topic_name else 0
             parts = tuple(
                 m.DescribeTopicPartitionsResponsePartition(
                     one.error_code, one.partition_index, one.leader_id, 0, one.replica_nodes, one.isr_nodes, (), ()
                 )
-                for one in found.partitions
+                for one in found[first : first + left]
             )
-            code = found.error_code
-            return m.DescribeTopicPartitionsResponseTopic(code, name, found.topic_id, found.is_internal, parts)
-
-        names = [topic.name for topic in request.topics] or sorted(self.topics.by_name)
-        return m.DescribeTopicPartitionsResponse(topics=tuple(map(one, names)))
+            topics.append(m.DescribeTopicPartitionsResponseTopic(code, name, topic_id, is_internal, parts))
+            left -= len(parts)
+            if first + len(parts) < len(found):
+                after = m.Cursor(name, first + len(parts))
+                return m.DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=after)
+        return m.DescribeTopicPartitionsResponse(topics=tuple(topics))
 
     def _init_producer_id(self, request: m.InitProducerIdRequest) -> m.InitProducerIdResponse:
         if request.transactional_id is not None:
@@ -395,7 +416,7 @@ def _led(number: int, leader: int) -> m.MetadataResponsePartition:
 
 
 _ANSWERS: Mapping[type[Any], Callable[[Cluster, Any, Asked], Any]] = {
-    m.ApiVersionsRequest: lambda self, _request, asked: self.api_versions(asked.version),
+    m.ApiVersionsRequest: Cluster._answer_api_versions,
     m.CreatePartitionsRequest: Cluster._create_partitions,
     m.CreateTopicsRequest: Cluster._create_topics,
     m.DeleteTopicsRequest: Cluster._delete_topics,

@@ -192,7 +192,7 @@ class Coordinators:
             found: DeletableGroupResult = answer.body.results[0]  # type: ignore[union-attr]
             return found
 
-        return DeleteGroupsResponse(results=tuple(map(one, message.groups_names)))
+        return DeleteGroupsResponse(results=tuple(map(one, dict.fromkeys(message.groups_names))))
 
     def _describe_classic(self, message: DescribeGroupsRequest, asked: Asked) -> DescribeGroupsResponse:
         def one(group_id: str) -> DescribedGroup:

@@ -117,20 +117,26 @@ def _of_group(config: BrokerConfig, group_id: str, with_synonyms: bool) -> list[
 
 
 def alter(
-    request: m.IncrementalAlterConfigsRequest, config: BrokerConfig
+    request: m.IncrementalAlterConfigsRequest, config: BrokerConfig, topics: Mapping[str, object]
 ) -> tuple[m.IncrementalAlterConfigsResponse, BrokerConfig]:
     """What becomes of each resource, and the settings afterwards: only those of groups can be changed."""
     found = []
     groups: dict[str, FrozenMap[str, int]] = dict(config.groups)
     for kind, name, changes in request.resources:
         code, why = ErrorCode.NONE, None
-        if kind != GROUP or not name:
+        if kind == TOPIC and name not in topics:
+            code, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic"
+        elif any(operation != DELETE and value is None for _, operation, value in changes):
+            code, why = ErrorCode.INVALID_REQUEST, "a setting has a value"
+        elif kind != GROUP or not name:
             code, why = ErrorCode.INVALID_REQUEST, "only the settings of groups can be changed here"
         else:
             try:
                 own = _alter_group(config, groups, name, changes)
-                if not request.validate_only:
+                if own and not request.validate_only:
                     groups[name] = own
+                elif not request.validate_only:
+                    groups.pop(name, None)
             except InputError as problem:
                 code, why = ErrorCode.INVALID_CONFIG, str(problem)
         found.append(m.AlterConfigsResourceResponse(code, why, kind, name))
@@ -159,8 +165,7 @@ def _alter_group(
         lowest, highest = (
             getattr(config, f"group_consumer_{end}_{name[len('consumer_') :]}") for end in ("min", "max")
         )
-        text = value or ""
-        if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
+        if not value or not value.isascii() or not value.isdigit() or not lowest <= int(value) <= highest:
             raise InputError(f"{key} must be in the range {lowest} to {highest} inclusive.")
-        own[name] = int(text)
+        own[name] = int(value)
     return FrozenMap(own)

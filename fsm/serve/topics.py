@@ -164,6 +164,8 @@ class Topics:
                 return m.ListOffsetsPartitionResponse(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if self.leader(number) != broker:
                 return m.ListOffsetsPartitionResponse(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if wanted.current_leader_epoch > 0:
+                return m.ListOffsetsPartitionResponse(number, ErrorCode.UNKNOWN_LEADER_EPOCH)
             offset, found_ms = _find_offset(log, time_ms)
             epoch = 0 if offset >= 0 else -1
             return m.ListOffsetsPartitionResponse(number, ErrorCode.NONE, found_ms, offset, epoch)
@@ -185,7 +187,7 @@ class Topics:
                 return m.EndOfLeaderEpoch(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted.partition)
             if self.leader(wanted.partition) != broker:
                 return m.EndOfLeaderEpoch(ErrorCode.NOT_LEADER_OR_FOLLOWER, wanted.partition)
-            if wanted.leader_epoch > 0:
+            if wanted.leader_epoch:
                 return m.EndOfLeaderEpoch(ErrorCode.NONE, wanted.partition)
             return m.EndOfLeaderEpoch(ErrorCode.NONE, wanted.partition, 0, log.end_offset)
 

@@ -79,9 +79,15 @@ class Wire:
     """One raw connection."""
 
     def __init__(self, port: int, client_id: str = "A") -> None:
+        self.port = port
         self.socket = socket.create_connection(("127.0.0.1", port), 10)
         self.client_id = client_id
         self._sent = 0
+
+    def reconnect(self) -> None:
+        """Another connection in place of this one."""
+        self.socket.close()
+        self.socket = socket.create_connection(("127.0.0.1", self.port), 10)
 
     def ask(self, request: Any, version: int | None = None) -> Any:
         """A request and its answer. Raises `OSError` where the broker has gone."""
