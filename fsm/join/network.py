@@ -106,12 +106,16 @@ class Network:
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in told.brokers}
         for topic in told.topics:
             if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None:
-                self.ids.pop(topic.name, None)
+                self._forget(topic.name)
             elif not topic.error_code and topic.name is not None:
                 self.ids[topic.name] = topic.topic_id
                 for one in topic.partitions:
                     self._note_leader((topic.name, one.partition_index), one.leader_id)
         return told
+
+    def _forget(self, topic: str) -> None:
+        self.ids.pop(topic, None)
+        self.leaders = {one: leader for one, leader in self.leaders.items() if one[0] != topic}
 
     def _note_leader(self, partition: TopicPartition, node_id: int) -> None:
         if node_id in self.brokers:

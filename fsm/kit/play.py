@@ -7,7 +7,7 @@ the end of each (`exited`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -85,38 +85,102 @@ def served(scenario: Scenario) -> Served:
     )
 
 
+class Place(Protocol):
+    """The brokers of a scenario, and what may happen to them."""
+
+    rules: list[Rule]
+    """What happens to requests, from now on."""
+
+    def clock(self) -> float:
+        """Epoch milliseconds."""
+        raise NotImplementedError
+
+    def describe(self) -> Any:
+        """The group as a broker describes it; None where there is none."""
+
+    def topics(self) -> Iterable[Sequence[Any]]:
+        """Name, id and how many partitions."""
+        raise NotImplementedError
+
+    async def change_topic(self, name: str, partitions: int) -> None:
+        """A topic is made, gets more partitions, or is deleted (0)."""
+
+    async def expire(self) -> None:
+        """The sessions of all members end."""
+
+    async def move(self) -> None:
+        """The group moves to another coordinator, or is loaded anew."""
+
+    async def hide(self, api: str) -> None:
+        """The brokers do not have this API."""
+
+
+class OurBrokers:
+    """Brokers of ours as the place of a scenario; what happens to them happens at once."""
+
+    def __init__(
+        self, brokers: Brokers, carry_out: Callable[[Iterable[Effect]], None], clock: Callable[[], float]
+    ) -> None:
+        """`carry_out` does what the brokers want done."""
+        self._brokers, self._carry_out, self._clock = brokers, carry_out, clock
+        self.rules = brokers.rules
+
+    def clock(self) -> float:
+        """Epoch milliseconds."""
+        return self._clock()
+
+    def describe(self) -> Any:
+        """The group as a broker describes it; None where there is none."""
+        return self._brokers.cluster.coordinators.describe(GROUP, int(self.clock()))
+
+    def topics(self) -> Iterable[Sequence[Any]]:
+        """Name, id and how many partitions."""
+        return self._brokers.cluster.topics.described()
+
+    async def change_topic(self, name: str, partitions: int) -> None:
+        """A topic is made, gets more partitions, or is deleted (0)."""
+        self._carry_out(self._brokers.change_topic(name, partitions, self.clock()))
+
+    async def expire(self) -> None:
+        """The sessions of all members end."""
+        for member in getattr(self.describe(), "members", ()):
+            self._carry_out(self._brokers.expire(GROUP, member.member_id, self.clock()))
+
+    async def move(self) -> None:
+        """The group moves to another coordinator, or is loaded anew."""
+        self._carry_out(self._brokers.move(GROUP, None, self.clock()))
+
+    async def hide(self, api: str) -> None:
+        """The brokers do not have this API."""
+        self._brokers.cluster.versions.pop(APIS[api].key)
+
+
 @dataclass
 class Stage:
-    """Where a scenario is played."""
+    """Where a scenario is played, and by whom."""
 
     scenario: Scenario
-    brokers: Brokers
-    carry_out: Callable[[Iterable[Effect]], None]
-    clock: Callable[[], float]
+    place: Place
     launch: Launch
     trace: list[Exchange | Note]
-    """Where the brokers write, too."""
+    """Where those who see exchanges write, too."""
     running: dict[str, Process] = field(default_factory=dict)
     watching: set[asyncio.Task[None]] = field(default_factory=set)
 
     def note(self, event: str, **about: Any) -> None:
         """Something more for the trace."""
-        self.trace.append(Note(self.clock(), event, about))
+        self.trace.append(Note(self.place.clock(), event, about))
 
     # The group
 
-    def group(self) -> Any:
-        """The group as a broker describes it."""
-        return self.brokers.cluster.coordinators.describe(GROUP, int(self.clock()))
-
     def count(self) -> int:
         """Its members."""
-        group = self.group()
+        group = self.place.describe()
         return 0 if group is None else len(group.members)
 
     def is_stable(self, members: int) -> bool:
         """Whether it has so many members, and each has what it is to get."""
-        group = self.group()
+        group = self.place.describe()
         if group is None or len(group.members) != members or group.group_state != "Stable":
             return False
         return all(getattr(one, "assignment", None) or getattr(one, "member_assignment", None) for one in group.members)
@@ -170,8 +234,8 @@ class Stage:
 
     async def until(self, is_so: Callable[[], bool], within_s: float) -> None:
         """Waits for something, and no longer than this."""
-        until_ms = self.clock() + within_s * 1000
-        while not is_so() and self.clock() < until_ms:
+        until_ms = self.place.clock() + within_s * 1000
+        while not is_so() and self.place.clock() < until_ms:
             await asyncio.sleep(LOOK_S)
 
 
@@ -180,7 +244,7 @@ async def play(stage: Stage) -> list[Exchange | Note]:
     scenario = stage.scenario
     stage.note("settings", session_timeout_ms=_session_ms(scenario), scenario=scenario.name)
     for name in scenario.hidden:
-        stage.brokers.cluster.versions.pop(APIS[name].key)
+        await stage.place.hide(name)
     try:
         for step in scenario.steps:
             await _perform(step, stage)
@@ -200,7 +264,7 @@ def _session_ms(scenario: Scenario) -> int:
 
 
 async def _perform(step: Step, stage: Stage) -> None:  # noqa: C901, PLR0912  # one line for each kind of step
-    brokers = stage.brokers
+    place = stage.place
     match step:
         case Start(client, options):
             await stage.start(client, options)
@@ -211,42 +275,41 @@ async def _perform(step: Step, stage: Stage) -> None:  # noqa: C901, PLR0912  # 
         case Wait(seconds):
             await asyncio.sleep(seconds)
         case Fault(rule):
-            brokers.rules.append(replace(rule))
+            place.rules.append(replace(rule))
         case NoFaults():
-            brokers.rules.clear()
+            place.rules.clear()
         case Tell(line, client):
             stage.tell(client, line)
         case Topic(name, partitions):
-            stage.carry_out(brokers.change_topic(name, partitions, stage.clock()))
+            await place.change_topic(name, partitions)
         case Expire():
-            for member in getattr(stage.group(), "members", ()):
-                stage.carry_out(brokers.expire(GROUP, member.member_id, stage.clock()))
+            await place.expire()
         case Move():
-            stage.carry_out(brokers.move(GROUP, None, stage.clock()))
+            await place.move()
         case Kill(client):
             await stage.kill(client)
         case Close(client):
             stage.tell(client, "close")
             await stage.end(client)
         case UnknownTopic(without):
-            brokers.rules.append(_assign_unknown(brokers, without))
+            place.rules.append(_assign_unknown(place, without))
         case UnstableOffsets(times):
-            brokers.rules.append(_unstable_offsets(brokers, times))
+            place.rules.append(_unstable_offsets(place, stage.scenario.group, times))
 
 
-def _assign_unknown(brokers: Brokers, without: str) -> Rule:
-    known = {i: range(partitions) for name, i, partitions in brokers.cluster.topics.described() if name != without}
+def _assign_unknown(place: Place, without: str) -> Rule:
+    known = {i: range(partitions) for name, i, partitions in place.topics() if name != without}
     assignment = topic_partitions({**known, UNKNOWN_TOPIC_ID: (0,)})
     return Rule(Do.REWRITE, client=A, api=BEAT, fields={"assignment": assignment})
 
 
-def _unstable_offsets(brokers: Brokers, times: int) -> Rule:
+def _unstable_offsets(place: Place, group: str, times: int) -> Rule:
     code = ErrorCode.UNSTABLE_OFFSET_COMMIT
     topics = tuple(
         OffsetFetchResponseTopics(
             name, i, tuple(OffsetFetchResponsePartitions(number, error_code=code) for number in range(partitions))
         )
-        for name, i, partitions in brokers.cluster.topics.described()
+        for name, i, partitions in place.topics()
     )
-    fields = {"groups": (OffsetFetchResponseGroup(GROUP, topics),)}
+    fields = {"groups": (OffsetFetchResponseGroup(group, topics),)}
     return Rule(Do.REWRITE, client=A, api="OffsetFetch", fields=fields, times=times)

@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 from fsm.errors import InputError
+from fsm.kit import play
 from fsm.kit.doors import HOST, NamedBrokers, NamedEdge
 from fsm.kit.judge import Report, judge
-from fsm.kit.play import Hear, Stage, play, served
+from fsm.kit.play import Hear
 from fsm.kit.scenario import Options, Scenario
 from fsm.serve.edge import now_ms
 from fsm.wire.exchange import Exchange, Note
@@ -111,10 +112,56 @@ def _object(line: str) -> Mapping[str, Any] | None:
     return said if isinstance(said, dict) and isinstance(said.get("ev"), str) else None
 
 
+class Place(play.Place, Protocol):
+    """Brokers on sockets; while it is entered, clients find them."""
+
+    async def __aenter__(self) -> Self:
+        """The brokers are there."""
+        raise NotImplementedError
+
+    async def __aexit__(self, *_: object) -> None:
+        """They are not any more."""
+
+    def open_door(self, client: str) -> str:
+        """Where this client finds them, and nobody else."""
+        raise NotImplementedError
+
+
+Record = Callable[[Exchange | Note], None]
+
+
+class OurPlace(play.OurBrokers):
+    """Brokers of ours on loopback."""
+
+    def __init__(self, scenario: Scenario, record: Record) -> None:
+        """`record` is told of every exchange."""
+        brokers = NamedBrokers(play.served(scenario), now_ms(), Random(1), on_event=record)  # noqa: S311
+        self._edge = NamedEdge(brokers)
+        super().__init__(brokers, self._edge.carry_out, self._edge.clock)
+
+    async def __aenter__(self) -> Self:
+        await self._edge.start(HOST)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._edge.stop()
+
+    def open_door(self, client: str) -> str:
+        """More listeners."""
+        return f"{HOST}:{self._edge.open_door(client)}"
+
+
+MakePlace = Callable[[Scenario, Record], Place]
+
+
 async def run_all(
-    command: Sequence[str], scenarios: Sequence[Scenario], jobs: int, on_result: Callable[[Result], None]
+    command: Sequence[str],
+    scenarios: Sequence[Scenario],
+    jobs: int,
+    on_result: Callable[[Result], None],
+    make_place: MakePlace = OurPlace,
 ) -> list[Result]:
-    """Plays the scenarios, so many at once; gives their results in the order of the scenarios.
+    """Plays the scenarios, so many at once, each at a place of its own; gives results in the order of the scenarios.
 
     Raises `InputError` for a command that does not start, or says nothing that an adapter says.
     """
@@ -122,7 +169,7 @@ async def run_all(
 
     async def one(scenario: Scenario) -> Result:
         async with room:
-            result = await run_one(command, scenario)
+            result = await run_one(command, scenario, make_place)
         on_result(result)
         return result
 
@@ -135,16 +182,19 @@ async def run_all(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def run_one(command: Sequence[str], scenario: Scenario) -> Result:
-    """Plays one scenario with clients of this command against brokers of its own."""
+async def run_one(command: Sequence[str], scenario: Scenario, make_place: MakePlace = OurPlace) -> Result:
+    """Plays one scenario with clients of this command."""
     trace: list[Exchange | Note] = []
+    async with make_place(scenario, trace.append) as place:
+        await _play(command, scenario, place, trace)
+    return Result(scenario, judge(trace), trace)
+
+
+async def _play(command: Sequence[str], scenario: Scenario, place: Place, trace: list[Exchange | Note]) -> None:
     guards: list[asyncio.Future[None]] = []
-    brokers = NamedBrokers(served(scenario), now_ms(), Random(1), on_event=trace.append)  # noqa: S311
-    edge = NamedEdge(brokers)
-    await edge.start(HOST)
 
     async def launch(name: str, options: Options, hear: Hear) -> Program:
-        arguments = options.arguments(f"{HOST}:{edge.open_door(name)}", scenario.protocol)
+        arguments = options.arguments(place.open_door(name), scenario.protocol, scenario.group)
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -168,7 +218,7 @@ async def run_one(command: Sequence[str], scenario: Scenario) -> Result:
             playing.cancel()
             _refuse(program, command)
 
-    playing = asyncio.ensure_future(play(Stage(scenario, edge.brokers, edge.carry_out, edge.clock, launch, trace)))
+    playing = asyncio.ensure_future(play.play(play.Stage(scenario, place, launch, trace)))
     try:
         await playing
     except asyncio.CancelledError:
@@ -179,12 +229,10 @@ async def run_one(command: Sequence[str], scenario: Scenario) -> Result:
     finally:
         playing.cancel()
         await asyncio.wait([playing])
-        await edge.stop()
         ends = await asyncio.gather(*guards, return_exceptions=True)
     for end in ends:
         if isinstance(end, BaseException):
             raise end
-    return Result(scenario, judge(trace), trace)
 
 
 def _refuse(program: Program, command: Sequence[str]) -> None:

@@ -43,11 +43,11 @@ class Options:
     """How long its revoked callback takes."""
     assign_delay_ms: int = 0
 
-    def arguments(self, bootstrap: str, protocol: str) -> list[str]:
+    def arguments(self, bootstrap: str, protocol: str, group: str = GROUP) -> list[str]:
         """As the command line of an adapter."""
         given: dict[str, Any] = {
             "bootstrap": bootstrap,
-            "group": GROUP,
+            "group": group,
             "topics": self.topics,
             "protocol": protocol,
             "assignor": self.assignor,
@@ -191,6 +191,7 @@ class Scenario:
     hidden: tuple[str, ...] = ()
     """APIs that the brokers do not have."""
     records_a_second: float = 2.0
+    group: str = GROUP
 
 
 def refuse(code: ErrorCode, api: str = BEAT, **conditions: Any) -> Fault:

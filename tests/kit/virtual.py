@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from fsm.kit.play import Hear, Stage, play, served
+from fsm.kit.play import Hear, OurBrokers, Stage, play, served
 from fsm.kit.scenario import GROUP, Options, Scenario
 from fsm.member import AsyncConsumer, AsyncConsumerRebalanceListener, ClassicConfig, ConsumerConfig
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
@@ -484,7 +484,8 @@ def run(scenario: Scenario, mutant: type[Client] = Client) -> list[Exchange | No
 
     async def main() -> list[Exchange | Note]:
         network.carry_out(network.brokers.start(loop.now_ms()))
-        return await play(Stage(scenario, network.brokers, network.carry_out, loop.now_ms, launch, trace))
+        place = OurBrokers(network.brokers, network.carry_out, loop.now_ms)
+        return await play(Stage(scenario, place, launch, trace))
 
     clock = partial(_whole_ms, loop)
     with ExitStack() as patched:
