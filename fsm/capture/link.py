@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from fsm.capture.addresses import READABLE, Place, with_places
-from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Answered, Conversation
+from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Answered, Asked, Conversation
 from fsm.capture.frames import HELD, Frame, Frames
 from fsm.capture.sharing import SHARING, read_sharing, write_sharing
 from fsm.errors import InputError
@@ -45,6 +45,10 @@ class Link:
         self._has_begun = False
         self.opaque = ""
         """Why nothing can be read; empty where it can."""
+        self.deaf_until_ms = 0.0
+        """Nothing is read of the client before."""
+        self.wait_s = 0.0
+        """How long what was just passed on is held back, and what comes after it."""
         self.unread: list[str] = []
         """Answers that went on as they were though they may name brokers; whoever reads it empties it."""
 
@@ -101,6 +105,10 @@ class Link:
             return b""
         if key == SASL_HANDSHAKE and version == 0:
             self.opaque = OLD_SASL
+        return self._forward(frame, asked, now_ms)
+
+    def _forward(self, frame: Frame, _asked: Asked, _now_ms: float) -> bytes:
+        """What goes on of a request that has been read."""
         return frame.raw
 
     def _refuse(self, now_ms: float) -> bytes:

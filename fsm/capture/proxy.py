@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -56,7 +56,7 @@ class Proxy:
         self._brokers: dict[tuple[str, int], _Broker] = {}
         self._servers: list[asyncio.Task[asyncio.Server]] = []
         self._connections: set[asyncio.Task[None]] = set()
-        self._numbers = count(1)
+        self._numbers: Iterator[int] = count(1)
 
     def listen(self, host: str, port: int, at: int = 0) -> int:
         """Clients find the broker at this port from now on, Raises `InputError` for one that is taken."""
@@ -96,12 +96,15 @@ class Proxy:
 
         return accept
 
+    def _link(self, connection: int, broker: int) -> Link:
+        return Link(connection, self._place, broker, self._held)
+
     async def _serve(self, broker: _Broker, connection: int, client: Streams) -> None:
         """Carries a connection to its end."""
         writers = [client[1]]
         peer = client[1].get_extra_info("peername") or ("", 0)
         self._note("connected", connection, broker=broker.node_id, peer=f"{peer[0]}:{peer[1]}", to=broker.address)
-        link = Link(connection, self._place, broker.node_id, self._held)
+        link = self._link(connection, broker.node_id)
         try:
             opening = asyncio.open_connection(broker.host, broker.port, ssl=self._tls)
             upstream = await asyncio.wait_for(opening, CONNECTING_S)
@@ -140,6 +143,7 @@ class Proxy:
     async def _carry_requests(self, link: Link, connection: int, client: Streams, broker: asyncio.StreamWriter) -> None:
         was_read = True
         while data := await client[0].read(CHUNK):
+            await asyncio.sleep((link.deaf_until_ms - now_ms()) / 1000)
             passed = link.from_client(data, now_ms())
             if link.opaque and was_read:
                 was_read = False
@@ -147,6 +151,7 @@ class Proxy:
             if passed.to_client:
                 client[1].write(passed.to_client)
             self._tell(link, connection)
+            await asyncio.sleep(link.wait_s)
             broker.write(passed.to_broker)
             await broker.drain()
 
@@ -156,6 +161,7 @@ class Proxy:
         while data := await broker.read(CHUNK):
             passed = link.from_broker(data, now_ms())
             self._tell(link, connection)
+            await asyncio.sleep(link.wait_s)
             if not client.is_closing():
                 client.write(passed.to_client)
                 await client.drain()

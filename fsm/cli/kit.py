@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,15 @@ from fsm.cli import Help, add_command, at_least, out
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
-    from fsm.kit.processes import Result
+    from fsm.kit.processes import MakePlace, Result
+    from fsm.kit.scenario import Scenario
     from fsm.wire.exchange import Exchange, Note
 
 EXAMPLES = """examples:
   fsm kit run "python adapter.py"      a client in every scenario, against brokers of ours
   fsm kit run "java -jar adapter.jar" --protocol consumer --json
   fsm kit run ./adapter --scenario fenced lost_leave --html > report.html
+  fsm kit run ./adapter --broker 127.0.0.1:9092      what can be played on a real cluster, through a proxy
   fsm kit scenarios                    what clients are driven through
   fsm kit checks                       every rule that they are held to
   fsm kit judge trace.jsonl            what a trace of exchanges says of the clients in it
@@ -58,6 +60,7 @@ def add(commands: Any) -> None:
     ran.add_argument("--scenario", action="extend", nargs="+", default=[], metavar="NAME", help="only these")
     ran.add_argument("--protocol", choices=("consumer", "classic"), default="", help="only scenarios of this protocol")
     ran.add_argument("--jobs", type=at_least(1), default=4, metavar="N", help="scenarios at once (%(default)s)")
+    ran.add_argument("--broker", metavar="HOST:PORT", help="on these brokers instead of ours, with faults on the way")
     ran.add_argument("--keep", type=Path, metavar="DIR", help="write the trace of each scenario here")
     forms = ran.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true", help="print one JSON document")
@@ -141,7 +144,7 @@ def _run(args: argparse.Namespace) -> int:
     import asyncio
 
     from fsm.kit import documents
-    from fsm.kit.processes import run_all
+    from fsm.kit.processes import OurPlace, run_all
     from fsm.kit.report import status
     from fsm.kit.scenarios import find_scenarios
 
@@ -154,7 +157,11 @@ def _run(args: argparse.Namespace) -> int:
     scenarios = find_scenarios(args.scenario, args.protocol)
     if not scenarios:
         raise InputError(f"no scenario of these is for {args.protocol} groups", "--scenario", "leave --protocol out")
-    results = asyncio.run(run_all(command, scenarios, args.jobs, _progress(len(scenarios), args.keep)))
+    make_place: MakePlace = OurPlace
+    if args.broker:
+        scenarios, make_place = _elsewhere(args, scenarios)
+    told = _progress(len(scenarios), args.keep)
+    results = asyncio.run(run_all(command, scenarios, args.jobs, told, make_place))
     client = documents.software(results, args.adapter)
     if args.json:
         out(json.dumps(documents.as_document(results, client), indent=2) + "\n")
@@ -165,6 +172,25 @@ def _run(args: argparse.Namespace) -> int:
     else:
         out("".join(f"{line}\n" for line in documents.as_text(results, client)))
     return status([result.report for result in results])
+
+
+def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple[list[Scenario], MakePlace]:
+    """The scenarios that brokers of any cluster allow, and the place to play them."""
+    import time
+    from functools import partial
+
+    from fsm.capture.stage import RealPlace, apart, can_be_played
+    from fsm.join.consumer import read_addresses
+
+    left_out = [one.name for one in scenarios if not can_be_played(one)]
+    if left_out and args.scenario:
+        remedy = "leave it out, or leave --broker out"
+        raise InputError(f"{left_out[0]} needs what only our brokers do", "--scenario", remedy)
+    if left_out:
+        sys.stderr.write(f"left out, for only our brokers do what they need: {', '.join(left_out)}\n")
+    place = partial(RealPlace, read_addresses(args.broker))
+    began = f"{time.time_ns() // 1_000_000_000:x}"
+    return [apart(one, f"{one.name}-{began}") for one in scenarios if can_be_played(one)], place
 
 
 def _progress(count: int, folder: Path | None) -> Callable[[Result], None]:

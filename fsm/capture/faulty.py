@@ -1,0 +1,141 @@
+"""Scripted faults on the way between a client and a broker that knows nothing of them.
+
+Of `fsm.serve.faults` those can be done that need no hand on the broker: an error in its place, answers that are lost,
+late, muted or rewritten, requests that never arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from fsm.capture.addresses import Place, with_places
+from fsm.capture.conversation import Answered, Asked
+from fsm.capture.frames import Frame
+from fsm.capture.link import Link, Passed
+from fsm.capture.proxy import Proxy, Record
+from fsm.coordinator.model.context import Context
+from fsm.errors import RemoteProtocolError
+from fsm.protocol.codec import encode_response
+from fsm.serve.faults import Do, Rule, Seen
+from fsm.serve.refusals import refusal
+from fsm.wire.exchange import Exchange
+
+ON_THE_WAY = frozenset(
+    {Do.REFUSE, Do.LOSE, Do.MUTE, Do.SWALLOW, Do.DELAY, Do.DELAY_ANSWER, Do.CLOSE, Do.REWRITE, Do.THROTTLE}
+)
+"""What a proxy can do; nothing else is to be asked of it."""
+UNANSWERED = frozenset({Do.LOSE, Do.MUTE, Do.SWALLOW, Do.CLOSE})
+
+
+class Script:
+    """What happens to the requests of one client."""
+
+    def __init__(self, client: str, rules: list[Rule], names: Callable[[], Mapping[str, str]]) -> None:
+        """`client` is what rules call it, and exchanges too; `names` gives those of topics by their ids."""
+        self.client = client
+        self._rules, self._names = rules, names
+
+    def find(self, asked: Asked) -> Rule | None:
+        """The rule whose turn it is."""
+        if asked.request is None or asked.api is None:
+            return None
+        seen = Seen(asked.api.name, asked.header.api_version, self.client, asked.request, 0.0, self._names())
+        return next((rule for rule in self._rules if rule.meets(seen)), None)
+
+
+class FaultyLink(Link):
+    """A link on which a script is played."""
+
+    def __init__(self, connection: int, place: Place, broker: int, script: Script) -> None:
+        super().__init__(connection, place, broker)
+        self._script = script
+        self._met: dict[int, Rule] = {}
+        """By the number of the request."""
+        self._is_hole = False
+        """Whatever either side sends is lost."""
+        self._now_ms = 0.0
+
+    def from_client(self, data: bytes, now_ms: float) -> Passed:
+        """As on any link, unless the connection answers nothing more."""
+        self._now_ms, self.wait_s = now_ms, 0.0
+        return Passed() if self._is_hole else super().from_client(data, now_ms)
+
+    def from_broker(self, data: bytes, now_ms: float) -> Passed:
+        """The same the other way."""
+        self._now_ms, self.wait_s = now_ms, 0.0
+        return Passed() if self._is_hole else super().from_broker(data, now_ms)
+
+    def _forward(self, frame: Frame, asked: Asked, now_ms: float) -> bytes:
+        rule = self._script.find(asked)
+        if rule is None:
+            return frame.raw
+        _, version, correlation_id, _ = asked.header
+        self._met[correlation_id] = rule
+        match rule.do:
+            case Do.REFUSE:
+                answer = refusal(asked.request, version, rule.code, Context(int(now_ms)))
+                data = encode_response(answer, version, correlation_id)
+                self._refused[correlation_id] = Frame(len(data), data)
+                return b""
+            case Do.SWALLOW:
+                self._is_hole = True
+                return b""
+            case Do.CLOSE:
+                self._talk.end()
+                raise RemoteProtocolError("scripted: the connection is closed")
+            case Do.DELAY:
+                self.wait_s = rule.ms / 1000
+        return frame.raw
+
+    def _rewrite(self, frame: Frame, answered: Answered) -> bytes:
+        correlation_id = answered.asked.header.correlation_id
+        rule = self._met.get(correlation_id)
+        match rule.do if rule else None:
+            case Do.LOSE:
+                raise RemoteProtocolError("scripted: the answer is lost")
+            case Do.MUTE:
+                self._is_hole = True
+                return b""
+            case Do.REWRITE | Do.THROTTLE if rule and answered.response is not None:
+                said = with_places(_rewritten(rule, answered.response), self._place)
+                data = encode_response(said, answered.version, correlation_id)
+                if rule.do is Do.THROTTLE:
+                    self.deaf_until_ms = self._now_ms + rule.ms
+                return Frame(len(data), data).raw
+            case Do.DELAY_ANSWER if rule:
+                self.wait_s = rule.ms / 1000
+        return super()._rewrite(frame, answered)
+
+    def take_seen(self) -> list[Exchange]:
+        """As on any link; exchanges have the client's name, and what happened to them."""
+        return [*map(self._told, super().take_seen())]
+
+    def _told(self, seen: Exchange) -> Exchange:
+        seen = seen._replace(client_id=self._script.client)
+        rule = self._met.get(seen.correlation_id)
+        if rule is None:
+            return seen
+        seen = seen._replace(fault=rule.name or rule.do.value)
+        if rule.do in UNANSWERED:
+            return seen._replace(answered_ms=None)
+        if rule.do is Do.DELAY_ANSWER and seen.answered_ms is not None:
+            return seen._replace(answered_ms=seen.answered_ms + rule.ms)
+        return seen if seen.response is None else seen._replace(response=_rewritten(rule, seen.response))
+
+
+def _rewritten(rule: Rule, response: object) -> object:
+    fields = {"throttle_time_ms": rule.ms} if rule.do is Do.THROTTLE else rule.fields
+    return replace(response, **fields) if fields else response  # type: ignore[type-var]  # all are dataclasses
+
+
+class FaultyProxy(Proxy):
+    """Stands before the brokers for one client, on which a script is played."""
+
+    def __init__(self, record: Record, script: Script, numbers: Iterator[int]) -> None:
+        """`numbers` are for connections."""
+        super().__init__(record)
+        self._script, self._numbers = script, numbers
+
+    def _link(self, connection: int, broker: int) -> FaultyLink:
+        return FaultyLink(connection, self._place, broker, self._script)

@@ -1,0 +1,246 @@
+"""Scenarios of the kit on brokers that are not ours, whose faults happen on the way (`fsm kit run --broker`).
+
+Each scenario has a group and topics of its own there, so that several may be played at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from typing import Any, Self
+
+from fsm.capture.faulty import ON_THE_WAY, FaultyProxy, Script
+from fsm.errors import InputError
+from fsm.join.network import Address, Network, Purpose
+from fsm.kit.check import CONSUMER
+from fsm.kit.scenario import (
+    INTERVAL_MS,
+    SESSION_MS,
+    Expire,
+    Fault,
+    Move,
+    Scenario,
+    Start,
+    Step,
+    Tell,
+    Topic,
+    UnknownTopic,
+)
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.json_form import error_name
+from fsm.protocol.messages import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConsumerGroupDescribeRequest,
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+    DescribeGroupsRequest,
+    IncrementalAlterConfigsRequest,
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from fsm.protocol.record_batches import Batch, LogRecord, write_batch
+from fsm.serve.edge import now_ms
+from fsm.serve.faults import Rule
+from fsm.wire.dialogue import PeerError
+from fsm.wire.exchange import Exchange, Note
+
+GROUP_RESOURCE = 32
+LOOK_S, PRODUCE_S, SETTLED_S, TIMEOUT_MS = 0.1, 0.5, 30.0, 10_000
+NAMES = re.compile(r"\b(foo|bar|later)\b")
+"""Topics of scenarios."""
+
+
+def can_be_played(scenario: Scenario) -> bool:
+    """Whether it asks of brokers only what any broker does, and faults that can happen on the way."""
+    rules = [step.rule for step in scenario.steps if isinstance(step, Fault)]
+    moves = any(isinstance(step, Expire | Move) for step in scenario.steps)
+    special = moves or scenario.hidden or scenario.settings or scenario.brokers > 1
+    return not special and all(rule.do in ON_THE_WAY for rule in rules)
+
+
+def apart(scenario: Scenario, name: str) -> Scenario:
+    """The same scenario in a group and with topics of its own.
+
+    >>> apart(Scenario("one", "", (Tell("subscribe foo,bar"),)), "x").steps[0].line
+    'subscribe foo-x,bar-x'
+    """
+
+    def named(text: str) -> str:
+        return NAMES.sub(rf"\1-{name}", text)
+
+    def moved(step: Step) -> Step:
+        match step:
+            case Start(_, options):
+                return replace(step, options=replace(options, topics=named(options.topics)))
+            case Tell(line):
+                return replace(step, line=named(line))
+            case Topic(topic):
+                return replace(step, name=named(topic))
+            case UnknownTopic(without):
+                return replace(step, without=named(without))
+        return step
+
+    topics = {named(topic): partitions for topic, partitions in scenario.topics.items()}
+    return replace(scenario, steps=tuple(map(moved, scenario.steps)), topics=topics, group=f"kit-{name}")
+
+
+class RealPlace:
+    """Brokers of any cluster as the place of one scenario. Raises `InputError` where they cannot be that."""
+
+    def __init__(
+        self, brokers: Sequence[Address], scenario: Scenario, record: Callable[[Exchange | Note], None]
+    ) -> None:
+        """`record` is told of every exchange; the scenario is `apart`."""
+        self.rules: list[Rule] = []
+        self._scenario, self._record = scenario, record
+        self._network = Network(brokers, "fsm-kit")
+        self._topics: dict[str, tuple[str, int]] = {}
+        self._described: Any = None
+        self._doors: list[FaultyProxy] = []
+        self._numbers = count(1)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        try:
+            if self._scenario.protocol == CONSUMER:
+                await self._shorten()
+            for name, partitions in self._scenario.topics.items():
+                await self.change_topic(name, partitions)
+        except PeerError as problem:
+            self._network.close()
+            raise InputError(str(problem), "--broker") from None
+        self._tasks = [asyncio.ensure_future(_again(work, every)) for work, every in (
+            (self._look, LOOK_S), (self._produce, PRODUCE_S))]  # fmt: skip
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for door in self._doors:
+            await door.close()
+        with suppress(PeerError, InputError):
+            for name in [*self._topics]:
+                await self.change_topic(name, 0)
+        self._network.close()
+
+    def open_door(self, client: str) -> str:
+        """Where this client finds the brokers, and nobody else."""
+        script = Script(client, self.rules, lambda: {i: name for name, (i, _) in self._topics.items()})
+        door = FaultyProxy(self._record, script, self._numbers)
+        self._doors.append(door)
+        return f"127.0.0.1:{door.listen(*self._network.bootstrap[0])}"
+
+    # What may happen, as scenarios have it
+
+    def clock(self) -> float:
+        """Epoch milliseconds."""
+        return now_ms()
+
+    def describe(self) -> Any:
+        """The group as it was told a moment ago; None where there is none."""
+        return self._described
+
+    def topics(self) -> Iterable[Sequence[Any]]:
+        """Name, id and how many partitions."""
+        return [(name, i, partitions) for name, (i, partitions) in sorted(self._topics.items())]
+
+    async def change_topic(self, name: str, partitions: int) -> None:
+        """A topic is made, gets more partitions, or is deleted (0); returns when metadata have it so."""
+        if not partitions:
+            states = (DeleteTopicState(name),)
+            told = (await self._ask(DeleteTopicsRequest(states, (name,), TIMEOUT_MS))).responses
+        elif name in self._topics:
+            wanted = (CreatePartitionsTopic(name, partitions),)
+            told = (await self._ask(CreatePartitionsRequest(wanted, TIMEOUT_MS))).results
+        else:
+            told = (await self._ask(CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS))).topics
+        if told[0].error_code:
+            raise InputError(f"topic {name} cannot be changed: {error_name(told[0].error_code)}", "--broker")
+        async with asyncio.timeout(SETTLED_S):
+            while not await self._is_settled(name, partitions):
+                await asyncio.sleep(LOOK_S)
+        self._record(Note(now_ms(), "topics", {"topics": [[*one] for one in self.topics()]}))
+
+    async def _is_settled(self, name: str, partitions: int) -> bool:
+        (topic,) = (await self._network.learn([name])).topics
+        self._topics.pop(name, None)
+        if topic.error_code:
+            return not partitions
+        self._topics[name] = topic.topic_id, len(topic.partitions)
+        return len(topic.partitions) == partitions and all(one.leader_id >= 0 for one in topic.partitions)
+
+    async def expire(self) -> None:
+        """Nobody can do this."""
+        raise NotImplementedError
+
+    async def move(self) -> None:
+        """Nobody can do this."""
+        raise NotImplementedError
+
+    async def hide(self, api: str) -> None:
+        """Nobody can do this."""
+        raise NotImplementedError
+
+    # What goes on meanwhile
+
+    async def _ask(self, request: Any) -> Any:
+        return await self._network.call_any(request)
+
+    async def _shorten(self) -> None:
+        """Sessions and intervals of the group are those of scenarios."""
+        wanted = {"consumer.session.timeout.ms": SESSION_MS, "consumer.heartbeat.interval.ms": INTERVAL_MS}
+        settings = tuple(AlterableConfig(name, 0, str(value)) for name, value in wanted.items())
+        resource = AlterConfigsResource(GROUP_RESOURCE, self._scenario.group, settings)
+        (told,) = (await self._ask(IncrementalAlterConfigsRequest((resource,)))).responses
+        if told.error_code:
+            limits = "group.consumer.min.session.timeout.ms and group.consumer.min.heartbeat.interval.ms"
+            why = told.error_message or error_name(told.error_code)
+            raise InputError(f"groups cannot have short sessions: {why}", "--broker", f"lower {limits} of the broker")
+
+    async def _look(self) -> None:
+        """What a broker says of the group."""
+        group = self._scenario.group
+        coordinator = await self._network.find_coordinator(group)
+        if isinstance(coordinator, ErrorCode):
+            return
+        request = ConsumerGroupDescribeRequest if self._scenario.protocol == CONSUMER else DescribeGroupsRequest
+        told = await self._network.call(Purpose.COORDINATOR, coordinator, request((group,)))
+        self._described = None if told.groups[0].error_code else told.groups[0]
+
+    async def _produce(self) -> None:
+        """Some records to each partition."""
+        each = max(1, round(self._scenario.records_a_second * PRODUCE_S))
+        at_ms = int(now_ms())
+        records = tuple(LogRecord(number, at_ms, None, b"kit") for number in range(each))
+        batch = write_batch(
+            Batch(0, records, base_timestamp_ms=at_ms, max_timestamp_ms=at_ms, last_offset_delta=each - 1)
+        )
+        for leader in sorted(set(self._network.leaders.values())):
+            led = ((name, i, [n for n in range(many) if self._network.leaders.get((name, n)) == leader])
+                   for name, i, many in self.topics())  # fmt: skip
+            topics = tuple(
+                TopicProduceData(name, i, tuple(PartitionProduceData(number, batch) for number in numbers))
+                for name, i, numbers in led
+                if numbers
+            )
+            if topics:
+                await self._network.call(Purpose.FETCHES, leader, ProduceRequest(acks=1, topic_data=topics))
+
+
+async def _again(work: Callable[[], Coroutine[Any, Any, None]], every_s: float) -> None:
+    """Does it again and again; what fails once is done the next time."""
+    while True:
+        with suppress(PeerError, InputError):
+            await work()
+        await asyncio.sleep(every_s)
