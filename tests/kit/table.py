@@ -1,11 +1,12 @@
 """The table of rules and clients in `tests/README.md`: runs every client in every scenario and writes it anew.
 
-`python -m tests.kit.table` takes an hour of waiting; with folders of traces that were kept (`fsm kit run --keep`) it
-only judges: `python -m tests.kit.table NAME=FOLDER...`.
+`python -m tests.kit.table --broker HOST:PORT` takes two hours of waiting; with folders of traces that were kept
+(`fsm kit run --keep`) it only judges: `python -m tests.kit.table NAME=FOLDER... --on-kafka NAME=FOLDER...`.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -25,15 +26,12 @@ from tests.kit.clients import BUILT, PYTHON
 README = Path(__file__).parent.parent / "README.md"
 BEGIN, END = "<!-- clients: begin -->", "<!-- clients: end -->"
 MARKS = {"passed": "+", "failed": "FAIL", "not seen": ""}
-ON_KAFKA = {
-    (
-        "E2",
-        "librdkafka",
-    ): "after a heartbeat that timed out it says nothing, and what is to be revoked is never heard of",
+REMARKS = {
+    ("E2", "librdkafka"): "after a heartbeat that timed out it says nothing, and what is to be revoked is not heard of",
     ("E5", "platformatic"): "it goes on with its old epoch for ever",
     ("L5", "franz-go"): "the goodbye of a static member has no instance id and is refused",
 }
-"""What Apache Kafka 4.4 was seen to answer with as well, when these clients were driven on it."""
+"""What it means that these fail."""
 
 
 class Judged(NamedTuple):
@@ -55,20 +53,26 @@ def judge_folder(folder: Path, title: str) -> Judged:
     return Judged(documents.software(results, title), len(results), checks)
 
 
-def table(clients: Mapping[str, Judged]) -> str:
-    """The clients with their versions, and each rule with what came of it."""
-    lines = [f"* {name}: {judged.title}, {judged.scenarios} scenarios" for name, judged in clients.items()]
+def table(clients: Mapping[str, Judged], on_kafka: Mapping[str, Judged]) -> str:
+    """The clients with their versions, and each rule with what came of it; `on_kafka` is what a real one showed."""
+    lines = []
+    for name, judged in clients.items():
+        real = f", {on_kafka[name].scenarios} of them on Apache Kafka too" if name in on_kafka else ""
+        lines.append(f"* {name}: {judged.title}, {judged.scenarios} scenarios{real}")
     lines += ["", f"| rule | | {' | '.join(clients)} |", f"|---|---|{'---|' * len(clients)}"]
     for check in CHECKS.values():
-        cells = [_cell(check.id, name, judged) for name, judged in clients.items()]
+        cells = [_cell(check.id, judged, on_kafka.get(name)) for name, judged in clients.items()]
         lines.append(f"| {check.id} {check.rule} | {check.grade.value} | {' | '.join(cells)} |")
-    lines += ["", *(f"* [K] {check}, {name}: {what}." for (check, name), what in ON_KAFKA.items())]
+    lines += ["", *(f"* {check}, {name}: {what}." for (check, name), what in REMARKS.items())]
     return "\n".join(lines)
 
 
-def _cell(check: str, name: str, judged: Judged) -> str:
-    mark = MARKS[judged.verdicts[check]]
-    return f"{mark} [K]" if mark == "FAIL" and (check, name) in ON_KAFKA else mark
+def _cell(check: str, judged: Judged, real: Judged | None) -> str:
+    """What came of it on our brokers, marked where the real ones showed the same; else both."""
+    mark, seen = MARKS[judged.verdicts[check]], MARKS[real.verdicts[check]] if real else ""
+    if not seen:
+        return mark
+    return f"{seen} [K]" if mark in ("", seen) else f"{mark}, {seen} [K]"
 
 
 def rewrite(text: str, made: str) -> str:
@@ -78,33 +82,41 @@ def rewrite(text: str, made: str) -> str:
     return f"{head}{BEGIN}\n{made}\n{END}{tail}"
 
 
-def run_clients(folder: Path) -> None:
-    """Keeps the traces of all clients in all scenarios."""
+def run_clients(folder: Path, *broker: str) -> dict[str, Path]:
+    """Keeps the traces of all clients in all scenarios, or in those that this broker allows."""
+    kept = {client.name: folder / "kept" / client.name for client in (*PYTHON, *BUILT)}
     for client in (*PYTHON, *BUILT):
-        command = [
-            sys.executable,
-            "-m",
-            "fsm",
-            "kit",
-            "run",
-            client.prepare(folder),
-            "--keep",
-            str(folder / client.name),
-        ]
+        command = [sys.executable, "-m", "fsm", "kit", "run", client.prepare(folder), "--keep", str(kept[client.name])]
         protocol = ["--protocol", client.protocols[0]] if len(client.protocols) == 1 else []
-        subprocess.run([*command, *protocol], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run([*command, *protocol, *broker], stdout=subprocess.DEVNULL, check=False)
+    return kept
 
 
 def main() -> None:
     """Writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=_folder, metavar="NAME=FOLDER")
+    parser.add_argument("--on-kafka", nargs="*", type=_folder, default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--broker", metavar="HOST:PORT")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
+        folders, real = dict(args.folders), dict(args.on_kafka)
+        if not folders:
+            folders = run_clients(Path(ours))
+        if args.broker:
+            real = run_clients(Path(theirs), "--broker", args.broker)
+        made = table(_judge(folders), _judge(real))
+    README.write_text(rewrite(README.read_text(encoding="utf-8"), made), encoding="utf-8")
+
+
+def _folder(argument: str) -> tuple[str, Path]:
+    name, _, path = argument.partition("=")
+    return name, Path(path)
+
+
+def _judge(folders: Mapping[str, Path]) -> dict[str, Judged]:
     titles = {client.name: client.title for client in (*PYTHON, *BUILT)}
-    with tempfile.TemporaryDirectory() as made:
-        given = [argument.partition("=") for argument in sys.argv[1:]]
-        folders = {name: Path(path) for name, _, path in given} or {name: Path(made) / name for name in titles}
-        if not given:
-            run_clients(Path(made))
-        judged = {name: judge_folder(folder, titles[name]) for name, folder in folders.items()}
-    README.write_text(rewrite(README.read_text(encoding="utf-8"), table(judged)), encoding="utf-8")
+    return {name: judge_folder(folder, titles[name]) for name, folder in folders.items()}
 
 
 if __name__ == "__main__":

@@ -25,10 +25,14 @@ def test_a_table_is_made_of_traces(tmp_path: Path) -> None:
         if (scenario, client) == ("unknown_member", "plat"):
             text = "".join(f"{to_line(one)}\n" for one in load(lines))
             (tmp_path / f"{scenario}.jsonl").write_text(text, encoding="utf-8")
-    made = table({"platformatic": judge_folder(tmp_path, "some client")})
+    judged = judge_folder(tmp_path, "some client")
+    assert re.search(r"^\| E5 .* \| MUST \| FAIL \|$", table({"platformatic": judged}, {}), re.MULTILINE)
+    fixed = judged._replace(verdicts={**judged.verdicts, "J1": "failed", "J2": "not seen"})
+    made = table({"platformatic": judged}, {"platformatic": fixed})
     assert "* platformatic: some client, 1 scenarios" in made or "platformatic-kafka" in made
     assert re.search(r"^\| E5 .* \| MUST \| FAIL \[K\] \|$", made, re.MULTILINE)
-    assert re.search(r"^\| J1 .* \| MUST \| \+ \|$", made, re.MULTILINE)
+    assert re.search(r"^\| J1 .* \| MUST \| \+, FAIL \[K\] \|$", made, re.MULTILINE)
+    assert re.search(r"^\| J2 .* \| MUST \| \+ \|$", made, re.MULTILINE)
     page = "before\n<!-- clients: begin -->\nwhat stood there\n<!-- clients: end -->\nafter\n"
     once = rewrite(page, made)
     assert once.startswith("before\n")
