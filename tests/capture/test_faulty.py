@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from test_link import BEAT, BEATEN, answers, asks, behind
 
 from fsm.capture.faulty import ON_THE_WAY, FaultyLink, Script
 from fsm.errors import RemoteProtocolError
-from fsm.protocol.codec import decode_response
+from fsm.protocol.codec import decode_response, encode_request, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -22,6 +22,22 @@ from fsm.serve.faults import Do, Rule
 from fsm.wire.exchange import Exchange
 
 API = "ConsumerGroupHeartbeat"
+BEAT = ConsumerGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("foo",), topic_partitions=())
+BEATEN = ConsumerGroupHeartbeatResponse(3, 5_000, member_id="m")
+
+
+def asks(request: Any, version: int, correlation_id: int = 1) -> bytes:
+    frame = encode_request(request, version, correlation_id, "A")
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def answers(response: Any, version: int, correlation_id: int = 1) -> bytes:
+    frame = encode_response(response, version, correlation_id)
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def behind(_node_id: int, host: str, port: int) -> tuple[str, int]:
+    return host, port
 
 
 def link(do: Do, **told: Any) -> FaultyLink:
