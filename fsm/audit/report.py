@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -193,6 +193,12 @@ class Highlights:
             for (ts_ms, state), until_ms in zip(steps[:SPANS], untils, strict=False)
         )
 
+    def more_states(self, member: str) -> bool:
+        """Whether a member went on to states that `spans` leaves out."""
+        machines = self.states.get(member, {})
+        first = machines[min(machines)] if machines else []
+        return len(self.workers.get(member) or first) > SPANS
+
     def round_views(self) -> tuple[views.RoundView, ...]:
         """Rounds by time."""
 
@@ -278,6 +284,7 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
     missed = Counter[str]()
     for name, file in sorted(read):
         missed[name] += audit.files[file].missed
+    assigned = _grouped(audit.assignments, attrgetter("member"))
     starts = {member: min(life.start_ms for life, _ in mine) for member, mine in lives.items()}
 
     def rank(member: str) -> tuple[int, int, int, str]:
@@ -285,7 +292,7 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
 
     def view(member: str) -> views.MemberView:
         mine = lives[member]
-        given = [one for one in audit.assignments if one.member == member]
+        given = assigned.get(member, ())
         return views.MemberView(
             member=member,
             client=max(life.client_id for life, _ in mine),
@@ -296,10 +303,18 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
             marks=tuple(noted.marks.get(member, ())),
             target=_assigned(given, AssignmentKind.TARGET, known.end_ms),
             current=_assigned(given, AssignmentKind.CURRENT, known.end_ms),
+            states_hidden=noted.more_states(member),
         )
 
     shown = sorted(lives, key=rank)[:MEMBERS]
     return tuple(view(member) for member in sorted(shown, key=lambda member: (starts[member], member)))
+
+
+def _grouped(given: Iterable[Assignment], name_of: Callable[[Assignment], str]) -> dict[str, list[Assignment]]:
+    found: dict[str, list[Assignment]] = {}
+    for one in given:
+        found.setdefault(name_of(one), []).append(one)
+    return found
 
 
 def _coverage(whole: bool, end: str, missed: int) -> str:
@@ -357,6 +372,7 @@ def _name(one: CoordinatorRecord) -> str:
 
 def _unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ...]:
     """The first members that only the coordinator names, by their ids."""
+    assigned = _grouped(audit.assignments, attrgetter("member_id"))
     told: dict[str, list[TraceRecord]] = {}
     for one in audit.coordinator:
         if not one.member and one.record.member_id:
@@ -367,7 +383,7 @@ def _unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ...]:
         return not dated, min(dated, default=0), member_id
 
     def view(member_id: str) -> views.MemberView:
-        given = [one for one in audit.assignments if one.member_id == member_id]
+        given = assigned.get(member_id, ())
         ended = [r for r in told[member_id] if r.ts_ms > 0 and r.kind in STATEMENTS]
         return views.MemberView(
             member=member_id,
@@ -395,7 +411,8 @@ def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:
             owned.setdefault(partition, []).append(one)
     shown = sorted(sorted(owned, key=lambda partition: (-blamed[partition], partition))[:PARTITIONS])
     times: dict[tuple[Partition, FindingKind], list[views.Stretch]] = {}
-    for partition, start_ms, end_ms, kind in [one for one in wrong if one[0] in set(shown)][:STRETCHES]:
+    drawn = set(shown)
+    for partition, start_ms, end_ms, kind in [one for one in wrong if one[0] in drawn][:STRETCHES]:
         times.setdefault((partition, kind), []).append(views.Stretch(start_ms, end_ms))
     return tuple(
         views.PartitionView(
@@ -404,6 +421,7 @@ def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:
             tuple(times.get((partition, FindingKind.UNOWNED_PARTITION), ())),
             tuple(times.get((partition, FindingKind.DOUBLE_OWNERSHIP), ())),
             tuple(views.Stretch(*span) for span in union(waits.get(partition, ()))),
+            max(0, len(owned[partition]) - SPANS),
         )
         for partition in shown
     )

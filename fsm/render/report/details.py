@@ -258,7 +258,8 @@ def _lanes(view: GroupView, blamed: Container[str]) -> Iterator[dict[str, Any]]:
 
 
 def _member_lane(what: str, member: MemberView, number: int) -> dict[str, Any]:
-    known = (member.coverage, member.client, f"{member.protocol} {member.version}".strip())
+    cut = f"only its first {len(member.states)} states are drawn" if member.states_hidden else ""
+    known = (cut, member.coverage, member.client, f"{member.protocol} {member.version}".strip())
     return {
         "what": what,
         "label": wording.name(member.member),
@@ -284,7 +285,8 @@ def group_alike(partitions: Iterable[PartitionView]) -> list[list[PartitionView]
     """Partitions of one topic with the same history together: those in trouble first, by topic and number."""
     found: dict[tuple[object, ...], list[PartitionView]] = {}
     for p in sorted(partitions, key=lambda p: (not (p.gaps or p.overlaps), p.topic, p.partition)):
-        found.setdefault((p.topic, p.partition < 0, p.spans, p.gaps, p.overlaps, p.waits), []).append(p)
+        history = (p.spans, p.spans_hidden, p.gaps, p.overlaps, p.waits)
+        found.setdefault((p.topic, p.partition < 0, *history), []).append(p)
     return list(found.values())
 
 
@@ -298,6 +300,7 @@ def _partition_lane(same: Sequence[PartitionView], numbers: Mapping[str, int]) -
     return {
         "what": "partition",
         "label": label,
+        "note": f"only its first {len(first.spans)} owners are drawn" if first.spans_hidden else "",
         "count": len(same),
         "hurt": bool(first.gaps or first.overlaps),
         "owners": [[numbers[s.member], s.start_ms, s.end_ms, wording.name(s.ended)] for s in first.spans],

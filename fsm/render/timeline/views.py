@@ -248,6 +248,8 @@ class MemberView:
     """Its target assignment, where a coordinator tells it."""
     current: tuple[AssignedSpan, ...] = ()
     """Its current assignment as the coordinator counted it."""
+    states_hidden: bool = False
+    """It went on to further states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +263,7 @@ class PartitionView:
     overlaps: tuple[Stretch, ...] = ()
     waits: tuple[Stretch, ...] = ()
     """When a scheduled delay of Connect ran. A task is a partition of its connector, whose instance is number -1."""
+    spans_hidden: int = 0
 
 
 class RoundView(NamedTuple):

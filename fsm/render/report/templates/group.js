@@ -1,6 +1,6 @@
 // Groups: their details are in the page, or loaded from files beside it when a reader opens them.
 
-const held = new Map(); // name of a piece -> promise of its data
+const held = new Map(); // name of a piece -> {stamp, promise of its data}
 const waiting = new Map(); // name of a piece -> who waits for it
 
 /** Files beside the page call this with what they hold. */
@@ -14,17 +14,16 @@ const rebalanceReport = {
 /** A piece of data from the page or from its file; `stamp` tells a newer one from an older. */
 function load(name, stamp = "") {
   const place = document.querySelector(`script[data-piece="${CSS.escape(name)}"]`);
-  const known = `${name}?${stamp}`;
   if (place && !summary.refresh) return Promise.resolve(JSON.parse(place.textContent));
-  if (held.has(known)) return held.get(known);
-  const loading = new Promise((resolve, reject) => {
+  if (held.get(name)?.stamp === stamp) return held.get(name).promise;
+  const promise = new Promise((resolve, reject) => {
     waiting.set(name, resolve);
     const script = make("script", { src: `report/${name}.js${stamp && `?${stamp}`}`, onload: () => script.remove(),
-      onerror: () => { script.remove(); held.delete(known); reject(new Error(`report/${name}.js cannot be loaded: keep the folder "report" beside this page`)); } });
+      onerror: () => { script.remove(); held.delete(name); reject(new Error(`report/${name}.js cannot be loaded: keep the folder "report" beside this page`)); } });
     document.head.append(script);
   });
-  if (name !== "now") held.set(known, loading);
-  return loading;
+  held.set(name, { stamp, promise });
+  return promise;
 }
 
 const detailed = new Map(); // key of a group -> {stamp, promise of its details}
