@@ -104,6 +104,13 @@ def test_a_trend_does_not_depend_on_who_counted_what() -> None:
     for part in parts:
         merged.merge(part)
     assert merged.to_json() == whole.to_json()
+    early, late = Trend(), Trend()
+    for at in range(3):
+        early.add(at * 1000, 1)
+        late.add(10**12 + at * 10**7, 1)
+    early.merge(late)
+    instants = [*(at * 1000 for at in range(3)), *(10**12 + at * 10**7 for at in range(3))]
+    assert sorted(early.steps) == sorted({at // early.step_ms for at in instants})
     few = Trend()
     few.add(5_000, 1, 3, 40)
     few.add(5_999, unowned_ms=90)

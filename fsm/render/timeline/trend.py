@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 STEPS = 240
@@ -32,22 +31,20 @@ class Trend:
 
     def add(self, ts_ms: int, rebalances: int = 0, moved: int = 0, unowned_ms: int = 0) -> None:
         """Adds what began at an instant."""
-        self._put([(ts_ms // self.step_ms, Step(rebalances, moved, unowned_ms))])
+        self._put(ts_ms, Step(rebalances, moved, unowned_ms))
 
     def merge(self, other: Trend) -> None:
         """Adds what was added elsewhere."""
         while self.step_ms < other.step_ms:
             self._double()
-        self._put((number * other.step_ms // self.step_ms, step) for number, step in sorted(other.steps.items()))
+        for number, step in sorted(other.steps.items()):
+            self._put(number * other.step_ms, step)
 
-    def _put(self, steps: Iterable[tuple[int, Step]]) -> None:
-        length = self.step_ms
-        for number, step in steps:
-            at = number * length // self.step_ms  # they may have grown since
-            known = self.steps.get(at)
-            self.steps[at] = _sum(known, step)
-            while known is None and max(self.steps) - min(self.steps) >= STEPS:
-                self._double()
+    def _put(self, ts_ms: int, step: Step) -> None:
+        known = self.steps.get(ts_ms // self.step_ms)
+        self.steps[ts_ms // self.step_ms] = _sum(known, step)
+        while known is None and max(self.steps) - min(self.steps) >= STEPS:
+            self._double()
 
     def _double(self) -> None:
         self.step_ms *= 2

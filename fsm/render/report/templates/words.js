@@ -65,7 +65,7 @@ function drawTrend(trend, onpick) {
   const last = trend.steps.at(-1)[0] + trend.step;
   const width = 360;
   const height = 60;
-  return charts.map(([title, column, tell]) => {
+  return charts.filter(([, column]) => trend.steps.some((step) => step[column])).map(([title, column, tell]) => {
     const most = Math.max(...trend.steps.map((step) => step[column]));
     const bars = trend.steps.filter((step) => step[column]).map((step) => {
       const tall = Math.max(2, (height * step[column]) / most);
