@@ -1,4 +1,4 @@
-"""The adapter of aiokafka."""
+"""The adapter of aiokafka: its event loop runs whenever the application polls or waits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from common import commands, options, say
+from common import ENDS, drive, o, say
 
-o = options()
 logging.disable(logging.CRITICAL)
 if o.protocol == "consumer":
     say("error", error="aiokafka has no consumer groups")
@@ -21,19 +20,21 @@ if o.protocol == "consumer":
 
 class Listener(ConsumerRebalanceListener):
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        say("assign", [tuple(one) for one in assigned])
-        await asyncio.sleep(o.assign_delay_ms / 1000)
-        say("assigned", [tuple(one) for one in assigned])
+        await self.hear("assign", assigned, o.assign_delay_ms)
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        say("revoke", [tuple(one) for one in revoked])
-        await asyncio.sleep(o.revoke_delay_ms / 1000)
-        say("revoked", [tuple(one) for one in revoked])
+        await self.hear("revoke", revoked, o.revoke_delay_ms)
+
+    async def hear(self, event: str, partitions: Any, delay_ms: int) -> None:
+        found = [tuple(one) for one in partitions]
+        say(event, found)
+        await asyncio.sleep(delay_ms / 1000)
+        say(ENDS[event], found)
 
 
-async def main() -> None:
+async def start() -> AIOKafkaConsumer:
     settings: dict[str, Any] = {"group_instance_id": o.instance} if o.instance else {}
-    consumer = AIOKafkaConsumer(
+    made = AIOKafkaConsumer(
         bootstrap_servers=o.bootstrap,
         group_id=o.group,
         auto_offset_reset="earliest",
@@ -46,35 +47,29 @@ async def main() -> None:
         partition_assignment_strategy=[StickyPartitionAssignor if o.assignor else RangePartitionAssignor],
         **settings,
     )
-    await consumer.start()
-    consumer.subscribe(o.topics.split(","), listener=Listener())
-    told, paused, going = commands(), False, True
-    while going:
-        while not told.empty():
-            verb, _, rest = told.get().partition(" ")
-            if verb == "close":
-                going = False
-            elif verb in ("pause", "resume"):
-                paused = verb == "pause"
-            elif verb == "subscribe":
-                consumer.subscribe(rest.split(","), listener=Listener())
-            elif verb == "unsubscribe":
-                consumer.unsubscribe()
-            elif verb == "commit":
-                try:
-                    await consumer.commit()
-                except Exception as problem:
-                    say("error", error=repr(problem))
-        if paused:
-            await asyncio.sleep(0.05)
-        elif going:
-            try:
-                await consumer.getmany(timeout_ms=100)
-            except Exception as problem:
-                say("error", error=repr(problem))
-                going = False
-    await consumer.stop()
-    say("close_end")
+    await made.start()
+    return made
 
 
-asyncio.run(main())
+async def subscribe(topics: str) -> None:
+    consumer.subscribe(topics.split(","), listener=Listener())
+
+
+async def unsubscribe() -> None:
+    consumer.unsubscribe()
+
+
+with asyncio.Runner() as runner:
+    consumer = runner.run(start())
+    runner.run(subscribe(o.topics))
+    drive(
+        lambda: runner.run(consumer.getmany(timeout_ms=100)),
+        {
+            "subscribe": lambda topics: runner.run(subscribe(topics)),
+            "unsubscribe": lambda _: runner.run(unsubscribe()),
+            "commit": lambda _: runner.run(consumer.commit()),
+        },
+        sleep=lambda seconds: runner.run(asyncio.sleep(seconds)),
+    )
+    runner.run(consumer.stop())
+say("close_end")

@@ -7,8 +7,12 @@ import json
 import queue
 import sys
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
+
+ENDS = {"assign": "assigned", "revoke": "revoked"}
+"""What is printed when a callback has returned."""
 
 
 def options() -> argparse.Namespace:
@@ -24,15 +28,27 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def say(event: str, partitions: Iterable[tuple[str, int]] | None = None, error: str = "") -> None:
+o = options()
+
+
+def say(event: str, partitions: Iterable[tuple[str, int]] | None = None, error: object = "") -> None:
     """One line on stdout."""
     said: dict[str, Any] = {"ev": event}
     if partitions is not None:
         said["partitions"] = sorted([topic, number] for topic, number in partitions)
     if error:
-        said["error"] = error
+        said["error"] = str(error) or type(error).__name__
     sys.stdout.write(json.dumps(said) + "\n")
     sys.stdout.flush()
+
+
+def call_back(event: str, partitions: Iterable[Any]) -> None:
+    """The application's callback `assign`, `revoke` or `lost`, which takes as long as it is to."""
+    found = [(one[0], one[1]) for one in partitions]
+    say(event, found)
+    if event in ENDS:
+        time.sleep(getattr(o, f"{event}_delay_ms") / 1000)
+        say(ENDS[event], found)
 
 
 def commands() -> queue.SimpleQueue[str]:
@@ -46,3 +62,37 @@ def commands() -> queue.SimpleQueue[str]:
 
     threading.Thread(target=listen, daemon=True).start()
     return told
+
+
+def drive(
+    poll: Callable[[], Any],
+    obey: dict[str, Callable[[str], Any]],
+    *,
+    goes_on: bool = False,
+    sleep: Callable[[float], Any] = time.sleep,
+) -> None:
+    """Polls, and obeys what is told, until it is to close; an error of a poll ends it, unless it `goes_on`."""
+    told, paused, going = commands(), False, True
+    while going:
+        while not told.empty():
+            verb, _, rest = told.get().partition(" ")
+            if verb == "close":
+                going = False
+            elif verb in ("pause", "resume"):
+                paused = verb == "pause"
+            elif verb in obey:
+                try:
+                    obey[verb](rest)
+                except Exception as problem:
+                    say("error", error=problem)
+            else:
+                say("error", error=f"unsupported: {verb}")
+        if paused:
+            sleep(0.05)
+        elif going:
+            try:
+                poll()
+            except Exception as problem:
+                say("error", error=problem)
+                sleep(0.2)
+                going = goes_on

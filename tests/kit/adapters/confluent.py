@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from common import commands, options, say
-from confluent_kafka import Consumer, KafkaException
+from common import call_back, drive, o, say
+from confluent_kafka import Consumer
 
-o = options()
 settings: dict[str, Any] = {
     "bootstrap.servers": o.bootstrap,
     "group.id": o.group,
@@ -33,53 +31,29 @@ if o.instance:
     settings["group.instance.id"] = o.instance
 
 
-def pairs(partitions: Any) -> list[tuple[str, int]]:
-    return [(one.topic, one.partition) for one in partitions]
-
-
-def on_assign(_consumer: Consumer, partitions: Any) -> None:
-    say("assign", pairs(partitions))
-    time.sleep(o.assign_delay_ms / 1000)
-    say("assigned", pairs(partitions))
-
-
-def on_revoke(_consumer: Consumer, partitions: Any) -> None:
-    say("revoke", pairs(partitions))
-    time.sleep(o.revoke_delay_ms / 1000)
-    say("revoked", pairs(partitions))
-
-
-def on_lost(_consumer: Consumer, partitions: Any) -> None:
-    say("lost", pairs(partitions))
+def hear(event: str) -> Any:
+    return lambda _consumer, partitions: call_back(event, [(one.topic, one.partition) for one in partitions])
 
 
 def subscribe(topics: str) -> None:
-    consumer.subscribe(topics.split(","), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+    consumer.subscribe(topics.split(","), on_assign=hear("assign"), on_revoke=hear("revoke"), on_lost=hear("lost"))
 
 
-consumer, told, paused, going = Consumer(settings), commands(), False, True
+def poll() -> None:
+    message = consumer.poll(0.1)
+    if message is not None and message.error():
+        say("error", error=message.error())
+
+
+consumer = Consumer(settings)
 subscribe(o.topics)
-while going:
-    while not told.empty():
-        verb, _, rest = told.get().partition(" ")
-        try:
-            if verb == "close":
-                going = False
-            elif verb in ("pause", "resume"):
-                paused = verb == "pause"
-            elif verb == "subscribe":
-                subscribe(rest)
-            elif verb == "unsubscribe":
-                consumer.unsubscribe()
-            elif verb == "commit":
-                consumer.commit(asynchronous=False)
-        except KafkaException as problem:
-            say("error", error=str(problem))
-    if paused:
-        time.sleep(0.05)
-    elif going:
-        message = consumer.poll(0.1)
-        if message is not None and message.error():
-            say("error", error=str(message.error()))
+drive(
+    poll,
+    {
+        "subscribe": subscribe,
+        "unsubscribe": lambda _: consumer.unsubscribe(),
+        "commit": lambda _: consumer.commit(asynchronous=False),
+    },
+)
 consumer.close()
 say("close_end")

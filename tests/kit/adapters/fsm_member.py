@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from common import commands, options, say
+from common import call_back, drive, o, say
 
 from fsm.join import MessageConsumer, ReadingOptions
 from fsm.member import ClassicConfig, ConsumerConfig, ConsumerRebalanceListener, SubscriptionPattern
@@ -13,7 +12,6 @@ from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
 
 REQUEST_TIMEOUT_MS = 4_000
 
-o = options()
 common: dict[str, Any] = {
     "client_id": "fsm",
     "group_instance_id": o.instance or None,
@@ -36,54 +34,28 @@ config = (
 
 class Listener(ConsumerRebalanceListener):
     def on_partitions_assigned(self, partitions: Any) -> None:
-        say("assign", partitions)
-        time.sleep(o.assign_delay_ms / 1000)
-        say("assigned", partitions)
+        call_back("assign", partitions)
 
     def on_partitions_revoked(self, partitions: Any) -> None:
-        say("revoke", partitions)
-        time.sleep(o.revoke_delay_ms / 1000)
-        say("revoked", partitions)
+        call_back("revoke", partitions)
 
     def on_partitions_lost(self, partitions: Any) -> None:
-        say("lost", partitions)
+        call_back("lost", partitions)
 
 
-def wanted(topics: str) -> Any:
-    return SubscriptionPattern(topics) if topics.startswith("^") else topics.split(",")
+def subscribe(topics: str) -> None:
+    to = SubscriptionPattern(topics) if topics.startswith("^") else topics.split(",")
+    consumer.subscribe(to, Listener())
 
 
-def obey(line: str) -> None:
-    global paused, going  # noqa: PLW0603
-    verb, _, rest = line.partition(" ")
-    if verb == "close":
-        going = False
-    elif verb in ("pause", "resume"):
-        paused = verb == "pause"
-    elif verb == "subscribe":
-        consumer.subscribe(wanted(rest), Listener())
-    elif verb == "unsubscribe":
-        consumer.unsubscribe()
-    else:
-        say("error", error=f"unsupported: {line}")
-
-
-told, paused, going = commands(), False, True
 try:
     with MessageConsumer(o.bootstrap, config, reading=ReadingOptions(metadata_max_age_ms=3_000)) as consumer:
-        consumer.subscribe(wanted(o.topics), Listener())
-        while going:
-            while not told.empty():
-                obey(told.get())
-            if paused:
-                time.sleep(0.05)
-            elif going:
-                try:
-                    consumer.poll(100)
-                except Exception as problem:
-                    say("error", error=str(problem) or type(problem).__name__)
-                    time.sleep(0.2)
-                    going &= o.protocol == "consumer"
+        subscribe(o.topics)
+        drive(
+            lambda: consumer.poll(100),
+            {"subscribe": subscribe, "unsubscribe": lambda _: consumer.unsubscribe()},
+            goes_on=o.protocol == "consumer",
+        )
 except Exception as problem:
-    say("error", error=str(problem) or type(problem).__name__)
+    say("error", error=problem)
 say("close_end")

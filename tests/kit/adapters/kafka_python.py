@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
 
-from common import commands, options, say
+from common import call_back, drive, o, say
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-o = options()
 logging.disable(logging.CRITICAL)
 if o.protocol == "consumer":
     say("error", error="kafka-python has no consumer groups")
@@ -21,17 +19,17 @@ if o.protocol == "consumer":
 
 class Listener(ConsumerRebalanceListener):
     def on_partitions_assigned(self, assigned: Any) -> None:
-        say("assign", [tuple(one) for one in assigned])
-        time.sleep(o.assign_delay_ms / 1000)
-        say("assigned", [tuple(one) for one in assigned])
+        call_back("assign", assigned)
 
     def on_partitions_revoked(self, revoked: Any) -> None:
-        say("revoke", [tuple(one) for one in revoked])
-        time.sleep(o.revoke_delay_ms / 1000)
-        say("revoked", [tuple(one) for one in revoked])
+        call_back("revoke", revoked)
 
     def on_partitions_lost(self, lost: Any) -> None:
-        say("lost", [tuple(one) for one in lost])
+        call_back("lost", lost)
+
+
+def subscribe(topics: str) -> None:
+    consumer.subscribe(topics.split(","), listener=Listener())
 
 
 settings: dict[str, Any] = {"group_instance_id": o.instance} if o.instance else {}
@@ -49,31 +47,14 @@ consumer = KafkaConsumer(
     ],
     **settings,
 )
-consumer.subscribe(o.topics.split(","), listener=Listener())
-told, paused, going = commands(), False, True
-while going:
-    while not told.empty():
-        verb, _, rest = told.get().partition(" ")
-        if verb == "close":
-            going = False
-        elif verb in ("pause", "resume"):
-            paused = verb == "pause"
-        elif verb == "subscribe":
-            consumer.subscribe(rest.split(","), listener=Listener())
-        elif verb == "unsubscribe":
-            consumer.unsubscribe()
-        elif verb == "commit":
-            try:
-                consumer.commit()
-            except Exception as problem:
-                say("error", error=repr(problem))
-    if paused:
-        time.sleep(0.05)
-    elif going:
-        try:
-            consumer.poll(100)
-        except Exception as problem:
-            say("error", error=repr(problem))
-            going = False
+subscribe(o.topics)
+drive(
+    lambda: consumer.poll(100),
+    {
+        "subscribe": subscribe,
+        "unsubscribe": lambda _: consumer.unsubscribe(),
+        "commit": lambda _: consumer.commit(),
+    },
+)
 consumer.close()
 say("close_end")
