@@ -32,8 +32,7 @@ from fsm.protocol.messages import (
     commit_topics,
 )
 from fsm.serve.faults import Do
-from tests.kit.consumer_mutants import code_of
-from tests.kit.mutants import Mutant, Take, breaks, requests_changed
+from tests.kit.mutants import Mutant, Refused, Take, breaks, requests_changed
 from tests.kit.offset_mutants import fetching
 
 QUIET = Scenario("classic_quiet", "A alone for a while.", (Start(A), Stable(1), Wait(9)), protocol=CLASSIC)
@@ -191,23 +190,8 @@ class BeatsSeldom(Counting):
         return None if isinstance(request, HeartbeatRequest) and self.beats % 3 else request
 
 
-class _Refused(Mutant):
-    """What it does when a request is refused."""
-
-    code = ErrorCode.NONE
-
-    def deliver(self, request: Any, answer: Any, take: Take) -> None:
-        if isinstance(request, HeartbeatRequest | JoinGroupRequest) and code_of(answer) is self.code:
-            self.refused(request, answer, take)
-        else:
-            take(answer)
-
-    def refused(self, request: Any, answer: Any, take: Take) -> None:
-        """It is told the error."""
-
-
 @breaks("K10", "classic_rebalance")
-class DoesNotRejoin(_Refused):
+class DoesNotRejoin(Refused):
     """REBALANCE_IN_PROGRESS is not looked at."""
 
     code = ErrorCode.REBALANCE_IN_PROGRESS
@@ -217,7 +201,7 @@ class DoesNotRejoin(_Refused):
 
 
 @breaks("K11", "classic_rebalance")
-class KafkaJSBeatsOnAndOn(_Refused):
+class KafkaJSBeatsOnAndOn(Refused):
     """Eight heartbeats follow REBALANCE_IN_PROGRESS."""
 
     code = ErrorCode.REBALANCE_IN_PROGRESS
@@ -229,7 +213,7 @@ class KafkaJSBeatsOnAndOn(_Refused):
 
 
 @breaks("K12", "classic_illegal_generation")
-class ForgetsItsId(_Refused):
+class ForgetsItsId(Refused):
     """ILLEGAL_GENERATION is taken for UNKNOWN_MEMBER_ID."""
 
     code = ErrorCode.ILLEGAL_GENERATION
@@ -239,7 +223,7 @@ class ForgetsItsId(_Refused):
 
 
 @breaks("K13", "classic_unknown_member")
-class KeepsItsId(_Refused):
+class KeepsItsId(Refused):
     """UNKNOWN_MEMBER_ID is taken for ILLEGAL_GENERATION."""
 
     code = ErrorCode.UNKNOWN_MEMBER_ID
@@ -249,7 +233,7 @@ class KeepsItsId(_Refused):
 
 
 @breaks("K14", "classic_not_coordinator")
-class DoesNotSearch(_Refused):
+class DoesNotSearch(Refused):
     """It asks the same broker again."""
 
     code = ErrorCode.NOT_COORDINATOR
@@ -259,7 +243,7 @@ class DoesNotSearch(_Refused):
 
 
 @breaks("K15", "classic_join_loading")
-class TriesAtOnce(_Refused):
+class TriesAtOnce(Refused):
     """Without a backoff."""
 
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -269,7 +253,7 @@ class TriesAtOnce(_Refused):
 
 
 @breaks("K16", "classic_fenced_instance")
-class BeatsWhenFenced(_Refused):
+class BeatsWhenFenced(Refused):
     """It goes on though another process has its instance id."""
 
     code = ErrorCode.FENCED_INSTANCE_ID
@@ -304,17 +288,11 @@ requests_changed(
 class StaticLeaves(Mutant):
     """A static member leaves for good."""
 
-    last: Any = None
-
-    def change(self, request: Any) -> Any:
-        if isinstance(request, HeartbeatRequest):
-            self.last = request
-        return request
-
     async def turn(self, consumer: Any) -> None:
         await super().turn(consumer)
-        if not self.commands.empty() and self.last is not None:
-            leave = LeaveGroupRequest(self.last.group_id, members=(MemberIdentity(self.last.member_id, "i1"),))
+        if not self.commands.empty() and HeartbeatRequest in self.last:
+            beat = self.last[HeartbeatRequest]
+            leave = LeaveGroupRequest(beat.group_id, members=(MemberIdentity(beat.member_id, "i1"),))
             self.resend(leave, lambda _: None)
             await asyncio.sleep(0.05)
 
@@ -323,18 +301,14 @@ class StaticLeaves(Mutant):
 class BeatsAfterLeaving(Mutant):
     """A heartbeat follows the leave."""
 
-    last: Any = None
-
     def change(self, request: Any) -> Any:
-        if isinstance(request, HeartbeatRequest):
-            self.last = request
-        elif isinstance(request, LeaveGroupRequest) and self.last is not None:
-            self.resend(self.last, lambda _: None)
+        if isinstance(request, LeaveGroupRequest):
+            self.resend(self.last[HeartbeatRequest], lambda _: None)
         return request
 
 
 @breaks("K32", "classic_max_size")
-class TriesAfterFatalError(_Refused):
+class TriesAfterFatalError(Refused):
     """It joins again and again."""
 
     code = ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -367,31 +341,21 @@ requests_changed("K22", ONE_TOPIC, "reads_another_topic", FetchRequest, lambda _
 class ReadsWhileItJoins(Mutant):
     """An eager member reads on."""
 
-    last: Any = None
-
     def change(self, request: Any) -> Any:
-        if isinstance(request, FetchRequest):
-            self.last = request
-        if isinstance(request, JoinGroupRequest) and self.last is not None:
+        if isinstance(request, JoinGroupRequest) and FetchRequest in self.last:
             for second in range(1, 4):
-                self.network.loop.call_later(second, self.post, "data", 1, self.last, lambda _: None)
+                self.network.loop.call_later(second, self.post, "data", 1, self.last[FetchRequest], lambda _: None)
         return request
 
 
 @breaks("K34", "classic_unknown_member")
-class ReadsWhenUnknown(_Refused):
+class ReadsWhenUnknown(Refused):
     """It joins late, and reads meanwhile."""
 
     code = ErrorCode.UNKNOWN_MEMBER_ID
-    last: Any = None
-
-    def change(self, request: Any) -> Any:
-        if isinstance(request, FetchRequest):
-            self.last = request
-        return request
 
     def refused(self, request: Any, answer: Any, take: Take) -> None:
-        self.network.loop.call_later(0.8, self.post, "data", 1, self.last, lambda _: None)
+        self.network.loop.call_later(0.8, self.post, "data", 1, self.last[FetchRequest], lambda _: None)
         self.network.loop.call_later(1.5, take, answer)
 
 

@@ -16,9 +16,8 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     OffsetCommitRequest,
-    TransportFailure,
 )
-from tests.kit.mutants import Mutant, Take, beats_changed, breaks, is_keepalive
+from tests.kit.mutants import Mutant, Take, beats_changed, breaks, code_of, is_keepalive
 
 QUIET = Scenario("quiet", "A alone for a while.", (Start(A), Stable(1), Wait(13)))
 REFUSED_ONCE = Scenario(
@@ -26,11 +25,6 @@ REFUSED_ONCE = Scenario(
     "The coordinator loads for one heartbeat.",
     (Start(A), Stable(1), Wait(1.2), refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), Wait(4)),
 )
-
-
-def code_of(answer: Any) -> ErrorCode | None:
-    """The error of an answer; None where there is no answer."""
-    return None if isinstance(answer, TransportFailure) else answer.error_code
 
 
 # Joining

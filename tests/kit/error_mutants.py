@@ -15,8 +15,7 @@ from fsm.protocol.messages import (
     OffsetCommitRequest,
 )
 from fsm.serve.faults import ALWAYS
-from tests.kit.consumer_mutants import code_of
-from tests.kit.mutants import Mutant, Take, beats_changed, breaks, requests_changed
+from tests.kit.mutants import Mutant, Refused, Take, beats_changed, breaks, code_of, requests_changed
 
 REFUSED_AWHILE = Scenario(
     "refused_awhile",
@@ -98,25 +97,6 @@ class JoinsAfterLoss(_AfterLoss):
     def after_loss(self, _request: ConsumerGroupHeartbeatRequest) -> Any:
         self.repeats_owned = True
         return self.join
-
-
-class Refused(Mutant):
-    """What it does when a heartbeat is refused."""
-
-    code = ErrorCode.NONE
-
-    def deliver(self, request: Any, answer: Any, take: Take) -> None:
-        if isinstance(request, ConsumerGroupHeartbeatRequest) and code_of(answer) is self.code:
-            self.refused(request, answer, take)
-        else:
-            self.accepted(request)
-            take(answer)
-
-    def refused(self, request: Any, answer: Any, take: Take) -> None:
-        """It is told the error."""
-
-    def accepted(self, request: Any) -> None:
-        """It is told anything else."""
 
 
 class _GoesOn(Refused):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,10 +14,12 @@ from fsm.protocol.messages import (
     ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    JoinGroupRequest,
     LeaveGroupRequest,
     LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    TransportFailure,
 )
 from fsm.protocol.messages.offsets import OffsetCommitResponsePartition, OffsetCommitResponseTopic
 from tests.kit.virtual import Client
@@ -35,6 +37,8 @@ class Mutant(Client):
     join: Any = None
     """How its member joined."""
     epoch = 0
+    last: Mapping[type[Any], Any] = {}
+    """Its last request of each kind."""
     repeats_owned = False
     """The next heartbeat reports what is owned."""
 
@@ -42,6 +46,7 @@ class Mutant(Client):
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             request = self._note_beat(request)
         changed = self.change(request)
+        self.last = {**self.last, type(request): request}
         if changed is None:
             self.network.loop.call_later(0.001, take, self.pretend(request))
         else:
@@ -105,6 +110,33 @@ class Mutant(Client):
                     )
                 )
         raise TypeError(type(request).__name__)
+
+
+REFUSABLE = ConsumerGroupHeartbeatRequest | HeartbeatRequest | JoinGroupRequest
+
+
+def code_of(answer: Any) -> ErrorCode | None:
+    """The error of an answer; None where there is no answer."""
+    return None if isinstance(answer, TransportFailure) else answer.error_code
+
+
+class Refused(Mutant):
+    """What it does when a heartbeat or a join is refused."""
+
+    code = ErrorCode.NONE
+
+    def deliver(self, request: Any, answer: Any, take: Take) -> None:
+        if isinstance(request, REFUSABLE) and code_of(answer) is self.code:
+            self.refused(request, answer, take)
+        else:
+            self.accepted(request)
+            take(answer)
+
+    def refused(self, request: Any, answer: Any, take: Take) -> None:
+        """It is told the error."""
+
+    def accepted(self, request: Any) -> None:
+        """It is told anything else."""
 
 
 class Planted(NamedTuple):

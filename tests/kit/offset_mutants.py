@@ -17,8 +17,7 @@ from fsm.protocol.messages import (
     commit_topics,
 )
 from tests.kit.consumer_mutants import QUIET
-from tests.kit.error_mutants import Refused
-from tests.kit.mutants import Mutant, Take, breaks, requests_changed
+from tests.kit.mutants import Mutant, Refused, Take, breaks, requests_changed
 
 ONE_TOPIC = Scenario("one_topic", "A subscribes to one of two topics.", (Start(A, Options("foo")), Stable(1), Wait(4)))
 
@@ -91,15 +90,8 @@ class _AwayForAWhile(Refused):
 class LibrdkafkaCommitsWhenFenced(_AwayForAWhile):
     """With its old epoch."""
 
-    last: Any = None
-
-    def change(self, request: Any) -> Any:
-        if isinstance(request, OffsetCommitRequest) and request.generation_id_or_member_epoch > 0:
-            self.last = request
-        return request
-
     def refused(self, request: Any, answer: Any, take: Take) -> None:
-        self.resend(self.last, lambda _: None, 1.0)
+        self.resend(self.last[OffsetCommitRequest], lambda _: None, 1.0)
         super().refused(request, answer, take)
 
 
@@ -197,15 +189,8 @@ class ReadsWhatItGaveUp(Mutant):
 class FranzGoReadsWhenFenced(_AwayForAWhile):
     """It goes on reading while it is no member."""
 
-    last: Any = None
-
-    def change(self, request: Any) -> Any:
-        if isinstance(request, FetchRequest):
-            self.last = request
-        return request
-
     def refused(self, request: Any, answer: Any, take: Take) -> None:
-        self.network.loop.call_later(1.0, self.post, "data", 1, self.last, lambda _: None)
+        self.network.loop.call_later(1.0, self.post, "data", 1, self.last[FetchRequest], lambda _: None)
         super().refused(request, answer, take)
 
 
