@@ -161,11 +161,12 @@ class JoinsTwice(Mutant):
 
 
 @breaks("K25", ONE_TOPIC)
-class JoinsWithoutTimeout(Mutant):
-    """The rebalance timeout is 0."""
+class JoinsWithoutTimeout(Counting):
+    """The rebalance timeout of its first joins is 0; if it always were, round would follow round to the end."""
 
-    def change(self, request: Any) -> Any:
-        return replace(request, rebalance_timeout_ms=0) if isinstance(request, JoinGroupRequest) else request
+    def mutate(self, request: Any) -> Any:
+        first = isinstance(request, JoinGroupRequest) and self.joins <= 20
+        return replace(request, rebalance_timeout_ms=0) if first else request
 
 
 # Heartbeats
