@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from models import classic_group
 
 from fsm.check import Limits, Verdict, check
 from fsm.check.kafka.classic import ASSIGNORS
 from fsm.check.kafka.classic_coordinator import NEVER_FALLS
-from fsm.check.kafka.classic_group import classic_group
 from fsm.check.kafka.coordinator import FORMER_OWNER
 from fsm.check.search import Search
 from fsm.check.verdict import states_on

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from random import Random
 
 import pytest
+from models import connect
 
-from fsm.check import Limits, Property, Verdict, check
+from fsm.check import Limits, Memo, Property, Verdict, check
 from fsm.check.kafka import connect as model_of_clusters
-from fsm.check.kafka.connect import connect
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.connect.worker.effects import WorkerDraft
@@ -166,14 +168,15 @@ def test_a_worker_that_stood_still_runs_what_is_anothers() -> None:
     assert (len(found.path), found.hazards) == (23, ("zombie",))
 
 
-def test_deleted_units_run_on_where_their_leader_goes() -> None:
+def test_deleted_units_run_on_where_their_leader_goes(tmp_path: Path) -> None:
     """What is deleted is taken as a difference to what the leader remembers: a new one remembers nothing."""
-    verdict = check(connect(settled=True), disturb=["config", "crash"], disturbances=2, known=KNOWN, every=True)
+    asked = partial(check, disturb=["config", "crash"], disturbances=2, every=True, memo=Memo(tmp_path, "settled"))
+    verdict = asked(connect(settled=True), known=KNOWN)
     assert broken(verdict) == {"the cluster settles"}
     (found,) = verdict.violations
     assert [step.action for step in found.path if step.disturbance] == ["deletes A", "is killed"]
     assert found.doomed_at == 4
-    known = check(connect(settled=True), disturb=["config", "crash"], disturbances=2, known=["deleted"], every=True)
+    known = asked(connect(settled=True), known=["deleted"])
     assert (known.word, known.cut) == ("holds", {"deleted": 315})
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from models import consumer_group
 
 from fsm.check import Verdict, Violation, check
-from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.errors import InputError

@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from models import consumer_group
 
 from fsm.check import Verdict, check
 from fsm.check.kafka import coordinator
-from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.errors import InputError

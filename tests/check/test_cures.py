@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from models import consumer_group
 
 from fsm.check import Verdict, check
-from fsm.check.kafka.consumer_group import consumer_group
 from fsm.coordinator.model.dialect import Choice as Coordinator
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.member.dialect.choices import Choice

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from models import mixed_group
 
 from fsm.check import Limits, Verdict, Violation, check
-from fsm.check.kafka.mixed_group import mixed_group
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.errors import InputError

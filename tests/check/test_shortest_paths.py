@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from models import consumer_group
 
 from fsm.check import check
-from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.search import Limits
 from fsm.reference.reports import KINDS, SHORTEST
 

@@ -38,7 +38,7 @@ RECORDED = {
     "broker": ("broker", "j10_static_restart/broker.log"),
     "librdkafka": ("librdkafka", "c02_two/A.log"),
 }
-MOST = 260
+MOST = 130
 """Events of a recording that are written."""
 
 
@@ -182,8 +182,8 @@ def test_whether_a_file_is_cut_is_for_the_formats_that_are_expected(tmp_path: Pa
     """A table of a client that nobody looks for is text like any other."""
     path = write(tmp_path / "a.log", JAVA["csv"](events("java")), events("java"))
     looked_for = expected(Options(format="java")), expected(Options(format="broker"))
-    assert [len(list(cut(path, 100_000, its))) > 1 for its in looked_for] == [False, True]
-    jobs = [sum(map(len, bins(find([path]), 100_000, 1, its))) for its in looked_for]
+    assert [len(list(cut(path, 50_000, its))) > 1 for its in looked_for] == [False, True]
+    jobs = [sum(map(len, bins(find([path]), 50_000, 1, its))) for its in looked_for]
     assert [count > 1 for count in jobs] == [False, True]
 
 
