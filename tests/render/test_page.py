@@ -563,13 +563,28 @@ def test_five_thousand_groups_stay_usable(fleet: Path, opened: Opened) -> None:
 def test_incidents_beyond_those_of_the_page_are_found(fleet: Path, opened: Opened) -> None:
     """The page holds four hundred of five hundred; any filter looks through all of them."""
     page = opened(fleet)
-    assert "400 incidents" in text(page, "#shown")
+    assert text(page, "#shown").startswith("400 of 500 incidents in 5,000 of 5,000 groups")
     page.click(".card[data-severity=error]")
     page.wait_for("document.querySelector('#shown').textContent.startsWith('500 of 500 incidents')")
     where = f"#row={key_of('payments-4990')}.{4990:012x}"
     page = opened(fleet, where)
     page.wait_for("document.querySelector('#rows .finding[open] .one')")
     assert "group payments-4990" in text(page, "#rows .finding[open] > summary")
+
+
+def test_a_group_with_more_incidents_than_the_index_holds_says_so(opened: Opened, tmp_path: Path) -> None:
+    """Of 560 warnings of one group the list has five hundred, counts the others, and the group has them all."""
+    report = crowd(20, 40, 3)
+    found = [replace(HOLE, id=f"w{i}", group="crowd", summary=f"warning {i}") for i in range(560)]
+    write_group(tmp_path, pack(report.groups[0], found))
+    totals = (KindTotal("unowned_partition", "warning", 560),)
+    write_page(tmp_path, replace(report, findings_total=totals), top=1)
+    page = opened(tmp_path / "report.html", "#kind=unowned_partition")
+    page.wait_for("document.querySelector('#shown').textContent.includes('60 more stand in their groups')")
+    assert text(page, "#shown").startswith("500 of 560 incidents")
+    page = opened(tmp_path / "report.html", f"#open={key_of('crowd')}&row={key_of('crowd')}.w559")
+    page.wait_for("document.querySelector('#group-list .finding[open] .one')")
+    assert text(page, "#group-list .finding[open] .say") == "warning 559"
 
 
 def test_a_page_without_its_folder_says_so(fleet: Path, opened: Opened, browser: Browser) -> None:

@@ -31,7 +31,7 @@ PIECE = 400_000
 """Bytes of findings, or of lanes, that are loaded at once, about."""
 FINDINGS = 20_000
 """Findings of one group that can be looked at; the rest is counted, and stands in the tables."""
-ROWS = 50
+ROWS = 500
 """Incidents of one group that the index has, the worst; the group itself has them all."""
 NAMED, MENTIONED = 12, 20_000
 """Members, topics and findings that one incident names in the index, and in its group."""
@@ -108,7 +108,8 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
         "pieces": {what: len(texts) - 1 for what, texts in pieces.items()},
     }
     text = "".join([dump(details)[:-1], *(f',"{what}":{texts[0]}' for what, texts in pieces.items()), "}"])
-    entry = _entry(view, findings) | {"key": key, "stamp": sha256(text.encode()).hexdigest()[:8]}
+    beyond = {"rows_hidden": len(known) - ROWS} if len(known) > ROWS else {}
+    entry = _entry(view, findings) | beyond | {"key": key, "stamp": sha256(text.encode()).hexdigest()[:8]}
     told = {"entry": entry, "rows": [_row(one, NAMED) for one in worst_first[:ROWS]], "names": _names(view)}
     return Packed(key, told, text, {what: texts[1:] for what, texts in pieces.items()})
 

@@ -44,6 +44,8 @@ def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> No
     reader has open where they have changed.
     """
     folder = out / FOLDER
+    for path in () if refresh_s else folder.glob(".*"):
+        path.unlink()  # of a task that was killed
     index, size = Index(), 0
     for one, length in read_index(folder):
         index.add(one)
@@ -55,7 +57,7 @@ def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> No
         shutil.rmtree(folder, ignore_errors=True)
     else:
         index.shards = _write_shards(folder)
-        inline = dict(_fit(folder, [entry["key"] for entry in index.entries[:top]]))
+        inline = {} if refresh_s else dict(_fit(folder, [entry["key"] for entry in index.entries[:top]]))
     if refresh_s:
         _write(folder / "now.js", _call("now", dump(summary(report, index))))
     _write(out / PAGE, compose(report, index, inline, refresh_s))

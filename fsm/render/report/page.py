@@ -53,6 +53,9 @@ class Index:
     names: dict[str, Any] = field(default_factory=dict)
     """By key; empty where they are beside the page."""
     all_rows: int = 0
+    """How many incidents were added, in the page or not."""
+    incidents: int = 0
+    """How many there are, in the index or not."""
     shards: int = 0
     """Files beside the page that hold what it does not."""
 
@@ -64,6 +67,7 @@ class Index:
         self.entries.append(entry)
         rows = [{"key": entry["key"], **row} for row in index["rows"]]
         self.all_rows += len(rows)
+        self.incidents += len(rows) + entry.get("rows_hidden", 0)
         self.rows += rows
         if len(self.entries) > 2 * MOST_ENTRIES or len(self.rows) > 20 * MOST_ROWS:
             self._prune()
@@ -140,6 +144,7 @@ def summary(report: Report, index: Index) -> dict[str, Any]:
         "end": report.end_ms,
         "totals": [[wording.name(t.kind), wording.name(t.severity), t.count] for t in totals[:MOST_ROWS]],
         "groups": index.groups,
+        "incidents": index.incidents,
         "entries": index.entries,
         "rows": index.rows,
         "names": index.names,

@@ -145,7 +145,9 @@ function groupOf(entry) {
 function show(box, items, count, what, more) {
   const left = items.length - count;
   box.replaceChildren(...items.slice(0, count).map(what));
-  if (left > 0) box.append(make("button", { type: "button", class: "further", onclick: more }, `show ${number(Math.min(left, 4 * SHOWN))} more of ${number(items.length)}`));
+  const button = (act, text) => box.append(make("button", { type: "button", class: "further", onclick: act }, text));
+  if (left > 0) button(more, `show ${number(Math.min(left, 4 * SHOWN))} more of ${number(items.length)}`);
+  else if (!whole) button(() => search().then(render), "load those that the page does not hold");
 }
 
 function render() {
@@ -157,8 +159,10 @@ function render() {
     show(byId("rows"), fitting, most.rows, (row) => elementOf(`${row.key}.${row.id}`, row, (each) => rowElement(each, "page")), longer("rows"));
     show(byId("group-list"), groups, most.groups, groupOf, longer("groups"));
   });
-  const partly = whole ? "" : " that the page holds; any filter looks through all of them";
-  byId("shown").textContent = `${number(fitting.length)} of ${many(rows.size, "incident")} in ${number(groups.length)} of ${many(summary.groups, "group")}${partly}`;
+  const hidden = [...entries.values()].reduce((sum, entry) => sum + (entry.rows_hidden || 0), 0);
+  const partly = whole ? (hidden && `; ${number(hidden)} more stand in their groups`) || "" : "; any filter looks through all of them";
+  const of = whole ? rows.size + hidden : summary.incidents;
+  byId("shown").textContent = `${number(fitting.length)} of ${many(of, "incident")} in ${number(groups.length)} of ${many(summary.groups, "group")}${partly}`;
   byId("none").hidden = fitting.length > 0;
   byId("none").textContent = rows.size ? "Nothing fits this choice." : "No findings.";
   for (const card of document.querySelectorAll(".card"))
@@ -191,16 +195,19 @@ async function choose(changes) {
   replace({ ...changes });
   fillForm();
   most = { rows: SHOWN, groups: SHOWN };
-  if (summary.shards && FILTERS.some((each) => state[each]) && !whole) {
-    byId("shown").textContent = "looking through all groups …";
-    try {
-      await loadAll();
-    } catch (problem) {
-      byId("problem").textContent = problem.message;
-      loadingAll = null;
-    }
-  }
+  if (FILTERS.some((each) => state[each]) && !whole) await search();
   render();
+}
+
+/** Loads what the page does not hold, and says so where it cannot. */
+async function search() {
+  byId("shown").textContent = "looking through all groups …";
+  try {
+    await loadAll();
+  } catch (problem) {
+    byId("problem").textContent = problem.message;
+    loadingAll = null;
+  }
 }
 
 function fillForm() {
@@ -216,7 +223,7 @@ async function follow() {
   if (FILTERS.some((each) => state[each] !== before[each]) || state.sort !== before.sort) await choose({});
   if (!state.open && !state.row) return;
   if (![state.open, state.row?.split(".")[0]].every((key) => !key || entries.has(key)) && summary.shards) {
-    await loadAll();
+    await search();
     render();
   }
   const target = await (state.open ? openGroup() : openRow(byId("rows"), state.row));
