@@ -185,7 +185,7 @@ function renderHead() {
     make("b", {}, number(count)), ` ${kind ? words(kind) : severity === "info" ? "information" : `${severity}s`}`, kind && SEVERITIES.indexOf(severity) !== first(kind) ? make("small", {}, ` ${severity}`) : null);
   const classOf = (severity) => (SEVERITIES.includes(severity) ? severity : "info");
   const several = SEVERITIES.filter((severity) => by(severity));
-  byId("cards").replaceChildren(...several.map((severity) => card(severity, "", by(severity))), ...summary.totals.map(([kind, severity, count]) => card(classOf(severity), kind, count)));
+  byId("cards").replaceChildren(summary.totals.length ? make("small", {}, "findings") : "", ...several.map((severity) => card(severity, "", by(severity))), ...summary.totals.map(([kind, severity, count]) => card(classOf(severity), kind, count)));
   const charts = drawTrend(summary.trend, (from, until) => choose({ from: utc(from).slice(0, 19).replace(" ", "T"), until: utc(until).slice(0, 19).replace(" ", "T") }));
   byId("trends").replaceChildren(...charts);
   byId("trend").hidden = !charts.length;
