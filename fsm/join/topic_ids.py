@@ -43,6 +43,8 @@ def identify(request: Any, ids: Mapping[str, str]) -> tuple[Any, int | None]:
 
 def name_topics(answer: Any, ids: Mapping[str, str]) -> Any:
     """The answer with names for the topics that it has by their ids."""
+    if not isinstance(answer, OffsetCommitResponse | OffsetFetchResponse):
+        return answer
     names = {topic_id: name for name, topic_id in ids.items()}
 
     def named(topics: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -50,7 +52,5 @@ def name_topics(answer: Any, ids: Mapping[str, str]) -> Any:
 
     if isinstance(answer, OffsetCommitResponse):
         return replace(answer, topics=named(answer.topics))
-    if isinstance(answer, OffsetFetchResponse):
-        groups = tuple(group._replace(topics=named(group.topics)) for group in answer.groups)
-        return replace(answer, groups=groups)
-    return answer
+    groups = tuple(group._replace(topics=named(group.topics)) for group in answer.groups)
+    return replace(answer, groups=groups)

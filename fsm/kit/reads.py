@@ -67,7 +67,9 @@ class Reads:
         asked = asked_offsets(exchange.request, names)
         refused = frozenset(codes) | (asked - found.keys() if group_error(exchange.response) else frozenset())
         self.unknown = (self.unknown - found.keys()) | refused
-        self.start.update((p, offset) for p, offset in found.items() if offset >= 0 and p not in refused)
+        known = {p: offset for p, offset in found.items() if offset >= 0 and p not in refused}
+        # A fetch from there may be under way: what it brings is read, and the next one begins behind it.
+        self.start.update((p, offset) for p, offset in known.items() if self.position.get(p) != offset)
         self.refused_fetch = None
         if refused:
             code = next(iter(codes.values()), group_error(exchange.response))

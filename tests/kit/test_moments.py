@@ -10,7 +10,21 @@ from fsm.kit.check import Grade, What
 from fsm.kit.moments import follow
 from fsm.kit.picture import picture, told
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from fsm.wire import Exchange, Note
 
 FOO = "6NXPbd4PXneao5EJPN-_Yg"
@@ -84,6 +98,32 @@ def test_what_an_application_says_may_be_heard_late() -> None:
     soon, late = heard(90, "assigned"), heard(900, "assigned")
     assert broken(TOPICS, given, heard(5, "assign"), acknowledged, soon) == set()
     assert broken(TOPICS, given, heard(5, "assign"), acknowledged, late) == {"R7"}
+
+
+def test_a_connection_that_was_given_up_is_not_waited_for() -> None:
+    """A broker learns late that it was: a heartbeat on another one may follow, on the same one it may not."""
+    late = beat(1_000, KEEPALIVE)._replace(answered_ms=3_500.0)
+    assert broken(TOPICS, beat(0, JOIN), late, beat(3_000, KEEPALIVE, connection=2)) - {"E2"} == set()
+    assert "H4" in broken(TOPICS, beat(0, JOIN), late, beat(3_000, KEEPALIVE))
+
+
+def test_a_fetch_under_way_may_bring_what_was_to_be_read() -> None:
+    """Offsets that were committed are told meanwhile: the next fetch begins behind it, but no further fetch does."""
+    given = beat(0, JOIN, assignment=((FOO, (0,)),))
+    acknowledged = beat(0, replace(KEEPALIVE, topic_partitions=((FOO, (0,)),)))
+
+    def fetch(at_ms: float, offset: int, answered_ms: float) -> Exchange:
+        topics = (FetchTopic("foo", FOO, (FetchPartition(0, fetch_offset=offset),)),)
+        return Exchange(at_ms, 2, "app", "Fetch", 16, FetchRequest(topics=topics), answered_ms, FetchResponse())
+
+    asked = OffsetFetchRequestGroup("g", "m-1", 1, (OffsetFetchRequestTopics("foo", partition_indexes=(0,)),))
+    said = OffsetFetchResponseGroup(
+        "g", (OffsetFetchResponseTopics("foo", FOO, (OffsetFetchResponsePartitions(0, 22),)),)
+    )
+    request, response = OffsetFetchRequest(groups=(asked,), require_stable=True), OffsetFetchResponse(groups=(said,))
+    told = Exchange(200, 1, "app", "OffsetFetch", 9, request, 200, response)
+    assert broken(TOPICS, given, acknowledged, fetch(100, 22, 300), told, fetch(310, 23, 400)) == set()
+    assert broken(TOPICS, given, acknowledged, fetch(100, 21, 300), told, fetch(310, 23, 400)) == {"F4"}
 
 
 def test_a_finding_has_its_story() -> None:

@@ -76,6 +76,8 @@ def one_in_flight(moment: Moment) -> Verdict:
     member, exchange = moment.consumer, moment.exchange
     if member.sent is None or exchange is None or moment.request.member_epoch < 0 or member.left is not None:
         return None
+    if member.is_open(moment.at_ms) and member.sent.connection != exchange.connection:
+        return None  # the other connection may have been given up, which its broker learns late
     if not member.is_open(moment.at_ms) or member.sent.connection in moment.client.around.closed:
         return True
     waited_ms = moment.at_ms - member.sent.at_ms
