@@ -34,7 +34,7 @@ AHEAD = 64
 FAR_MS = 1 << 52
 """The session of a client that rests does not end."""
 OF_CONSUMERS = attrgetter(
-    "epoch", "target_epoch", "target_time_ms", "metadata", "has_metadata_record", "targets", "regexes", "metadata_due",
+    "epoch", "target_epoch", "target_time_ms", "metadata", "has_metadata_record", "regexes", "metadata_due",
     "resolution",
 )  # fmt: skip
 OF_CLASSIC = attrgetter(
@@ -230,13 +230,13 @@ class RestingCluster(Cluster):
 
     def _moves(self, before: Group | None, after: Group | None) -> bool:
         """Whether others than the one who spoke may be answered otherwise now."""
-        if before is None or after is None or type(before) is not type(after):
-            return True
-        if isinstance(before, ClassicGroup):
+        if isinstance(before, ClassicGroup) and isinstance(after, ClassicGroup):
             return _differ(OF_CLASSIC(before), OF_CLASSIC(after))
-        if _differ(OF_CONSUMERS(before), OF_CONSUMERS(after)):
+        if not isinstance(before, ConsumerGroup) or not isinstance(after, ConsumerGroup):
             return True
-        changed = after.members.by_id.differing(before.members.by_id) if self.resting else ()
+        if OF_CONSUMERS(before) != OF_CONSUMERS(after):
+            return True
+        changed = after.targets.differing(before.targets) | after.members.by_id.differing(before.members.by_id)
         return not self._resting_ids.keys().isdisjoint(changed)
 
     def _concerned(self, change: Change) -> Collection[Client]:

@@ -69,7 +69,7 @@ class GroupRun(RestingCluster):
         """`trace` is given what the clients' logs would say; then every heartbeat is stepped."""
         self.deployment, self._seed, self._trace = deployment, seed, trace
         self._brokers = [*deployment.brokers]
-        self.broker = self._brokers[xxhash.xxh3_64_intdigest(group_id.encode()) % len(self._brokers)]
+        self.broker = first_broker(deployment, group_id)
         self._releases = {name: broker.release for name, broker in deployment.brokers.items()}
         topics = {name: Topic(_id(name), count) for name, count in deployment.topics.items()}
         super().__init__(
@@ -231,10 +231,10 @@ class GroupRun(RestingCluster):
         self.channel.loses = self.deployment.loses
 
     def _grow(self, deed: Deed) -> None:
-        count = int(deed.amount)
-        self.meter.grow(max(0, count - self.context.image.topics[deed.target].partitions), self.now_ms)
+        topic, count = deed.target, int(deed.amount)
+        self.meter.grow(((topic, i) for i in range(self.context.image.topics[topic].partitions, count)), self.now_ms)
         self._rouse()
-        self.resize(deed.target, count)
+        self.resize(topic, count)
 
     def _clock_back(self, deed: Deed) -> None:
         if deed.target == self.broker:
@@ -377,6 +377,12 @@ DO: Mapping[str, Callable[[GroupRun, Deed], None]] = {
     "clock_back": GroupRun._clock_back,
     "grow": GroupRun._grow,
 }
+
+
+def first_broker(deployment: Deployment, group_id: str) -> str:
+    """The broker that coordinates a group at first."""
+    brokers = [*deployment.brokers]
+    return brokers[xxhash.xxh3_64_intdigest(group_id.encode()) % len(brokers)]
 
 
 def _give(on_response: Callable[[Any], None], body: Any, _at_ms: int) -> None:

@@ -33,10 +33,12 @@ class Meter:
         self._last: dict[TopicPartition, str] = {}
         self._free_since: dict[TopicPartition, int] = {}
 
-    def grow(self, count: int, now_ms: int) -> None:
-        """So many partitions more."""
+    def grow(self, made: Iterable[TopicPartition], now_ms: int) -> None:
+        """There are some partitions more."""
         self._pass(now_ms)
-        self._unowned += count
+        for one in made:
+            self._unowned += 1
+            self._free_since[one] = self._now_ms
 
     def note_use(
         self, name: str, gained: Iterable[TopicPartition], lost: Iterable[TopicPartition], now_ms: int

@@ -63,12 +63,18 @@ def read(text: str, where: str) -> Deployment:
 
 def read_node(document: Node) -> Deployment:
     """The same of a document that is parsed."""
-    given = document.fields(KEYS, ("deployment", "lasts", "topics", "services"))
-    topics = {name: _count(node, MOST_PARTITIONS) for name, node in _named(given["topics"])}
+    given = document.fields(KEYS, ("deployment", "lasts", "services"))
+    topics = (
+        {name: _count(node, MOST_PARTITIONS) for name, node in _named(given["topics"])} if "topics" in given else {}
+    )
     brokers = {name: _broker(name, node) for name, node in _named(given["brokers"])} if "brokers" in given else {}
     services = {name: _service(name, node, topics) for name, node in _named(given["services"])}
     if not services:
         raise InputError("no service", given["services"].where)
+    for service in services.values():
+        same = [one.name for one in services.values() if one.group == service.group]
+        if service.protocol == CONNECT and len(same) > 1:
+            raise InputError(f"{' and '.join(same)} share a group", given["services"].where, "Connect has its own")
     members = sum(service.processes * service.members for service in services.values())
     if members > MOST_MEMBERS:
         raise InputError(f"{members} members", given["services"].where, f"at most {MOST_MEMBERS}")

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsm.simulate.deployment import CONNECT, Deed, Deployment
-from fsm.simulate.group import GroupRun
+from fsm.simulate.connect import ConnectRun
+from fsm.simulate.deployment import CONNECT, Deed, Deployment, Service
+from fsm.simulate.group import GroupRun, first_broker
+from fsm.simulate.meter import Meter
 from fsm.simulate.schedule import expand
 from fsm.simulate.watch import Violation
 from fsm.trace import TraceRecord
@@ -110,6 +112,7 @@ def simulate(
     groups = []
     for group_id, services in sorted(deployment.groups.items()):
         if services[0].protocol == CONNECT:
+            groups.append(_run_connect(deployment, services[0], deeds, progress))
             continue
         groups.append(_run_group(deployment, group_id, seed, deeds, rests, truth, progress))
     width_ms = max(1, -(-deployment.lasts_ms // len(groups[0].series["moves"]))) if groups else 1
@@ -142,6 +145,22 @@ def _run_group(  # noqa: PLR0917
     for what in _settle(run):
         run.watcher.add("the group does not settle", what)
     return found
+
+
+def _run_connect(
+    deployment: Deployment, service: Service, deeds: Iterable[Deed], progress: Progress | None
+) -> GroupOutcome:
+    run = ConnectRun(deployment, service, first_broker(deployment, service.group))
+    run.begin(deeds)
+    for part in range(1, SLICES + 1):
+        run.run(deployment.lasts_ms * part // SLICES)
+        if progress is not None:
+            progress(service.group, part / SLICES)
+    meter = Meter(deployment.lasts_ms, sum(1 + tasks for tasks in service.connectors.values()))
+    run.measure(meter)
+    meter.end()
+    totals = {name: value for name, value in meter.totals().items() if name not in ("heartbeats", "requests")}
+    return GroupOutcome(service.group, totals, meter.series, violations=run.judge())
 
 
 def _settle(run: GroupRun) -> Iterator[str]:

@@ -94,3 +94,17 @@ def test_names_that_nobody_has_are_not_count() -> None:
     assert dict(counts) == {"b": 2}
     assert list(count(counts, (), ("a",)).items()) == [("b", 2), ("a", 1)]
     assert count(counts, ("b",), ("b",)) is counts
+
+
+@pytest.mark.parametrize("size", [3, 200])
+def test_maps_tell_where_they_differ(size: int) -> None:
+    """Few changes are found by what the maps note, many by all that they hold; values are told apart by identity."""
+    first = FrozenMap({i: [i] for i in range(size)})
+    second = first.set(1, [1]).set(size, [0]).without(2)
+    assert second.differing(first) == first.differing(second) == {1, 2, size}
+    assert first.differing(first) == first.set(1, first[1]).differing(first) == set()
+    many = second
+    for i in range(0, size, 2):
+        many = many.set(i, [i])
+    assert many.differing(first) == {1, 2, size, *range(0, size, 2)}
+    assert FrozenMap(many.items()).differing(many) == set()

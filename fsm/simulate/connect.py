@@ -1,0 +1,169 @@
+"""One Connect cluster of a deployment: `fsm.connect.simulation` under the deployment's schedule.
+
+Its workers have one host each and send their own messages; loss, slow callbacks and clocks of brokers are not played
+to them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import count
+
+from fsm.connect.simulation.cluster import Cluster
+from fsm.connect.simulation.process import Latencies
+from fsm.simulate.clients import connect_config
+from fsm.simulate.deployment import Deed, Deployment, Service
+from fsm.simulate.meter import Meter
+from fsm.simulate.watch import MOST, Violation
+
+
+class ConnectRun:
+    """A cluster, and what happens to it."""
+
+    def __init__(self, deployment: Deployment, service: Service, broker: str) -> None:
+        """`broker` coordinates the group at first."""
+        self.service, self._brokers, self.broker = service, [*deployment.brokers], broker
+        median_ms = deployment.latency.median_ms
+        self.cluster = Cluster(connect_config(service), Latencies(network_ms=median_ms))
+        self._lasts_ms = deployment.lasts_ms
+        self._coming: list[tuple[int, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._frozen_until_ms: dict[str, int] = {}
+        self._cut_until_ms: dict[str, int] = {}
+
+    @property
+    def now_ms(self) -> int:
+        """The present instant."""
+        return self.cluster.now_ms
+
+    def begin(self, deeds: Iterable[Deed]) -> None:
+        """Enters the start of all workers and connectors, and what happens to them."""
+        for i in range(self.service.processes):
+            at_ms = self.service.starts_ms * i // self.service.processes
+            self._at(at_ms, partial(self._start, self.service.process(i)))
+        for connector, tasks in self.service.connectors.items():
+            self._at(0, partial(self.cluster.create, connector, tasks))
+        for deed in deeds:
+            if deed.what in DO and (deed.what in ON_BROKERS or deed.target.rpartition("-")[0] == self.service.name):
+                self._at(deed.at_ms, partial(DO[deed.what], self, deed))
+
+    def run(self, until_ms: int) -> None:
+        """Everything up to that time."""
+        while self._coming and self._coming[0][0] <= until_ms:
+            at_ms, _, act = heapq.heappop(self._coming)
+            self.cluster.run_for(max(0, at_ms - self.now_ms))
+            act()
+        self.cluster.run_for(until_ms - self.now_ms)
+
+    def _at(self, at_ms: int, act: Callable[[], None]) -> None:
+        heapq.heappush(self._coming, (at_ms, next(self._numbers), act))
+
+    # Deeds
+
+    def _is_alive(self, name: str) -> bool:
+        process = self.cluster.processes.get(name)
+        return process is not None and process.alive
+
+    def _start(self, name: str) -> None:
+        if not self._is_alive(name):
+            self.cluster.start(name)
+
+    def _crash(self, deed: Deed) -> None:
+        if self._is_alive(deed.target):
+            self.cluster.crash(deed.target)
+        self._at(self.now_ms + deed.for_ms, partial(self._start, deed.target))
+
+    def _restart(self, deed: Deed) -> None:
+        self._stop(deed)
+        self._at(self.now_ms + deed.for_ms, partial(self._start, deed.target))
+
+    def _stop(self, deed: Deed) -> None:
+        """A worker that stands still cannot be asked to stop: it is killed."""
+        if self._is_alive(deed.target):
+            is_frozen = self.cluster.processes[deed.target].frozen
+            (self.cluster.crash if is_frozen else self.cluster.stop)(deed.target)
+
+    def _begin(self, deed: Deed) -> None:
+        self._start(deed.target)
+
+    def _pause(self, deed: Deed) -> None:
+        name, until_ms = deed.target, self.now_ms + deed.for_ms
+        if self._is_alive(name):
+            self._frozen_until_ms[name] = max(self._frozen_until_ms.get(name, 0), until_ms)
+            if not self.cluster.processes[name].frozen:
+                self.cluster.freeze(name)
+            self._at(until_ms, partial(self._thaw, name))
+
+    def _thaw(self, name: str) -> None:
+        is_over = self._frozen_until_ms.get(name, 0) <= self.now_ms
+        if is_over and self._is_alive(name) and self.cluster.processes[name].frozen:
+            self.cluster.thaw(name)
+
+    def _cut(self, deed: Deed) -> None:
+        name, until_ms = deed.target, self.now_ms + deed.for_ms
+        if self._is_alive(name):
+            self._cut_until_ms[name] = max(self._cut_until_ms.get(name, 0), until_ms)
+            if not self.cluster.processes[name].cut:
+                self.cluster.cut(name)
+            self._at(until_ms, partial(self._heal, name))
+
+    def _heal(self, name: str) -> None:
+        is_over = self._cut_until_ms.get(name, 0) <= self.now_ms
+        if is_over and self._is_alive(name) and self.cluster.processes[name].cut:
+            self.cluster.heal(name)
+
+    def _fail_over(self, deed: Deed) -> None:
+        if deed.target == self.broker and self.cluster.broker_up:
+            self.cluster.broker_down()
+            self._at(self.now_ms + deed.for_ms, self._take_over)
+
+    def _take_over(self) -> None:
+        self.broker = self._brokers[(self._brokers.index(self.broker) + 1) % len(self._brokers)]
+        self.cluster.broker_back()
+
+    # What is seen
+
+    def judge(self) -> list[Violation]:
+        """What went wrong in the run, and what is wrong when all has been well again for long enough."""
+        for name in sorted(self.cluster.processes):
+            self._frozen_until_ms[name] = self._cut_until_ms[name] = 0
+            self._thaw(name)
+            self._heal(name)
+        if not self.cluster.broker_up:
+            self._take_over()
+        found = [Violation(at_ms, f"invariant of Connect: {what}") for at_ms, what in self.cluster.broken]
+        found += [
+            Violation(one.now_ms, "a worker is ended by an error", f"{one.worker}: {one.reason}")
+            for one in self.cluster.ends
+        ]
+        problems = self.cluster.find_problems() if self.cluster.settle() else ["workers are not assigned"]
+        found += [Violation(self.now_ms, "the cluster does not settle", problem) for problem in problems]
+        return found[:MOST]
+
+    def measure(self, meter: Meter) -> None:
+        """Units, who ran them, and rounds; connectors and tasks count as partitions."""
+        changes = []
+        for ran in self.cluster.ran:
+            changes.append((ran.start_ms, 1, ran.worker, ran.unit))
+            if ran.end_ms is not None:
+                changes.append((ran.end_ms, 0, ran.worker, ran.unit))
+        for at_ms, starts, worker, unit in sorted(changes):
+            if at_ms <= self._lasts_ms:
+                meter.note_use(worker, (unit,) if starts else (), () if starts else (unit,), at_ms)
+        for one in self.cluster.rounds:
+            meter.count("rebalances", one.now_ms)
+
+
+ON_BROKERS = frozenset({"fail_over", "upgrade"})
+DO: dict[str, Callable[[ConnectRun, Deed], None]] = {
+    "crash": ConnectRun._crash,
+    "restart": ConnectRun._restart,
+    "stop": ConnectRun._stop,
+    "begin": ConnectRun._begin,
+    "pause": ConnectRun._pause,
+    "cut": ConnectRun._cut,
+    "fail_over": ConnectRun._fail_over,
+    "upgrade": ConnectRun._fail_over,
+}
