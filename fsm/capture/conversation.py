@@ -7,17 +7,19 @@ Whatever a frame holds, it is at worst opaque: its header says which request it 
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from fsm.capture.frames import Frame
 from fsm.errors import InputError, RemoteProtocolError
-from fsm.protocol.codec import API_BY_KEY, RequestHeader, decode_request, decode_response
-from fsm.protocol.encoding import decode_as
-from fsm.protocol.messages import Api, ApiVersionsResponse
-from fsm.wire.exchange import Exchange, without_records
+from fsm.protocol.codec import API_BY_KEY, RequestHeader, decode_header, decode_response
+from fsm.protocol.messages import APIS, Api, ApiVersionsResponse
+from fsm.serve.requests import SHORT, Requests
+from fsm.wire.exchange import REPEATED, Exchange, without_records
 
 LEAST_REQUEST, LEAST_ANSWER = 8, 4
 """Bytes of the smallest request and answer: what their headers have in every version."""
+_REQUESTS = Requests({api.key: (api.oldest, api.newest) for api in APIS.values()})
 MOST_WAITING = 10_000
 """Requests that wait for their answer on one connection; older ones are taken for unanswered."""
 
@@ -66,11 +68,12 @@ class Conversation:
 
     def ask(self, frame: Frame, at_ms: float) -> Asked:
         """A request has come. Raises `RemoteProtocolError` for one without a header."""
+        read = _REQUESTS.read(frame.data) if frame.is_whole else None
         try:
-            header, _ = decode_as(RequestHeader, frame.data, 0, flexible=False)
+            header, request = read or (decode_header(frame.data), None)
         except InputError as problem:
             raise RemoteProtocolError(f"no request: {problem}") from None
-        asked = Asked(at_ms, header, _request(header, frame))
+        asked = Asked(at_ms, header, request)
         if earlier := self._waiting.pop(header.correlation_id, None):
             self._end(earlier)
         if len(self._waiting) >= MOST_WAITING:
@@ -122,15 +125,6 @@ def known_api(key: int, version: int) -> Api | None:
     return api if api and api.oldest <= version <= api.newest else None
 
 
-def _request(header: RequestHeader, frame: Frame) -> Any:
-    if not frame.is_whole or not known_api(header.api_key, header.api_version):
-        return None
-    try:
-        return decode_request(frame.data)[1]
-    except InputError:
-        return None
-
-
 def _response(asked: Asked, frame: Frame) -> tuple[Any, int]:
     version = asked.header.api_version
     if asked.api is None or not frame.is_whole:
@@ -138,7 +132,19 @@ def _response(asked: Asked, frame: Frame) -> tuple[Any, int]:
     spoken = (version, 0) if asked.api.response is ApiVersionsResponse else (version,)
     for one in dict.fromkeys(spoken):
         try:
-            return decode_response(asked.api.response, frame.data, one)[1], one
+            return _decode(asked.api, frame.data, one), one
         except InputError:
             continue
     return None, version
+
+
+def _decode(api: Api, frame: bytes, version: int) -> Any:
+    """The answer in a frame. Raises `InputError`."""
+    if api.name not in REPEATED or len(frame) > SHORT:
+        return decode_response(api.response, frame, version)[1]
+    return _decode_repeated(api, frame[LEAST_ANSWER:], version)
+
+
+@lru_cache(maxsize=2_048)
+def _decode_repeated(api: Api, said: bytes, version: int) -> Any:
+    return decode_response(api.response, bytes(LEAST_ANSWER) + said, version)[1]

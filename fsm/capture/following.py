@@ -92,7 +92,10 @@ class Following:
             return
         lives[member] = life
         if len(lives) > MOST_LIVES:
-            del lives[next(iter(lives))]
+            oldest = next(iter(lives))
+            if lives.pop(oldest)[1] > seen.at_ms - LATE_MS:
+                self._share(client)  # too many for one that joins again and again
+                return
         if len(self._lives) > MOST_CLIENTS:
             del self._lives[next(iter(self._lives))]
 

@@ -59,6 +59,16 @@ class Frames:
             passed, data = data[: self._passing], data[self._passing :]
             self._passing -= len(passed)
             yield passed
+        if not self._held:
+            begin, size = 0, 0
+            while len(data) >= begin + LENGTH:  # nearly all come whole
+                size = int.from_bytes(data[begin : begin + LENGTH], "big", signed=True)
+                end = begin + LENGTH + size
+                if not self._least <= size <= self._bound or len(data) < end:
+                    break
+                yield Frame(size, data[begin + LENGTH : end])
+                begin = end
+            data = data[begin:]
         self._held += data
         while len(self._held) >= LENGTH:
             size = int.from_bytes(self._held[:LENGTH], "big", signed=True)

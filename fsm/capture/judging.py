@@ -20,6 +20,8 @@ from fsm.wire.exchange import Exchange, Note
 
 SHOWN = 3
 """Findings of one check and client that are told as they come; the judgement in the end counts all."""
+MOST_WAITING = 50_000
+"""Exchanges that wait to be judged, which takes some 0.06 ms each; what comes while so many wait is not judged."""
 MOST_FINDINGS = 10_000
 """Findings of checks that are kept, the first ones."""
 
@@ -36,10 +38,14 @@ class Judging:
         """Findings of checks that were told."""
         self._shown: Counter[tuple[str, str]] = Counter()
         self._left_out = 0
+        self._not_judged = 0
 
     def take(self, seen: Exchange | Note) -> None:
         """Something was seen."""
-        self._new.append(seen)
+        if len(self._new) < MOST_WAITING or isinstance(seen, Note):
+            self._new.append(seen)
+        else:
+            self._not_judged += 1
 
     def news(self, now_ms: float) -> list[str]:
         """What is found by now and was not before, a line each. Another thread may tell what was seen meanwhile."""
@@ -89,6 +95,10 @@ class Judging:
     def summary(self) -> str:
         """The judgement, as a command prints it."""
         lines = [*self.audit(), *report_lines(self.report())]
+        if self._not_judged:
+            lines.append(
+                f"{self._not_judged:,} exchanges were not judged: they came too fast, and findings may rest on that"
+            )
         if self._left_out:
             lines.append(f"{self._left_out:,} further findings were left out")
         return "".join(f"{line}\n" for line in lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from fsm.wire.exchange import Note
 
 TICK_S = 0.1
 """How often what was seen is written and shown."""
+SWITCH_S = 0.000_5
+"""How long connections wait for a judgement that is being made."""
 
 
 class Options(NamedTuple):
@@ -39,8 +42,13 @@ def check_broker(options: Options) -> None:
 
 def run_proxy(options: Options, log: Log, show: Callable[[str], None]) -> None:
     """Runs until SIGTERM or SIGINT. Raises `InputError` where it cannot listen."""
-    with asyncio.Runner(loop_factory=event_loop) as runner:
-        runner.run(_run(options, log, show))
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        with asyncio.Runner(loop_factory=event_loop) as runner:
+            runner.run(_run(options, log, show))
+    finally:
+        sys.setswitchinterval(before)
 
 
 async def _run(options: Options, log: Log, show: Callable[[str], None]) -> None:

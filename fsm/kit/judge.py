@@ -41,7 +41,7 @@ class Judge:
 
     def __init__(self, checks: Iterable[Check] = CHECKS.values()) -> None:
         self.findings: list[Finding] = []
-        self.kept: Counter[str] = Counter()
+        self.kept: dict[str, int] = {}
         """How often each rule was kept, by its id."""
         self._by_moment: dict[tuple[str, What], list[Check]] = {}
         for check in checks:
@@ -52,11 +52,11 @@ class Judge:
         """Judges a moment."""
         for check in self._by_moment.get((_protocol(moment), moment.what), ()):
             verdict = check.judge(moment)
-            if isinstance(verdict, Broken):
+            if verdict is True:
+                self.kept[check.id] = self.kept.get(check.id, 0) + 1
+            elif isinstance(verdict, Broken):
                 name = moment.client.name
                 self.findings.append(Finding(check, moment.at_ms, name, verdict.expected, verdict.got, moment.exchange))
-            elif verdict:
-                self.kept[check.id] += 1
 
 
 def judge(seen: Iterable[Exchange | Note], checks: Iterable[Check] = CHECKS.values()) -> Report:

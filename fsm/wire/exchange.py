@@ -16,6 +16,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from math import isfinite
 from typing import Any, NamedTuple
 
 from fsm.errors import InputError
@@ -64,15 +66,42 @@ class Note(NamedTuple):
 def to_line(seen: Exchange | Note) -> str:
     """One line of a trace, without its end."""
     if isinstance(seen, Note):
-        return json.dumps({"event": seen.event, "at_ms": seen.at_ms, **seen.about}, ensure_ascii=False)
-    said = {"event": "exchange", **seen._asdict()}
-    for name in ("request", "response"):
-        said[name] = None if said[name] is None else _dump(said[name], seen.version)
-    kept = {key: value for key, value in said.items() if key in _ALWAYS or value not in (None, "", 0)}
-    return json.dumps(kept, ensure_ascii=False)
+        return _text({"event": seen.event, "at_ms": seen.at_ms, **seen.about})
+    said = ['{"event": "exchange"']
+    for key, before, value in zip(Exchange._fields, _BEFORE, seen, strict=True):
+        if key in _ALWAYS or value not in (None, "", 0):
+            said += (before, _member(key, value, seen))
+    return f"{''.join(said)}}}"
 
 
 _ALWAYS = ("at_ms", "answered_ms", "client_id", "version")
+_BEFORE = tuple(f', "{key}": ' for key in Exchange._fields)
+_text = json.JSONEncoder(ensure_ascii=False).encode
+_name = lru_cache(maxsize=1_024)(_text)
+
+
+def _member(key: str, value: Any, seen: Exchange) -> str:
+    if key in ("request", "response"):
+        if value is None:
+            return "null"
+        return (_repeated_body if seen.api in REPEATED else _body)(value, seen.version)
+    if isinstance(value, float):
+        return repr(value) if isfinite(value) else _text(value)
+    return _name(value)
+
+
+REPEATED = frozenset(("ConsumerGroupHeartbeat", "Heartbeat"))
+"""APIs of which members say the same for as long as nothing happens."""
+
+
+def _body(message: Any, version: int) -> str:
+    body = to_recorded(without_records(message), version)
+    if throttled := getattr(message, "throttle_time_ms", 0):
+        body[THROTTLE] = throttled
+    return _text(body)
+
+
+_repeated_body = lru_cache(maxsize=2_048)(_body)
 
 
 def read_lines(lines: Iterable[str], file: str) -> Iterator[Exchange | Note]:
@@ -115,13 +144,6 @@ def _load(at_ms: float, said: dict[str, Any]) -> Exchange:
         request = response = None
     connection, client_id = int(said.pop("connection")), said.pop("client_id")
     return Exchange(at_ms, connection, client_id, name, version, request, response=response, **said)
-
-
-def _dump(message: Any, version: int) -> dict[str, Any]:
-    body = to_recorded(without_records(message), version)
-    if throttled := getattr(message, "throttle_time_ms", 0):
-        body[THROTTLE] = throttled
-    return body
 
 
 def without_records(message: Any) -> Any:

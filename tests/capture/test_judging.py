@@ -147,6 +147,18 @@ def test_what_is_kept_is_bounded_and_it_is_said(monkeypatch: pytest.MonkeyPatch)
     assert told.summary().endswith(" further findings were left out\n")
 
 
+def test_what_comes_faster_than_it_can_be_judged_is_not_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "MOST_WAITING", 3)
+    told = Judging()
+    for at_ms in range(1_000, 6_000, 1_000):
+        told.take(JOIN if at_ms == 1_000 else beat(at_ms, 3))
+    told.news(0)
+    told.take(beat(6_000, 3))
+    told.end()
+    assert told.report().kept["J1"] == 1
+    assert told.summary().endswith("\n2 exchanges were not judged: they came too fast, and findings may rest on that\n")
+
+
 def test_members_that_share_a_client_id_are_told_apart_as_soon_as_that_shows() -> None:
     told = Judging()
 
