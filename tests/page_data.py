@@ -4,10 +4,38 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from fsm.render.report.details import pack
+from fsm.render.report.folder import write_group, write_page
+from fsm.render.timeline.views import FindingView, GroupView, Report
+
 Told = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Report):
+    """A report with its groups and findings."""
+
+    findings: tuple[FindingView, ...] = ()
+    groups: tuple[GroupView, ...] = ()
+
+
+def render(report: Whole) -> str:
+    """The page of a report that is small enough to be one."""
+    by_group: dict[str, list[FindingView]] = {view.group: [] for view in report.groups}
+    for found in report.findings:
+        by_group.setdefault(found.group, []).append(found)
+    views = {view.group: view for view in report.groups}
+    with TemporaryDirectory() as folder:
+        for group, own in by_group.items():
+            view = views.get(group) or GroupView(group, report.start_ms, report.end_ms)
+            write_group(Path(folder), pack(view, own))
+        write_page(Path(folder), report, top=12)
+        return (Path(folder) / "report.html").read_text(encoding="utf-8")
 
 
 def data(html: str) -> tuple[Told, Told]:

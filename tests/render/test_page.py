@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from browser import Browser
+from page_data import Whole, render
 from test_report import GROUP, HOLE, INCIDENT, OVERLAP, SILENT, T, crowd, hostile, quiet_night
 
 from fsm.render.report.details import key_of, pack
 from fsm.render.report.folder import write_group, write_page
-from fsm.render.report.page import render
 from fsm.render.timeline.trend import Trend
 from fsm.render.timeline.views import (
     AssignedSpan,
@@ -26,7 +26,6 @@ from fsm.render.timeline.views import (
     MemberView,
     OwnedSpan,
     PartitionView,
-    Report,
     StateSpan,
     Stretch,
 )
@@ -112,7 +111,7 @@ def sees_lanes(browser: Browser) -> None:
 
 def timeline_of(view: GroupView) -> str:
     """A page about one group in which nothing is wrong."""
-    return render(Report("t", Inputs(records=1), view.start_ms, view.end_ms, groups=(view,)))
+    return render(Whole("t", Inputs(records=1), view.start_ms, view.end_ms, groups=(view,)))
 
 
 def in_view(browser: Browser) -> tuple[int, int]:

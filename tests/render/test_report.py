@@ -15,14 +15,13 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from page_data import beside, data, groups_of
+from page_data import Whole, beside, data, groups_of, render
 
 from fsm.audit.findings import Cause, FindingKind
 from fsm.errors import InputError
 from fsm.render.report import glossary
 from fsm.render.report.details import key_of, pack
 from fsm.render.report.folder import FOLDER, write_group, write_page
-from fsm.render.report.page import render
 from fsm.render.timeline.views import (
     AssignedSpan,
     Count,
@@ -40,7 +39,6 @@ from fsm.render.timeline.views import (
     OwnedSpan,
     PartitionView,
     RebalanceView,
-    Report,
     StateSpan,
     Stretch,
     Unreadable,
@@ -186,7 +184,7 @@ GROUP = GroupView(
     unlogged=(STRANGER,),
     unlogged_hidden=2,
 )
-INCIDENT = Report(
+INCIDENT = Whole(
     title="Audit of orders, 1 March",
     inputs=Inputs(
         files=3,
@@ -226,10 +224,10 @@ INCIDENT = Report(
         ),
     ),
 )
-EMPTY = Report("Audit", Inputs(), 0, 0)
+EMPTY = Whole("Audit", Inputs(), 0, 0)
 
 
-def crowd(members: int, partitions: int, findings: int) -> Report:
+def crowd(members: int, partitions: int, findings: int) -> Whole:
     """A group of many members that pass partitions on every minute, with gaps and overlaps, as literal arithmetic."""
     span = 20 * 60_000
 
@@ -276,10 +274,10 @@ def crowd(members: int, partitions: int, findings: int) -> Report:
     views = sorted(map(found, range(findings)), key=lambda f: ("error", "warning", "info").index(f.severity))
     totals = tuple(KindTotal(f.kind, f.severity, findings // 3) for f in (found(0), found(1), found(2)))
     inputs = Inputs(files=members, bytes=10**9, lines=10**7, records=10**6)
-    return Report("Crowd", inputs, T, T + span, totals, tuple(views), (group,))
+    return Whole("Crowd", inputs, T, T + span, totals, findings=tuple(views), groups=(group,))
 
 
-def quiet_night() -> Report:
+def quiet_night() -> Whole:
     """Three hours in which nothing happens but two seconds of two owners."""
     end = T + 3 * 3_600_000
     at = T + 6_000_000
@@ -290,7 +288,7 @@ def quiet_night() -> Report:
     found = replace(OVERLAP, group="night", member="night-a", start_ms=at, end_ms=at + 2000)
     group = GroupView("night", T, end, (a, b), 0, (p,))
     total = (KindTotal("double_ownership", "error", 1),)
-    return Report("Night", Inputs(files=2, lines=900, records=12), T, end, total, (found,), (group,))
+    return Whole("Night", Inputs(files=2, lines=900, records=12), T, end, total, findings=(found,), groups=(group,))
 
 
 # Reading a page.
@@ -352,7 +350,7 @@ def with_text(value: object, text: str) -> object:
 def hostile(text: str) -> str:
     """The page of the incident when every log line was written by an enemy."""
     report = with_text(INCIDENT, text)
-    assert isinstance(report, Report)
+    assert isinstance(report, Whole)
     return render(report)
 
 
@@ -617,21 +615,21 @@ def test_the_same_report_gives_the_same_bytes() -> None:
     """In one process and in two with other hash seeds."""
     assert render(INCIDENT) == render(INCIDENT)
     code = (
-        "from fsm.render.report.page import render; from fsm.render.timeline.views import *;"
+        "from page_data import Whole, render; from fsm.render.timeline.views import *;"
         "from hashlib import sha256;"
         "spans = tuple(OwnedSpan(m, 0, 9000, 'lost') for m in 'abcdef');"
         "p = PartitionView('t', 0, spans, overlaps=(Stretch(100, 900),));"
         "members = tuple(MemberView(m, states=tuple(StateSpan(s, 0, 9000) for s in 'XYZ')) for m in 'abcdef');"
         "f = FindingView('double_ownership', 'error', 'g', 'a', 100, 900, 't-0', '', 'twice');"
         "g = GroupView('g', 0, 99000, members, 0, (p,));"
-        "r = Report('t', Inputs(records=1), 0, 99000, (KindTotal('k', 'error', 1),), (f,), (g,));"
+        "r = Whole('t', Inputs(records=1), 0, 99000, (KindTotal('k', 'error', 1),), findings=(f,), groups=(g,));"
         "print(sha256(render(r).encode()).hexdigest())"
     )
     root = str(Path(__file__).parents[2])
     digests = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root},
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{root}:{root}/tests"},
             capture_output=True,
             text=True,
             check=True,

@@ -49,6 +49,15 @@ def test_lanes_in_trouble_come_first() -> None:
     assert lanes.index('"m070"') < lanes.index('"t-50"') < lanes.index('"m000"')
 
 
+def test_a_lane_says_what_it_leaves_out() -> None:
+    """A member that went on to further states, a partition with further owners."""
+    member = MemberView("a", states=(StateSpan("JOINING", 0, 9),), states_hidden=True)
+    owned = PartitionView("t", 0, (OwnedSpan("a", 0, 9, "lost"),), spans_hidden=7)
+    details = pack(GroupView("g", 0, 9, (member,), partitions=(owned,)), ()).details
+    assert "only its first 1 states are drawn" in details
+    assert "only its first 1 owners are drawn" in details
+
+
 @pytest.mark.parametrize(
     ("state", "expected"),
     [

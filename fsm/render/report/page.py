@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from fsm.errors import InputError
 from fsm.render import wording
 from fsm.render.report import glossary
-from fsm.render.report.details import SEVERITIES, badness, dump, pack
+from fsm.render.report.details import SEVERITIES, badness, dump
 from fsm.render.tables.svg import draw_counted
 from fsm.render.timeline import shades
-from fsm.render.timeline.views import EdgeCount, FindingView, GroupView, MachineView, Report
+from fsm.render.timeline.views import EdgeCount, MachineView, Report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -107,30 +107,11 @@ def _badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return *badness(row["severity"], kind, row["start"], row["end"], still=still), row["key"], row["start"], row["id"]
 
 
-def render(report: Report) -> str:
-    """The page of a report whose groups are all in it, complete in itself as far as there is room.
-
-    The same report gives the same bytes. Raises `InputError` where jinja2 is not installed.
-    """
-    by_group: dict[str, list[FindingView]] = {view.group: [] for view in report.groups}
-    for found in report.findings:
-        by_group.setdefault(found.group, []).append(found)
-    views = {view.group: view for view in report.groups}
-    index, inline, room = Index(), dict[str, str](), DETAILS_BUDGET
-    for group, findings in by_group.items():
-        packed = pack(views.get(group) or GroupView(group, report.start_ms, report.end_ms), findings)
-        index.add(packed.told)
-        index.names[packed.key] = packed.told["names"]
-        for name, text in packed.pieces():
-            room -= len(text)
-            if room >= 0:
-                inline[name] = text
-    index.finish()
-    return compose(report, index, inline)
-
-
 def compose(report: Report, index: Index, inline: Mapping[str, str], refresh_s: int = 0) -> str:
-    """The page from its parts: `inline` are details by the names of their files, without which they are loaded."""
+    """The page from its parts: `inline` are details by the names of their files, without which they are loaded.
+
+    The same parts give the same bytes. Raises `InputError` where jinja2 is not installed.
+    """
     page = environment().get_template("report.html")
     return page.render(_context(report, index, inline, refresh_s))
 

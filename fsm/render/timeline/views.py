@@ -323,16 +323,13 @@ class MachineView:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that stands in a report."""
+    """Everything that stands in a report but its groups, which are written one by one."""
 
     title: str
     inputs: Inputs
     start_ms: int
     end_ms: int
     findings_total: tuple[KindTotal, ...] = ()
-    findings: tuple[FindingView, ...] = ()
-    groups: tuple[GroupView, ...] = ()
-    """Those that are not in files yet."""
     machines: tuple[MachineView, ...] = ()
     trend: Trend | None = None
     enough: bool = True

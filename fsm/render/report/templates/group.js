@@ -209,7 +209,7 @@ async function fillGroup(element, key) {
 function groupBody(details, timeline) {
   const legend = Object.entries(details.states).slice(0, 40).map(([name, cls]) =>
     make("span", { class: "key" }, draw("svg", { width: 28, height: 14 }, draw("rect", { class: `st ${cls}`, width: 28, height: 14 })), name));
-  const hidden = Object.entries(details.hidden).filter(([, count]) => count).map(([what, count]) => `${number(count)} ${what}`);
+  const hidden = Object.entries(details.hidden).filter(([, count]) => count).map(([what, count]) => `${number(count)} ${what === "unlogged" ? "members without logs" : what}`);
   return [
     details.lanes.length ? make("p", { class: "states" }, legend) : null,
     details.lanes.length ? timeline.element : null,
