@@ -15,13 +15,15 @@ A row is mutated as a whole, in every state and on every event that it stands fo
     always    a condition always holds
     never     a condition never holds
     epoch     an epoch is one less, or one more
+    same      what was to be changed is given back as it is
+    empty     nothing is found, or one of several things is not
     flip      a choice of a dialect is turned over
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import pairwise
@@ -33,8 +35,10 @@ from fsm.table import Compiled, Ignore, StateCells, Symbol
 
 OPERATORS = (
     *("drop", "ignore", "stay", "target", "lose", "timer", "repeat", "reorder"),
-    *("skip", "always", "never", "epoch", "flip"),
+    *("skip", "always", "never", "epoch", "same", "empty", "flip"),
 )
+COLLECTIONS = ("Collection", "Loads", "Mapping", "Sequence", "Units", "UnitsByWorker", "dict", "frozenset", "tuple")
+"""How annotations of collections begin."""
 Patch = Callable[[], AbstractContextManager[None]]
 Pair = tuple[Symbol, Symbol]
 
@@ -169,25 +173,34 @@ def _other_targets(table: Compiled, cell: Any) -> Iterator[tuple[str, str, Steps
 # Rules
 
 
-def find_rules(modules: Iterable[ModuleType]) -> list[FunctionType]:
-    """Functions and methods of these modules that decide: conditions, checks, and what is about an epoch."""
+def find_rules(modules: Iterable[ModuleType], computing: Iterable[ModuleType] = ()) -> list[FunctionType]:
+    """Functions and methods of these modules that decide: conditions, checks, and what is about an epoch.
+
+    Of modules that are `computing`, those, too, whose answer is a collection, or what they were given, changed.
+    """
+    computing = frozenset(computing)
     found: dict[str, FunctionType] = {}
-    for module in modules:
+    for module in (*modules, *sorted(computing, key=lambda one: one.__name__)):
         classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
         for owner in (module, *classes):
             for one in vars(owner).values():
                 function = inspect.unwrap(one.fget if isinstance(one, property) and one.fget else one)
                 is_own = isinstance(function, FunctionType) and function.__module__ == module.__name__
-                if is_own and not function.__closure__ and list(_changes(function)):
+                if is_own and not function.__closure__ and _may_be_changed(function, computes=module in computing):
                     found.setdefault(_place(function), function)
     return [found[name] for name in sorted(found)]
 
 
-def of_rules(functions: Iterable[FunctionType], met: Met) -> Iterator[Mutant]:
-    """Mutants of these functions; one that never answers otherwise is not met."""
+def _may_be_changed(function: FunctionType, *, computes: bool) -> bool:
+    return any(True for _ in _changes(function)) or (computes and any(True for _ in _value_changes(function)))
+
+
+def of_rules(functions: Iterable[FunctionType], met: Met, computing: Collection[str] = ()) -> Iterator[Mutant]:
+    """Mutants of these functions; one that never answers otherwise is not met. Some modules are `computing`."""
     for function in functions:
         answers = met.answers.get(function, set())
-        for operator, detail, by, same in _changes(function):
+        values = _value_changes(function) if function.__module__ in computing else ()
+        for operator, detail, by, same in (*_changes(function), *values):
             is_met = bool(answers) and answers != {same}
             place = _place(function)
             yield Mutant(operator, place, detail, partial(replaced, function, by), is_met, frozenset((place,)))
@@ -215,6 +228,30 @@ def _changes(function: FunctionType) -> Iterator[Change]:
         at = list(inspect.signature(function).parameters).index("epoch")
         yield "epoch", "given -1", partial(_with_epoch, at, -1), ...
         yield "epoch", "given +1", partial(_with_epoch, at, 1), ...
+
+
+def _value_changes(function: FunctionType) -> Iterator[Change]:
+    """Of a function that computes: it gives back what it is given first, or finds nothing."""
+    answer = str(function.__annotations__.get("return"))
+    first = next((name for name in function.__annotations__ if name != "return"), "")
+    if first and answer == function.__annotations__[first]:
+        yield "same", "", lambda _original, given, *_, **__: given, ...
+    if _is_collection(answer):
+        yield "empty", "", lambda original, *given, **named: type(original(*given, **named))(), ...
+    several = function.__globals__.get(answer)
+    if hasattr(several, "_fields"):
+        for name, kind in several.__annotations__.items():
+            if _is_collection(getattr(kind, "__forward_arg__", str(kind))):
+                yield "empty", name, partial(_without_field, name), ...
+
+
+def _is_collection(annotation: str) -> bool:
+    return annotation.partition("[")[0] in COLLECTIONS
+
+
+def _without_field(name: str, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    found = original(*given, **named)
+    return found._replace(**{name: type(getattr(found, name))()})
 
 
 def _with_epoch(at: int, more: int, original: Callable[..., Any], *given: Any, **named: Any) -> Any:

@@ -7,7 +7,7 @@ own; else it survives, and a property may be missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import FunctionType
@@ -30,6 +30,8 @@ class Subject:
 
     make: Callable[[], Model]
     rules: Sequence[FunctionType] = ()
+    computing: Collection[str] = ()
+    """Modules of rules whose answers are mutated, too."""
     flips: Sequence[Flips] = ()
     asked: Callable[[dict[str, set[Any]]], ExitStack] = lambda _asked: ExitStack()
     """Takes note, until the `with` ends, of the choices that each side asks for."""
@@ -161,9 +163,8 @@ def score(
             model.model,
             "choose --property, --disturb or --known so that it holds",
         )
-    mutants = chosen(
-        [*of_tables(met), *of_rules(subject.rules, met), *of_choices(subject.flips, asked)], which, model.model
-    )
+    rules = of_rules(subject.rules, met, subject.computing)
+    mutants = chosen([*of_tables(met), *rules, *of_choices(subject.flips, asked)], which, model.model)
     room = min(limits.max_states, ROOM * model.states + SOME)
     outcomes = []
     for number, mutant in enumerate(mutants, 1):

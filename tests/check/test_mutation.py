@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsm.check import compose
+from fsm.check.kafka.connect import connect
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.kafka.mutants import subject
 from fsm.check.mutation import replaced
@@ -111,6 +112,22 @@ def test_rules_of_a_consumer_group_are_mutated() -> None:
     assert always.word == "not met"
     (flip,) = score(made, ["flip:coordinator.LEAVE_GROUP_REMOVES_ANY"]).outcomes
     assert flip.word == "not met"
+
+
+def test_what_connects_assignor_computes_is_mutated() -> None:
+    """A set that stays empty, a memory that is not changed, and rules of the document."""
+    made = subject("connect", lambda: connect(settled=True))
+    assignor = "fsm.connect.assignor.incremental"
+    names = [f"empty:{assignor}.derive:{name}" for name in ("lost", "deleted")]
+    names += [f"same:{assignor}._delay", f"empty:{assignor}.find_excess", "flip:profile.TAIL_REVOKED"]
+    found = score(made, names, disturb=["leave"], disturbances=1, known=["zombie"])
+    assert {one.mutant.name.rpartition(".")[2]: (one.word, one.property) for one in found.outcomes} == {
+        "derive:lost": ("killed", "the cluster settles"),
+        "derive:deleted": ("same", ""),
+        "_delay": ("killed", "I13 a departure waits"),
+        "find_excess": ("same", ""),
+        "TAIL_REVOKED": ("not met", ""),
+    }
 
 
 def half(number: int, by: int = 2) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from types import FunctionType
 from typing import Any
@@ -12,6 +13,7 @@ from fsm.check.model import Model
 from fsm.check.mutation import replaced
 from fsm.check.mutation_operators import Asked, Flips, find_rules
 from fsm.check.mutation_score import Subject
+from fsm.connect import dialect as profiles
 from fsm.coordinator.model import dialect as coordinators
 from fsm.member.dialect import choices as members
 from fsm.member.dialect import dialect as member_dialects
@@ -38,20 +40,23 @@ RULES = {
         "fsm.coordinator.migration.classic_members",
         "fsm.coordinator.migration.conversion",
     ),
+    "connect": ("fsm.connect.worker.state", "fsm.coordinator.classic.join", "fsm.coordinator.classic.requests"),
 }
 """Modules of the rules of each model."""
+COMPUTING = {"connect": ("fsm.connect.assignor.incremental", "fsm.connect.worker.step")}
+"""Modules of which what is computed is mutated, too."""
 
 
 def subject(name: str, make: Callable[[], Model]) -> Subject:
     """A model that comes along, or one of tables alone."""
     if name not in RULES:
         return Subject(make)
-    return Subject(make, rules_of(name), _FLIPS, _watching)
+    return Subject(make, rules_of(name), COMPUTING.get(name, ()), _FLIPS, _watching)
 
 
 def rules_of(name: str) -> list[FunctionType]:
     """The functions of a model that decide, check or are about an epoch."""
-    return find_rules(import_module(module) for module in RULES[name])
+    return find_rules(map(import_module, RULES[name]), map(import_module, COMPUTING.get(name, ())))
 
 
 def _flip_member(choice: Any) -> Any:
@@ -70,7 +75,16 @@ def _flip_coordinator(choice: Any) -> Any:
     return replaced(coordinators.dialect, flipped)
 
 
+def _flip_profile(rule: Any) -> Any:
+    def flipped(original: Any, *given: Any) -> Any:
+        found = original(*given)
+        return profiles.Profile(found.name, found.rules ^ {rule})
+
+    return replaced(profiles.profile, flipped)
+
+
 _FLIPS = (
+    Flips("profile", tuple(profiles.Rule), _flip_profile),
     Flips("client", tuple(members.Choice), _flip_member),
     Flips("coordinator", tuple(coordinators.Choice), _flip_coordinator),
 )
@@ -81,7 +95,15 @@ def _watching(asked: dict[str, set[Any]]) -> ExitStack:
     stack = ExitStack()
     stack.enter_context(_noting(asked, "client", member_dialects, member_dialects.dialect))
     stack.enter_context(_noting(asked, "coordinator", coordinators, coordinators.dialect))
+    stack.enter_context(replaced(profiles.profile, partial(_noted_profile, asked)))
     return stack
+
+
+def _noted_profile(asked: dict[str, set[Any]], original: Any, *given: Any) -> Any:
+    found = original(*given)
+    rules = Asked(found.rules)
+    rules.asked = asked.setdefault("profile", set())
+    return profiles.Profile(found.name, rules)
 
 
 @contextmanager
