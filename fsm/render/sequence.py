@@ -22,7 +22,7 @@ class Look(Enum):
     TAKE = "something is taken out of a queue"
     NOTE = "something happens in a lane"
     STATE = "a lane is in another state from here on"
-    RAISE = "something ends with an error"
+    RAISE = "something ends with an error; what goes from one lane to another does not arrive"
 
     __hash__ = object.__hash__
 
@@ -74,7 +74,7 @@ def _mermaid_line(arrow: Arrow, names: dict[str, str]) -> str:
     if arrow.source == arrow.target:
         state = "state " if arrow.look is Look.STATE else ""
         return f"Note over {names[arrow.source]}: {state}{_encode(arrow.text)}"
-    line = "-->>" if arrow.look is Look.TAKE else "->>"
+    line = {Look.TAKE: "-->>", Look.RAISE: "-x"}.get(arrow.look, "->>")
     return f"{names[arrow.source]}{line}{names[arrow.target]}: {_encode(arrow.text)}"
 
 
@@ -109,7 +109,7 @@ def _plantuml_line(arrow: Arrow, names: dict[str, str]) -> str:
     if arrow.source == arrow.target:
         kind = "hnote" if arrow.look is Look.STATE else "note"
         return f"{kind} over {names[arrow.source]}{_COLOURS.get(arrow.look, '')}: {_break_lines(arrow.text, ROOM)}"
-    line = "-->" if arrow.look is Look.TAKE else "->"
+    line = {Look.TAKE: "-->", Look.RAISE: "->x"}.get(arrow.look, "->")
     return f"{names[arrow.source]} {line} {names[arrow.target]}: {_escape(arrow.text)}"
 
 
@@ -140,7 +140,8 @@ text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}
 .part-text{font-weight:bold;fill:#52606d}
 .arrow{stroke:#1f2933;stroke-width:1.2;fill:none}
 .take{stroke-dasharray:5,3}
-.lost{stroke:#d64545;stroke-dasharray:2,3}
+.lost{stroke:#d64545;stroke-width:1.2;stroke-dasharray:2,3}
+.cross{stroke:#d64545;stroke-width:1.8;fill:none}
 .told{text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:3px}
 .note{fill:#fff;stroke:#9aa5b1}
 .state{fill:#d9f2e3;stroke:#2f855a}
@@ -205,8 +206,14 @@ def _arrow(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
     lines = _wrap(arrow.text, ROOM * (right - left) // PITCH)
     body.extend(_text("told", (left + right) / 2, y + LINE * n, line) for n, line in enumerate(lines))
     y += LINE * len(lines) - 6
-    cls = {Look.TAKE: "arrow take", Look.RAISE: "arrow lost"}.get(arrow.look, "arrow")
-    body.append(f'<path class="{cls}" marker-end="url(#tip)" d="M{x[arrow.source]},{y}H{x[arrow.target]}"/>')
+    start, end = x[arrow.source], x[arrow.target]
+    if arrow.look is Look.RAISE:  # it ends on its way, in a cross
+        end = start + (end - start) * 3 // 4
+        body.append(f'<path class="lost" d="M{start},{y}H{end}"/>')
+        body.append(f'<path class="cross" d="M{end - 4},{y - 4}l8,8m0,-8l-8,8"/>')
+    else:
+        cls = "arrow take" if arrow.look is Look.TAKE else "arrow"
+        body.append(f'<path class="{cls}" marker-end="url(#tip)" d="M{start},{y}H{end}"/>')
     return y + 20
 
 

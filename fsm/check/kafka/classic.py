@@ -25,7 +25,7 @@ from fsm.check.kafka.application import (
     choices_of_application,
 )
 from fsm.check.kafka.consumer import LIVES, Setting
-from fsm.check.kafka.telling import describe_application
+from fsm.check.kafka.telling import Seen, describe_application
 from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
@@ -112,12 +112,21 @@ class _Shell(ClassicConsumerMember, Driven):
         return None
 
 
-def seen(app: App, member: ClassicMember, using: Partitions) -> tuple[Any, ...]:
+def seen(app: App, member: ClassicMember, using: Partitions) -> Seen:
     """What a consumer of the model and a live one have in common."""
     if app in (App.DEAD, App.CLOSED):
-        return (app,)
-    wants = member.rejoin_needed, member.join_out, member.awaited is None
-    return (app, member.state, member.generation, member.owned, member.assigned, *wants, using)
+        return {"application": app}
+    return {
+        "application": app,
+        "state": member.state,
+        "generation": member.generation,
+        "owned set": member.owned,
+        "assignment": member.assigned,
+        "wish to rejoin": member.rejoin_needed,
+        "open join": member.join_out,
+        "open callback": member.awaited is not None,
+        "use": using,
+    }
 
 
 def number_of(member_id: str) -> int:

@@ -16,6 +16,8 @@ from fsm.check.kafka.consumer_shell import seen as seen_of_consumer
 from fsm.check.kafka.either import CONVERTED
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.live_broker import LiveBroker
+from fsm.check.kafka.replay import book_of_consumer_group
+from fsm.check.kafka.telling import Seen, tell_difference
 from fsm.check.kafka.topics import CLUSTER
 from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
@@ -48,7 +50,7 @@ class LiveClassic(LiveMember):
         return LiveClassic(self.model, self.now_ms, self.config, life=self.life + 1)
 
     @property
-    def seen(self) -> tuple[Any, ...]:
+    def seen(self) -> Seen:
         return seen(self.app, self.shell.member, self.using)
 
     @property
@@ -114,8 +116,8 @@ class ClassicReplay:
                     live, wanted = (book(one, lengths=note is None) for one in (self.broker.host.state, state.state))
                 else:
                     live, wanted = self.members[name].seen, _seen(state)
-                if live != wanted:
-                    return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
+                if differs := tell_difference(name, live, wanted):
+                    return f"step {number}, {action.actor} {action.what}: {differs}"
         return ""
 
     def _set_clocks(self, now_ms: int) -> None:
@@ -159,7 +161,7 @@ class ClassicReplay:
         self.members[name] = before.hand_over(after)
 
 
-def _seen(state: Any) -> tuple[Any, ...]:
+def _seen(state: Any) -> Seen:
     of_kind = seen if isinstance(state, ClassicConsumer) else seen_of_consumer
     return of_kind(state.app, state.member, state.using)
 
@@ -171,19 +173,24 @@ def _said(body: Any) -> Any:
     return replace(body, rebalance_timeout_ms=1) if getattr(body, "rebalance_timeout_ms", -1) > 0 else body
 
 
-def book(state: Coordinator, *, lengths: bool = True) -> Any:
+def book(state: Coordinator, *, lengths: bool = True) -> Seen:
     """What the coordinator of the model and a live one have in common; with the lengths of phases, or without."""
     group = state.groups.get(GROUP)
-    if group is None:
-        return None
     if not isinstance(group, ClassicGroup):
-        members = tuple((member_id, member.current) for member_id, member in sorted(group.members.items()))
-        timers = sorted((kind.value, who) for (kind, who), _, _ in group.timers.in_order())
-        targets = tuple(sorted(group.targets.items()))
-        return group.epoch, group.target_epoch, group.state, members, targets, tuple(timers)
-    held = tuple((member_id, member.assignment) for member_id, member in sorted(group.members.items()))
+        return book_of_consumer_group(group)
     join = group.join_phase and (group.join_phase[1:] if lengths else group.join_phase.is_initial)
-    phases = (join, group.sync_phase and group.sync_phase.generation)
-    ids = (group.delayed_joins, group.delayed_syncs, group.pending_join_members, group.pending_sync_members)
-    waits = tuple(tuple(sorted(found)) for found in (*ids, group.new_members, group.heartbeat_deadlines_ms))
-    return group.state, group.generation, group.protocol_name, group.leader, held, waits, phases
+    return {
+        "group": group.state,
+        "generation": group.generation,
+        "protocol": group.protocol_name,
+        "leader": group.leader,
+        "assignments": {member_id: member.assignment for member_id, member in sorted(group.members.items())},
+        "waiting joins": sorted(group.delayed_joins),
+        "waiting syncs": sorted(group.delayed_syncs),
+        "ids given out": sorted(group.pending_join_members),
+        "missing syncs": sorted(group.pending_sync_members),
+        "new members": sorted(group.new_members),
+        "sessions": sorted(group.heartbeat_deadlines_ms),
+        "join phase": join,
+        "sync phase": group.sync_phase and group.sync_phase.generation,
+    }

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.connect_topic import Asked, Reading, Write
+from fsm.check.kafka.telling import Seen
 from fsm.check.model import Missed, Received, Undelivered
 from fsm.connect.simulation.invariants import broken_by_start, broken_in_round, broken_in_step
 from fsm.connect.simulation.observer import compute
@@ -245,15 +246,32 @@ def made_due(worker: Worker, what: Any, now_ms: int) -> Worker:
     return worker
 
 
-def seen(process: Process) -> tuple[Any, ...]:
+def seen(process: Process) -> Seen:
     """What a process of the model and a live one have in common: all but instants and what is left of delays."""
     worker = process.worker
     held = worker.held and replace(worker.held, delay_ms=min(1, worker.held.delay_ms))
     memory = replace(worker.memory, deadline_ms=worker.memory.deadline_ms and 0, delay_ms=0)
-    place = worker.state, worker.generation, worker.member_id, worker.last_completed_generation, worker.protocol
-    waits = process.stopping, process.starting, process.seeking, worker.deadline_ms is None, worker.rejoin_wanted
-    halted = process.halt, len(process.waiting), process.outdated
-    return (process.life, process.running, place, held, memory, waits, worker.configs, worker.changes, halted)
+    return {
+        "process": process.life,
+        "state": worker.state,
+        "generation": worker.generation,
+        "member id": worker.member_id,
+        "last completed generation": worker.last_completed_generation,
+        "protocol": worker.protocol,
+        "running set": process.running,
+        "assignment": held,
+        "memory": memory,
+        "stops under way": process.stopping,
+        "starts under way": process.starting,
+        "search for the coordinator": process.seeking,
+        "delay": worker.deadline_ms is not None,
+        "wish to rejoin": worker.rejoin_wanted,
+        "configs": worker.configs,
+        "changes": worker.changes,
+        "halt": process.halt,
+        "number of inputs that wait": len(process.waiting),
+        "outdated tasks": process.outdated,
+    }
 
 
 def describe(process: Process) -> str:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fsm.check.kafka.application import BROKER, GROUP, NOW
+from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic_replay import book
 from fsm.check.kafka.connect_process import Life, Order, Process, hear, seen
 from fsm.check.kafka.connect_topic import TOPIC
 from fsm.check.kafka.connect_worker import WorkerModel
 from fsm.check.kafka.live_broker import LiveBroker
+from fsm.check.kafka.telling import Seen, tell_difference
 from fsm.check.model import Action, Path, Received
 from fsm.connect.worker.inputs import Send
 from fsm.coordinator.host import Host
-from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
 from fsm.protocol.messages import TIMED_OUT
 
@@ -80,8 +80,8 @@ class ConnectReplay:
                     if name == BROKER
                     else (seen(self.workers[name].process), seen(state))
                 )
-                if live != wanted:
-                    return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
+                if differs := tell_difference(name, live, wanted):
+                    return f"step {number}, {action.actor} {action.what}: {differs}"
         return ""
 
     def _take(self, action: Action) -> None:
@@ -113,10 +113,7 @@ def _is_same(one: Order, asked: Order) -> bool:
     return one[:2] == asked[:2] and type(one.body) is type(asked.body)
 
 
-def _book(host: Host) -> Any:
+def _book(host: Host) -> Seen:
     """The group without what its leader told: the bytes say what is left of a delay."""
     found = book(host.state)
-    if not isinstance(host.state.groups.get(GROUP), ClassicGroup):
-        return found
-    *before, held, waits, phases = found
-    return (*before, [member_id for member_id, _ in held], waits, phases)
+    return {**found, "assignments": sorted(found["assignments"])} if "assignments" in found else found

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsm.check.kafka.application import FAR, NOW, SYNC_CALL, App, Driven
+from fsm.check.kafka.telling import Seen
 from fsm.member.consumer.decisions import SILENT
 from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, broken
 from fsm.member.consumer.predicates import ObservedStep
@@ -125,9 +126,16 @@ def _keeps_epoch(at: ObservedStep) -> bool:
     return at.before.state in SILENT or at.after.epoch <= 0 or at.after.epoch == answer.member_epoch
 
 
-def seen(app: App, member: Member, using: Partitions) -> tuple[Any, ...]:
+def seen(app: App, member: Member, using: Partitions) -> Seen:
     """What a consumer of the model and a live one have in common."""
     if app in (App.DEAD, App.CLOSED):
-        return (app,)
-    assigned = member.target.partitions, member.current.partitions
-    return (app, member.state, member.epoch, *assigned, member.ownership, using)
+        return {"application": app}
+    return {
+        "application": app,
+        "state": member.state,
+        "epoch": member.epoch,
+        "target": member.target.partitions,
+        "assignment": member.current.partitions,
+        "ownership": member.ownership,
+        "use": using,
+    }

@@ -24,6 +24,7 @@ from fsm.check.kafka.application import (
 )
 from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, Setting, given_records, id_of
 from fsm.check.kafka.consumer_shell import seen
+from fsm.check.kafka.telling import Seen
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
     ApplicationEvent,
@@ -79,7 +80,7 @@ class LiveMember:
 
     @property
     @abstractmethod
-    def seen(self) -> tuple[Any, ...]:
+    def seen(self) -> Seen:
         """What it has in common with one of the model."""
 
     @property
@@ -313,7 +314,7 @@ class LiveConsumer(LiveMember):
         return found
 
     @property
-    def seen(self) -> tuple[Any, ...]:
+    def seen(self) -> Seen:
         return seen(self.app, self.shell.member, self.using)
 
     @property

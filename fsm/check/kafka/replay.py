@@ -17,6 +17,7 @@ from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, id_of
 from fsm.check.kafka.consumer_shell import seen
 from fsm.check.kafka.coordinator import CoordinatorModel, let_pass, refuse, request
 from fsm.check.kafka.live import LONG_MS, LiveConsumer
+from fsm.check.kafka.telling import Seen, tell_difference
 from fsm.check.kafka.topics import CLUSTER
 from fsm.check.model import Action, Path, Replayed
 from fsm.check.timing import Timing
@@ -24,6 +25,7 @@ from fsm.coordinator import coordinator as broker
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.step import Step as Taken
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.storage.load import load
@@ -72,13 +74,18 @@ class Cast(NamedTuple):
         return [one.name for one in self.consumers]
 
 
-def _book(state: Coordinator) -> Any:
-    group = state.groups.get(GROUP)
+def book_of_consumer_group(group: Group | None) -> Seen:
+    """What a consumer group of the model and a live one have in common."""
     if not isinstance(group, ConsumerGroup):
-        return None
-    members = tuple((member_id, member.current) for member_id, member in sorted(group.members.items()))
-    timers = sorted((kind.value, who) for (kind, who), _, _ in group.timers.in_order())
-    return group.epoch, group.target_epoch, group.state, members, tuple(sorted(group.targets.items())), tuple(timers)
+        return {}
+    return {
+        "epoch": group.epoch,
+        "target epoch": group.target_epoch,
+        "group": group.state,
+        "members": {member_id: member.current for member_id, member in sorted(group.members.items())},
+        "targets": dict(sorted(group.targets.items())),
+        "timers": sorted((kind.value, who) for (kind, who), _, _ in group.timers.in_order()),
+    }
 
 
 def replay(cast: Cast, path: Path) -> Replayed:
@@ -152,13 +159,13 @@ class _Replay:
                 self._note_timers_left(timing)
             for name, state in after.items():
                 if name == BROKER:
-                    live, wanted = _book(self.state), _book(state.state)
+                    live, wanted = (book_of_consumer_group(s.groups.get(GROUP)) for s in (self.state, state.state))
                 elif name in self.consumers:
                     live, wanted = self.consumers[name].seen, seen(state.app, state.member, state.using)
                 else:
                     continue
-                if live != wanted:
-                    return f"step {number}, {action.actor} {action.what}: {name} is {live}, and was to be {wanted}"
+                if differs := tell_difference(name, live, wanted):
+                    return f"step {number}, {action.actor} {action.what}: {differs}"
         return ""
 
     def note_users(self, now_ms: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -19,6 +20,35 @@ from fsm.protocol.messages import (
     OffsetCommitResponse,
     TransportFailure,
 )
+
+Seen = Mapping[str, Any]
+"""What an object of a model and a live one have in common, by what it is called."""
+
+
+def tell_difference(who: str, live: Seen, wanted: Seen) -> str:
+    """What differs first between a live object and one of the model; empty where nothing does."""
+    for what in {**wanted, **live}:
+        if live.get(what) != wanted.get(what):
+            return f"the {what} of {who} is {_plain(live.get(what))}, and was to be {_plain(wanted.get(what))}"
+    return ""
+
+
+def _plain(value: Any) -> str:
+    """A value as one reads it: names of states, partitions, what is in a collection."""
+    match value:
+        case Enum():
+            return value.name
+        case (str(topic), int(number)):
+            return f"{topic}-{number}"
+        case Mapping():
+            return ", ".join(f"{_plain(key)}: {_plain(one)}" for key, one in value.items()) or "nothing"
+        case tuple() | list() | frozenset():
+            fields = getattr(value, "_fields", ())
+            parts = [f"{name} {_plain(getattr(value, name))}" for name in fields] or [_plain(one) for one in value]
+            return ", ".join(parts) or "nothing"
+        case None | "" | b"":
+            return "nothing"
+    return str(value)
 
 
 def describe_application(text: str, app: App, using: Partitions, calling: BackgroundEvent | None) -> str:
