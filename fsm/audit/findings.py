@@ -149,7 +149,7 @@ class Finding:
     id: str = ""
     """Given by `with_ids`."""
     others: tuple[str, ...] = ()
-    """Other members that it is about: who also owned the partitions."""
+    """Other members that it is about: who also owned the partitions, or who got them then."""
     piled_up: int | None = None
     """By how many records the lag of the partitions grew meanwhile; None where it was not measured."""
 

@@ -241,7 +241,7 @@ def _incident(episode: _Episode, lives: MemberLives) -> Incident:
         sentence=_sentence(rule, own, root, blamed, f"{setting} ({value})" if value else setting),
         who=tuple(dict.fromkeys([*blamed, *others])),
         since_ms=own[0].start_ms,
-        until_ms=None if any(map(lives.is_open, own)) else max(one.end_ms for one in own),
+        until_ms=_until(own, worst.severity, lives),
         cause=cause,
         setting=setting,
         value=value,
@@ -249,6 +249,14 @@ def _incident(episode: _Episode, lives: MemberLives) -> Incident:
         hazard=_hazard(root, step, lives),
         findings=tuple(one.id for one in own),
     )
+
+
+def _until(own: Sequence[Finding], severity: Severity, lives: MemberLives) -> int | None:
+    """When it was over; None where the worst of it is still so. What only may go on ends with the log."""
+    if any(lives.is_open(one) for one in own if one.severity is severity):
+        return None
+    last_ms = max(one.end_ms for one in own)
+    return max([min(last_ms, lives.end_ms), *(one.start_ms for one in own)]) if lives.end_ms else last_ms
 
 
 def _worst(found: Finding) -> tuple[int, int, int]:

@@ -122,8 +122,10 @@ class MemberLives:
         if found.end_ms == found.start_ms:
             return False
         own = self.by_member.get(found.member, [])
-        silent = bool(own) and own[-1].ended is Ended.LOG_ENDED and found.end_ms >= own[-1].end_ms
-        return found.end_ms >= self.end_ms or (silent and found.kind in OF_ONE_MEMBER)
+        if own and found.kind in OF_ONE_MEMBER:
+            return own[-1].ended is Ended.LOG_ENDED and found.end_ms >= own[-1].end_ms
+        taken = found.others and found.kind in (FindingKind.UNOWNED_PARTITION, FindingKind.UNASSIGNED_WORK)
+        return found.end_ms >= self.end_ms and not taken
 
 
 def _overlaps(lives: Sequence[Life]) -> Iterator[tuple[str, _Shared]]:

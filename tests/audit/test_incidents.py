@@ -106,8 +106,9 @@ def test_what_lasts_to_the_end_of_the_log_is_still_so(life: LifeOf) -> None:
     gaps = [finding(kind, "g", "m", 0, end_ms, summary=f"{end_ms}") for end_ms in (40, 50)]
     out = finding(FindingKind.MEMBER_OUT_FOR_GOOD, "g", "n", 5, 30, summary="out", cause=Cause.FATAL_ERROR)
     lives = [life("m", 0, 50), life("n", 0, 30, ended=Ended.LOG_ENDED)]
-    until_ms = [told.until_ms for one in (*gaps, out) for told in incidents([one], lives)]
-    assert until_ms == [40, None, None]
+    taken = replace(gaps[1], others=("n",))
+    until_ms = [told.until_ms for one in (*gaps, taken, out) for told in incidents([one], lives)]
+    assert until_ms == [40, None, 50, None]
     closed = [life("m", 0, 50), life("n", 0, 30, ended=Ended.CLOSED)]
     assert incidents([out], closed)[0].until_ms == 30
 

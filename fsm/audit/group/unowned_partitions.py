@@ -194,6 +194,7 @@ def finding_of(group: str, merged: Sequence[Gap]) -> Finding:
         partitions=partitions,
         cause=first.cause,
         places=first.places,
+        others=[first.new] if first.new else (),
     )
     by_design = first.cause in (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL)
     return found if all(g.sure for g in merged) and not by_design else found.lower_severity()
