@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.check.catalog import SHIPPED, require_numpy, shipped
-from fsm.cli import add_command, at_least, out
-from fsm.cli.check_engine import ENGINES, choice_of, making
+from fsm.cli import add_command, out
+from fsm.cli.check_engine import choice_of, making
+from fsm.cli.check_options import GROUPS, add_options
 from fsm.cli.chosen import SUFFIXES
 from fsm.errors import InputError
 
@@ -41,38 +42,6 @@ an effect of one that is an event of another is a message to it; all other event
 
 exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit was reached before all was known"""
 
-GROUPS = {
-    "consumer-group": (
-        "members",
-        "topics",
-        "client",
-        "coordinator",
-        "static",
-        "commits",
-        "pattern",
-        "client_pattern",
-        "assignment_interval",
-        "search",
-        "topic_changes",
-        "compaction",
-    ),
-    "classic-group": ("members", "topics", "protocol", "coordinator", "static", "commits", "topic_changes"),
-    "mixed-group": (
-        "members",
-        "classic",
-        "topics",
-        "protocol",
-        "policy",
-        "client",
-        "coordinator",
-        "static",
-        "commits",
-        "pattern",
-        "assignment_interval",
-    ),
-    "connect": ("members", "connectors", "protocol", "delay", "coordinator", "profile", "scenario", "settled"),
-}
-"""Models of Kafka's groups, with their options."""
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that say what a model is."""
 SAID_EVERY_S = 0.2
@@ -86,70 +55,7 @@ def add(commands: Any) -> None:
     details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
     command = add_command(commands, "check", "explore every state of a model, and prove or refute", details, run)
     command.add_argument("model", metavar="MODEL", help="its name, FILE.py:NAME, or a table as YAML")
-    group = command.add_argument_group(f"groups: {', '.join(GROUPS)}")
-    group.add_argument("--members", type=at_least(1), metavar="N", help="how many members (2)")
-    group.add_argument("--topics", type=_topics, metavar="LIST", help="topics with their partitions (foo:2)")
-    group.add_argument(
-        "--client", metavar="DIALECT", help="the rules of the members, or of each (4.0,4.4); the latest release"
-    )
-    group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
-    group.add_argument("--protocol", metavar="NAME", help="of classic members, or connect.protocol")
-    group.add_argument("--classic", type=at_least(0), metavar="N", help="how many of them are classic (1)")
-    group.add_argument("--policy", metavar="NAME", help="of migration: disabled, upgrade, downgrade, bidirectional")
-    group.add_argument("--static", action="store_true", help="members have instance ids")
-    group.add_argument("--commits", action="store_true", help="members commit before a revocation, and as they close")
-    group.add_argument("--pattern", metavar="REGEX", help="members subscribe to what it matches")
-    group.add_argument("--client-pattern", metavar="REGEX", help="members subscribe to what they match themselves")
-    group.add_argument("--assignment-interval", action="store_true", help="targets keep their distance in time")
-    group.add_argument("--search", action="store_true", help="the coordinator is searched for, and can move")
-    group.add_argument("--topic-changes", action="store_true", help="topics come, grow, go and are made anew")
-    group.add_argument("--compaction", action="store_true", help="another broker may read a compacted log")
-    group.add_argument("--connectors", type=_topics, metavar="LIST", help="with their numbers of tasks (A:2)")
-    group.add_argument("--delay", type=at_least(0), metavar="MS", help="scheduled.rebalance.max.delay.ms (300000)")
-    group.add_argument("--profile", metavar="NAME", help="of Connect's assignor: shipped, document")
-    group.add_argument(
-        "--scenario", metavar="NAME", help="of KIP-415: three workers, A:2,B:1, settled: worker_leaves, ..."
-    )
-    group.add_argument("--settled", action="store_true", help="begin where the workers of Connect have settled")
-    tables = command.add_argument_group("tables")
-    tables.add_argument("--with", dest="others", action="append", default=[], metavar="TABLE", help="beside it")
-    tables.add_argument(
-        "--never", action="append", default=[], metavar="PLACES", help="not at once: door.OPEN,lift.MOVING"
-    )
-    tables.add_argument("--goal", default="", metavar="PLACES", help="can always be reached: door.SHUT")
-    command.add_argument("--disturb", default="", metavar="LIST", help="kinds of disturbance, or all")
-    command.add_argument(
-        "--disturbances", type=at_least(0), metavar="K", help="at most so many; 1 where kinds are given"
-    )
-    command.add_argument("--known", default="", metavar="LIST", help="known hazards: cut off where they show, counted")
-    command.add_argument(
-        "--property",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="ask this one only: of states, with all that steps break, or an invariant of steps; repeatable",
-    )
-    command.add_argument("--every", action="store_true", help="go on after a counterexample: one for each property")
-    command.add_argument("--max-states", type=at_least(1), metavar="N", help="stop beyond so many (200 million)")
-    command.add_argument("--max-memory", type=_size, metavar="BYTES", help="stop beyond so much, as 6G (6G)")
-    command.add_argument(
-        "--engine", choices=ENGINES, help="where states are; in memory, and with --dir on disk when memory would not do"
-    )
-    command.add_argument(
-        "--master", metavar="URL", help="of Spark, which is used when memory would not do, or at once (local[*])"
-    )
-    command.add_argument("--dir", type=Path, metavar="DIR", help="of an engine: a search that was killed goes on there")
-    command.add_argument("--symmetry", default="", metavar="LIST", help="interchangeable components; that is checked")
-    command.add_argument("--memo", type=Path, metavar="DIR", help="keep tables of steps here for the next run")
-    command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
-    command.add_argument(
-        "--mutate",
-        nargs="?",
-        const="",
-        metavar="LIST",
-        help="change tables and rules, one at a time: what kills the mutants? All, or OPERATOR, OPERATOR:ROW",
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON document")
+    add_options(command)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -375,18 +281,3 @@ def _progress() -> tuple[Callable[[int, int, int], None], Callable[[], None]]:
 
 def _split(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-
-
-def _size(text: str) -> int:
-    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
-    return at_least(1)(text[:-1] if factor > 1 else text) * factor
-
-
-def _topics(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in text.split(","):
-        name, _, count = one.strip().partition(":")
-        if not name or name in found:
-            raise argparse.ArgumentTypeError(f"write topics as foo:2,bar:1, not {text!r}")
-        found[name] = at_least(1)(count or "1")
-    return found

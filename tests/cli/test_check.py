@@ -11,7 +11,7 @@ import pytest
 
 from fsm.check.catalog import SHIPPED, options_of
 from fsm.cli import main
-from fsm.cli.check import GROUPS
+from fsm.cli.check_options import GROUPS
 
 OWN = """
 from fsm.check import Choice, Component, Model, Step
@@ -103,7 +103,7 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ),
         (["lock", "--delay", "0"], "lock: --delay is for connect"),
         (["classic-group", "--client", "4.4"], "classic-group: --client is for consumer-group and mixed-group"),
-        (["classic-group", "--topic-changes"], "classic-group: --topic-changes is for consumer-group"),
+        (["connect", "--topic-changes"], "connect: --topic-changes is for consumer-group and classic-group"),
         (["consumer-group", "--pattern", "fo("], "--pattern: 'fo('"),
         (["consumer-group", "--client", "4.0,4.2,4.4"], "--client: 3 dialects for 2 members; give one"),
         (["consumer-group", "--never", "a.B"], "consumer-group: --never is for tables"),
