@@ -149,6 +149,8 @@ class FileReader:
             return _rename(before, growth) if before is not None else More(FileState(), [_note(growth, [])], {})
         learned = None if _is_whole(growth.path) else self._learn(growth)
         layout = _WHOLE if learned is None or learned.whole else _told(learned, growth.modified_ms)
+        if before is not None and _is_known(before, growth, layout):
+            return More(before, [], {})
         goes_on = before is None or (layout == before.layout != _WHOLE and growth.size >= before.size)
         if goes_on:
             more = self._read(before or FileState(layout=layout), growth, learned)
@@ -210,6 +212,12 @@ class FileReader:
     @property
     def _signs(self) -> Words:
         return signs_of_formats(self.formats)
+
+
+def _is_known(before: FileState, growth: Growth, layout: str) -> bool:
+    """Whether a file tells nothing new, though its layouts were learned again."""
+    same = (growth.size, layout, growth.gone) == (before.size, before.layout, before.gone)
+    return same and layout != _WHOLE and not growth.was and not growth.note
 
 
 def _records(growth: Growth, piece: Piece) -> SourceRecords:

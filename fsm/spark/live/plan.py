@@ -20,8 +20,8 @@ from fsm.spark.sources import Source
 
 HEAD = 512
 """Bytes by which the beginning of a file is known."""
-LEARNED_ALWAYS = 4 << 20
-"""Up to this size layouts are learned anew whenever a file has grown, beyond it when it has doubled."""
+LEARNED_STANDING = 4 << 20
+"""Layouts are learned anew when a file has doubled, and up to this size also when it stands still."""
 _LOOKED_BACK = 1 << 16
 
 
@@ -173,7 +173,8 @@ def _go_on(look: _Look, name: str, old: str, one: Offset) -> Offset:
     size = look.size if packed else _readable(look, one.size, one.seen)
     head = look.start if packed else look.start[: max(one.head_size, min(HEAD, size))]
     same = (size, look.identity, old) == (one.size, one.identity, name)
-    learns = size <= LEARNED_ALWAYS or size >= 2 * one.learned_size
+    stands = look.size == one.seen and size <= LEARNED_STANDING
+    learns = size >= 2 * one.learned_size or (stands and size > one.learned_size)
     return Offset(
         look.identity,
         zlib.crc32(head),

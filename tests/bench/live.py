@@ -1,0 +1,121 @@
+"""How much a followed audit keeps up with: clients at DEBUG, whose lines come at a rate, and how far it lags behind.
+
+    python tests/bench/live.py [--rate LINES_A_SECOND] [--seconds N] [--master MASTER] [--trigger-ms MS]
+
+The logs are the recorded ones over and over, under fresh names (`fleet.py`). A round of them begins as soon as the one
+before is half written, so that several are growing at any time; each file grows once a second, by whole lines. What is
+counted is CPU of the command with all its processes, from its start to the batch that has read everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent.parent))
+
+import fleet
+import measure
+import recordings
+
+ROUND = 300_000
+"""Lines of a round."""
+SPAN_S = 10
+"""How long a file grows."""
+
+
+def main() -> None:
+    """Writes at a rate, and waits until everything was read."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=int, default=100_000, help="lines a second (%(default)s)")
+    parser.add_argument("--seconds", type=int, default=60, help="for how long (%(default)s)")
+    parser.add_argument("--master", default="local[2]", help="a Spark master, or none (%(default)s)")
+    parser.add_argument("--trigger-ms", type=int, default=5000, help="(%(default)s)")
+    options = parser.parse_args()
+    print(f"{len(os.sched_getaffinity(0))} cores, load before {os.getloadavg()[0]:.1f}")
+    with tempfile.TemporaryDirectory(prefix="fsm-bench-") as made:
+        work = Path(made)
+        roots = recordings.unpacked(recordings.DATA, work / "recordings")
+        chosen = fleet.mix(recordings.scenarios(roots), ROUND)
+        lines = sum(log.read_bytes().count(b"\n") for scenario in chosen for log in scenario.logs)
+        rounds = max(1, round(options.rate * options.seconds / lines))
+        (work / "logs").mkdir()
+        prepared = [prepare(chosen, number, work) for number in range(rounds)]
+        run(options, work, prepared, lines)
+
+
+Prepared = list[tuple[Path, bytes]]
+
+
+def prepare(chosen: list[recordings.Scenario], number: int, work: Path) -> Prepared:
+    """The files of a round and what they will hold."""
+    found = []
+    for place, scenario in enumerate(chosen):
+        for log in scenario.logs:
+            data = fleet.renamed(log.read_bytes(), scenario.folder.name, f"r{number}.{place}.")
+            found.append((work / "logs" / f"{number:03}.{place:03}.{log.name}", data))
+    return found
+
+
+def run(options: argparse.Namespace, work: Path, prepared: list[Prepared], lines: int) -> None:
+    """Starts the command, grows the logs, prints what it took."""
+    command = [sys.executable, "-m", "fsm", "audit", str(work / "logs"), "-o", str(work / "out"), "--follow"]
+    command += ["--master", options.master, "--trigger-ms", str(options.trigger_ms)]
+    size = sum(len(data) for one in prepared for _, data in one)
+    following = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    watch = measure.Watch(following.pid)
+    watch.start()
+    begun_s = time.monotonic()
+    try:
+        for due_s, path, data in sorted(schedule(prepared, lines / options.rate), key=lambda one: one[0]):
+            time.sleep(max(0.0, begun_s + due_s - time.monotonic()))
+            with path.open("ab") as out:
+                out.write(data)
+        written_s = time.monotonic()
+        behind = size - read_bytes(work / "out")
+        while read_bytes(work / "out") < size and following.poll() is None:
+            time.sleep(0.2)
+        peak_mb = watch.peak_mb["all"]
+        done_s = time.monotonic()
+        cpu_s = sum(watch.cpu_s.values())
+    finally:
+        watch.done.set()
+        following.terminate()
+        following.wait(60)
+    count = lines * len(prepared)
+    files = sum(map(len, prepared))
+    print(f"{count:,} lines of {files:,} files in {written_s - begun_s:.1f} s: {count / (written_s - begun_s):,.0f} a second")
+    print(f"read {done_s - written_s:.1f} s after the last, of which {100 * behind / size:.0f} % were left then")
+    print(f"CPU {cpu_s:.1f} s: {1e6 * cpu_s / count:.1f} us a line, {count / cpu_s:,.0f} lines a CPU second; at most {peak_mb:,.0f} MB")
+
+
+def schedule(prepared: list[Prepared], every_s: float) -> Iterator[tuple[float, Path, bytes]]:
+    """When each part of each file is written."""
+    for number, files in enumerate(prepared):
+        for path, data in files:
+            start = 0
+            for part in range(1, SPAN_S + 1):
+                end = len(data) if part == SPAN_S else data.rfind(b"\n", 0, len(data) * part // SPAN_S) + 1
+                if end > start:
+                    yield number * every_s + part, path, data[start:end]
+                    start = end
+
+
+def read_bytes(out: Path) -> int:
+    """How much the last batch had read."""
+    try:
+        found = re.search(r"^fsm_audit_read_bytes (\d+)$", (out / "metrics.prom").read_text(), re.MULTILINE)
+    except FileNotFoundError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+if __name__ == "__main__":
+    main()
