@@ -38,7 +38,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     times = (
         ("--trigger-ms", usual.trigger_ms, "how often --follow looks for what is new"),
-        ("--expire-ms", usual.expire_ms, "older lines are not judged again when later ones come"),
+        ("--expire-ms", usual.expire_ms, "let go of members, and of groups, that said nothing for so long"),
         ("--close-ms", usual.close_ms, "a finding that ended so long before the newest line is closed"),
         ("--stop-ms", None, "end --follow when nothing new came for so long; never by default"),
     )

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
 
+import memory
 import pytest
 import recordings
+import transform
 
 from fsm.audit import local, unparsed
 from fsm.audit.coordinator.assignments import add_topic_names
@@ -40,7 +42,8 @@ def found_at_once(paths: list[Path]) -> list[Finding]:
 class Live:
     """Follows some files as a followed audit does, without waiting, and writes down what changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, expire_ms: int | None = None) -> None:
+        self.expire_ms = expire_ms
         self.files: dict[str, bytes] = {}
         self.groups: dict[str, bytes] = {}
         self.names: dict[str, str] = {}
@@ -59,8 +62,13 @@ class Live:
             kept = self.groups.get(key)
             state = GroupState(key) if kept is None else GroupState.load(kept)
             state.take(row for row in rows if row.key == key)
-            found = state.of_file() if state.is_file else state.audit(LIMITS, self.names, Nobody()).findings
-            self.changes += state.tell(found if state.files or state.is_file else (), CLOSE_MS)
+            if state.is_file or not state.files:
+                self.changes += state.tell(state.of_file() if state.is_file else (), CLOSE_MS)
+            else:
+                audit = state.audit(LIMITS, self.names, Nobody())
+                self.changes += state.tell(audit.findings, CLOSE_MS)
+                if self.expire_ms:
+                    state.expire(audit, self.expire_ms)
             self.groups[key] = state.dump()
 
     @property
@@ -223,3 +231,50 @@ def test_a_change_is_the_same_when_it_was_put_away(maxpoll: dict[str, bytes], tm
     for one in live.changes:
         assert from_values(to_values(one)) == one
         assert from_values(one.to_json()).to_json() == one.to_json()
+
+
+# -- what expires ---------------------------------------------------------------------------------------------
+
+
+def by_time(logs: list[Path], steps: int) -> Iterator[list[Growth]]:
+    """Batches in which all files have grown to the same time, as they do when they are followed."""
+    when: dict[Path, list[tuple[int, int]]] = {}
+    for path in logs:
+        latest, when[path] = 0, []
+        for entry in memory.parsed(path.read_bytes()):
+            latest = max(latest, transform.when_ms(entry.data))
+            when[path].append((latest, entry.offset))
+    times = [ms for own in when.values() for ms, _ in own if ms]
+    for step in range(1, steps + 1):
+        until_ms = min(times) + (max(times) - min(times)) * step // steps
+        ends = {path: next((at for ms, at in when[path] if ms > until_ms), path.stat().st_size) for path in logs}
+        yield [growth(path, end) for path, end in ends.items()]
+
+
+@pytest.mark.parametrize("name", ["m_coop_upgrade_down", "j03_rolling3", "x02_coop_rolling"])
+def test_members_that_are_gone_are_let_go(name: str, tmp_path: Path) -> None:
+    """Their records are no longer kept, what was found about them stands, and what is found of others is the same."""
+    logs = []
+    for file, data in recordings.logs("java")[name].items():
+        logs.append(tmp_path / file)
+        logs[-1].write_bytes(data)
+    live = Live(expire_ms=20_000)
+    for batch in by_time(logs, 40):
+        live.read(*batch)
+    (kept,) = (GroupState.load(data) for key, data in live.groups.items() if key.startswith("g-"))
+    assert len(kept.files) < len(logs)
+    assert kept.expired_ms
+    found = {(one.kind, one.member, one.start_ms) for one in live.found if one.group}
+    assert found == {(one.kind, one.member, one.start_ms) for one in found_at_once(logs) if one.group}
+
+
+def test_a_member_whose_clock_is_ahead_lets_nobody_expire(maxpoll: dict[str, bytes], tmp_path: Path) -> None:
+    """By a day: the others are as they were."""
+    a, b = tmp_path / "A.log", tmp_path / "B.log"
+    a.write_bytes(maxpoll["A.log"])
+    b.write_bytes(maxpoll["B.log"].replace(b"2026-11-21", b"2026-11-22"))
+    live = Live(expire_ms=3_600_000)
+    for part in (1, 2, 3):
+        live.read(*(growth(path, path.stat().st_size * part // 3) for path in (a, b)))
+    assert len(GroupState.load(live.groups["g-j07-maxpoll"]).files) == 2
+    assert live.found == found_at_once([a, b])

@@ -91,9 +91,11 @@ def run(options: argparse.Namespace, work: Path, prepared: list[Prepared], lines
         following.wait(60)
     count = lines * len(prepared)
     files = sum(map(len, prepared))
-    print(f"{count:,} lines of {files:,} files in {written_s - begun_s:.1f} s: {count / (written_s - begun_s):,.0f} a second")
+    took_s = written_s - begun_s
+    print(f"{count:,} lines of {files:,} files in {took_s:.1f} s: {count / took_s:,.0f} a second")
     print(f"read {done_s - written_s:.1f} s after the last, of which {100 * behind / size:.0f} % were left then")
-    print(f"CPU {cpu_s:.1f} s: {1e6 * cpu_s / count:.1f} us a line, {count / cpu_s:,.0f} lines a CPU second; at most {peak_mb:,.0f} MB")
+    print(f"CPU {cpu_s:.1f} s: {1e6 * cpu_s / count:.1f} us a line, {count / cpu_s:,.0f} lines a CPU second")
+    print(f"at most {peak_mb:,.0f} MB")
 
 
 def schedule(prepared: list[Prepared], every_s: float) -> Iterator[tuple[float, Path, bytes]]:

@@ -38,6 +38,10 @@ class Change:
         """That of the finding."""
         return self.finding.id
 
+    def closed(self) -> Change:
+        """The next version, which says that it is over."""
+        return Change(self.version + 1, Status.CLOSED, self.finding)
+
     def to_json(self) -> dict[str, Any]:
         return {"version": self.version, "status": self.status.value} | self.finding.to_json()
 
@@ -61,7 +65,7 @@ def compare(told: Told, found: Iterable[Finding], closed_before_ms: int) -> tupl
         elif last.finding != one:
             changes.append(last := Change(last.version + 1, Status.UPDATED, one))
         if one.end_ms < closed_before_ms and last.status is not Status.CLOSED:
-            changes.append(last := Change(last.version + 1, Status.CLOSED, one))
+            changes.append(last := last.closed())
         now[one.id] = last
     gone = (last for key, last in told.items() if key not in now)
     return now, [*changes, *(replace(last, version=last.version + 1, status=Status.WITHDRAWN) for last in gone)]

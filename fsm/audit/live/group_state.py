@@ -6,7 +6,8 @@ A group is judged again when something new came, from what is kept.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,9 +18,9 @@ from fsm.audit.group_audit import GroupAudit, Observer, audit_group
 from fsm.audit.hygiene.identity import Facts
 from fsm.audit.hygiene.rotation import Missing, stem
 from fsm.audit.limits import Limits
-from fsm.audit.live.changes import Change, Told, compare, from_values, to_values
+from fsm.audit.live.changes import Change, Status, Told, compare, from_values, to_values
 from fsm.audit.reading import PieceSummary
-from fsm.audit.records import Chunk, GroupRecords, spool
+from fsm.audit.records import TIME, Chunk, GroupRecords, spool, unpack
 from fsm.audit.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, in_order_of, values_of
 
 
@@ -52,6 +53,8 @@ class GroupState:
     """Of the file, as plain values."""
     notes: list[str] = field(default_factory=list)
     """What happened to the file while it was followed."""
+    expired_ms: int = 0
+    """What ended before is judged no more."""
 
     def take(self, rows: Iterable[Sent]) -> None:
         """Takes what was sent in one batch."""
@@ -73,6 +76,13 @@ class GroupState:
             known.chunks = [one for one in known.chunks if one[1].piece < row.chunk.piece]
         for row in rest:
             self.files[row.chunk.file].chunks.append((row.kind, row.chunk))
+        self._drop_empty()
+
+    def _drop_empty(self) -> None:
+        """Drops what files tell of sources that have expired, and files that tell nothing."""
+        for one in self.files.values():
+            there = {chunk.source for _, chunk in one.chunks}
+            one.facts = [fact for fact in one.facts if fact.last_ms >= self.expired_ms or fact[:3] in there]
         self.files = {name: one for name, one in sorted(self.files.items()) if one.facts or one.chunks}
 
     def _rename(self, names: Mapping[str, str]) -> None:
@@ -97,9 +107,53 @@ class GroupState:
         return {stem(name): frozenset(one.gone) for name, one in self.files.items() if one.gone}
 
     def tell(self, found: Iterable[Finding], close_ms: int) -> list[Change]:
-        """What changed in what is wrong. What ended `close_ms` before the newest line is closed."""
-        self.told, changes = compare(self.told, found, self.newest_ms - close_ms)
-        return changes
+        """What changed in what is wrong. What ended `close_ms` before the newest line is closed.
+
+        What ended before anything expired stands as it was told last.
+        """
+        done = {key: one for key, one in self.told.items() if one.finding.end_ms < self.expired_ms}
+        told = {key: one for key, one in self.told.items() if key not in done}
+        still = (one for one in found if one.end_ms >= self.expired_ms)
+        self.told, changes = compare(told, still, self.newest_ms - close_ms)
+        return [*changes, *(one.closed() for one in done.values() if one.status is not Status.CLOSED)]
+
+    def end(self) -> list[Change]:
+        """What is closed when nothing more is expected."""
+        return [one.closed() for one in self.told.values() if one.status is not Status.CLOSED]
+
+    def expire(self, audit: GroupAudit, expire_ms: int) -> None:
+        """Lets go of members that have said nothing for so long while others did, and on whom no finding rests that
+        is not over; and of what coordinators said before.
+
+        The clock is that of the lines. One member whose clock is ahead of all others does not move it.
+        """
+        last: dict[str, int] = {}
+        for fact in (fact for one in self.files.values() for fact in one.facts):
+            key = audit.members.get(fact[:3])
+            if key is not None:
+                last[key.member] = max(fact.last_ms, last.get(key.member, 0))
+        reached_ms = min(sorted(last.values())[-2:], default=0)
+        horizon_ms = reached_ms - expire_ms
+        gone = {member for member, ms in last.items() if ms < horizon_ms}
+        # What the absence of their records would change is over soon after they went: half the time is left for that.
+        judged_ms = reached_ms - expire_ms // 2
+        rests = {line.file for one in audit.findings if one.end_ms >= judged_ms for line in one.evidence}
+        gone -= {key.member for (*_, file), key in audit.members.items() if file in rests}
+        dropped = 0
+        for one in self.files.values():
+            kept = [known for known in one.chunks if not self._is_over(*known, gone, audit, horizon_ms)]
+            dropped += len(one.chunks) - len(kept)
+            one.chunks = kept
+        if dropped:
+            self.expired_ms = max(self.expired_ms, judged_ms)
+            self._drop_empty()
+
+    @staticmethod
+    def _is_over(kind: int, chunk: Chunk, gone: Container[str], audit: GroupAudit, horizon_ms: int) -> bool:
+        if kind == COORDINATOR:
+            return chunk.first_ms < horizon_ms and unpack(chunk.packed)[-1][TIME] < horizon_ms
+        key = audit.members.get(chunk.source)
+        return key is not None and key.member in gone
 
     @property
     def is_file(self) -> bool:
@@ -123,14 +177,16 @@ class GroupState:
             (name, tuple(one.worth), one.gone, list(map(tuple, one.facts)), [(k, tuple(c)) for k, c in one.chunks])
             for name, one in self.files.items()
         ]
-        return marshal.dumps((self.key, files, list(map(to_values, self.told.values())), self.summary, self.notes))
+        told = list(map(to_values, self.told.values()))
+        return zlib.compress(marshal.dumps((self.key, files, told, self.summary, self.notes, self.expired_ms)), 1)
 
     @classmethod
     def load(cls, data: bytes) -> GroupState:
         """What `dump` wrote."""
-        key, files, told, summary, notes = marshal.loads(data)  # noqa: S302  written by `dump` of this audit
+        values = marshal.loads(zlib.decompress(data))  # noqa: S302  written by `dump` of this audit
+        key, files, told, summary, notes, expired_ms = values
         changes = map(from_values, told)
-        return cls(key, dict(_files(files)), {one.id: one for one in changes}, summary, notes)
+        return cls(key, dict(_files(files)), {one.id: one for one in changes}, summary, notes, expired_ms)
 
 
 def _files(values: Iterable[Any]) -> Iterator[tuple[str, FileOfGroup]]:

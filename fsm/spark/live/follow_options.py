@@ -17,8 +17,9 @@ class Follow:
 
     trigger_ms: int = 5000
     """How often it is looked for what is new."""
-    expire_ms: int = 3_600_000
-    """What is older than this, by the clock of its group's lines, is kept no longer."""
+    expire_ms: int = 86_400_000
+    """A member that said nothing for so long while others did, by the clock of the lines, is kept no longer; nor is a
+    group, or a file, of which nothing came for so long."""
     close_ms: int = 60_000
     """A finding that ended so long ago, by the same clock, is closed."""
     command: tuple[str, ...] = ()

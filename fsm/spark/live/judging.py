@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fsm.audit import baseline
 from fsm.audit.findings import Finding
+from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import find_incidents, of_files
 from fsm.audit.live.changes import Change
 from fsm.audit.live.group_state import GroupState, Nobody
@@ -27,19 +28,27 @@ class Judge:
         """What is kept of a group or a file by now, and what changed; `names` are those of topics by their ids."""
         state = GroupState(key) if kept is None else GroupState.load(kept)
         state.take(rows)
-        changes = state.tell(self._find(state, names), self.follow.close_ms)
+        if state.is_file:
+            changes = state.tell(self._unknown(state.of_file(), None), self.follow.close_ms)
+        elif state.files:
+            audit = state.audit(self.options.limits, names, Nobody())
+            changes = state.tell(self._unknown(audit.findings, audit), self.follow.close_ms)
+            state.expire(audit, self.follow.expire_ms)
+        else:
+            changes = state.tell((), self.follow.close_ms)
         return Judged(state.dump(), changes)
 
-    def _find(self, state: GroupState, names: Mapping[str, str]) -> Iterable[Finding]:
-        known = self.options.known
-        if state.is_file:
-            found = state.of_file()
-            return baseline.unknown(found, of_files(found), known) if known else found
-        if not state.files:
-            return ()
-        audit = state.audit(self.options.limits, names, Nobody())
-        told = baseline.unknown(audit.findings, find_incidents(audit), known) if known else audit.findings
-        return Plan("", self.options, {}, cut=False).chosen(told)
+    @staticmethod
+    def end(kept: bytes) -> list[Change]:
+        """What changes when a group or a file is given up, of which nothing came for long."""
+        return GroupState.load(kept).end()
+
+    def _unknown(self, found: Sequence[Finding], audit: GroupAudit | None) -> list[Finding]:
+        """What no baseline has, of the time that was chosen."""
+        if self.options.known:
+            incidents = of_files(found) if audit is None else find_incidents(audit)
+            found = baseline.unknown(found, incidents, self.options.known)
+        return Plan("", self.options, {}, cut=False).chosen(found)
 
 
 @dataclass(frozen=True, slots=True)

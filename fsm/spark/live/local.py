@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import marshal
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -33,7 +34,9 @@ class LocalBatches:
     def __init__(
         self, folder: Path, options: Options, follow: Follow, sink: Sink, at: Callable[[str], None] | None = None
     ) -> None:
-        self.options, self.sink = options, sink
+        self.options, self.follow, self.sink = options, follow, sink
+        self.now_ms: Callable[[], int] = lambda: int(1000 * time.time())
+        """By which groups are given up of which nothing comes any more."""
         self.judge = Judge(options, follow)
         self.kept = Kept(folder)
         self.reader = reader_of(options)
@@ -43,7 +46,7 @@ class LocalBatches:
         self.store.execute("pragma journal_mode = wal")
         self.store.execute("pragma synchronous = full")
         self.store.execute("create table if not exists batch (id integer primary key, offsets text, changes blob)")
-        self.store.execute("create table if not exists state (key text primary key, value blob)")
+        self.store.execute("create table if not exists state (key text primary key, value blob, seen_ms int)")
 
     def close(self) -> None:
         self.store.close()
@@ -86,26 +89,36 @@ class LocalBatches:
         for part in parts:
             rows += chosen(self.kept.read(part, self.reader), self.options)
             self.at("read")
-        states: list[tuple[str, bytes]] = []
+        now_ms = self.now_ms()
+        states: list[tuple[str, bytes, int]] = []
         changes: list[Change] = []
         names = self.kept.names()
         for key, own in groupby(in_order_of(rows, BY_GROUP), key=attrgetter("key")):
             found = self.store.execute("select value from state where key = ?", (key,)).fetchone()
             judged = self.judge.take(key, None if found is None else found[0], own, names)
             changes += judged.changes
-            states.append((key, judged.kept))
+            states.append((key, judged.kept, now_ms))
             self.at("judged")
-        changes = in_order(changes)
-        self._finish(number, states, changes)
+        given_up = self._expired(now_ms - self.follow.expire_ms, {key for key, *_ in states})
+        changes = in_order([*changes, *(one for value in given_up.values() for one in self.judge.end(value))])
+        self._finish(number, states, given_up, changes)
         self.kept.forget(after)
         counts = Counts(len(after), sum(one.size for one in after.values()), len(states))
         alarms = self.sink.write(number, changes, counts)
         self.at("written")
         return alarms
 
-    def _finish(self, number: int, states: Iterable[tuple[str, bytes]], changes: Iterable[Change]) -> None:
+    def _expired(self, before_ms: int, touched: Container[str]) -> dict[str, bytes]:
+        """Groups and files of which nothing came since a time."""
+        found = self.store.execute("select key, value from state where seen_ms < ? order by key", (before_ms,))
+        return {key: value for key, value in found if key not in touched}
+
+    def _finish(
+        self, number: int, states: Iterable[tuple[str, bytes, int]], given_up: Iterable[str], changes: Iterable[Change]
+    ) -> None:
         with _transaction(self.store):
-            self.store.executemany("replace into state values (?, ?)", states)
+            self.store.executemany("replace into state values (?, ?, ?)", states)
+            self.store.executemany("delete from state where key = ?", ((key,) for key in given_up))
             self.at("kept")
             told = marshal.dumps([to_values(one) for one in changes])
             self.store.execute("update batch set changes = ? where id = ?", (told, number))

@@ -55,10 +55,14 @@ def start(
     spark.dataSource.register(LogSource)
     checkpoint = followed.checkpoint / "spark"
     source = spark.readStream.format(NAME).options(**settings(followed, cores)).load()
-    judged = source.groupBy("key").applyInPandasWithState(_judge(followed), _OUTPUT, _STATE, "append", "NoTimeout")
+    judged = source.groupBy("key").applyInPandasWithState(
+        _judge(followed), _OUTPUT, _STATE, "append", "ProcessingTimeTimeout"
+    )
 
     def take(batch: DataFrame, number: int) -> None:
         rows = batch.collect()  # what changed, which is little
+        if not rows:  # Spark looks for what has expired
+            return
         changes = [from_values(one) for row in rows for one in marshal.loads(row["changes"])]  # noqa: S302
         files, size = _reach(checkpoint / "offsets" / str(number))
         try:
@@ -77,13 +81,20 @@ def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
     checkpoint, judge = followed.checkpoint, Judge(followed.options, followed.follow)
 
     def take(key: tuple[str], frames: Iterable[pd.DataFrame], kept: SparkState) -> Iterator[pd.DataFrame]:
-        import pandas as pd
-
         before = bytes(kept.get[0]) if kept.exists else None
+        if kept.hasTimedOut:
+            kept.remove()
+            yield told(key[0], judge.end(before) if before else [])
+            return
         judged = judge.take(key[0], before, _rows(frames), _names(checkpoint))
         kept.update((judged.kept,))
-        changes = marshal.dumps([to_values(one) for one in judged.changes])
-        yield pd.DataFrame({"key": [key[0]], "changes": [changes]})
+        kept.setTimeoutDuration(followed.follow.expire_ms)
+        yield told(key[0], judged.changes)
+
+    def told(key: str, changes: Iterable[Change]) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame({"key": [key], "changes": [marshal.dumps(list(map(to_values, changes)))]})
 
     return take
 
