@@ -21,7 +21,7 @@ from fsm.audit.findings import Cause, FindingKind
 from fsm.errors import InputError
 from fsm.render.report import glossary
 from fsm.render.report.details import key_of, pack
-from fsm.render.report.folder import FOLDER, write_group, write_page
+from fsm.render.report.folder import FOLDER, remove_group, write_group, write_page
 from fsm.render.timeline.views import (
     AssignedSpan,
     Count,
@@ -608,6 +608,15 @@ def test_only_groups_that_changed_are_written_again(tmp_path: Path) -> None:
     assert data(html)[0]["refresh"] == 5
     assert beside(tmp_path, "now")["entries"] == data(html)[0]["entries"]
     assert [one["key"] for one in beside(tmp_path, "now")["rows"]] == [key_of("orders")] * 2
+    write_page(tmp_path, replace(INCIDENT, findings_total=()), top=12, refresh_s=5)
+    assert beside(tmp_path, "now")["totals"] == [
+        ["double_ownership", "error", 1],
+        ["lost_without_callback", "error", 1],
+    ]
+    assert beside(tmp_path, "now")["verdict"] == ["error", "2 errors"]
+    remove_group(tmp_path, "orders")
+    write_page(tmp_path, replace(INCIDENT, findings_total=()), top=12, refresh_s=5)
+    assert (beside(tmp_path, "now")["entries"], beside(tmp_path, "now")["groups"]) == ([], 0)
     assert "script-src 'sha256-" in html and " 'self' file:;" in html  # noqa: PT018
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Any
 
-from fsm.render.report.details import Packed, dump
+from fsm.render.report.details import Packed, dump, key_of
 from fsm.render.report.page import DETAILS_BUDGET, Index, compose, summary
 from fsm.render.timeline.views import Report
 
@@ -34,6 +34,12 @@ def write_group(out: Path, packed: Packed) -> bool:
         index = packed.told if name == packed.key else None
         changed |= _write(folder / f"{name}.js", _call(name, text, index))
     return changed
+
+
+def remove_group(out: Path, group: str) -> None:
+    """Removes the files of a group that is told no more."""
+    for path in (out / FOLDER).glob(f"{key_of(group)}*.js"):
+        path.unlink(missing_ok=True)
 
 
 def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from heapq import nsmallest
@@ -24,7 +24,7 @@ from fsm.render.report import glossary
 from fsm.render.report.details import SEVERITIES, badness, dump
 from fsm.render.tables.svg import draw_counted
 from fsm.render.timeline import shades
-from fsm.render.timeline.views import EdgeCount, MachineView, Report
+from fsm.render.timeline.views import EdgeCount, KindTotal, MachineView, Report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,6 +50,8 @@ class Index:
     members: int = 0
     entries: list[dict[str, Any]] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Findings by kind and severity."""
     names: dict[str, Any] = field(default_factory=dict)
     """By key; empty where they are beside the page."""
     all_rows: int = 0
@@ -65,6 +67,8 @@ class Index:
         self.groups += bool(entry.get("group"))
         self.members += entry.get("members", 0)
         self.entries.append(entry)
+        for severity, kinds in entry.get("counts", {}).items():
+            self.kinds.update({(kind, severity): count for kind, count in kinds.items()})
         rows = [{"key": entry["key"], **row} for row in index["rows"]]
         self.all_rows += len(rows)
         self.incidents += len(rows) + entry.get("rows_hidden", 0)
@@ -118,9 +122,9 @@ def compose(report: Report, index: Index, inline: Mapping[str, str], refresh_s: 
 
 def summary(report: Report, index: Index) -> dict[str, Any]:
     """What the script starts from, and what a page that refreshes itself loads again and again."""
-    totals = sorted(report.findings_total, key=lambda t: (_order(t.severity), -t.count, t.kind))
+    totals = sorted(_totals(report, index), key=lambda t: (_order(t.severity), -t.count, t.kind))
     return {
-        "verdict": _verdict(report),
+        "verdict": _verdict(report, index),
         "read": _read(report, index),
         "end": report.end_ms,
         "totals": [[wording.name(t.kind), wording.name(t.severity), t.count] for t in totals[:MOST_ROWS]],
@@ -194,7 +198,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
     return {
         "report": report,
         "inputs": report.inputs,
-        "verdict": _verdict(report),
+        "verdict": _verdict(report, index),
         "read": _read(report, index),
         "listed": index.rows[:_LISTED],
         "machines": machines,
@@ -212,13 +216,15 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
     }
 
 
-def _total(report: Report, severity: str) -> int:
-    return sum(kind.count for kind in report.findings_total if kind.severity == severity)
+def _totals(report: Report, index: Index) -> Sequence[KindTotal]:
+    """Findings by kind and severity: those that the report was given, else as the groups tell them."""
+    return report.findings_total or [KindTotal(*names, count) for names, count in sorted(index.kinds.items())]
 
 
-def _verdict(report: Report) -> tuple[str, str]:
+def _verdict(report: Report, index: Index) -> tuple[str, str]:
     """(class, headline)."""
-    errors, warnings = _total(report, "error"), _total(report, "warning")
+    totals = _totals(report, index)
+    errors, warnings = (sum(t.count for t in totals if t.severity == s) for s in ("error", "warning"))
     if not report.enough:
         inputs = report.inputs
         count = inputs.too_little_files if inputs.files > 1 else 0

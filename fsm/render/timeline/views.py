@@ -330,6 +330,7 @@ class Report:
     start_ms: int
     end_ms: int
     findings_total: tuple[KindTotal, ...] = ()
+    """Counted from the groups where it is empty."""
     machines: tuple[MachineView, ...] = ()
     trend: Trend | None = None
     enough: bool = True
