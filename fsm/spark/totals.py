@@ -166,8 +166,7 @@ class Totals:
         self.sums.update(f"{one.severity} incidents" for one in found)
         worst = nsmallest(FINDINGS, found, key=badness)
         by_id = {one.id: one for one in findings} if worst else {}
-        told = (Told(one, tuple(nsmallest(BELOW, map(by_id.__getitem__, one.findings), key=_badness))) for one in worst)
-        self._keep(told)
+        self._keep(Told(one, _shown([by_id[found] for found in one.findings])) for one in worst)
 
     def _keep(self, more: Iterable[Told]) -> None:
         self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda told: badness(told.incident))
@@ -272,6 +271,16 @@ class Totals:
             }
             for (machine, state), own in sorted(self.dwell.items())
         ]
+
+
+def _shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those that tell most: the worst of each kind, then the next of each."""
+    times = Counter[FindingKind]()
+    turns: list[tuple[int, int, Finding]] = []
+    for rank, found in enumerate(sorted(findings, key=_badness)):
+        turns.append((times[found.kind], rank, found))
+        times[found.kind] += 1
+    return tuple(found for _, _, found in nsmallest(BELOW, turns, key=lambda turn: turn[:2]))
 
 
 def _badness(found: Finding) -> tuple[Any, ...]:
