@@ -24,7 +24,7 @@ from fsm.logs.blocks import places
 from fsm.logs.ends import end_with_fields, find_end
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.frames import Frame, Named, Parts, clean
-from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, roles_of, split
+from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, split
 from fsm.logs.layout import ENDS, Description, Layout, marks_among, marks_of, signs_of
 from fsm.logs.xml_events import XmlEvents
 
@@ -70,12 +70,6 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
             found.append(_described(_without_false_logger(layout, lines, clients), lines, clients, sample.cut))
             left = rest if len(rest) > 0.02 * len(marked) else []  # noqa: PLW2901
     return tuple(found)
-
-
-def _with_roles(header: Header, lines: Sequence[str]) -> Header:
-    """The header with the roles that its slots have in other lines."""
-    rows = [match.groups() for line in lines if (match := header.pattern.match(line)) is not None]
-    return header_of(header.tokens, roles_of(header.tokens, rows)) if rows else header
 
 
 def _marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
