@@ -5,6 +5,9 @@ OUT ?= out
 DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
+# Tests start hundreds of processes, and each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run shell check test test-slow test-kafka test-clients confirm audit-truth conformance connect-rounds zoo bench bench-wire bench-check diagrams clean
 
