@@ -23,6 +23,8 @@ from .conftest import run
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 SPARK = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""No process of the cluster lives long enough to win back what the good compiler costs; there are six of them."""
 UP_S = 90
 """So long a process of the cluster may take to be there, on a busy machine."""
 
@@ -31,8 +33,10 @@ UP_S = 90
 def environment() -> dict[str, str]:
     """What the cluster needs: Java, this package where its Python finds packages, and no address but the loopback."""
     own = {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+    own["SPARK_DAEMON_JAVA_OPTS"] = own["SPARK_SUBMIT_OPTS"] = SHORT_LIVED
     own["PYSPARK_SUBMIT_ARGS"] = (
-        "--executor-memory 512m --conf spark.scheduler.minRegisteredResourcesRatio=1.0 pyspark-shell"
+        f"--executor-memory 512m --conf 'spark.executor.extraJavaOptions={SHORT_LIVED}' "
+        "--conf spark.scheduler.minRegisteredResourcesRatio=1.0 pyspark-shell"
     )
     return os.environ | own
 

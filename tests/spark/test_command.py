@@ -244,7 +244,8 @@ def test_a_failing_worker_is_one_line(
 
     monkeypatch.setattr("fsm.spark.pipeline.judge", judge)
     said = refusal(capfd, recordings / "i_j09_kill9", "-o", tmp_path / "out")
-    assert re.search(r"Spark failed while (reading and )?judging: ZeroDivisionError: nobody", said)
+    # What is being done is asked of Spark once a second: a machine that is busy had its answer before.
+    assert re.search(r"Spark failed while (reading|judging|reading and judging): ZeroDivisionError: nobody", said)
     assert (tmp_path / "out" / MARK).read_text() == "older"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -449,8 +450,22 @@ def test_a_full_disk(recordings: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("after_s", [0.7, 4])
+STARTS_S, WORKS_S = 0, 3.5
+"""So long after Java was started it starts, and Spark works."""
+
+
+@pytest.mark.parametrize(
+    ("name", "after_s"),
+    [
+        ("SIGINT", STARTS_S),
+        ("SIGINT", WORKS_S),
+        ("SIGTERM", WORKS_S),
+        ("SIGHUP", STARTS_S),
+        # One handler has all three, so each of them at each time asks the same once more.
+        pytest.param("SIGTERM", STARTS_S, marks=pytest.mark.slow),
+        pytest.param("SIGHUP", WORKS_S, marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_leaves_nothing_behind(recordings: Path, tmp_path: Path, name: str, after_s: float) -> None:
     """Whether Java is starting or Spark works: one line, no hidden folder, no process that goes on."""
     logs = tmp_path / "logs"
@@ -458,6 +473,11 @@ def test_a_signal_leaves_nothing_behind(recordings: Path, tmp_path: Path, name: 
         shutil.copytree(recordings / "j05_throw_revoke", logs / f"{number}")
     command = [sys.executable, "-m", "fsm", "audit", str(logs), "-o", str(tmp_path / "out")]
     audit = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    until = time.monotonic() + 60
+    while not any("java" in one for one in _family(audit.pid)):
+        assert audit.poll() is None, audit.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
     time.sleep(after_s)
     audit.send_signal(getattr(signal, name))
     said, told = audit.communicate(timeout=60)
@@ -489,9 +509,10 @@ def test_ctrl_c_while_pyspark_itself_hears_it(recordings: Path, tmp_path: Path) 
 
 
 def _family(session: int) -> list[str]:
-    """The processes of a session that are there."""
-    found = subprocess.run(["ps", "-o", "args=", "--sid", str(session)], capture_output=True, text=True, check=False)
-    return [line for line in found.stdout.splitlines() if line.strip()]
+    """The processes of a session that run; of one that has ended nobody may have asked how."""
+    asked = ["ps", "-o", "stat=,args=", "--sid", str(session)]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return [line for line in found.stdout.splitlines() if line.strip() and not line.startswith("Z")]
 
 
 # -- what a reviewer found ------------------------------------------------------------------------------------
