@@ -117,11 +117,12 @@ class _Parts:
             self.transport.hand_in(told)
         return to if topics is None else topics
 
-    async def take(
-        self, partitions: Partitions, wait_s: float, most: int
-    ) -> tuple[list[Message], dict[TopicPartition, int]]:
-        """Messages, and the positions behind them."""
-        return await self.fetcher.take(partitions, wait_s, most), self.fetcher.positions
+    async def take(self, partitions: Partitions, until_s: float, most: int) -> list[Message]:
+        """The next messages; waits for a moment, and not beyond this instant."""
+        wait_s = max(0.0, min(SLICE_S, until_s - time.monotonic()))
+        messages = await self.fetcher.take(partitions, wait_s, most)
+        self.positions = self.fetcher.positions
+        return messages
 
     def forget(self, partitions: Partitions) -> None:
         """These are not the member's any more."""
@@ -217,8 +218,7 @@ class MessageConsumer(_Joined[Consumer]):
         until = time.monotonic() + timeout_ms / 1000
         while True:
             partitions = self._consumer.poll(0, self._parts.consumed)
-            wait_s = max(0.0, min(SLICE_S, until - time.monotonic()))
-            messages, self._parts.positions = self._running.do(self._parts.take(partitions, wait_s, most))
+            messages = self._running.do(self._parts.take(partitions, until, most))
             if messages or time.monotonic() >= until:
                 return messages
 
@@ -277,8 +277,7 @@ class AsyncMessageConsumer(_Joined[AsyncConsumer]):
         until = time.monotonic() + timeout_ms / 1000
         while True:
             partitions = await self._consumer.poll(0, self._parts.consumed)
-            wait_s = max(0.0, min(SLICE_S, until - time.monotonic()))
-            messages, self._parts.positions = await self._parts.take(partitions, wait_s, most)
+            messages = await self._parts.take(partitions, until, most)
             if messages or time.monotonic() >= until:
                 return messages
 
