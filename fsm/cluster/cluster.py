@@ -373,7 +373,8 @@ class Cluster:
                 found.append(f"{client.name} owns {client.member.owned}, and is assigned {assigned}")
         if not is_stranded:
             topics = self.context.image.topics
-            wanted = {(name, i) for one in clients for name in one.topics for i in range(topics[name].partitions)}
+            named = {name for one in clients for name in one.topics}
+            wanted = {(name, i) for name in named for i in range(topics[name].partitions)}
             unowned = partitions(wanted - {one for client in clients for one in client.member.owned})
             found += [f"nobody owns {one}" for one in unowned]
         return found

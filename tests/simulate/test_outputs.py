@@ -154,6 +154,16 @@ def test_a_run_that_fails_is_made_small_and_fails_still(
     capsys.readouterr()
     assert main(["simulate", str(tmp_path / "shrunk.yaml")]) == 1
     assert "VIOLATED" in capsys.readouterr().out
+    assert main(["replay", str(tmp_path / "shrunk.yaml")]) == 1
+    assert "violated: expected [], got [a at " in capsys.readouterr().out
+
+
+def test_a_deployment_is_replayed_fault_by_fault(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What nothing violates meets what is expected of it; two releases part where their measures do."""
+    assert main(["replay", str(shop)]) == 0
+    said = capsys.readouterr().out
+    assert "3m pause a-0 for 1m30s" in said
+    assert main(["replay", str(shop), "--dialect", "4.0", "--against", "4.0"]) == 0
 
 
 def test_what_cannot_be_asked_is_told(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,57 @@
+"""A whole deployment in virtual time, as `fsm simulate` runs it: what it shrinks a failing run to is replayed here.
+
+    deployment: shop               # marks this kind of scenario
+    lasts: 10m
+    seed: 7
+    topics: {orders: 2}
+    services: {checkout: {topics: [orders], processes: 2}}
+    faults:
+    - {at: 2m, pause: checkout-0, for: 1m}
+
+fsm/simulate/README.md has all keys. Each fault is a step, and then the end, where nothing may be violated: a violation
+is a difference. `--dialect` is the release of all brokers and clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsm.nodes import Node
+from fsm.scenario.reading import has_key
+from fsm.scenario.story import Expected, Replay, Step
+from fsm.scenario.texts import show_list
+from fsm.simulate.reading import read_node
+from fsm.simulate.run import Outcome, simulate
+from fsm.simulate.text import NAMES, show
+from fsm.simulate.variants import vary
+from fsm.simulate.writing import show_ms
+
+NAME, VIOLATED = "deployment", "violated"
+reads = has_key("deployment")
+
+
+def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
+    """Runs the deployment under its seed. Raises `InputError` with the line for what is none."""
+    deployment = read_node(document)
+    if dialect is not None:
+        deployment = vary(deployment, dialect)
+    releases = {broker.release for broker in deployment.brokers.values()}
+    outcome = simulate(deployment, deployment.seed)
+    steps = tuple(_steps(outcome, document.where))
+    yield Replay(file, NAME, deployment.name, ",".join(sorted(releases)), steps)
+
+
+def _steps(outcome: Outcome, where: str) -> Iterator[Step]:
+    """What was done to it, and what came of it all."""
+    for deed in outcome.deeds:
+        lasts = f" for {show_ms(deed.for_ms)}" if deed.for_ms else ""
+        yield Step(f"{show_ms(deed.at_ms)} {deed.what.replace('_', ' ')} {deed.target}{lasts}", where, {})
+    violated = [
+        f"{group} at {show_ms(one.at_ms)}: {one.what} {one.detail}".strip() for group, one in outcome.violations
+    ]
+    seen = {VIOLATED: show_list(violated), "hazards": show_list(outcome.hazards())}
+    totals = {name: value for name, value in outcome.totals().items() if name in NAMES}
+    lines = tuple(f"{show(name, value)} {NAMES[name]}" for name, value in totals.items())
+    seen |= {name: str(value) for name, value in totals.items()}
+    nothing = Expected(VIOLATED, show_list(()), where, implied=True)
+    yield Step(f"{show_ms(outcome.lasts_ms)} the end", where, seen, (nothing,), lines)
