@@ -157,6 +157,7 @@ def test_kinds_say_how_they_are_written(capsys: pytest.CaptureFixture[str]) -> N
         "== Connect cluster ==",
         "== consumer group ==",
         "== conversation ==",
+        "== deployment ==",
         "== migration trace ==",
         "== path ==",
         "== requests ==",

@@ -75,3 +75,13 @@ def test_a_bad_file_ends_the_command_with_one_line(tmp_path: Path, capsys: pytes
     assert main(["simulate", str(path)]) == 2
     assert capsys.readouterr().err == f"fsm: {path}:16: no 'a-9' to crash; did you mean a-1?\n"
     assert main(["simulate", str(tmp_path / "none.yaml")]) == 2
+
+
+def test_the_deployment_of_the_readme_reads() -> None:
+    """Every key and deed that it shows."""
+    text = (Path(__file__).parents[2] / "fsm" / "simulate" / "README.md").read_text()
+    shown = text.partition("```yaml\n")[2].partition("```")[0]
+    found = read(shown, "README.md")
+    assert read(write(found), "again") == found
+    assert {deed.what for deed in expand(found, 1)} == {"restart", "upgrade", "grow", "crash", "pause"}
+    assert [service.group for service in found.services.values()] == ["checkout", "billing", "checkout", "pipes"]
