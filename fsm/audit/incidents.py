@@ -3,7 +3,7 @@
 An incident says who, what, since when, which setting to look at with the value that the logs tell, and what to try
 next. Every finding is in exactly one: the rows of `cause_rules` say what goes together. `find_incidents` is a pure
 function of the audit of one group: it runs in the tasks of Spark, in memory and live alike. The id of an incident is
-that of its first finding behind an `i`: it stays while further findings come to it.
+that of its first finding behind an `i`: it stays while later findings come to it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import memory
 import pytest
+import recordings
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, with_ids
 from fsm.audit.group_audit import GroupAudit
@@ -71,6 +73,27 @@ def test_findings_about_files_are_told_apart_by_the_file() -> None:
 
 def _place(file: str) -> Place:
     return Place(file, 0)
+
+
+@pytest.mark.parametrize("scenario", ["j36_stall_loop", "x05_range_fenced_static", "j24_commit_fail_revoke"])
+def test_what_is_found_early_keeps_its_id_while_the_logs_grow(scenario: str) -> None:
+    """Whenever one looks, the ids of what is more than information are among those in the end."""
+    files = recordings.logs("java")[scenario]
+    whole = memory.audit(files)
+    final = {one.id for one in whole.findings}
+    times = sorted(one.record.ts_ms for one in whole.seen)
+    early = 0
+    for share in range(1, 8):
+        until_ms = times[share * len(times) // 8]
+        ends = {name: len(data) for name, data in files.items()}
+        for one in whole.seen:
+            if one.record.ts_ms > until_ms:
+                ends[one.place.file] = min(ends[one.place.file], one.place.offset)
+        found = memory.audit({name: data[: ends[name]] for name, data in files.items() if ends[name]}).findings
+        ids = {one.id for one in found if one.severity is not Severity.INFO}
+        assert ids <= final
+        early += len(ids)
+    assert early > 5
 
 
 # -- what an incident says --------------------------------------------------------------------------------------
