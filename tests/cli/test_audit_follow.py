@@ -108,6 +108,20 @@ def test_a_command_that_fails_is_said_and_stops_nothing(capsys: pytest.CaptureFi
     assert "fsm: --exec false: ended with status 1\n" in capsys.readouterr().err
 
 
+def test_a_page_that_refreshes_itself(logs: Path) -> None:
+    """It tells what was read, and loads what is beside it: a file for each group, whose name and findings are there."""
+    follow()
+    page = Path("out/report.html").read_text()
+    assert "report/" in page
+    assert "now" in {path.stem for path in Path("out/report").glob("*.js")}
+    told = "".join(path.read_text() for path in Path("out/report").glob("*.js"))
+    assert "g-j07-maxpoll-B and g-j07-maxpoll-A both owned" in told
+    (logs / "A.log").open("a").write("\n")
+    before = Path("out/report/now.js").read_text()
+    follow()
+    assert Path("out/report/now.js").read_text() != before
+
+
 # -- refusals -------------------------------------------------------------------------------------------------
 
 

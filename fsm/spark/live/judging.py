@@ -4,35 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fsm.audit import baseline
 from fsm.audit.findings import Finding
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import find_incidents, of_files
 from fsm.audit.live.changes import Change
-from fsm.audit.live.group_state import GroupState, Nobody
-from fsm.audit.routing import Sent
+from fsm.audit.live.group_state import GroupState
+from fsm.audit.report import Highlights
+from fsm.audit.routing import OF_FILE, Sent
 from fsm.spark.live.follow_options import Follow
+from fsm.spark.live.page import draw_file, draw_group
 from fsm.spark.options import Options
 from fsm.spark.pipeline import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges as the options ask."""
+    """Judges as the options ask, and draws what the report shows of it below the folder of the result."""
 
     options: Options
     follow: Follow
+    out: Path
 
     def take(self, key: str, kept: bytes | None, rows: Iterable[Sent], names: Mapping[str, str]) -> Judged:
         """What is kept of a group or a file by now, and what changed; `names` are those of topics by their ids."""
         state = GroupState(key) if kept is None else GroupState.load(kept)
         state.take(rows)
         if state.is_file:
-            changes = state.tell(self._unknown(state.of_file(), None), self.follow.close_ms)
+            found = self._unknown(state.of_file(), None)
+            changes = state.tell(found, self.follow.close_ms)
+            draw_file(self.out, key.removeprefix(OF_FILE), found)
         elif state.files:
-            audit = state.audit(self.options.limits, names, Nobody())
-            changes = state.tell(self._unknown(audit.findings, audit), self.follow.close_ms)
+            noted = Highlights()
+            audit = state.audit(self.options.limits, names, noted)
+            found = self._unknown(audit.findings, audit)
+            changes = state.tell(found, self.follow.close_ms)
+            draw_group(self.out, audit, found, noted)
             state.expire(audit, self.follow.expire_ms)
         else:
             changes = state.tell((), self.follow.close_ms)

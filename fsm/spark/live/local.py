@@ -37,7 +37,7 @@ class LocalBatches:
         self.options, self.follow, self.sink = options, follow, sink
         self.now_ms: Callable[[], int] = lambda: int(1000 * time.time())
         """By which groups are given up of which nothing comes any more."""
-        self.judge = Judge(options, follow)
+        self.judge = Judge(options, follow, sink.out)
         self.kept = Kept(folder)
         self.reader = reader_of(options)
         self.at = at or _nowhere
@@ -78,6 +78,12 @@ class LocalBatches:
         self.store.execute("insert into batch values (?, ?, null)", (number, json.dumps(plan.to_json(after))))
         self.at("begun")
         return self._do(number, before, after, _paths(sources))
+
+    @property
+    def offsets(self) -> plan.Offsets:
+        """How far was read."""
+        (last,) = self.store.execute("select max(id) from batch").fetchone()
+        return {} if last is None else self._offsets(last)
 
     def _offsets(self, number: int) -> plan.Offsets:
         row = self.store.execute("select offsets from batch where id = ?", (number,)).fetchone()

@@ -42,11 +42,14 @@ _STATE = "value binary"
 def start(
     spark: SparkSession,
     followed: Followed,
-    told: Callable[[int, list[Change]], None],
+    told: Callable[[plan.Offsets, list[Change]], None],
     sink: Sink,
     failed: list[FsmError],
 ) -> Any:
-    """Starts the query, a `StreamingQuery`; `told` is given the alarms of each batch, `failed` why the sink failed."""
+    """Starts the query, a `StreamingQuery`.
+
+    `told` is given how far each batch read, and its alarms, `failed` why the sink failed.
+    """
     spark = spark.newSession()  # what is set here is nobody else's
     for name, value in STATE_SETTINGS.items():
         spark.conf.set(name, value)
@@ -64,9 +67,10 @@ def start(
         if not rows:  # Spark looks for what has expired
             return
         changes = [from_values(one) for row in rows for one in marshal.loads(row["changes"])]  # noqa: S302
-        files, size = _reach(checkpoint / "offsets" / str(number))
+        offsets = _reach(checkpoint / "offsets" / str(number))
+        counts = Counts(len(offsets), sum(one.size for one in offsets.values()), len(rows))
         try:
-            told(number, sink.write(number, in_order(changes), Counts(files, size, len(rows))))
+            told(offsets, sink.write(number, in_order(changes), counts))
         except FsmError as problem:  # Spark would tell it as a failure of Python
             failed.append(problem)
             raise
@@ -78,7 +82,7 @@ def start(
 
 def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
     """The function that takes what came for one group or file, and gives what changed."""
-    checkpoint, judge = followed.checkpoint, Judge(followed.options, followed.follow)
+    checkpoint, judge = followed.checkpoint, Judge(followed.options, followed.follow, followed.out)
 
     def take(key: tuple[str], frames: Iterable[pd.DataFrame], kept: SparkState) -> Iterator[pd.DataFrame]:
         before = bytes(kept.get[0]) if kept.exists else None
@@ -116,8 +120,7 @@ def _names_at(checkpoint: Path, _changed_ns: int) -> dict[str, str]:
     return dict(Kept(checkpoint).names())
 
 
-def _reach(path: Path) -> tuple[int, int]:
-    """How many files a batch follows, and how many bytes of them are read by its end, as Spark keeps its offsets."""
+def _reach(path: Path) -> plan.Offsets:
+    """How far a batch reads, as Spark keeps its offsets."""
     told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[2])
-    offsets = plan.from_json(told)
-    return len(offsets), sum(one.size for one in offsets.values())
+    return plan.from_json(told)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.live.growth import FileReader, FileState, More
+from fsm.audit.reading import PieceSummary
 from fsm.audit.routing import OF_FILE, Sent
 from fsm.spark.live.files import write
 from fsm.spark.live.plan import Offsets, Part, key
@@ -42,6 +43,13 @@ class Kept:
         for path in sorted((self.folder / "names").glob("*.json")):
             add_topic_names(names, json.loads(path.read_bytes()))
         return names
+
+    def summaries(self, offsets: Offsets) -> Iterator[PieceSummary]:
+        """What was read of each file, as far as that is known."""
+        for name, one in offsets.items():
+            state = self._load(key(name, one))
+            if state is not None and state.told:
+                yield PieceSummary(*state.told)
 
     def forget(self, offsets: Offsets) -> None:
         """Lets go what is known of files as they were before these offsets, to which all was done."""

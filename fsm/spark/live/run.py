@@ -12,6 +12,8 @@ from fsm.audit.live.changes import Change
 from fsm.errors import FsmError, InputError
 from fsm.spark.live import checkpoint
 from fsm.spark.live.follow_options import Followed
+from fsm.spark.live.page import Page
+from fsm.spark.live.plan import Offsets
 from fsm.spark.live.sink import Sink
 from fsm.spark.options import IN_PROCESS
 
@@ -61,7 +63,7 @@ def _follow_here(followed: Followed, sink: Sink, tell: Tell) -> None:
     from fsm.spark.live.local import LocalBatches
     from fsm.spark.live.source import followed_files
 
-    idle = _Idle(followed.follow.stop_ms)
+    idle, page = _Idle(followed.follow.stop_ms), Page(followed)
     batches = LocalBatches(followed.checkpoint, followed.options, followed.follow, sink)
     try:
         tell(batches.recover(followed_files(followed)))
@@ -70,9 +72,12 @@ def _follow_here(followed: Followed, sink: Sink, tell: Tell) -> None:
             alarms = batches.run(followed_files(followed))
             if alarms is not None:
                 idle.new()
+                page.change(batches.offsets, sink.told.values())
                 tell(alarms)
+            page.write(time.monotonic())
             time.sleep(max(0.0, followed.follow.trigger_ms / 1000 - (time.monotonic() - begun_s)))
     finally:
+        page.write(0, at_once=True)
         batches.close()
 
 
@@ -80,11 +85,12 @@ def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell) -> None:
     from fsm.spark import session
     from fsm.spark.live import query
 
-    idle = _Idle(followed.follow.stop_ms)
+    idle, page = _Idle(followed.follow.stop_ms), Page(followed)
     failed: list[FsmError] = []
 
-    def told(_batch: int, alarms: list[Change]) -> None:
+    def told(offsets: Offsets, alarms: list[Change]) -> None:
         idle.new()
+        page.change(offsets, sink.told.values())
         tell(alarms)
 
     with (
@@ -100,6 +106,7 @@ def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell) -> None:
                 status = running.status
                 if running.lastProgress is None or (status["isTriggerActive"] and status["isDataAvailable"]):
                     idle.new()
+                page.write(time.monotonic())
                 time.sleep(_LOOK_S)
             if failed:
                 raise failed[0]
@@ -107,3 +114,4 @@ def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell) -> None:
                 raise FsmError(f"Spark failed while following: {session.reason(problem)}")
         finally:
             running.stop()
+            page.write(0, at_once=True)

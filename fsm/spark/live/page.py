@@ -1,0 +1,75 @@
+"""The report of a followed audit: a page that refreshes itself, and beside it a file for each group and each file.
+
+A group's file is written by whoever judges it, the page by the driver, a while after something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fsm.audit.findings import Finding
+from fsm.audit.group_audit import GroupAudit
+from fsm.audit.incidents import find_incidents, of_files
+from fsm.audit.live.changes import Change
+from fsm.audit.report import Highlights, group_view, overview, pack_group, report
+from fsm.render.report.folder import write_group, write_page
+from fsm.render.timeline.views import GroupView
+from fsm.spark.live.follow_options import Followed
+from fsm.spark.live.plan import Offsets
+from fsm.spark.live.reading import Kept
+from fsm.spark.totals import Totals
+
+EVERY_S = 5.0
+"""The page is written no more often."""
+
+
+def draw_group(out: Path, audit: GroupAudit, found: Sequence[Finding], noted: Highlights) -> None:
+    """Writes what the page loads of a group, if anything of it changed."""
+    shown = replace(audit, findings=found)
+    view = group_view(shown, overview(shown), noted)
+    write_group(out, pack_group(view, shown.findings, find_incidents(shown)))
+
+
+def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
+    """The same of what is wrong with a file."""
+    if found:
+        write_group(out, pack_group(GroupView("", 0, 0, file=file), found, of_files(found)))
+
+
+class Page:
+    """The page itself."""
+
+    def __init__(self, followed: Followed) -> None:
+        self.followed = followed
+        self.kept = Kept(followed.checkpoint)
+        self._written_s: float | None = None
+        self._waiting: tuple[Offsets, list[Change]] | None = None
+
+    def change(self, offsets: Offsets, stands: Iterable[Change]) -> None:
+        """Something changed; `stands` is the last version of each finding."""
+        self._waiting = offsets, list(stands)
+
+    def write(self, now_s: float, *, at_once: bool = False) -> None:
+        """Writes the page if anything changed and the last time is long enough ago. Raises OSError."""
+        if self._waiting is None or not (at_once or self._written_s is None or now_s - self._written_s >= EVERY_S):
+            return
+        self._written_s, (offsets, stands), self._waiting = now_s, self._waiting, None
+        options = self.followed.options
+        totals = Totals(options.min_understood)
+        for summary in self.kept.summaries(offsets):
+            totals.add_file([summary])
+        totals.add_findings([one.finding for one in stands])
+        read = {
+            "files": len(offsets),
+            "bytes": sum(one.size for one in offsets.values()),
+            **totals.inputs(),
+            "unreadable": [],
+            "unreadable_files": 0,
+            "older_results": [],
+            "known_findings": 0,
+        }
+        told = report(read, totals.metrics(), totals.trend, 0)
+        refresh_s = max(1, self.followed.follow.trigger_ms // 1000)
+        write_page(self.followed.out, told, top=options.top, refresh_s=refresh_s)
