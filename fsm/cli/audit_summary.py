@@ -63,7 +63,9 @@ def say_change(change: Change) -> None:
 def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:
     """Its sentence, since when it is so and what to try, and its worst findings with a line each."""
     say(*_coloured(one.severity), f": {one.group}: {one.sentence}\n" if one.group else f": {one.sentence}\n")
-    say(f"  {_when(one)}; to try: {one.next_step}\n")
+    told = f"{one.setting} ({one.value})" in one.sentence
+    setting = f"{one.setting} is {one.value}; " if one.value and not told else ""
+    say(f"  {_when(one)}; {setting}to try: {one.next_step}\n")
     for found in findings[:at_most]:
         place = next((f"{evidence.file}:{evidence.line}" for evidence in found.evidence), "")
         if len(one.findings) > 1:

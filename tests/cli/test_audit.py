@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -29,10 +30,15 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A group with one incident, and another one with two processes that have one instance id."""
     folder = tmp_path_factory.mktemp("logs")
     for scenario in ("j07_maxpoll", "x05_range_fenced_static"):
-        (folder / scenario).mkdir()
-        for name, data in recordings.logs("java")[scenario].items():
-            (folder / scenario / name).write_bytes(data)
+        write(folder / scenario, recordings.logs("java")[scenario])
     return folder
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """A folder of files."""
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
 
 
 def audit(capsys: pytest.CaptureFixture[str], logs: Path, out: Path, *more: str | Path) -> tuple[int, str, str]:
@@ -46,6 +52,22 @@ def document(out: Path) -> dict[str, Any]:
     """The document of a result."""
     found: dict[str, Any] = json.loads((out / "audit.json").read_text())
     return found
+
+
+# -- incidents --------------------------------------------------------------------------------------------------
+
+
+def test_a_single_finding_is_told_with_its_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the sentence does not tell the value, the line below it does; the finding is not told twice."""
+    write(tmp_path / "logs", recordings.logs("java")["j42_close_while_stale"])
+    status, out, _ = audit(capsys, tmp_path / "logs", tmp_path / "out")
+    assert status == 1
+    (sentence, when, place) = out.splitlines()[2:5]
+    assert sentence.startswith(
+        "error: g-j42-close-while-stale: g-j42-close-while-stale-B and g-j42-close-while-stale-A "
+    )
+    assert re.fullmatch(r"  from \S+ \S+ to \S+ UTC; max\.poll\.interval\.ms is 3000; to try: Let every poll .*", when)
+    assert re.fullmatch(r"  .*/logs/B\.log:\d+", place)
 
 
 # -- baselines --------------------------------------------------------------------------------------------------
@@ -135,10 +157,12 @@ def group(tmp_path: Path) -> Path:
 
 def write_group(folder: Path, later_ms: int) -> None:
     """The logs as if all had happened later."""
-    folder.mkdir()
-    for name, data in recordings.logs("librdkafka")["x04_range_static"].items():
-        moved = STAMP.sub(lambda found: b"|%.3f|" % (float(found[1]) + later_ms / 1000), data)
-        (folder / name).write_bytes(moved)
+    logs = recordings.logs("librdkafka")["x04_range_static"]
+
+    def move(data: bytes) -> bytes:
+        return STAMP.sub(lambda found: b"|%.3f|" % (float(found[1]) + later_ms / 1000), data)
+
+    write(folder, {name: move(data) for name, data in logs.items()})
 
 
 def unowned(out: Path) -> dict[str, Any]:
