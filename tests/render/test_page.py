@@ -669,7 +669,10 @@ def test_it_can_be_printed(night: Path, opened: Opened) -> None:
     sees_lanes(page)
     assert page.print().startswith(b"%PDF")
     page.resize(1000, media="print")
-    assert page.run("getComputedStyle(document.querySelector('#filter')).display") == "none"
+    for control in ("#filter", ".jump", ".tools", ".heads", ".map"):
+        assert page.run(f"getComputedStyle(document.querySelector('{control}')).display") == "none", control
+    page.resize(1000, dark=True, media="print")
+    assert page.run("getComputedStyle(document.querySelector('.group')).backgroundColor") == "rgb(255, 255, 255)"
     page.run("dispatchEvent(new Event('beforeprint'))")
     assert page.run("[...document.querySelectorAll('details[open] .lane svg')].every((each) => each.childElementCount)")
     assert page.run("document.querySelector('#group-list .lane').getBoundingClientRect().height") > 20
