@@ -14,7 +14,6 @@ from fsm.errors import InputError
 
 MARK = "audit.json"
 """A folder that holds this file is a result of ours and may be replaced."""
-REPORT = "report.html"
 STDIN_LOG = "stdin.log"
 """What was piped into the audit."""
 

@@ -648,6 +648,18 @@ def test_what_logs_say_stays_text(opened: Opened, attack: str) -> None:
     assert page.run("[...document.querySelectorAll('a')].every((each) => each.getAttribute('href').startsWith('#'))")
 
 
+def test_hostile_times_do_not_stop_the_page(opened: Opened) -> None:
+    """Times beyond any calendar are drawn, and zoomed into as far as numbers go."""
+    wild = replace(GROUP, start_ms=-(1 << 62), end_ms=1 << 62)
+    found = replace(OVERLAP, start_ms=1 << 62, end_ms=-(1 << 62))
+    page = opened(render(replace(INCIDENT, groups=(wild,), findings=(found,), start_ms=1 << 62, end_ms=0)))
+    opens_group(page, "orders")
+    page.run("document.querySelector('#group-list .chart').focus()")
+    for key in [*("+" * 70), "0", "+"]:
+        page.press(key)
+    assert "ms since 1970" in text(page, "#group-list .window")
+
+
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (820, False), (1440, False), (1440, True)])
 def test_the_page_fits_its_screen(night: Path, opened: Opened, tmp_path: Path, width: int, dark: bool) -> None:
     """Nothing is wider than the screen, the chart uses it, and the colours are those that the reader likes."""

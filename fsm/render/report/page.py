@@ -37,7 +37,7 @@ MACHINES_BUDGET = 300_000
 MOST_ENTRIES = 8_000
 MOST_ROWS = 400
 """Longest list of incidents, and of anything else half of that; the rest is counted, or loaded from beside."""
-_SCRIPTS = ("words.js", "timeline.js", "group.js", "report.js")
+_SCRIPTS = ("words", "load", "timeline", "axis", "lanes", "incident", "group", "filters", "report")
 _LISTED = 100
 """Incidents that are listed where no script runs."""
 
@@ -187,7 +187,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
     from markupsafe import Markup
 
     machines = list(_machines(report.machines))
-    script = "".join(map(template, _SCRIPTS))
+    script = "".join(template(f"{name}.js") for name in _SCRIPTS)
     told = summary(report, index) | {
         "kinds": glossary.KINDS,
         "causes": glossary.CAUSES,

@@ -5,6 +5,8 @@ const rows = [...document.querySelectorAll(".changes tbody tr")];
 find.hidden = rows.length < 2;
 find.querySelector("input").addEventListener("input", (event) => {
   const text = event.target.value.toLowerCase();
-  rows.forEach((row) => { row.hidden = !row.textContent.toLowerCase().includes(text); });
+  rows.forEach((row) => {
+    row.hidden = !row.textContent.toLowerCase().includes(text);
+  });
   find.querySelector("output").textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} groups`;
 });

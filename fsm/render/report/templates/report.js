@@ -54,7 +54,10 @@ let loadingAll = null;
 function loadAll() {
   return (loadingAll ??= (async () => {
     for (let i = 1; i <= summary.shards; i += 1)
-      for (const { entry, rows: told, names: known } of await load(`index-${i}`, summary.refresh ? summary.stamp : "")) {
+      for (const { entry, rows: told, names: known } of await load(
+        `index-${i}`,
+        summary.refresh ? summary.stamp : "",
+      )) {
         entries.set(entry.key, entry);
         names.set(entry.key, known);
         told.forEach((row) => rows.set(`${entry.key}.${row.id}`, { key: entry.key, ...row }));
@@ -63,61 +66,14 @@ function loadAll() {
   })());
 }
 
-// -- filters -------------------------------------------------------------------------------------------------
-
-const has = (text, part) => text.toLowerCase().includes(part);
-const wish = (name) => (state[name] || "").toLowerCase();
-const instant = (text) => (text ? Date.parse(`${text}Z`) : NaN);
-
-/** Whether an entry or a row reaches into the time that is asked for. */
-function inTime({ start, end }) {
-  const [from, until] = [instant(state.from), instant(state.until)];
-  return !(end < from) && !(start > until);
-}
-
-function rowFits(row) {
-  const group = entries.get(row.key)?.group || "";
-  const known = names.get(row.key) || [[], []];
-  return (!state.severity || row.severity === state.severity) && (!state.kind || (row.kinds || []).includes(state.kind)) &&
-    has(group, wish("group")) && (!state.member || (row.members || []).some((each) => has(each, wish("member")))) &&
-    (!state.topic || (row.topics?.length ? row.topics : known[1]).some((each) => has(each, wish("topic")))) && inTime(row) &&
-    (!state.q || [group, row.text, row.cause || "", row.next || "", ...(row.members || []), ...(row.topics || []), ...(row.kinds || []).map(words)].some((each) => has(each, wish("q"))));
-}
-
-function groupFits(entry) {
-  const [members, topics] = names.get(entry.key) || [[], []];
-  const counts = state.severity ? [entry.counts?.[state.severity] || {}] : Object.values(entry.counts || {});
-  return (!state.severity && !state.kind ? true : counts.some((each) => (state.kind ? each[state.kind] : Object.keys(each).length))) &&
-    has(entry.group || "", wish("group")) && (!state.member || members.some((each) => has(each, wish("member")))) &&
-    (!state.topic || topics.some((each) => has(each, wish("topic")))) && inTime(entry) &&
-    (!state.q || [entry.group || "", ...members, ...topics].some((each) => has(each, wish("q"))) || matching.has(entry.key));
-}
-
-let matching = new Set(); // keys of groups with a row that fits
-
-function worst(a, b) {
-  const kinds = Object.keys(summary.kinds);
-  const rank = (row) => [SEVERITIES.indexOf(row.severity), row.still ? 0 : 1, kinds.indexOf(row.kinds?.[0]), row.start - row.end];
-  const [one, other] = [rank(a), rank(b)];
-  const i = one.findIndex((value, j) => value !== other[j]);
-  return i < 0 ? 0 : one[i] - other[i];
-}
-
-const SORTS = { group: (entry) => entry.group || "", errors: (entry) => -total(entry, "error"), warnings: (entry) => -total(entry, "warning"),
-  members: (entry) => -(entry.members || 0), partitions: (entry) => -(entry.partitions || 0), rebalances: (entry) => -(entry.rebalances || 0), time: (entry) => entry.start };
-
-function sorted(found) {
-  const by = SORTS[state.sort];
-  if (!by) return found.sort((a, b) => total(b, "error") - total(a, "error") || total(b, "warning") - total(a, "warning") || total(b, "info") - total(a, "info"));
-  return found.sort((a, b) => (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : 0));
-}
-
 // -- what is shown -------------------------------------------------------------------------------------------
 
 /** Does something to the page so that what the reader looks at stays where it is. */
 function keepPlace(act) {
   const focus = document.activeElement;
-  const anchor = [...document.querySelectorAll(".finding, .group")].find((each) => each.getBoundingClientRect().bottom > 60);
+  const anchor = [...document.querySelectorAll(".finding, .group")].find(
+    (each) => each.getBoundingClientRect().bottom > 60,
+  );
   const before = anchor?.getBoundingClientRect().top;
   act();
   if (anchor?.isConnected && scrollY > 0) scrollBy(0, anchor.getBoundingClientRect().top - before);
@@ -154,22 +110,39 @@ function render() {
   const fitting = [...rows.values()].filter(rowFits).sort(worst);
   matching = new Set(fitting.map((row) => row.key));
   const groups = sorted([...entries.values()].filter((entry) => entry.group && groupFits(entry)));
-  const longer = (which) => () => { most[which] += 4 * SHOWN; render(); };
+  const longer = (which) => () => {
+    most[which] += 4 * SHOWN;
+    render();
+  };
   keepPlace(() => {
-    show(byId("rows"), fitting, most.rows, (row) => elementOf(`${row.key}.${row.id}`, row, (each) => rowElement(each, "page")), longer("rows"));
+    show(
+      byId("rows"),
+      fitting,
+      most.rows,
+      (row) => elementOf(`${row.key}.${row.id}`, row, (each) => rowElement(each, "page")),
+      longer("rows"),
+    );
     show(byId("group-list"), groups, most.groups, groupOf, longer("groups"));
   });
   const hidden = [...entries.values()].reduce((sum, entry) => sum + (entry.rows_hidden || 0), 0);
-  const partly = whole ? (hidden && `; ${number(hidden)} more stand in their groups`) || "" : "; any filter looks through all of them";
+  const partly = whole
+    ? (hidden && `; ${number(hidden)} more stand in their groups`) || ""
+    : "; any filter looks through all of them";
   const of = whole ? rows.size + hidden : summary.incidents;
-  byId("shown").textContent = `${number(fitting.length)} of ${many(of, "incident")} in ${number(groups.length)} of ${many(summary.groups, "group")}${partly}`;
+  byId("shown").textContent =
+    `${number(fitting.length)} of ${many(of, "incident")} in ` +
+    `${number(groups.length)} of ${many(summary.groups, "group")}${partly}`;
   byId("none").hidden = fitting.length > 0;
   byId("none").textContent = rows.size ? "Nothing fits this choice." : "No findings.";
   for (const card of document.querySelectorAll(".card"))
-    card.setAttribute("aria-pressed", String((state.severity || "") === card.dataset.severity && (state.kind || "") === (card.dataset.kind || "")));
+    card.setAttribute(
+      "aria-pressed",
+      String((state.severity || "") === card.dataset.severity && (state.kind || "") === (card.dataset.kind || "")),
+    );
   if (FILTERS.some((each) => state[each])) byId("filters").open = true;
   byId("reset").hidden = !FILTERS.some((each) => state[each]);
-  for (const head of document.querySelectorAll("[data-sort]")) head.setAttribute("aria-pressed", String((state.sort || "") === head.dataset.sort));
+  for (const head of document.querySelectorAll("[data-sort]"))
+    head.setAttribute("aria-pressed", String((state.sort || "") === head.dataset.sort));
 }
 
 /** What stands at the top of the page. */
@@ -178,15 +151,40 @@ function renderHead() {
   byId("summary").className = `verdict ${cls}`;
   byId("headline").textContent = headline;
   byId("read").textContent = summary.read;
-  const by = (severity) => summary.totals.filter((each) => each[1] === severity).reduce((sum, each) => sum + each[2], 0);
-  const first = (kind) => Math.min(...summary.totals.filter((each) => each[0] === kind).map((each) => SEVERITIES.indexOf(each[1])));
-  const card = (severity, kind, count) => make("button", { type: "button", class: `card ${severity}`, "data-severity": severity, "data-kind": kind || null, title: summary.kinds[kind] || "",
-    onclick: () => choose(state.severity === severity && (state.kind || "") === (kind || "") ? { severity: "", kind: "" } : { severity, kind: kind || "" }) },
-    make("b", {}, number(count)), ` ${kind ? words(kind) : severity === "info" ? "information" : `${severity}s`}`, kind && SEVERITIES.indexOf(severity) !== first(kind) ? make("small", {}, ` ${severity}`) : null);
+  const by = (severity) =>
+    summary.totals.filter((each) => each[1] === severity).reduce((sum, each) => sum + each[2], 0);
+  const first = (kind) =>
+    Math.min(...summary.totals.filter((each) => each[0] === kind).map((each) => SEVERITIES.indexOf(each[1])));
+  const card = (severity, kind, count) =>
+    make(
+      "button",
+      {
+        type: "button",
+        class: `card ${severity}`,
+        "data-severity": severity,
+        "data-kind": kind || null,
+        title: summary.kinds[kind] || "",
+        onclick: () =>
+          choose(
+            state.severity === severity && (state.kind || "") === (kind || "")
+              ? { severity: "", kind: "" }
+              : { severity, kind: kind || "" },
+          ),
+      },
+      make("b", {}, number(count)),
+      ` ${kind ? words(kind) : severity === "info" ? "information" : `${severity}s`}`,
+      kind && SEVERITIES.indexOf(severity) !== first(kind) ? make("small", {}, ` ${severity}`) : null,
+    );
   const classOf = (severity) => (SEVERITIES.includes(severity) ? severity : "info");
   const several = SEVERITIES.filter((severity) => by(severity));
-  byId("cards").replaceChildren(summary.totals.length ? make("small", {}, "findings") : "", ...several.map((severity) => card(severity, "", by(severity))), ...summary.totals.map(([kind, severity, count]) => card(classOf(severity), kind, count)));
-  const charts = drawTrend(summary.trend, (from, until) => choose({ from: utc(from).slice(0, 19).replace(" ", "T"), until: utc(until).slice(0, 19).replace(" ", "T") }));
+  byId("cards").replaceChildren(
+    summary.totals.length ? make("small", {}, "findings") : "",
+    ...several.map((severity) => card(severity, "", by(severity))),
+    ...summary.totals.map(([kind, severity, count]) => card(classOf(severity), kind, count)),
+  );
+  const charts = drawTrend(summary.trend, (from, until) =>
+    choose({ from: utc(from).slice(0, 19).replace(" ", "T"), until: utc(until).slice(0, 19).replace(" ", "T") }),
+  );
   byId("trends").replaceChildren(...charts);
   byId("trend").hidden = !charts.length;
 }
@@ -212,8 +210,10 @@ async function search() {
 
 function fillForm() {
   const kinds = [...new Set(summary.totals.map((each) => each[0]))].sort();
-  if (form.elements.kind.options.length !== kinds.length + 1) form.elements.kind.replaceChildren(new Option("all", ""), ...kinds.map((kind) => new Option(words(kind), kind)));
-  for (const each of FILTERS) if (form.elements[each] !== document.activeElement) form.elements[each].value = state[each] || "";
+  if (form.elements.kind.options.length !== kinds.length + 1)
+    form.elements.kind.replaceChildren(new Option("all", ""), ...kinds.map((kind) => new Option(words(kind), kind)));
+  for (const each of FILTERS)
+    if (form.elements[each] !== document.activeElement) form.elements[each].value = state[each] || "";
 }
 
 /** Opens what the address names, and brings it into view. */
@@ -248,7 +248,8 @@ async function openGroup() {
 function openRow(box, id) {
   const find = () => [...box.querySelectorAll(".finding")].find((each) => each.dataset.row === id);
   let found = find();
-  if (!found && box === byId("rows") && rows.has(id)) box.prepend((found = elementOf(id, rows.get(id), (each) => rowElement(each, "page"))));
+  if (!found && box === byId("rows") && rows.has(id))
+    box.prepend((found = elementOf(id, rows.get(id), (each) => rowElement(each, "page"))));
   if (found) found.open = true;
   return found;
 }
@@ -290,7 +291,11 @@ whole = summary.shards === 0;
 form.addEventListener("input", (event) => choose({ [event.target.name]: event.target.value.trim() }));
 form.addEventListener("submit", (event) => event.preventDefault());
 byId("reset").addEventListener("click", () => choose(Object.fromEntries(FILTERS.map((each) => [each, ""]))));
-document.querySelectorAll("[data-sort]").forEach((head) => head.addEventListener("click", () => choose({ sort: state.sort === head.dataset.sort ? "" : head.dataset.sort })));
+document
+  .querySelectorAll("[data-sort]")
+  .forEach((head) =>
+    head.addEventListener("click", () => choose({ sort: state.sort === head.dataset.sort ? "" : head.dataset.sort })),
+  );
 addEventListener("hashchange", follow);
 document.addEventListener("click", (event) => {
   const to = event.target.closest('a[href*="="]')?.getAttribute("href");
@@ -300,7 +305,9 @@ document.addEventListener("click", (event) => {
   if (location.hash === next) follow();
   else location.hash = next;
 });
-addEventListener("beforeprint", () => document.querySelectorAll("details[open] .chart").forEach((chart) => chart.timeline.paintAll()));
+addEventListener("beforeprint", () =>
+  document.querySelectorAll("details[open] .chart").forEach((chart) => chart.timeline.paintAll()),
+);
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, .chart")) return;
   if (event.key === "/") {

@@ -44,7 +44,10 @@ function clock(ms, exact = true) {
 function lasting(ms) {
   if (ms < 1000) return `${ms} ms`;
   if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`.replace(".0 s", " s");
-  for (const [unit, part, size, parts, most] of [["min", "s", 60000, 1000, 60], ["h", "min", 3600000, 60000, 48]]) {
+  for (const [unit, part, size, parts, most] of [
+    ["min", "s", 60000, 1000, 60],
+    ["h", "min", 3600000, 60000, 48],
+  ]) {
     const rest = Math.floor((ms % size) / parts);
     if (ms < size * most) return `${Math.floor(ms / size)} ${unit}${rest ? ` ${rest} ${part}` : ""}`;
   }
@@ -59,26 +62,49 @@ const badge = (severity, text = severity) => make("span", { class: `ref ${severi
 
 /** Small charts of what happened over time: bars above one axis. */
 function drawTrend(trend, onpick) {
-  const charts = [["rebalances", 1, number], ["partitions moved", 2, number], ["longest time without owner", 3, lasting]];
+  const charts = [
+    ["rebalances", 1, number],
+    ["partitions moved", 2, number],
+    ["longest time without owner", 3, lasting],
+  ];
   if (!trend || !trend.steps.length) return [];
   const first = trend.steps[0][0];
   const last = trend.steps.at(-1)[0] + trend.step;
   const width = 360;
   const height = 60;
-  return charts.filter(([, column]) => trend.steps.some((step) => step[column])).map(([title, column, tell]) => {
-    const most = Math.max(...trend.steps.map((step) => step[column]));
-    const bars = trend.steps.filter((step) => step[column]).map((step) => {
-      const tall = Math.max(2, (height * step[column]) / most);
-      const wide = Math.max(2, (width * trend.step) / (last - first) - 1);
-      const bar = draw("rect", { class: "turn", x: (width * (step[0] - first)) / (last - first), y: height - tall, width: wide, height: tall,
-        onclick: () => onpick(step[0], step[0] + trend.step) });
-      bar.append(draw("title", {}, `${tell(step[column])}\n${utc(step[0])}, ${lasting(trend.step)}`));
-      return bar;
+  return charts
+    .filter(([, column]) => trend.steps.some((step) => step[column]))
+    .map(([title, column, tell]) => {
+      const most = Math.max(...trend.steps.map((step) => step[column]));
+      const bars = trend.steps
+        .filter((step) => step[column])
+        .map((step) => {
+          const tall = Math.max(2, (height * step[column]) / most);
+          const wide = Math.max(2, (width * trend.step) / (last - first) - 1);
+          const bar = draw("rect", {
+            class: "turn",
+            x: (width * (step[0] - first)) / (last - first),
+            y: height - tall,
+            width: wide,
+            height: tall,
+            onclick: () => onpick(step[0], step[0] + trend.step),
+          });
+          bar.append(draw("title", {}, `${tell(step[column])}\n${utc(step[0])}, ${lasting(trend.step)}`));
+          return bar;
+        });
+      const label = `${title} over time, at most ${tell(most)} in ${lasting(trend.step)}`;
+      const axis = draw("path", { class: "tick", d: `M0,${height}H${width}` });
+      return make(
+        "figure",
+        { class: "trend" },
+        make("figcaption", {}, title, make("small", {}, `at most ${tell(most)} in ${lasting(trend.step)}`)),
+        draw("svg", { viewBox: `0 0 ${width} ${height + 1}`, role: "img", "aria-label": label }, axis, bars),
+        make(
+          "small",
+          { class: "ends" },
+          make("span", {}, utc(first).slice(0, 19)),
+          make("span", {}, utc(last).slice(0, 19)),
+        ),
+      );
     });
-    const label = `${title} over time, at most ${tell(most)} in ${lasting(trend.step)}`;
-    const axis = draw("path", { class: "tick", d: `M0,${height}H${width}` });
-    return make("figure", { class: "trend" }, make("figcaption", {}, title, make("small", {}, `at most ${tell(most)} in ${lasting(trend.step)}`)),
-      draw("svg", { viewBox: `0 0 ${width} ${height + 1}`, role: "img", "aria-label": label }, axis, bars),
-      make("small", { class: "ends" }, make("span", {}, utc(first).slice(0, 19)), make("span", {}, utc(last).slice(0, 19))));
-  });
 }
