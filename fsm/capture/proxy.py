@@ -143,7 +143,7 @@ class Proxy:
     async def _carry_requests(self, link: Link, connection: int, client: Streams, broker: asyncio.StreamWriter) -> None:
         was_read = True
         while data := await client[0].read(CHUNK):
-            await asyncio.sleep((link.deaf_until_ms - now_ms()) / 1000)
+            await _wait((link.deaf_until_ms - now_ms()) / 1000)
             passed = link.from_client(data, now_ms())
             if link.opaque and was_read:
                 was_read = False
@@ -151,7 +151,7 @@ class Proxy:
             if passed.to_client:
                 client[1].write(passed.to_client)
             self._tell(link, connection)
-            await asyncio.sleep(link.wait_s)
+            await _wait(link.wait_s)
             broker.write(passed.to_broker)
             await broker.drain()
 
@@ -161,7 +161,7 @@ class Proxy:
         while data := await broker.read(CHUNK):
             passed = link.from_broker(data, now_ms())
             self._tell(link, connection)
-            await asyncio.sleep(link.wait_s)
+            await _wait(link.wait_s)
             if not client.is_closing():
                 client.write(passed.to_client)
                 await client.drain()
@@ -180,6 +180,12 @@ class Proxy:
 
     def _note(self, event: str, connection: int, **about: object) -> None:
         self._record(Note(now_ms(), event, {"connection": connection, **about}))
+
+
+async def _wait(for_s: float) -> None:
+    """Others have no turn where there is nothing to wait for."""
+    if for_s > 0:
+        await asyncio.sleep(for_s)
 
 
 async def _close(writers: Sequence[asyncio.StreamWriter]) -> None:
