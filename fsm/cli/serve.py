@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fsm.serve.store import Store
     from fsm.wire import Exchange, Note
 
+COLLECTING = (10_000, 50, 50)
+"""When Python looks for cycles: seldom, since each look is at all groups, which have none."""
 EXAMPLES = """examples:
   fsm serve --topics foo=4,bar=2                     prints where it listens; any client of Kafka can use it
   fsm serve --topics foo=4 --port 9092 --dialect 4.0
@@ -70,6 +72,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serves until it is told to end."""
     import asyncio
+    import gc
     from contextlib import ExitStack
     from random import Random, SystemRandom
 
@@ -103,6 +106,9 @@ def run(args: argparse.Namespace) -> int:
         rules = _read_rules(args.faults) if args.faults else []
         brokers = Brokers(served, now_ms(), random, rules=rules, on_event=on_event, kept=kept)
         edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n"))
+        gc.freeze()  # what is imported and made here stays to the end
+        stack.callback(gc.set_threshold, *gc.get_threshold())
+        gc.set_threshold(*COLLECTING)
         with asyncio.Runner(loop_factory=event_loop) as runner:
             runner.run(_serve(edge, args, recent))
     return 0

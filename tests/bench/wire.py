@@ -2,9 +2,10 @@
 
     python tests/bench/wire.py [--only PEER...] [--shapes MEMBERS/GROUPS...] [--seconds S]
 
-The load comes from this process: raw sockets, each with some heartbeats under way, each for another member. Members
-join and settle first; what is measured are heartbeats with no news. Half of what a peer can do is then sent at even
-distances, and each answer's time is taken from when its heartbeat should have been sent. Kafka needs java and mvn.
+The load comes from this process: raw sockets, each with some heartbeats under way, each for another member; a single
+member has as many under way, on its one socket, whoever answers: it is peers that are measured, not this process.
+Members join and settle first; what is measured are heartbeats with no news. Half of what a peer can do is then sent at
+even distances, and each answer's time is taken from when its heartbeat should have been sent. Kafka needs java and mvn.
 """
 
 from __future__ import annotations
