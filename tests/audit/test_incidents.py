@@ -151,6 +151,34 @@ def test_the_worst_come_first(life: LifeOf) -> None:
     ]
 
 
+def test_a_loop_of_several_causes_holds_all_losses_of_its_member() -> None:
+    """Those of another member are its own."""
+    loop = finding(FindingKind.FENCING_LOOP, "g", "m", 0, 90_000, summary="loop", cause=Cause.UNKNOWN)
+    losses = [lost(ts_ms=10, cause=Cause.NO_POLL), lost(ts_ms=80_000, cause=Cause.SESSION_EXPIRED)]
+    told = incidents([loop, *losses, lost("n", 50)])
+    assert [(one.who, len(one.findings)) for one in told] == [(("m",), 3), (("n",), 1)]
+    assert told[0].sentence.startswith("m lost its place in the group again and again: t-[0] were lost 2 times; ")
+
+
+def test_who_waits_for_a_slow_callback_belongs_to_it() -> None:
+    """A rebalance waits for all members: a state that lasted too long at that time, and no other."""
+    slow = finding(FindingKind.SLOW_CALLBACK, "g", "m", 10_000, 30_000, summary="slow")
+    stuck = [
+        finding(FindingKind.STUCK_STATE, "g", member, ts_ms, ts_ms + 9000, summary="stuck", cause=Cause.UNKNOWN)
+        for member, ts_ms in (("n", 25_000), ("o", 700_000))
+    ]
+    told = incidents([slow, *stuck])
+    assert [(one.who, one.cause) for one in told] == [(("m", "n"), Cause.SLOW_CALLBACK), (("o",), Cause.UNKNOWN)]
+    assert told[0].sentence.endswith("the longest took 20.0 s; n waited in one state for up to 9.0 s")
+
+
+@pytest.mark.parametrize(("apart_ms", "count"), [(20_000, 1), (20_001, 2)])
+def test_a_setting_in_the_log_bounds_what_is_one_incident(life: LifeOf, apart_ms: int, count: int) -> None:
+    """Two polls that came too late are one story within max.poll.interval.ms, and two beyond it."""
+    own = life("m", 0, 99_000, settings={"max.poll.interval.ms": "20000"})
+    assert len(incidents([lost(ts_ms=10), lost(ts_ms=10 + apart_ms)], [own])) == count
+
+
 def test_there_is_a_next_step_for_whatever_is_found() -> None:
     """Each kind and each cause has one sentence without a full stop; a setting that it names is the one it has."""
     for kind in FindingKind:
