@@ -173,8 +173,8 @@ def test_a_promise_of_the_group_that_a_step_breaks_is_found(monkeypatch: pytest.
 def test_a_commit_of_a_former_owner_that_is_accepted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a coordinator that takes every commit as one of its members'."""
     monkeypatch.setattr("fsm.coordinator.classic.requests.refuse_commit", lambda *_, **__: None)
-    verdict = check(classic_group(commits=True), disturb=["late"], disturbances=1, every=True)
-    assert FORMER_OWNER in {one.property for one in verdict.violations}
+    verdict = check(classic_group(commits=True), disturb=["late"], disturbances=1, properties=[FORMER_OWNER])
+    assert {one.property for one in verdict.violations} == {FORMER_OWNER}
 
 
 def test_unusable_questions_are_refused() -> None:
