@@ -44,6 +44,7 @@ def project(pytester, monkeypatch):
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHONPATH", ":".join(["", *sys.path]))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # other plugins take half of the time of a session
     pytester.makepyfile(lamps=TABLES, test_lamp=TESTS)
     return pytester
 
@@ -73,7 +74,7 @@ LAMP = [
 ]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "two workers"])
 def test_what_was_never_taken_is_printed(project, workers):
     """The same report from one process and from two workers that took one row each."""
     result = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage", *workers)
@@ -81,7 +82,7 @@ def test_what_was_never_taken_is_printed(project, workers):
     result.stdout.fnmatch_lines(LAMP, consecutive=True)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "two workers"])
 def test_too_little_fails_a_session_that_passed(project, workers):
     """Half of the transitions are enough for 50 and not for 51; the option alone switches the report on."""
     enough = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage-fail-under=50", *workers)
@@ -161,6 +162,7 @@ def test_the_entry_point_has_the_name_of_its_module():
 @pytest.mark.parametrize("named", [(), PLUGIN], ids=["alone", "beside -p"])
 def test_pytest_finds_the_plugin_of_an_installed_package(project, monkeypatch, named):
     """With the metadata of an installed wheel on the path the option is there without -p, and with it just once."""
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     installed = project.mkdir("site")
     metadata = installed / "somebodys_rebalance_fsm-1.dist-info"
     metadata.mkdir()
