@@ -59,8 +59,8 @@ def test_small_levels_need_no_job(tmp_path: Path) -> None:
         [
             (lock(), ["expire"], 2, {}),
             (consumer_group(1), ["late", "lose"], 1, {"every": True}),
-            (consumer_group(), ["late"], 1, {"known": ["W1"]}),
-            (consumer_group(), ["late"], 1, {"properties": ["the group settles"]}),
+            (consumer_group(), ["lose"], 1, {"known": ["W1"]}),
+            (consumer_group(1), ["poll_timeout"], 1, {"properties": ["the group settles"]}),
         ]
     ):
         engine = on_spark(None, tmp_path / str(number), parts=3)
