@@ -49,7 +49,7 @@ test-slow: .venv/.dev ## millions of random steps
 
 test-kafka: .venv/.dev ## a real Apache Kafka beside our coordinator, and our member beside other clients on it (needs a JDK and mvn)
 	@$(BIN)/python tests/conformance/kafka_broker.py
-	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/conformance tests/capture tests/join tests/serve
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/conformance tests/capture tests/join tests/cli tests/serve
 
 test-clients: .venv/.dev ## our brokers beside real clients of other languages, and the page in a browser (needs java, mvn, node, go, chromium)
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m clients

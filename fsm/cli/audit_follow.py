@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from fsm.cli import at_least
 from fsm.cli.audit_summary import say_change
+from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
 from fsm.errors import InputError
-from fsm.spark.live.follow_options import Follow, Followed
+from fsm.spark.live.follow_options import CHECKPOINT, Follow, Followed
 from fsm.spark.options import Options
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
   fsm audit logs/ -o live --follow                   what goes wrong while it does, until Ctrl-C; then the same goes on
   fsm audit logs/ -o live --follow --exec ./page-me  each alarm as JSON on stdin of a command
+  fsm audit kafka://localhost:9092/logs -o live --follow      a topic that carries logs, a line or more each record
   fsm audit logs/ -o live --follow --master none --stop-ms 60000"""
 NEVER_THEN = ("junit", "sarif", "lag", "lag_from")
 ONLY_THEN = ("trigger_ms", "expire_ms", "close_ms", "exec", "stop_ms")
@@ -79,10 +81,30 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         command=_command(args.exec),
         stop_ms=args.stop_ms,
     )
-    paths = tuple(args.paths)
-    followed = Followed(paths, Path(args.folder).absolute(), options, follow)
-    print(f"fsm: following {', '.join(paths)} into {args.folder}; Ctrl-C ends", file=sys.stderr)  # noqa: T201
-    return 1 if follow_logs(followed, _tell(args.json)) else 0
+    out = Path(args.folder).absolute()
+    paths = tuple(str(_copied(out, path)) if path.startswith(SCHEME) else path for path in args.paths)
+    followed = Followed(paths, out, options, follow)
+    print(f"fsm: following {', '.join(args.paths)} into {args.folder}; Ctrl-C ends", file=sys.stderr)  # noqa: T201
+    topics = {path: place_of(path) for path in args.paths if path.startswith(SCHEME)}
+    copies: list[TopicCopy] = []
+
+    def look() -> None:
+        if topics and not copies:
+            marks = out / CHECKPOINT / "copied"
+            copies.extend(TopicCopy(one, _copied(out, path), marks / one.topic) for path, one in topics.items())
+        for copy in copies:
+            copy.copy()
+
+    try:
+        return 1 if follow_logs(followed, _tell(args.json), look) else 0
+    finally:
+        for copy in copies:
+            copy.close()
+
+
+def _copied(out: Path, address: str) -> Path:
+    """Where a topic is copied to."""
+    return out / CHECKPOINT / "topics" / place_of(address).topic
 
 
 def _tell(as_json: bool) -> Callable[[Sequence[Change]], None]:

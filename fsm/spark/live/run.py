@@ -19,23 +19,28 @@ from fsm.spark.options import IN_PROCESS
 
 Tell = Callable[[Sequence[Change]], None]
 _LOOK_S = 0.2
+_RETRYING = {"local": "local[1, 4]", "local[*]": "local[*, 4]"}
+"""Where tasks are tried again, so that a worker that is killed stops nothing."""
 
 
-def follow_logs(followed: Followed, tell: Tell) -> bool:
+def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambda: None) -> bool:
     """Follows the logs; `tell` is given the alarms of each batch. Gives whether something above info stands.
+
+    `look` is called before it is looked for what is new: it may bring that into place.
 
     Raises `InputError` where it cannot begin, and `FsmError` where it cannot go on; the same call goes on where it was.
     """
-    for path in followed.paths:
-        if not Path(path).exists():
-            raise InputError("no such file or folder", path)
     with checkpoint.opened(followed):
+        look()
+        for path in followed.paths:
+            if not Path(path).exists():
+                raise InputError("no such file or folder", path)
         sink = Sink(followed.out, followed.follow.command)
         try:
             if followed.options.master == IN_PROCESS:
-                _follow_here(followed, sink, tell)
+                _follow_here(followed, sink, tell, look)
             else:
-                _follow_on_spark(followed, sink, tell)
+                _follow_on_spark(followed, sink, tell, look)
         except (OSError, sqlite3.Error) as problem:
             said = getattr(problem, "strerror", None) or str(problem)
             raise FsmError(f"{followed.out}: cannot be written: {said}; go on with the same command") from None
@@ -59,7 +64,7 @@ class _Idle:
         return self.stop_ms is not None and 1000 * (time.monotonic() - self.since_s) >= self.stop_ms
 
 
-def _follow_here(followed: Followed, sink: Sink, tell: Tell) -> None:
+def _follow_here(followed: Followed, sink: Sink, tell: Tell, look: Callable[[], None]) -> None:
     from fsm.spark.live.local import LocalBatches
     from fsm.spark.live.source import followed_files
 
@@ -69,6 +74,7 @@ def _follow_here(followed: Followed, sink: Sink, tell: Tell) -> None:
         tell(batches.recover(followed_files(followed)))
         while not idle.over:
             begun_s = time.monotonic()
+            look()
             alarms = batches.run(followed_files(followed))
             if alarms is not None:
                 idle.new()
@@ -81,7 +87,7 @@ def _follow_here(followed: Followed, sink: Sink, tell: Tell) -> None:
         batches.close()
 
 
-def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell) -> None:
+def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell, look: Callable[[], None]) -> None:
     from fsm.spark import session
     from fsm.spark.live import query
 
@@ -95,7 +101,9 @@ def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell) -> None:
 
     with (
         session.session(
-            followed.options.master, input_bytes=session.TINY_INPUT_BYTES, scratch=followed.checkpoint / "scratch"
+            _RETRYING.get(followed.options.master, followed.options.master),
+            input_bytes=session.TINY_INPUT_BYTES,
+            scratch=followed.checkpoint / "scratch",
         ) as spark,
         session.plainly(lambda: "following"),
     ):
@@ -107,6 +115,7 @@ def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell) -> None:
                 if running.lastProgress is None or (status["isTriggerActive"] and status["isDataAvailable"]):
                     idle.new()
                 page.write(time.monotonic())
+                look()
                 time.sleep(_LOOK_S)
             if failed:
                 raise failed[0]
