@@ -15,7 +15,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from fsm.spark.result import MARK, REPORT
+from fsm.render.report.folder import PAGE
+from fsm.spark.result import MARK
 from fsm.spark.session import java_home
 
 from .conftest import run
@@ -92,7 +93,7 @@ def daemon(command: tuple[str, ...], log: Path, environment: dict[str, str]):
 
 def assert_same_bytes(folder: Path) -> None:
     """The cluster and this process give one document and one report."""
-    for name in (MARK, REPORT):
+    for name in (MARK, PAGE):
         assert (folder / "cluster" / name).read_bytes() == (folder / "local" / name).read_bytes()
 
 

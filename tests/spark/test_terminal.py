@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from fsm.render.report.folder import PAGE
 from fsm.spark.progress import LINE_S, Progress
-from fsm.spark.result import MARK, REPORT
+from fsm.spark.result import MARK
 
 AUDIT = (sys.executable, "-m", "fsm", "audit")
 IN_PROCESS = ("--master", "none")
@@ -114,7 +115,7 @@ def test_a_terminal_shows_how_far_it_is(recordings: Path, tmp_path: Path) -> Non
     )
     assert any(re.match(r"fsm audit: reading, [1-9]\d?%, 0:\d\d, about", one) for one in shown)
     assert any(re.match(r"fsm audit: judging, 60%, 0:\d\d, about", one) for one in shown)
-    assert "report: out/" + REPORT in out
+    assert "report: out/" + PAGE in out
 
 
 def test_colours_are_for_terminals(recordings: Path, tmp_path: Path) -> None:
