@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import urlsafe_b64encode
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -21,34 +19,23 @@ from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
 from fsm.protocol.error_codes import ErrorCode
-from fsm.serve import settings
+from fsm.serve import settings, topic_requests
 from fsm.serve.asked import Asked
 from fsm.serve.coordinators import Coordinators
 from fsm.serve.effects import Append, Replace
 from fsm.serve.group_log import GROWTH, GROWTH_WHEN_FULL, GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
-from fsm.serve.topics import ANSWERED, OFFSETS_TOPIC, Topics
+from fsm.serve.topics import ANSWERED, LEGAL_TOPIC, OFFSETS_TOPIC, Topics
 from fsm.serve.versions import spoken
 
 CLUSTER_ID = "fsm-serve"
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 """Of FindCoordinator: what is asked for is a group's coordinator, or a transaction's."""
-LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-MOST_PARTITIONS = 10_000
-"""Of one topic."""
-MOST_PARTITIONS_IN_ALL = 20_000
-"""Of all topics: a client that asks for all of them gets an answer within some tenths of a second."""
-MOST_DESCRIBED = 2_000
-"""Partitions in one answer to DescribeTopicPartitions: `max.request.partition.size.limit`."""
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 """What a client calls itself and its version."""
 METADATA = "metadata"
 """The log that has topics and settings, as one JSON document."""
 OFFSETS_TOPIC_ID = "X19jb25zdW1lcl9vZmZzZQ"
-
-
-class TooManyError(InputError):
-    """More partitions than all topics may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,28 +133,8 @@ class Cluster:
 
     def change_topic(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
         """The topic is made, grows, or with 0 partitions is deleted. Raises `InputError` for what cannot be."""
-        self._set_topic(name, partitions, now_ms, random)
+        self.topics.change(name, partitions, now_ms, random)
         self._update_topics(now_ms)
-
-    def _set_topic(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
-        """What `change_topic` does, before anybody hears of it."""
-        check_name(name)
-        if not 0 <= partitions <= MOST_PARTITIONS:
-            raise InputError(f"a topic has 1 to {MOST_PARTITIONS} partitions, not {partitions}", name)
-        topic = self.topics.by_name.get(name)
-        if partitions == 0:
-            if topic is None:
-                raise InputError("there is no such topic", name)
-            self.topics.delete(name)
-        elif partitions - (topic.partitions if topic else 0) > MOST_PARTITIONS_IN_ALL - self.topics.partitions:
-            raise TooManyError(f"all topics have at most {MOST_PARTITIONS_IN_ALL} partitions", name)
-        elif topic is None:
-            made = urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
-            self.topics.set(name, Topic(made, partitions), now_ms)
-        elif partitions <= topic.partitions:
-            raise InputError(f"it has {topic.partitions} partitions; it can only get more", name)
-        else:
-            self.topics.set(name, Topic(topic.topic_id, partitions), now_ms)
 
     def _update_topics(self, now_ms: int) -> None:
         """The coordinators hear of the topics, which are written down."""
@@ -223,10 +190,11 @@ class Cluster:
             names = sorted([*self.topics.by_name, *([OFFSETS_TOPIC] if self._coordinates else [])])
             wanted = tuple(m.MetadataRequestTopic(name=name) for name in names)
         brokers = tuple(m.MetadataResponseBroker(i, *self.endpoints[i]) for i in sorted(self.endpoints))
-        topics = tuple(self._describe_topic(one.name, one.topic_id, asked.version) for one in dict.fromkeys(wanted))
+        topics = tuple(self.describe_topic(one.name, one.topic_id, asked.version) for one in dict.fromkeys(wanted))
         return m.MetadataResponse(brokers=brokers, cluster_id=CLUSTER_ID, controller_id=1, topics=topics)
 
-    def _describe_topic(self, name: str | None, topic_id: TopicId, version: int) -> m.MetadataResponseTopic:
+    def describe_topic(self, name: str | None, topic_id: TopicId, version: int) -> m.MetadataResponseTopic:
+        """A topic as this version of Metadata has it."""
         if topic_id != NO_TOPIC_ID:
             name = None  # whoever has an id may send an empty name with it, as Java does
         found_name = self.topics.names.get(topic_id) if name is None else name
@@ -293,110 +261,11 @@ class Cluster:
         )
         return m.ListConfigResourcesResponse(config_resources=tuple(found))
 
-    def _create_topics(self, request: m.CreateTopicsRequest, asked: Asked) -> m.CreateTopicsResponse:
-        def one(wanted: m.CreatableTopic) -> m.CreatableTopicResult:
-            if wanted.name in self.topics.by_name or wanted.name == OFFSETS_TOPIC:
-                code, why = ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
-                return m.CreatableTopicResult(wanted.name, error_code=code, error_message=why)
-            partitions = len(wanted.assignments) or (1 if wanted.num_partitions == -1 else wanted.num_partitions)
-            if not 1 <= partitions <= MOST_PARTITIONS:
-                return m.CreatableTopicResult(wanted.name, error_code=ErrorCode.INVALID_PARTITIONS)
-            if wanted.replication_factor not in (-1, 1) and not wanted.assignments:
-                why = f"replication factor {wanted.replication_factor}: nothing is replicated here"
-                code = ErrorCode.INVALID_REPLICATION_FACTOR
-                return m.CreatableTopicResult(wanted.name, error_code=code, error_message=why)
-            if times[wanted.name] > 1:
-                return m.CreatableTopicResult(wanted.name, error_code=ErrorCode.INVALID_REQUEST)
-            try:
-                if request.validate_only:
-                    check_name(wanted.name)
-                    return m.CreatableTopicResult(wanted.name, num_partitions=partitions, replication_factor=1)
-                self._set_topic(wanted.name, partitions, int(asked.now_ms), asked.random)
-            except InputError as problem:
-                too_many = isinstance(problem, TooManyError)
-                code = ErrorCode.POLICY_VIOLATION if too_many else ErrorCode.INVALID_TOPIC_EXCEPTION
-                return m.CreatableTopicResult(wanted.name, error_code=code, error_message=str(problem))
-            topic_id = self.topics.by_name[wanted.name].topic_id
-            return m.CreatableTopicResult(wanted.name, topic_id, num_partitions=partitions, replication_factor=1)
-
-        times = Counter(topic.name for topic in request.topics)
-        before = self.topics.partitions
-        made = tuple(map(one, request.topics))
-        self._tell_topics(before, asked)
-        return m.CreateTopicsResponse(topics=made)
-
-    def _tell_topics(self, before: int, asked: Asked) -> None:
+    def tell_topics(self, before: int, asked: Asked) -> None:
         """Once for all topics of a request, where there are more or fewer partitions than before."""
         if self.topics.partitions != before:
             self._update_topics(int(asked.now_ms))
             self._news.append(self.topics.described())
-
-    def _delete_topics(self, request: m.DeleteTopicsRequest, asked: Asked) -> m.DeleteTopicsResponse:
-        def one(name: str | None, topic_id: TopicId) -> m.DeletableTopicResult:
-            found = self.topics.names.get(topic_id) if name is None else name
-            if found not in self.topics.by_name:
-                by_id = name is None
-                code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                return m.DeletableTopicResult(name, topic_id, code)
-            known_id = self.topics.by_name[found].topic_id
-            self._set_topic(found, 0, int(asked.now_ms), asked.random)
-            return m.DeletableTopicResult(found, known_id)
-
-        by_name = ((name, NO_TOPIC_ID) for name in request.topic_names)
-        wanted = [*((topic.name, topic.topic_id) for topic in request.topics), *by_name]
-        before = self.topics.partitions
-        gone = tuple(one(name, topic_id) for name, topic_id in wanted)
-        self._tell_topics(before, asked)
-        return m.DeleteTopicsResponse(responses=gone)
-
-    def _create_partitions(self, request: m.CreatePartitionsRequest, asked: Asked) -> m.CreatePartitionsResponse:
-        def one(wanted: m.CreatePartitionsTopic) -> m.CreatePartitionsTopicResult:
-            topic = self.topics.by_name.get(wanted.name)
-            if topic is None:
-                return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if not topic.partitions < wanted.count <= MOST_PARTITIONS:
-                why = f"The topic {wanted.name} currently has {topic.partitions} partition(s); "
-                why += f"{wanted.count} would not be an increase."
-                if wanted.count > MOST_PARTITIONS:
-                    why = f"a topic has up to {MOST_PARTITIONS} partitions"
-                return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.INVALID_PARTITIONS, why)
-            if not request.validate_only:
-                try:
-                    self._set_topic(wanted.name, wanted.count, int(asked.now_ms), asked.random)
-                except TooManyError as problem:
-                    return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.POLICY_VIOLATION, str(problem))
-            return m.CreatePartitionsTopicResult(wanted.name)
-
-        before = self.topics.partitions
-        grown = tuple(map(one, request.topics))
-        self._tell_topics(before, asked)
-        return m.CreatePartitionsResponse(results=grown)
-
-    def _describe_topics(self, request: m.DescribeTopicPartitionsRequest) -> m.DescribeTopicPartitionsResponse:
-        left = max(1, min(request.response_partition_limit, MOST_DESCRIBED))
-        begin = request.cursor or m.Cursor("", 0)
-        topics: list[m.DescribeTopicPartitionsResponseTopic] = []
-        for name in sorted({topic.name for topic in request.topics} or self.topics.by_name):
-            if name < begin.topic_name:
-                continue
-            if not left:
-                return m.DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=m.Cursor(name, 0))
-            code, _, topic_id, is_internal, found, _ = self._describe_topic(
-                name, NO_TOPIC_ID, m.APIS["Metadata"].newest
-            )
-            first = begin.partition_index if name == begin.topic_name else 0
-            parts = tuple(
-                m.DescribeTopicPartitionsResponsePartition(
-                    one.error_code, one.partition_index, one.leader_id, 0, one.replica_nodes, one.isr_nodes, (), ()
-                )
-                for one in found[first : first + left]
-            )
-            topics.append(m.DescribeTopicPartitionsResponseTopic(code, name, topic_id, is_internal, parts))
-            left -= len(parts)
-            if first + len(parts) < len(found):
-                after = m.Cursor(name, first + len(parts))
-                return m.DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=after)
-        return m.DescribeTopicPartitionsResponse(topics=tuple(topics))
 
     def _init_producer_id(self, request: m.InitProducerIdRequest) -> m.InitProducerIdResponse:
         if request.transactional_id is not None:
@@ -405,24 +274,18 @@ class Cluster:
         return m.InitProducerIdResponse(producer_id=self._producer_ids)
 
 
-def check_name(name: str) -> None:
-    """Raises `InputError` for what cannot be the name of a topic."""
-    if not LEGAL_TOPIC.fullmatch(name) or name in (".", "..", OFFSETS_TOPIC):
-        raise InputError(f"{name!r} cannot be the name of a topic", "topic")
-
-
 def _led(number: int, leader: int) -> m.MetadataResponsePartition:
     return m.MetadataResponsePartition(ErrorCode.NONE, number, leader, 0, (leader,), (leader,))
 
 
 _ANSWERS: Mapping[type[Any], Callable[[Cluster, Any, Asked], Any]] = {
     m.ApiVersionsRequest: Cluster._answer_api_versions,
-    m.CreatePartitionsRequest: Cluster._create_partitions,
-    m.CreateTopicsRequest: Cluster._create_topics,
-    m.DeleteTopicsRequest: Cluster._delete_topics,
+    m.CreatePartitionsRequest: topic_requests.create_partitions,
+    m.CreateTopicsRequest: topic_requests.create_topics,
+    m.DeleteTopicsRequest: topic_requests.delete_topics,
     m.DescribeClusterRequest: lambda self, _request, _asked: self._describe_cluster(),
     m.DescribeConfigsRequest: lambda self, request, _asked: self._describe_configs(request),
-    m.DescribeTopicPartitionsRequest: lambda self, request, _asked: self._describe_topics(request),
+    m.DescribeTopicPartitionsRequest: topic_requests.describe_topics,
     m.FindCoordinatorRequest: Cluster._find_coordinator,
     m.IncrementalAlterConfigsRequest: Cluster._alter_configs,
     m.InitProducerIdRequest: lambda self, request, _asked: self._init_producer_id(request),

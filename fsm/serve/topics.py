@@ -5,10 +5,14 @@ Partition p of a topic is led by broker 1 + p modulo their number. `__consumer_o
 
 from __future__ import annotations
 
+import re
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 
 from fsm.coordinator.model.context import Topic
+from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId, TopicPartition
 from fsm.protocol.error_codes import ErrorCode
@@ -23,6 +27,17 @@ KEPT_IN_ALL = 256 << 20
 added after others had filled theirs, and then again, by batches that are larger than a share."""
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
 """Times that stand for an end of the log, or for its newest record; below are those of tiered storage."""
+
+
+LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+MOST_PARTITIONS = 10_000
+"""Of one topic."""
+MOST_PARTITIONS_IN_ALL = 20_000
+"""Of all topics: a client that asks for all of them gets an answer within some tenths of a second."""
+
+
+class TooManyError(InputError):
+    """More partitions than all topics may have."""
 
 
 class Topics:
@@ -46,6 +61,26 @@ class Topics:
         for partition in range(topic.partitions):
             if (name, partition) not in self._logs:
                 self._logs[name, partition] = PartitionLog(name, partition, now_ms, self.records_a_second)
+
+    def change(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
+        """The topic is made, grows, or with 0 partitions is deleted. Raises `InputError` for what cannot be."""
+        check_name(name)
+        if not 0 <= partitions <= MOST_PARTITIONS:
+            raise InputError(f"a topic has 1 to {MOST_PARTITIONS} partitions, not {partitions}", name)
+        topic = self.by_name.get(name)
+        if partitions == 0:
+            if topic is None:
+                raise InputError("there is no such topic", name)
+            self.delete(name)
+        elif partitions - (topic.partitions if topic else 0) > MOST_PARTITIONS_IN_ALL - self.partitions:
+            raise TooManyError(f"all topics have at most {MOST_PARTITIONS_IN_ALL} partitions", name)
+        elif topic is None:
+            made = urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
+            self.set(name, Topic(made, partitions), now_ms)
+        elif partitions <= topic.partitions:
+            raise InputError(f"it has {topic.partitions} partitions; it can only get more", name)
+        else:
+            self.set(name, Topic(topic.topic_id, partitions), now_ms)
 
     def delete(self, name: str) -> None:
         """The topic is gone, with its records."""
@@ -206,6 +241,12 @@ class Topics:
     def described(self) -> list[list[Any]]:
         """Name, id and number of partitions of each topic, sorted."""
         return [[name, topic.topic_id, topic.partitions] for name, topic in sorted(self.by_name.items())]
+
+
+def check_name(name: str) -> None:
+    """Raises `InputError` for what cannot be the name of a topic."""
+    if not LEGAL_TOPIC.fullmatch(name) or name in (".", "..", OFFSETS_TOPIC):
+        raise InputError(f"{name!r} cannot be the name of a topic", "topic")
 
 
 def _find_offset(log: PartitionLog, time_ms: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from serve_scene import Client, Scene
 from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.record_batches import Batch, LogRecord, read_batches, write_batch
-from fsm.serve import brokers, cluster, topics
+from fsm.serve import brokers, topics
 from fsm.serve.topic_log import MOST_MADE, PartitionLog
 
 
@@ -70,7 +70,7 @@ def test_each_partition_has_its_share_of_what_is_kept(monkeypatch: pytest.Monkey
 
 
 def test_partitions_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "MOST_PARTITIONS_IN_ALL", 10)
+    monkeypatch.setattr(topics, "MOST_PARTITIONS_IN_ALL", 10)
     client = Scene(topics={"foo": 4}).client()
     wanted = tuple(m.CreatableTopic(name, 3, 1) for name in ("a", "b", "c"))
     made = client.ask(m.CreateTopicsRequest(wanted)).topics
