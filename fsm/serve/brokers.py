@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
@@ -42,12 +41,11 @@ from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.faults import Do, Rule, Seen, groups_of, members_of, partitions_of
 from fsm.serve.refusals import refusal
 from fsm.serve.requests import Requests, read_header
+from fsm.serve.timers import Timers
 from fsm.wire.exchange import Exchange, Note
 
 MOST_WAITING = 1_000
 """Frames that wait on one connection; who sends more is disconnected."""
-FEW = 64
-"""Timers that are not worth clearing up."""
 CLEAN_UP_MS = 600_000
 """How often old offsets expire and groups without members and offsets end: `offsets.retention.check.interval.ms`."""
 GROUP_REQUESTS = {*HANDLERS, ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest}
@@ -123,16 +121,13 @@ class Brokers:
         self._asked: dict[int, _Open] = {}
         """Group requests that wait for their answer, by token."""
         self._tokens = count(1)
-        self._timers: list[tuple[float, int]] = []
-        """When, and the number of what is to be done then; a number that is gone was called off."""
-        self._acts: dict[int, Callable[[float], None]] = {}
-        self._numbers = count()
+        self._timers = Timers()
         self._ready: deque[_Connection] = deque()
         """Connections whose request was answered while more of theirs waited."""
         self._fetches: dict[int, _Waiting] = {}
         """Fetch requests that wait for records, by connection."""
         self._paused_until_ms = 0.0
-        self._at(now_ms + CLEAN_UP_MS, self._clean_up)
+        self._timers.set(now_ms + CLEAN_UP_MS, self._clean_up)
 
     # Connections
 
@@ -179,19 +174,14 @@ class Brokers:
         """When something is due though nothing arrives; None where nothing is."""
         group_ms = self.cluster.coordinators.next_deadline_ms()
         due = [] if group_ms is None else [float(group_ms)]
-        due += [self._timers[0][0]] if self._timers else []
+        timer_ms = self._timers.next_deadline_ms()
+        due += [] if timer_ms is None else [timer_ms]
         return max(min(due), self._paused_until_ms) if due else None
 
     def advance(self, now_ms: float) -> tuple[Effect, ...]:
         """Everything that is due by now happens; what that makes due at once comes with the next call."""
         if now_ms >= self._paused_until_ms:
-            due = []
-            while self._timers and self._timers[0][0] <= now_ms:
-                due.append(heappop(self._timers)[1])
-            for number in due:
-                act = self._acts.pop(number, None)
-                if act is not None:
-                    act(now_ms)
+            self._timers.advance(now_ms)
             self._give(*self.cluster.coordinators.advance(int(now_ms)), now_ms)
         return self._take(now_ms)
 
@@ -213,7 +203,7 @@ class Brokers:
     def pause(self, for_ms: float, now_ms: float) -> None:
         """Every broker stands still for so long."""
         self._paused_until_ms = max(self._paused_until_ms, now_ms + for_ms)
-        self._at(self._paused_until_ms, self._resume)
+        self._timers.set(self._paused_until_ms, self._resume)
 
     def change_topic(self, name: str, partitions: int, now_ms: float) -> tuple[Effect, ...]:
         """The topic is made, grows, or with no partitions is deleted. Raises `InputError` for what cannot be."""
@@ -228,7 +218,7 @@ class Brokers:
 
     def _clean_up(self, now_ms: float) -> None:
         self.cluster.coordinators.clean_up(int(now_ms))
-        self._at(now_ms + CLEAN_UP_MS, self._clean_up)
+        self._timers.set(now_ms + CLEAN_UP_MS, self._clean_up)
 
     # A request
 
@@ -238,7 +228,7 @@ class Brokers:
             wait_until_ms = max(connection.until_ms, self._paused_until_ms)
             if wait_until_ms > now_ms:
                 if wait_until_ms > self._paused_until_ms:
-                    self._at(wait_until_ms, lambda now: self._go_on(connection, now))
+                    self._timers.set(wait_until_ms, lambda now: self._go_on(connection, now))
                 return
             frame, at_ms = connection.frames.popleft()
             connection.is_busy = True
@@ -333,12 +323,12 @@ class Brokers:
                 self._fetch(asked, until_ms, now_ms)
 
             wanted = partitions_of(asked.request, self.cluster.topics.names)
-            self._fetches[number] = _Waiting(asked, until_ms, self._at(due_ms, again), wanted)
+            self._fetches[number] = _Waiting(asked, until_ms, self._timers.set(due_ms, again), wanted)
 
     def _end_wait(self, number: int) -> None:
         waiting = self._fetches.pop(number, None)
         if waiting is not None:
-            self._call_off(waiting.timer)
+            self._timers.call_off(waiting.timer)
 
     def _wake_fetches(self, request: ProduceRequest, now_ms: float) -> None:
         """Those who wait for records of these partitions look again."""
@@ -366,7 +356,7 @@ class Brokers:
                 response = replace(response, throttle_time_ms=rule.ms)
                 asked.connection.until_ms = now_ms + rule.ms
             if rule.do is Do.DELAY_ANSWER:
-                self._at(now_ms + rule.ms, lambda now: self._deliver(asked, response, now))
+                self._timers.set(now_ms + rule.ms, lambda now: self._deliver(asked, response, now))
                 return
         self._deliver(asked, response, now_ms)
 
@@ -425,10 +415,10 @@ class Brokers:
         elif rule.do is Do.SWALLOW:
             self._record(asked, None, None)
         elif rule.do is Do.DELAY:
-            self._at(now_ms + rule.ms, lambda now: self._serve(asked, now))
+            self._timers.set(now_ms + rule.ms, lambda now: self._serve(asked, now))
         elif rule.do is Do.PAUSE:
             self.pause(rule.ms, now_ms)
-            self._at(self._paused_until_ms, lambda now: self._serve(asked, now))
+            self._timers.set(self._paused_until_ms, lambda now: self._serve(asked, now))
         else:
             if rule.do is Do.EXPIRE:
                 for group_id, member_id in sorted(members_of(asked.request)):
@@ -459,20 +449,6 @@ class Brokers:
                 self._go_on(connection, now_ms)
 
     # Effects and events
-
-    def _at(self, due_ms: float, act: Callable[[float], None]) -> int:
-        """Has something done later; gives its number."""
-        number = next(self._numbers)
-        self._acts[number] = act
-        heappush(self._timers, (due_ms, number))
-        return number
-
-    def _call_off(self, number: int) -> None:
-        """Has it done no more. What was called off takes no more room than what is still to be done."""
-        self._acts.pop(number, None)
-        if len(self._timers) > 2 * len(self._acts) + FEW:
-            self._timers = [timer for timer in self._timers if timer[1] in self._acts]
-            heapify(self._timers)
 
     def _send(self, connection: _Connection, frame: bytes) -> None:
         self._effects.append(Send(connection.number, len(frame).to_bytes(4, "big") + frame))

@@ -8,7 +8,8 @@ from serve_scene import Client, Scene
 from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.record_batches import Batch, LogRecord, read_batches, write_batch
-from fsm.serve import brokers, topics
+from fsm.serve import topics
+from fsm.serve.timers import FEW
 from fsm.serve.topic_log import MOST_MADE, PartitionLog
 
 
@@ -121,12 +122,12 @@ def test_timers_that_were_called_off_take_no_room() -> None:
         other = scene.client("waits")
         assert other.ask(waits, 12) is None
         scene.do(scene.brokers.disconnect(other.number, scene.now_ms))
-    assert len(scene.brokers._timers) <= 2 * brokers.FEW
+    assert len(scene.brokers._timers) <= 2 * FEW
     other = scene.client("waits")
     assert other.ask(waits, 12) is None
     for _ in range(500):
         produce(client, 1, batch(1))
-    assert len(scene.brokers._timers) <= 2 * brokers.FEW
+    assert len(scene.brokers._timers) <= 2 * FEW
     assert other.take() is None
 
 
