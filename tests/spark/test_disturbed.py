@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from fsm.spark.result import MARK, REPORT
+from fsm.render.report.folder import PAGE
+from fsm.spark.result import MARK
 
 from .conftest import document, run
 
@@ -97,7 +98,7 @@ def test_a_killed_worker_leaves_whole_files_or_none(crowd: Path, undisturbed: Pa
     assert killed
     assert "not enough was understood" in complained  # one of the clients is hardly understood
     assert (status, complained.count("\n")) == (2, 1)
-    for name in (MARK, REPORT):
+    for name in (MARK, PAGE):
         assert (tmp_path / "out" / name).read_bytes() == (undisturbed / name).read_bytes()
     assert list(rows(tmp_path / "out")) == list(rows(undisturbed))
     assert not list((tmp_path / "out").rglob(".*"))
