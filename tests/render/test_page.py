@@ -18,6 +18,8 @@ from fsm.render.report.folder import write_group, write_page
 from fsm.render.timeline.trend import Trend
 from fsm.render.timeline.views import (
     AssignedSpan,
+    EvidenceLine,
+    FindingView,
     GroupView,
     IncidentView,
     Inputs,
@@ -618,6 +620,22 @@ def test_a_page_refreshes_itself_and_keeps_the_place(opened: Opened, tmp_path: P
     assert page.run("document.activeElement.name") == "q"
     assert page.run("document.querySelector('#filter [name=severity]').value") == "error"
     assert page.run("scrollY") > 200
+
+
+def test_what_is_about_a_file_has_its_lines_and_no_group(opened: Opened, tmp_path: Path) -> None:
+    """Lines that were not understood are of no group: the list has them, the groups do not."""
+    lines = (EvidenceLine("b.log", 7, "what nobody knows"),)
+    about = FindingView("unparsed_lines", "info", "", "", 0, 0, "", "", "not understood in b.log: 1 line", lines, "7")
+    write_group(tmp_path, pack(GROUP, FOUND[:1]))
+    write_group(tmp_path, pack(GroupView("", 0, 0, file="b.log"), [about]))
+    write_page(tmp_path, replace(INCIDENT, findings_total=()), top=12)
+    page = opened(tmp_path / "report.html")
+    assert text(page, "#shown") == "2 of 2 incidents in 1 of 1 group"
+    assert texts(page, "#group-list > .group h3") == ["orders"]
+    page.wait_for("document.querySelector('#rows > .finding:first-child .one')")
+    page.click("#rows > .finding:nth-child(2) .jump a")
+    page.wait_for("document.querySelector('#rows > .finding:nth-child(2) .one')")
+    assert "b.log:7 what nobody knows" in text(page, "#rows > .finding:nth-child(2) .body")
 
 
 # -- harmless, on every screen, on paper ----------------------------------------------------------------------
