@@ -167,9 +167,11 @@ class RealPlace:
             told = (await self._ask(CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS))).topics
         if told[0].error_code:
             raise InputError(f"topic {name} cannot be changed: {error_name(told[0].error_code)}", "--broker")
-        async with asyncio.timeout(SETTLED_S):
-            while not await self._is_settled(name, partitions):
-                await asyncio.sleep(LOOK_S)
+        until_ms = now_ms() + SETTLED_S * 1000
+        while not await self._is_settled(name, partitions):
+            if now_ms() > until_ms:
+                raise InputError(f"topic {name} is not as wanted within {SETTLED_S:g} s", "--broker")
+            await asyncio.sleep(LOOK_S)
         self._record(Note(now_ms(), "topics", {"topics": [[*one] for one in self.topics()]}))
 
     async def _is_settled(self, name: str, partitions: int) -> bool:
