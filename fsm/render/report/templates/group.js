@@ -85,12 +85,13 @@ function groupBody(details, timeline) {
   return [
     details.lanes.length ? make("p", { class: "states" }, legend) : null,
     details.lanes.length ? timeline.element : null,
-    ...drawTrend(details.trend, (from, until) => timeline.move(from, until)).reduce(
-      (box, chart) => (box[0].append(chart), box),
-      [make("div", { class: "trends" })],
-    ),
     details.rows.length ? make("h4", {}, "Incidents") : null,
     listed(details.rows, (row) => rowElement(row, "group"), 50, further(details, "rows")),
+    make(
+      "div",
+      { class: "trends" },
+      drawTrend(details.trend, (from, until) => timeline.move(from, until)),
+    ),
     turns(details),
     rounds(details),
     hidden.length
