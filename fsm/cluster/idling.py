@@ -7,10 +7,10 @@ row, the last alone counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any
 
-from fsm.member.classic.heartbeat import Heartbeats
 from fsm.member.classic.state import ClassicMember
 from fsm.member.classic.step import step as classic_step
 from fsm.member.consumer.state import Member
@@ -23,6 +23,10 @@ from fsm.tables.classic_member import State as ClassicState
 from fsm.tables.consumer_member import State
 
 POLL = AsyncPollEvent()
+TIMERS = ("poll_due_ms", "heartbeat_due_ms", "heartbeat_ready_ms", "heartbeats")
+OF_CONSUMER, OF_CLASSIC = (
+    attrgetter(*(field.name for field in fields(kind) if field.name not in TIMERS)) for kind in (Member, ClassicMember)
+)
 
 
 def member_of(shell: MemberShell[Any, Any]) -> Member | ClassicMember:
@@ -58,11 +62,12 @@ def _poll(member: Member | ClassicMember, now_ms: int) -> tuple[Any, tuple[Any, 
     return consumer_step(member, POLL, now_ms)
 
 
-def timeless(member: Member | ClassicMember) -> Member | ClassicMember:
-    """The member without the instants of its polls and heartbeats."""
+def timeless(member: Member | ClassicMember) -> tuple[Any, ...]:
+    """All of the member but the instants of its polls and heartbeats."""
     if isinstance(member, ClassicMember):
-        return replace(member, heartbeats=Heartbeats(member.heartbeats.enabled, attempts=member.heartbeats.attempts))
-    return replace(member, poll_due_ms=0, heartbeat_due_ms=0, heartbeat_ready_ms=0)
+        return (*OF_CLASSIC(member), member.heartbeats.enabled, member.heartbeats.attempts)
+    found: tuple[Any, ...] = OF_CONSUMER(member)
+    return found
 
 
 def heartbeat_due_ms(member: Member | ClassicMember) -> int:

@@ -167,9 +167,11 @@ class FrozenMap(Mapping[K, V]):
         if self is other:
             return _NONE_MOVED
         if self._entries is other._entries:
-            keys = {**(self._noted or {}), **(other._noted or {})}
+            mine, theirs = self._noted or {}, other._noted or {}
         else:
-            keys = {**self.entries(), **other.entries()}
+            mine, theirs = self.entries(), other.entries()
+        keys = [key for key, value in mine.items() if theirs.get(key, _ABSENT) is not value]
+        keys += [key for key in theirs if key not in mine]
         return frozenset(key for key in keys if self.get(key, _ABSENT) is not other.get(key, _ABSENT))
 
     def _may_note(self, more: int) -> bool:
