@@ -16,7 +16,7 @@ from fsm.audit.findings import UNIT_KINDS, Cause, Finding, FindingKind, Severity
 from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit
-from fsm.audit.incidents import Incident, find_incidents
+from fsm.audit.incidents import Incident
 from fsm.audit.intervals import union
 from fsm.audit.rows import NOBODY, Begun, Ended, Interval, Life, ObservedTransition, Seen
 from fsm.audit.wording import UNIT, names, unit, units
@@ -475,11 +475,6 @@ def pack_group(view: views.GroupView, findings: Iterable[Finding], incidents: It
     by_id = {one.id: one for one in findings}
     told = [incident_view(one, by_id, view.end_ms) for one in incidents]
     return pack(view, list(map(finding_view, by_id.values())), told)
-
-
-def pack_audit(audit: GroupAudit, noted: Highlights) -> Packed:
-    """A group that was judged, with the incidents of its findings."""
-    return pack_group(group_view(audit, overview(audit), noted), audit.findings, find_incidents(audit))
 
 
 def incident_view(incident: Incident, findings: Mapping[str, Finding], end_ms: int = 0) -> views.IncidentView:

@@ -54,8 +54,9 @@ class Index:
     """Findings by kind and severity."""
     names: dict[str, Any] = field(default_factory=dict)
     """By key; empty where they are beside the page."""
+    all_entries: int = 0
     all_rows: int = 0
-    """How many incidents were added, in the page or not."""
+    """How many groups, and incidents, were added, in the page or not."""
     incidents: int = 0
     """How many there are, in the index or not."""
     shards: int = 0
@@ -70,6 +71,7 @@ class Index:
         for severity, kinds in entry.get("counts", {}).items():
             self.kinds.update({(kind, severity): count for kind, count in kinds.items()})
         rows = [{"key": entry["key"], **row} for row in index["rows"]]
+        self.all_entries += 1
         self.all_rows += len(rows)
         self.incidents += len(rows) + entry.get("rows_hidden", 0)
         self.rows += rows
@@ -89,7 +91,7 @@ class Index:
     @property
     def whole(self) -> bool:
         """Whether everything that was added is there."""
-        return len(self.entries) >= self.groups and len(self.rows) == self.all_rows
+        return len(self.entries) == self.all_entries and len(self.rows) == self.all_rows
 
 
 def _fitting(items: Iterable[dict[str, Any]], room: int) -> Iterator[dict[str, Any]]:
