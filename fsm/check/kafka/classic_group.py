@@ -19,7 +19,7 @@ from fsm.check.kafka.classic import ASSIGNORS, ClassicModel, number_of
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import LIVES, Setting
-from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, SETTINGS, fewer_of
+from fsm.check.kafka.consumer_group import ANSWERS, REQUESTS, SETTINGS, choose_names, fewer_of, name_those
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.telling import describe_message, is_consumer_join, omitted
@@ -80,10 +80,8 @@ def classic_group(
     `protocol` is of all, or of one each; with `topic_changes` topics are created, grow, are deleted and made anew.
     Raises `InputError` for more members or partitions than it can, and for an unknown protocol.
     """
-    if not 1 <= members <= len(NAMES):
-        raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
     known = Topics(topics, change=topic_changes)
-    names = NAMES[:members]
+    names = choose_names(members)
     strategies = strategies_of(protocol, members)
     fewer = fewer_of(known.first)
     kinds = (*DISTURBANCES, *(["resubscribe"] if fewer else []), *(CHANGES if topic_changes else []))
@@ -94,7 +92,7 @@ def classic_group(
     changes = (CLUSTER, "everything") if topic_changes else None
     cluster = [known.component(names)] if topic_changes else []
     asked = ClassicQuestions(names, known.everything(()), changes, resubscribes=bool(fewer))
-    told = ", static" * static + ", they commit" * commits + ", with changes of topics" * topic_changes
+    told = name_those({"static": static, "they commit": commits, "with changes of topics": topic_changes})
 
     def make(timeouts: Timeouts | None) -> ClassicReplay:
         of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}

@@ -22,7 +22,7 @@ from fsm.check.kafka.connect_replay import ConnectReplay
 from fsm.check.kafka.connect_scenarios import CONNECTORS, Scenario, scenario_of, settle
 from fsm.check.kafka.connect_topic import TOPIC, ConfigTopic, describe_reading
 from fsm.check.kafka.connect_worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
-from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS
+from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, choose_names
 from fsm.check.model import (
     Condition,
     Goal,
@@ -94,11 +94,9 @@ def connect(
     """
     told = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
     members, connectors = (3, CONNECTORS) if scenario else (members, connectors)
-    if not 1 <= members <= len(NAMES):
-        raise InputError(f"{members} workers", "--members", f"give 1 to {len(NAMES)}")
+    names = choose_names(members, "workers")
     if protocol not in PROTOCOLS:
         raise InputError(f"no protocol of Connect {protocol!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}")
-    names = NAMES[:members]
     topic = ConfigTopic(names, connectors)
     rules = profile_of(profile)
     config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay, profile=rules)
@@ -108,24 +106,11 @@ def connect(
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
     settings = ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items()))
     begins = scenario or ("from where they have settled" if settled else "")
+    by = "" if rules is SHIPPED else f"profile {rules.name}"
+    parts = (f"connect, {members} {protocol} workers", by, f"coordinator of {coordinator}", settings, begins)
     model = Model(
-        ", ".join(
-            filter(
-                None,
-                (
-                    f"connect, {members} {protocol} workers",
-                    "" if rules is SHIPPED else f"profile {rules.name}",
-                    f"coordinator of {coordinator}",
-                    settings,
-                    begins,
-                ),
-            )
-        ),
-        [
-            *(one.component() for one in workers),
-            topic.component(),
-            hub.component(),
-        ],
+        ", ".join(filter(None, parts)),
+        [*(one.component() for one in workers), topic.component(), hub.component()],
         [*_wires(names)],
         asked.properties(),
         asked.goal(),

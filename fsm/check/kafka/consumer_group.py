@@ -97,38 +97,26 @@ def consumer_group(
     created, grow, are deleted and made anew; with `compaction` another broker may read a compacted log. Raises
     `InputError` for more members or partitions than it can, and for a pattern that is none.
     """
-    if not 1 <= members <= len(NAMES):
-        raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
-    if pattern and client_pattern:
-        raise InputError("a subscription has one pattern", "--client-pattern", "leave out --pattern")
-    _check_pattern(client_pattern)
-    check_regex(pattern)
-    names, spoken = NAMES[:members], _dialects(client, members)
+    _check_patterns(pattern, client_pattern)
+    names, spoken = choose_names(members), _dialects(client, members)
     known = Topics(topics, change=topic_changes)
     fewer = fewer_of(known.first)
-    kinds = [*KINDS, *(["resubscribe"] if fewer else []), *(["move"] if search else [])]
+    kinds_of = {
+        "resubscribe": fewer,
+        "move": search,
+        "failover_compacted": compaction,
+        **dict.fromkeys(CHANGES, topic_changes),
+    }
+    kinds = tuple(sorted([*KINDS, *(kind for kind, on in kinds_of.items() if on)]))
     setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, fewer, kinds)
     consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, spoken, strict=True)]
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
     rules = coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
     context = Context(NOW, rules, broker_settings)
     hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
-    tell = partial(describe_message, image_names=known.all_names)
-    features = {
-        "line": lambda queue: len(queue.line),
-        "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
-        "joins": lambda queue: sum(map(is_consumer_join, queue.line)),
-    }
-    wires, cluster = [], [known.component((BROKER, *names))] if topic_changes else []
-    for name in names:
-        wires.append(Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell))
-        wires.append(Wire(BROKER, name, ANSWERS, features=features, describe=tell))
-    wires += known.wires((BROKER, *names)) if topic_changes else []
+    told = (BROKER, *names)
     changes = (CLUSTER, "everything") if topic_changes else None
     group = Questions(names, known.everything(()), changes, resubscribes=bool(fewer))
-    asked = [one for one in MEMBER_INVARIANTS if any(one in asked_of(dialect) for dialect in spoken)]
-    kinds += ["failover_compacted"] if compaction else []
-    kinds += CHANGES if topic_changes else []
     spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
     options = {
         "static": static,
@@ -140,11 +128,10 @@ def consumer_group(
         "with changes of topics": topic_changes,
         "with compaction": compaction,
     }
-    told = "".join(f", {option}" for option, on in options.items() if on)
     return Model(
-        f"consumer-group, {members} members of {spoken_by}, coordinator of {rules.name}, {known}{told}",
-        [*(one.component() for one in consumers), hub.component(), *cluster],
-        wires,
+        f"consumer-group, {members} members of {spoken_by}, coordinator of {rules.name}, {known}{name_those(options)}",
+        [*(one.component() for one in consumers), hub.component(), *([known.component(told)] if topic_changes else [])],
+        [*_wires(names, known), *(known.wires(told) if topic_changes else [])],
         group.properties(),
         group.goal(),
         {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
@@ -153,19 +140,45 @@ def consumer_group(
             **({"anew": partial(group.uses_anew, known.anew)} if topic_changes else {}),
             **({"unreleased": group.is_unreleased} if static else {}),
         },
-        tuple(sorted(kinds)),
+        kinds,
         partial(replay, Cast(consumers, hub)),
-        [
-            *(f"{one.name} {one.statement}" for one in asked),
-            KEEPS_EPOCH,
-            LEAVES,
-            *(name for name, _ in INVARIANTS),
-            *ASKED_OF_REQUESTS,
-            *([SAYS_THE_SAME] if compaction else []),
-        ],
+        [*_asked(spoken), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
         list(_not_asked(spoken)),
         NOT_MODELLED,
     )
+
+
+def choose_names(members: int, what: str = "members") -> str:
+    """A letter for each. Raises `InputError` for more than there are letters, and for nobody."""
+    if not 1 <= members <= len(NAMES):
+        raise InputError(f"{members} {what}", "--members", f"give 1 to {len(NAMES)}")
+    return NAMES[:members]
+
+
+def name_those(options: Mapping[str, object]) -> str:
+    """The options that are on, as the name of a model has them."""
+    return "".join(f", {option}" for option, on in options.items() if on)
+
+
+def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
+    """The connections between members and their coordinator."""
+    tell = partial(describe_message, image_names=known.all_names)
+    features = {
+        "line": lambda queue: len(queue.line),
+        "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
+        "joins": lambda queue: sum(map(is_consumer_join, queue.line)),
+    }
+    for name in names:
+        yield Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell)
+        yield Wire(BROKER, name, ANSWERS, features=features, describe=tell)
+
+
+def _asked(spoken: Sequence[MemberDialect]) -> Iterator[str]:
+    """What each step of a member and of the coordinator is asked for."""
+    for one in MEMBER_INVARIANTS:
+        if any(one in asked_of(dialect) for dialect in spoken):
+            yield f"{one.name} {one.statement}"
+    yield from (KEEPS_EPOCH, LEAVES, *(name for name, _ in INVARIANTS))
 
 
 def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:
@@ -179,12 +192,15 @@ def check_regex(pattern: str) -> None:
         raise InputError(f"{pattern!r}: {problem}", "--pattern", "give a regular expression of RE2")
 
 
-def _check_pattern(pattern: str) -> None:
-    """Raises `InputError` where a client cannot compile its pattern."""
+def _check_patterns(pattern: str, client_pattern: str) -> None:
+    """Raises `InputError` where there are two, and where a broker or a client cannot do with its own."""
+    if pattern and client_pattern:
+        raise InputError("a subscription has one pattern", "--client-pattern", "leave out --pattern")
+    check_regex(pattern)
     try:
-        re.compile(pattern)
+        re.compile(client_pattern)
     except re.error as problem:
-        raise InputError(f"{pattern!r}: {problem}", "--client-pattern", "give a regular expression") from None
+        raise InputError(f"{client_pattern!r}: {problem}", "--client-pattern", "give a regular expression") from None
 
 
 def _dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:

@@ -25,7 +25,7 @@ from fsm.check.kafka.classic_group import (
 )
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import ConsumerModel, Setting
-from fsm.check.kafka.consumer_group import INTERVAL_MS, NAMES, check_regex, fewer_of
+from fsm.check.kafka.consumer_group import INTERVAL_MS, check_regex, choose_names, fewer_of, name_those
 from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, asked_of
 from fsm.check.kafka.either import EitherModel
 from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
@@ -69,14 +69,13 @@ def mixed_group(
     Those that speak KIP-848's subscribe to `pattern`, where there is one. Raises `InputError` for numbers, protocols,
     policies and patterns that it does not have.
     """
-    if not 1 <= members <= len(NAMES):
-        raise InputError(f"{members} members", "--members", f"give 1 to {len(NAMES)}")
+    names = choose_names(members)
     if not 0 <= classic <= members:
         raise InputError(f"{classic} classic members of {members}", "--classic", f"give 0 to {members}")
     if policy not in ALL_POLICIES:
         raise InputError(f"no policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
     check_regex(pattern)
-    known, names, strategies = Topics(topics, change=False), NAMES[:members], strategies_of(protocol, members)
+    known, strategies = Topics(topics, change=False), strategies_of(protocol, members)
     spoken, fewer = member_dialect(client), fewer_of(known.first)
     config = replace(
         CLASSIC_SETTINGS,
@@ -101,10 +100,9 @@ def mixed_group(
         "with an assignment interval": assignment_interval,
     }
     given_up = () if Rule.CLASSIC_REJOINS_BEHIND_TARGET in context.dialect else (FOR_SOMETHING,)
-    told = "".join(f", {option}" for option, on in options.items() if on)
     return Model(
         f"mixed-group, {members - classic} members of {client}, {classic} {protocol} ones, policy {policy}, "
-        f"coordinator of {coordinator}, {known}{told}",
+        f"coordinator of {coordinator}, {known}{name_those(options)}",
         [*(one.component() for one in models.values()), hub.component()],
         wires(names, known),
         asked.properties(),
