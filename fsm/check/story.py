@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fsm.check.model import Replayed
 from fsm.check.verdict import Verdict, Violation, count_steps
-from fsm.render.sequence import Arrow, Diagram, Look, Part
+
+if TYPE_CHECKING:
+    from fsm.render.sequence import Arrow, Diagram
 
 MANY = 100_000
 """From so many states on, tables take less than the states themselves."""
@@ -94,6 +96,8 @@ def _many(count: int, what: str) -> str:
 
 def diagram(one: Violation) -> Diagram:
     """The counterexample as lanes and arrows: one lane for each component, disturbances marked, what is broken last."""
+    from fsm.render.sequence import Arrow, Diagram, Look, Part  # noqa: PLC0415
+
     lanes = tuple(one.start)
     arrows: list[Arrow] = []
     for number, step in enumerate(one.path, 1):
