@@ -85,6 +85,9 @@ def test_a_static_member_is_restarted(protocol: str, states: int, doomed_at: dic
         ({"protocol": "both"}, ("expire", "poll_timeout")),
         ({"commits": True, "protocol": "cooperative"}, ("close", "commit_sync", "raising")),
         ({"static": True}, ("close", "leave", "restart")),
+        ({"topics": {"foo": 1, "bar": 1}}, ("resubscribe",)),
+        ({"topics": {"foo": 1}, "topic_changes": True}, ("topic_created", "topic_deleted", "topic_grown")),
+        ({"protocol": "either,eager"}, ()),
     ],
 )
 def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:

@@ -41,6 +41,11 @@ COUNTS: list[tuple[dict[str, Any], str, int, int]] = [
     ({}, "commit_async", 10_259, 34_666),
     ({}, "commit_sync", 7_579, 24_238),
     ({"commits": True}, "commit_sync", 139_543, 575_920),
+    ({"topics": {"foo": 1, "bar": 1}}, "resubscribe", 57_009, 183_820),
+    ({"members": 1, "topics": {"foo": 1, "bar": 1}, "pattern": ".*"}, "resubscribe", 141, 282),
+    ({}, "interrupted", 4_121, 13_602),
+    ({}, "close_timeout", 12_351, 39_132),
+    ({"members": 1, "commits": True, "compaction": True}, "failover_compacted", 171, 499),
 ]
 
 

@@ -135,6 +135,9 @@ def test_other_single_disturbances_harm_no_migration_in_both_directions(kinds: t
         ({"policy": "upgrade"}, ("late", "leave")),
         ({"protocol": "cooperative"}, ("expire", "failover", "rebalance_timeout")),
         ({"members": 3, "classic": 2, "coordinator": "4.1.0"}, ("crash", "leave")),
+        ({"static": True}, ("close", "convert", "restart")),
+        ({"static": True, "topics": {"foo": 1, "bar": 1}, "pattern": ".*"}, ("convert", "resubscribe")),
+        ({"assignment_interval": True}, ("leave",)),
     ],
 )
 def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ...]) -> None:

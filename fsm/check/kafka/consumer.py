@@ -12,6 +12,7 @@ from typing import Any
 
 from fsm.check.kafka.application import (
     BROKER,
+    CLOSE_NOW,
     CLOSE_OVER,
     ENDED,
     FAR,
@@ -190,7 +191,7 @@ class ConsumerModel:
         yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
         if member.heartbeat_due_ms > NOW or member.heartbeat_ready_ms > NOW:
             yield Choice("heartbeat interval is over")
-        if app is App.CLOSING and consumer.calling is None:
+        if app is App.CLOSING and consumer.calling is None and not consumer.overdue:
             yield Choice(CLOSE_OVER, disturbance="close_timeout")
         if member.commit is not None and member.commit.request.ready_ms > NOW:
             yield Choice("backoff of its commit is over")
@@ -216,8 +217,8 @@ class ConsumerModel:
             return Step(consumer)
         if given == "is killed":
             return Step(self._process(consumer.life)._replace(app=App.DEAD), hangs_up=True)
-        until_ms = NOW if given == CLOSE_OVER else FAR
-        shell = Shell(_let_pass(consumer, given), searches=self.setting.searches, closes_until_ms=until_ms)
+        overdue = consumer.overdue or given in (CLOSE_NOW, CLOSE_OVER)
+        shell = Shell(_let_pass(consumer, given)._replace(overdue=overdue), searches=self.setting.searches)
         app, using, calling = self._hand_in(shell, consumer, given)
         shell.turn()
         raised = consumer.raised or given == "raises from its callback"
@@ -254,6 +255,7 @@ class ConsumerModel:
             raised and calling is not None,
             asked or seeks,
             shell.closing,
+            overdue,
         )
         return Step(after, () if app is App.CRASHED else sent, shell.broken, hangs_up=app is App.CRASHED)
 

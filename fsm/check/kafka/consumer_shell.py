@@ -55,6 +55,8 @@ class Consumer(NamedTuple):
     """It asked for the coordinator."""
     closing: str = ""
     """What close() waits for, where it has begun."""
+    overdue: bool = False
+    """The time that it has to close is over."""
 
 
 @cache
@@ -66,7 +68,7 @@ def asked_of(spoken: Dialect) -> tuple[Invariant, ...]:
 class Shell(ConsumerMember, Driven):
     """The production shell around a consumer that is a value."""
 
-    def __init__(self, consumer: Consumer, *, searches: bool = False, closes_until_ms: int = FAR) -> None:
+    def __init__(self, consumer: Consumer, *, searches: bool = False) -> None:
         member = consumer.member
         super().__init__(
             member.settings.config, member_id=member.member_id, now_ms=NOW, dialect=member.settings.dialect
@@ -75,7 +77,7 @@ class Shell(ConsumerMember, Driven):
         self.searches = searches
         self._background.extend(consumer.events)
         if consumer.closing:
-            self._close_deadline_ms = closes_until_ms
+            self._close_deadline_ms = NOW if consumer.overdue else FAR
             self._closing = self._rest(consumer.closing)
             self._awaiting = CALLBACK if consumer.closing == CALL_BACK else 1
         if member.leaving.calls or consumer.closing in (COMMIT, LEAVE):
