@@ -277,6 +277,7 @@ async function refresh() {
     loadingAll = null;
     whole = summary.shards === 0;
     if (FILTERS.some((each) => state[each]) && summary.shards) await loadAll();
+    [...elements.keys()].filter((id) => !rows.has(id) && !entries.has(id)).forEach((id) => elements.delete(id));
     renderHead();
     render();
   } catch (problem) {
