@@ -186,10 +186,11 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
     from fsm.check import picture as check_picture
     from fsm.kit import picture as kit_picture
     from fsm.scenario import pictures
+    from fsm.simulate import picture as simulate_picture
 
     pages = reference.pages()
     suffixes = {f".{FORMS[form]}" for form in args.format}
-    places = (pictures, connect_picture, check_picture, kit_picture)
+    places = (pictures, connect_picture, check_picture, kit_picture, simulate_picture)
     drawn = (*(one for place in places for one in place.shipped_pictures()), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}
     return further, {"pictures": tuple(name for place in places for name in place.PICTURES), "pages": tuple(pages)}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 
 from fsm.render.wording import markup
-from fsm.simulate.run import Outcome
+from fsm.simulate.reading import read
+from fsm.simulate.run import Outcome, simulate
 from fsm.simulate.text import NAMES, show
+from fsm.simulate.variants import vary
 from fsm.simulate.writing import show_ms
 
 WIDTH, LEFT, RIGHT, TOP, HEIGHT, GAP = 960, 60, 16, 54, 74, 34
@@ -22,6 +25,19 @@ STYLE = (
     "text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}.title{font-size:15px;font-weight:bold}"
     ".head{font-weight:bold;fill:#52606d}.end{text-anchor:end}.mid{text-anchor:middle}.axis{stroke:#9aa5b1}"
 )
+
+
+PICTURES = ("simulated-upgrade",)
+"""Pictures that come with the package: of what `upgrade.yaml` beside this module costs under either protocol."""
+SIDES = ("protocol=classic,assignor=range", "protocol=consumer")
+
+
+def shipped_pictures() -> Iterator[tuple[str, bytes]]:
+    """(file name, content) of each."""
+    text = files("fsm.simulate").joinpath("upgrade.yaml").read_text(encoding="utf-8")
+    deployment = read(text, "upgrade.yaml")
+    runs = [simulate(vary(deployment, side), deployment.seed) for side in SIDES]
+    yield f"{PICTURES[0]}.svg", draw(runs, SIDES).encode()
 
 
 def draw(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> str:
@@ -40,7 +56,7 @@ def _draw(outcomes: Sequence[Outcome], names: Sequence[str]) -> Iterator[str]:
     yield from _legend(first, names)
     for row, name in enumerate(DRAWN):
         yield from _chart(outcomes, name, TOP + (HEIGHT + GAP) * row + GAP)
-    yield from _axis(first, height - 26)
+    yield from _axis(first, height - 14)
     yield "</svg>"
 
 

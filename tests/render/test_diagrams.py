@@ -14,12 +14,13 @@ from fsm.kit import picture as kit_picture
 from fsm.render import SHIPPED
 from fsm.render.tables.diagrams import Difference, differences, drawings, index
 from fsm.scenario import pictures
+from fsm.simulate import picture as simulate_picture
 from fsm.table import Table
 from fsm.tables import ALL
 
 TEXTS = ("dot", "mermaid", "plantuml", "markdown")
 FOLDER = Path(__file__).parents[2] / "diagrams"
-PLACES = (pictures, connect_picture, check_picture, kit_picture)
+PLACES = (pictures, connect_picture, check_picture, kit_picture, simulate_picture)
 PICTURES = tuple(name for place in PLACES for name in place.PICTURES)
 
 
