@@ -65,8 +65,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the deployment; gives 1 where something was violated."""
     from fsm.simulate.reading import read_file
 
-    if args.trace and args.folder is None:
-        raise InputError("a trace goes into a folder", "--trace", "name one with -o")
+    _check(args)
     deployment = read_file(args.deployment)
     if args.seed is not None:
         deployment = replace(deployment, seed=args.seed)
@@ -75,6 +74,18 @@ def run(args: argparse.Namespace) -> int:
     if args.compare:
         return _compare(deployment, args)
     return _run_fleet(deployment, args) if args.seeds else _run_one(deployment, args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises `InputError` for options that do not go together."""
+    if args.trace and args.folder is None:
+        raise InputError("a trace goes into a folder", "--trace", "name one with -o")
+    if args.trace and (args.seeds or args.compare or args.shrink):
+        raise InputError("is of one run", "--trace", "leave --seeds, --compare and --shrink out")
+    if args.shrink and (args.seeds or args.compare):
+        raise InputError("takes one run that fails", "--shrink", "name its --seed")
+    if args.master and not args.seeds:
+        raise InputError("is for many runs", "--master", "say which, for example --seeds 1-200")
 
 
 def _run_one(deployment: Deployment, args: argparse.Namespace) -> int:

@@ -168,7 +168,15 @@ def test_a_deployment_is_replayed_fault_by_fault(shop: Path, capsys: pytest.Capt
 
 def test_what_cannot_be_asked_is_told(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit status 2, one line."""
-    for options in (["--trace"], ["--seeds", "5-1"], ["--seeds", "many"], ["--jobs", "0"], ["--compare", "4.0", "9"]):
+    together = (["--trace", "-o", "x", "--seeds", "1-2"], ["--shrink", "--seeds", "1-2"], ["--master", "local[1]"])
+    for options in (
+        *together,
+        ["--trace"],
+        ["--seeds", "5-1"],
+        ["--seeds", "many"],
+        ["--jobs", "0"],
+        ["--compare", "4.0", "9"],
+    ):
         assert main(["simulate", str(shop), *options]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
