@@ -208,6 +208,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
         "glyphs": [(shades.GLYPHS[g], g, shades.GLYPH_NAMES[g]) for g in shades.GLYPHS],
         "shades": [f"{family}{i}" for family, n in shades.SHADES.items() for i in range(n)],
         "rows": MOST_ROWS // 2,
+        "refresh": refresh_s,
         "markup": Markup,
         "style": Markup(template("report.css")),  # noqa: S704  the package's own file
         "script": Markup(script),  # noqa: S704  the package's own file

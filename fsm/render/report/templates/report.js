@@ -98,12 +98,18 @@ function groupOf(entry) {
   return element;
 }
 
+/** Whether the page lists fewer incidents or groups than there are in the index; names are beside it in any case. */
+function lacks() {
+  const groups = [...entries.values()].filter((entry) => entry.group).length;
+  return !whole && (rows.size < summary.incidents || groups < summary.groups);
+}
+
 function show(box, items, count, what, more) {
   const left = items.length - count;
   box.replaceChildren(...items.slice(0, count).map(what));
   const button = (act, text) => box.append(make("button", { type: "button", class: "further", onclick: act }, text));
   if (left > 0) button(more, `show ${number(Math.min(left, 4 * SHOWN))} more of ${number(items.length)}`);
-  else if (!whole) button(() => search().then(render), "load those that the page does not hold");
+  else if (lacks()) button(() => search().then(render), "load those that the page does not hold");
 }
 
 function render() {
@@ -125,9 +131,8 @@ function render() {
     show(byId("group-list"), groups, most.groups, groupOf, longer("groups"));
   });
   const hidden = [...entries.values()].reduce((sum, entry) => sum + (entry.rows_hidden || 0), 0);
-  const partly = whole
-    ? (hidden && `; ${number(hidden)} more stand in their groups`) || ""
-    : "; any filter looks through all of them";
+  const beyond = hidden ? `; ${number(hidden)} more stand in their groups` : "";
+  const partly = lacks() ? "; any filter looks through all of them" : beyond;
   const of = whole ? rows.size + hidden : summary.incidents;
   byId("shown").textContent =
     `${number(fitting.length)} of ${many(of, "incident")} in ` +
