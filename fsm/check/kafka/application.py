@@ -252,6 +252,16 @@ def choices_of_application(
         yield Choice("hangs in its callback", disturbance="hanging")
 
 
+def choices_of_process(app: App, *, again: bool) -> Iterable[Choice]:
+    """That a process ends, and another one starts where there may be one `again`."""
+    if app in (*SUBSCRIBED, App.HUNG):
+        yield Choice("is killed", disturbance="crash")
+        if again:
+            yield Choice("is killed and starts again", disturbance="restart")
+    if again and app in (App.DEAD, App.CLOSED):
+        yield Choice("starts again", disturbance="restart")
+
+
 def used_after(over: InvokeListener, using: Partitions, raised: KafkaError | None = None) -> Partitions:
     """What an application uses once a callback has returned, or raised: then it may fetch no more than before."""
     if over.method is ListenerMethod.ASSIGNED:

@@ -23,6 +23,7 @@ from fsm.check.kafka.application import (
     App,
     Driven,
     choices_of_application,
+    choices_of_process,
 )
 from fsm.check.kafka.consumer import LIVES, Setting
 from fsm.check.kafka.telling import Seen, describe_application
@@ -195,21 +196,18 @@ class ClassicModel:
         return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
 
     def _all_choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
-        member, app, lives = consumer.member, consumer.app, consumer.life + 1 < LIVES
-        if app in (App.DEAD, App.CLOSED) and lives:
-            yield Choice("starts again", disturbance="restart")
-        if app in ENDED:
-            return
+        if consumer.app not in ENDED:
+            yield from self._choices_alive(consumer)
+        yield from choices_of_process(consumer.app, again=consumer.life + 1 < LIVES)
+
+    def _choices_alive(self, consumer: ClassicConsumer) -> Iterable[Choice]:
+        member, app = consumer.member, consumer.app
         changes, waits = self.setting.fewer not in ((), member.topics), bool(consumer.events)
         yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
         if member.heartbeats.enabled and not consumer.beats:
             yield Choice("heartbeat interval is over")
-        if app in SUBSCRIBED:
-            if member.heartbeats.enabled:
-                yield Choice("poll timer runs out", disturbance="poll_timeout")
-            yield Choice("is killed", disturbance="crash")
-            if lives:
-                yield Choice("is killed and starts again", disturbance="restart")
+        if app in SUBSCRIBED and member.heartbeats.enabled:
+            yield Choice("poll timer runs out", disturbance="poll_timeout")
 
     def begin(self, life: int) -> Step:
         """Its next process starts."""

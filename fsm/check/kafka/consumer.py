@@ -25,6 +25,7 @@ from fsm.check.kafka.application import (
     SUBSCRIBED,
     App,
     choices_of_application,
+    choices_of_process,
     positions,
 )
 from fsm.check.kafka.consumer_shell import LEAVES, Consumer, Shell
@@ -181,12 +182,12 @@ class ConsumerModel:
         return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
 
     def _all_choices(self, consumer: Consumer) -> Iterable[Choice]:
+        if consumer.app not in ENDED:
+            yield from self._choices_alive(consumer)
+        yield from choices_of_process(consumer.app, again=consumer.life + 1 < LIVES)
+
+    def _choices_alive(self, consumer: Consumer) -> Iterable[Choice]:
         member, app = consumer.member, consumer.app
-        lives = consumer.life + 1 < LIVES
-        if app in (App.DEAD, App.CLOSED) and lives:
-            yield Choice("starts again", disturbance="restart")
-        if app in ENDED:
-            return
         changes, waits = self._may_change(app, member), bool(consumer.events)
         yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
         if member.heartbeat_due_ms > NOW or member.heartbeat_ready_ms > NOW:
@@ -200,10 +201,6 @@ class ConsumerModel:
         is_timed = member.poll_due_ms > NOW and member.state is not State.UNSUBSCRIBED
         if is_timed and app in (*SUBSCRIBED, App.LEAVING, App.HUNG):
             yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
-        if app in (*SUBSCRIBED, App.HUNG):
-            yield Choice("is killed", disturbance="crash")
-            if lives:
-                yield Choice("is killed and starts again", disturbance="restart")
 
     def begin(self, life: int) -> Step:
         """Its next process starts."""
