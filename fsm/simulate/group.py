@@ -239,6 +239,7 @@ class GroupRun(RestingCluster):
     def _clock_back(self, deed: Deed) -> None:
         if deed.target == self.broker:
             self._started_ms -= int(deed.amount)
+            self.watcher.clock_went_back = True
 
     def _fail_over(self, deed: Deed) -> None:
         """The coordinator goes, and another broker reads the log after a time; who waited for an answer gets none."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from simulate_scene import CALM, SERVICES, deployment
 
 from fsm.cluster.resting import RestingCluster
-from fsm.simulate import Outcome, simulate
+from fsm.simulate import Outcome, read_file, simulate
 from fsm.simulate.group import GroupRun
 
 
@@ -90,3 +91,13 @@ def test_who_rests_is_woken_by_whatever_may_be_answered_otherwise() -> None:
     assert "a-0-0" not in run.clients
     assert run.unsettled() == []
     assert {name for client in run.clients.values() for name in client.using} >= {("orders", i) for i in range(12)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_a_bad_day_in_a_bad_network(seed: int) -> None:
+    """Messages that take 40 seconds or are lost, and a fault every twenty seconds: what goes wrong is documented."""
+    outcome = simulate(read_file(Path(__file__).parent / "bad_day.yaml"), seed)
+    assert outcome.violations == []
+    known = ("two users: ", "ended: UNRELEASED_INSTANCE_ID", "stranded: ", "a clock that went back: 19 ", "I26 ")
+    assert all(name.startswith(known) for name in outcome.hazards())
