@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -95,9 +96,14 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         for copy in copies:
             copy.copy()
 
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)  # as Ctrl-C
     try:
         return 1 if follow_logs(followed, _tell(args.json), look) else 0
     finally:
+        signal.signal(signal.SIGTERM, before)
         for copy in copies:
             copy.close()
 

@@ -177,6 +177,7 @@ def test_two_cannot_follow_into_one_folder(capsys: pytest.CaptureFixture[str]) -
     finally:
         first.terminate()
         first.communicate(timeout=30)
+    assert first.returncode == 1, "a signal ends it as Ctrl-C does"
 
 
 def test_a_sink_that_is_full() -> None:
