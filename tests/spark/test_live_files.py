@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,18 @@ class Followed:
     """A folder of logs that is followed in this process, a batch when it is asked for."""
 
     def __init__(self, root: Path) -> None:
+        self.meanwhile: Callable[[], None] | None = None
+        """What happens once, when a batch is planned and nothing of it is read yet."""
         self.logs, self.out = root / "logs", root / "out"
         self.logs.mkdir()
         (self.out / "checkpoint").mkdir(parents=True)
         options = Options(master=IN_PROCESS)
-        self.batches = LocalBatches(self.out / "checkpoint", options, Follow(), Sink(self.out))
+        self.batches = LocalBatches(self.out / "checkpoint", options, Follow(), Sink(self.out), self._at)
+
+    def _at(self, point: str) -> None:
+        if point == "begun" and self.meanwhile is not None:
+            happens, self.meanwhile = self.meanwhile, None
+            happens()
 
     def run(self) -> None:
         """Batches until nothing is new."""
@@ -176,6 +184,39 @@ def test_a_file_that_goes_and_comes_back(followed: Followed, logs: dict[str, byt
         out.write(second)
     followed.run()
     assert followed.found == expected
+
+
+def test_a_file_that_is_rotated_before_it_is_read(
+    followed: Followed, logs: dict[str, bytes], expected: list[str]
+) -> None:
+    """Its lines are read where they are by then, and not those that stand under its old name."""
+    second = begin(followed, logs)
+    first, rest = halves(second)
+    file = followed.logs / "B.log"
+
+    def rotate() -> None:
+        file.rename(followed.logs / "B.log.1")
+        file.write_bytes(rest + b"\n" * len(logs["B.log"]))
+
+    followed.meanwhile = rotate
+    with file.open("ab") as out:
+        out.write(first)
+    followed.run()
+    assert followed.meanwhile is None
+    assert followed.found == expected
+    assert not followed.happened
+
+
+def test_a_file_that_goes_before_it_is_read(followed: Followed, logs: dict[str, bytes]) -> None:
+    """It is said what was not read, and what was read before stands."""
+    second = begin(followed, logs)
+    before = followed.found
+    followed.meanwhile = (followed.logs / "B.log").unlink
+    with (followed.logs / "B.log").open("ab") as out:
+        out.write(second)
+    followed.run()
+    assert followed.found == before
+    assert any("were not read" in told for told in followed.happened)
 
 
 def test_a_clock_that_jumps(followed: Followed, logs: dict[str, bytes]) -> None:

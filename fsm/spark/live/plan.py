@@ -6,6 +6,7 @@ cut to nothing, replaced, and go. What was read of it stays what it was.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -55,7 +56,7 @@ class Part:
     """What is to be read of one file in a batch."""
 
     growth: Growth
-    identity: str
+    offset: Offset
     before: str
     """The key under which what was known of it is kept; empty for a file that is new."""
     after: str
@@ -119,8 +120,12 @@ def _look(source: Source) -> _Look | None:
             status = source.path.stat()
     except OSError:
         return None
-    identity = f"{status.st_dev}:{status.st_ino}"
-    return _Look(source, identity, status.st_size, status.st_mtime_ns // 1_000_000, start)
+    return _Look(source, identity_of(status), status.st_size, status.st_mtime_ns // 1_000_000, start)
+
+
+def identity_of(status: os.stat_result) -> str:
+    """A file's place on the disk."""
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def _recognise(before: Offsets, looked: Mapping[str, _Look]) -> dict[str, str]:
@@ -154,6 +159,21 @@ def _is_rotation(old: str, one: Offset, name: str, look: _Look) -> bool:
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 _TELLING = 64
 """Bytes at the beginning of a file that no other file has by chance."""
+
+
+def is_file(path: Path, offset: Offset) -> bool:
+    """Whether a file that was read to an offset has this name, with all that was read: by its place on the disk, or,
+    where places change with each mount, by how it begins."""
+    try:
+        status = path.stat()
+        if status.st_size < offset.size:
+            return False
+        if identity_of(status) == offset.identity:
+            return True
+        with path.open("rb") as handle:
+            return offset.head_size >= _TELLING and zlib.crc32(handle.read(offset.head_size)) == offset.head
+    except OSError:
+        return False
 
 
 def _begins_alike(one: Offset, look: _Look) -> bool:
@@ -233,7 +253,7 @@ def parts(start: Offsets, end: Offsets, paths: Mapping[str, Path]) -> list[Part]
         )
         known = key(one.was, before) if before is not None else ""
         weight = one.size - (before.size if before is not None else 0)
-        found.append(Part(growth, one.identity, known, key(name, one), max(1, weight)))
+        found.append(Part(growth, one, known, key(name, one), max(1, weight)))
     return found
 
 

@@ -16,7 +16,7 @@ from fsm.audit.live.growth import FileReader, FileState, More
 from fsm.audit.reading import PieceSummary
 from fsm.audit.routing import OF_FILE, Sent
 from fsm.spark.live.files import write
-from fsm.spark.live.plan import Offsets, Part, key
+from fsm.spark.live.plan import Offsets, Part, is_file, key
 from fsm.spark.options import Options
 from fsm.spark.pipeline import Plan
 
@@ -30,7 +30,7 @@ class Kept:
     def read(self, part: Part, reader: FileReader) -> More:
         """What a part of a file tells. The same whenever it is read, as long as the file is there."""
         before = self._load(part.before) if part.before else None
-        more = reader.read_on(before, part.growth)
+        more = _read_there(before, part, reader)
         write(self._path(part.after), more.state.dump())
         if more.names:
             name = f"{part.after.partition('-')[0]}.json"
@@ -66,6 +66,34 @@ class Kept:
             return FileState.load(self._path(key).read_bytes())
         except FileNotFoundError:
             return None
+
+
+_TRIES = 3
+
+
+def _read_there(before: FileState | None, part: Part, reader: FileReader) -> More:
+    """What the file tells that was meant, wherever it is by now: it may be rotated between planning and reading."""
+    growth = part.growth
+    for _ in range(0 if growth.over else _TRIES):
+        path = _find(part)
+        if path is None:
+            break
+        more = reader.read_on(before, growth._replace(path=str(path)))
+        if is_file(path, part.offset):
+            return more
+    if not growth.over:
+        read = before.size if before is not None else 0
+        note = f"{growth.name} went while it was followed: bytes {read} to {growth.size} were not read"
+        growth = growth._replace(over=True, note=note)
+    return reader.read_on(before, growth)
+
+
+def _find(part: Part) -> Path | None:
+    path = Path(part.growth.path)
+    if is_file(path, part.offset):
+        return path
+    beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    return next((other for other in beside if is_file(other, part.offset)), None)
 
 
 def reader_of(options: Options) -> FileReader:
