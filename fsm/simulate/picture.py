@@ -29,7 +29,7 @@ STYLE = (
 
 PICTURES = ("simulated-upgrade",)
 """Pictures that come with the package: of what `upgrade.yaml` beside this module costs under either protocol."""
-SIDES = ("protocol=classic,assignor=range", "protocol=consumer")
+SIDES = ("protocol=classic", "protocol=consumer")
 
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:

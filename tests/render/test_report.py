@@ -620,6 +620,12 @@ def test_only_groups_that_changed_are_written_again(tmp_path: Path) -> None:
     assert "script-src 'sha256-" in html and " 'self' file:;" in html  # noqa: PT018
 
 
+def test_a_page_that_refreshes_itself_may_be_written_before_any_group(tmp_path: Path) -> None:
+    """Nothing is found yet."""
+    write_page(tmp_path, replace(INCIDENT, findings_total=()), top=12, refresh_s=5)
+    assert sorted(path.name for path in (tmp_path / FOLDER).iterdir()) == ["index-1.js", "now.js"]
+
+
 def test_the_same_report_gives_the_same_bytes() -> None:
     """In one process and in two with other hash seeds."""
     assert render(INCIDENT) == render(INCIDENT)

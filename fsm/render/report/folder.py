@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Any
@@ -62,6 +63,7 @@ def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> No
         inline = dict(_details(folder, [entry["key"] for entry in index.entries]))
         shutil.rmtree(folder, ignore_errors=True)
     else:
+        folder.mkdir(parents=True, exist_ok=True)
         index.shards = _write_shards(folder)
         inline = {} if refresh_s else dict(_fit(folder, [entry["key"] for entry in index.entries[:top]]))
     if refresh_s:
@@ -70,19 +72,24 @@ def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> No
 
 
 def read_index(folder: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """What the files of the groups say for the index, and how many bytes of details each group has."""
+    """What the files of the groups say for the index, and how many bytes of details each group has.
+
+    A group may be removed meanwhile, by whoever judges it.
+    """
     sizes: dict[str, int] = {}
     paths = sorted(folder.glob("*.js"))
     for path in paths:
-        key = path.stem.partition("-")[0]
-        sizes[key] = sizes.get(key, 0) + path.stat().st_size
+        with suppress(FileNotFoundError):
+            key = path.stem.partition("-")[0]
+            sizes[key] = sizes.get(key, 0) + path.stat().st_size
     for path in paths:
+        told = ""
         if path.stem in sizes:
-            with path.open(encoding="utf-8") as file:
+            with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
                 file.readline()
                 told = file.readline().rstrip().removesuffix(",")
-            if told.startswith("{"):
-                yield json.loads(told), sizes[path.stem]
+        if told.startswith("{"):
+            yield json.loads(told), sizes[path.stem]
 
 
 def _details(folder: Path, keys: list[str]) -> Iterator[tuple[str, str]]:
