@@ -472,14 +472,22 @@ def test_a_signal_leaves_nothing_behind(recordings: Path, tmp_path: Path, name: 
     for number in range(60):
         shutil.copytree(recordings / "j05_throw_revoke", logs / f"{number}")
     command = [sys.executable, "-m", "fsm", "audit", str(logs), "-o", str(tmp_path / "out")]
-    audit = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    heard = getattr(signal, name)
+    audit = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(heard, signal.SIG_DFL),  # under nohup SIGHUP is not heard, and shall not be
+    )
     until = time.monotonic() + 60
     while not any("java" in one for one in _family(audit.pid)):
         assert audit.poll() is None, audit.communicate()
         assert time.monotonic() < until
         time.sleep(0.05)
     time.sleep(after_s)
-    audit.send_signal(getattr(signal, name))
+    audit.send_signal(heard)
     said, told = audit.communicate(timeout=60)
     assert (told, said, audit.returncode) == ("fsm: stopped; no result was written\n", "", 130)
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]

@@ -34,7 +34,5 @@ def test_the_pods_of_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert cli.main(["audit", str(pods), "-o", str(tmp_path / "out"), "--master", "none"]) == 1
     said = capsys.readouterr().out.replace(f"{tmp_path}/out", "out").replace(str(tmp_path), "")
     shown = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = (
-        shown.split("$ fsm audit /var/log/pods -o out --master none\n```\n")[1].split("```text\n")[1].split("```")[0]
-    )
+    block = shown.split("$ fsm audit /var/log/pods -o out --master none\n")[1].split("```")[0]
     assert said == block
