@@ -479,7 +479,7 @@ def test_a_signal_leaves_nothing_behind(recordings: Path, tmp_path: Path, name: 
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(heard, signal.SIG_DFL),  # under nohup SIGHUP is not heard, and shall not be
+        preexec_fn=lambda: signal.signal(heard, signal.SIG_DFL),  # noqa: PLW1509  # SIGHUP is not heard under nohup
     )
     until = time.monotonic() + 60
     while not any("java" in one for one in _family(audit.pid)):
