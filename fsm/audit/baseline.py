@@ -36,7 +36,7 @@ def read_baseline(path: Path) -> frozenset[str]:
 def _of_document(text: str, file: Path) -> Iterator[str]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError("is no baseline: no complete JSON", str(file), _REMEDY) from None
     findings: Any = document.get("findings")
     if not isinstance(findings, list) or not all(isinstance(one, dict) for one in findings):

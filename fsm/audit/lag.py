@@ -11,6 +11,7 @@ file. A line may also be JSON, `{"ts_ms": 0, "group": "g", "topic": "t", "partit
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +29,9 @@ from fsm.trace import Partition
 NEAR_MS = 300_000
 """What was measured longer than this before or after a time without owner tells nothing of it."""
 COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
+_MOST = 10**15
+"""No lag, partition or time in ms is as much."""
+_DIGITS = re.compile(r"\d{1,15}", re.ASCII)
 _REMEDY = "give what kafka-consumer-groups --describe prints, with a time stamp above each block"
 
 
@@ -112,7 +116,7 @@ def _row(line: str, header: str, ts_ms: int | None) -> _Row | None:
     for told in (below, squeezed if len(squeezed) == len(names) else below):
         found = dict(zip(names, told, strict=True))
         group, topic, *numbers = (found[name] for name in COLUMNS)
-        if all(number.isdecimal() or number == "-" for number in numbers) and numbers[0] != "-":
+        if all(_DIGITS.fullmatch(number) or number == "-" for number in numbers) and numbers[0] != "-":
             return _Row(ts_ms, group, (topic, int(numbers[0])), int(numbers[-1]) if numbers[-1] != "-" else -1)
     return None
 
@@ -121,11 +125,13 @@ def _of_json(line: str, where: str) -> _Row:
     wanted = {"ts_ms": int, "group": str, "topic": str, "partition": int, "lag": int}
     try:
         told = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError("is no lag: no complete JSON", where, _REMEDY) from None
     for name, kind in wanted.items():
-        if type(told.get(name)) is not kind:
-            raise InputError(f"is no lag: {name} must be {'text' if kind is str else 'a whole number'}", where, _REMEDY)
+        value = told.get(name)
+        if type(value) is not kind or (type(value) is int and not 0 <= value < _MOST):
+            what = "text" if kind is str else f"a whole number below {_MOST}"
+            raise InputError(f"is no lag: {name} must be {what}", where, _REMEDY)
     return _Row(told["ts_ms"], told["group"], (told["topic"], told["partition"]), told["lag"])
 
 

@@ -13,6 +13,11 @@ from fsm.render.wording import many
 EXAMPLES = """
   fsm audit --compare before after -o compared       two results of audits: what is worse, what is better"""
 PAGE = "compare.html"
+NEVER_THEN = (
+    "follow", "json", "junit", "sarif", "group", "since", "until", "baseline", "lag", "lag_from", "layout",
+    "trigger_ms", "expire_ms", "close_ms", "stop_ms", "exec",
+)  # fmt: skip
+"""Options of an audit that a comparison does not take."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -31,8 +36,9 @@ def run_compare(args: argparse.Namespace) -> int:
 
     if len(args.paths) != 2:
         raise InputError("needs two results", "--compare", "give the folder of the older audit, then of the newer")
-    if args.follow or args.json or args.junit or args.sarif:
-        raise InputError("is about results that are there", "--compare", "leave --follow, --json, --junit, --sarif out")
+    given = [f"--{name.replace('_', '-')}" for name in NEVER_THEN if getattr(args, name)]
+    if given:
+        raise InputError("is about results that are there", "--compare", f"leave {', '.join(given)} out")
     told = compare(*map(Path, args.paths))
     page = args.folder / PAGE
     write(page, render_comparison(told).encode())

@@ -35,6 +35,8 @@ _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
 """Bytes that no log has but in passing; escape begins colours."""
 _RESULT = ("audit.json", "report.html", "findings.parquet")
 """What every result of an audit holds, beside each other."""
+FOLLOWED = Path("checkpoint") / "follow.json"
+"""What the result of a followed audit holds."""
 _Identity = tuple[int, int]
 
 
@@ -172,7 +174,7 @@ def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]
             folders.clear()
             continue
         entered.add(identity)
-        if {*folders, *names}.issuperset(_RESULT):
+        if {*folders, *names}.issuperset(_RESULT) or (Path(folder) / FOLLOWED).exists():
             results.append(_shown(Path(folder)))
             folders.clear()
             continue

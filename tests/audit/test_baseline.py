@@ -44,6 +44,7 @@ def test_a_baseline_is_a_list_of_ids_or_an_earlier_document(tmp_path: Path, text
     [
         (b"\xff\xfe\0", "audit.json: is no baseline: no text"),
         (b"{", "audit.json: is no baseline: no complete JSON"),
+        (b'{"a":' * 100_000, "audit.json: is no baseline: no complete JSON"),
         (b'{"findings": 3}', "audit.json: is no baseline: JSON without findings"),
         (
             b'{"findings": [{"kind": "late_leave"}]}',

@@ -98,6 +98,12 @@ def test_lines_of_json_are_read(tmp_path: Path) -> None:
         ("\xff\xfe", "lag.txt: holds no lag: no text"),
         ('{"group": "g"', "lag.txt:1: is no lag: no complete JSON"),
         ('{"ts_ms": 1, "group": "g", "topic": "t", "partition": "0", "lag": 1}', "partition must be a whole number"),
+        ('{"a":' * 100_000, "lag.txt:1: is no lag: no complete JSON"),
+        (
+            '{"ts_ms": 1, "group": "g", "topic": "t", "partition": 0, "lag": 1%s}' % ("0" * 15),
+            "lag must be a whole number",
+        ),
+        ("{}\n{}".format(*SQUEEZED.split("\n")[:1], "g t 0 1 2 " + "9" * 5000), "holds no lag"),
         (SQUEEZED + "\n" + SQUEEZED, "2 lines of lag without a time stamp above, the first of shop; print one above"),
         (SQUEEZED + PRINTED, "1 line of lag without a time stamp above, the first of shop"),
     ],

@@ -154,6 +154,25 @@ def test_a_folder_that_holds_something_else(capsys: pytest.CaptureFixture[str]) 
     assert os.listdir("out") == ["mine"]  # noqa: PTH208
 
 
+def test_a_folder_that_was_given_a_wrong_path_is_as_new(capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that is not there leaves nothing behind, nor does a start that was killed before its mark stood."""
+    assert "no such file or folder" in refusal(capsys, "lgos", "-o", "out", *HERE)
+    assert not Path("out").exists()
+    Path("out/checkpoint").mkdir(parents=True)
+    Path("out/checkpoint/lock").touch()
+    Path("out/checkpoint/.follow.json").write_text("{")
+    assert follow() == 1
+
+
+def test_an_audit_passes_over_what_a_followed_one_wrote(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its copies and findings are no logs."""
+    follow()
+    capsys.readouterr()
+    assert cli.main(["audit", ".", "-o", "again", "--master", "none", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)["inputs"]
+    assert (told["files"], told["older_results"]) == (2, ["out"])
+
+
 def test_what_cannot_be_followed(capsys: pytest.CaptureFixture[str]) -> None:
     """Stdin, a path that does not exist, a command that does not, options of the other kind of audit."""
     assert "cannot be followed" in refusal(capsys, "-", "-o", "out", *HERE)

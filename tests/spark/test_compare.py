@@ -79,7 +79,8 @@ def test_the_command_says_what_is_worse(
     [
         (["{before}"], "--compare: needs two results; give the folder of the older audit, then of the newer"),
         (["{before}", "{logs}"], "holds no result of an audit; give the folder of `fsm audit -o`"),
-        (["{before}", "{before}", "--json"], "--compare: is about results that are there"),
+        (["{before}", "{before}", "--json"], "--compare: is about results that are there; leave --json out"),
+        (["{before}", "{before}", "--group", "g", "--stop-ms", "9"], "leave --group, --stop-ms out"),
         (["{before}", "{older}"], "has no table incidents; audit the logs again with this version"),
         (["{before}", "{broken}"], "is no document of an audit; audit the logs again with this version"),
     ],

@@ -15,8 +15,9 @@ import fsm
 from fsm.errors import InputError
 from fsm.spark.live.follow_options import Followed
 from fsm.spark.options import IN_PROCESS
+from fsm.spark.sources import FOLLOWED
 
-MARK = "follow.json"
+MARK, HALF, LOCK = FOLLOWED.name, f".{FOLLOWED.name}", "lock"
 SCHEMA = 1
 """Of what the checkpoint holds."""
 
@@ -31,12 +32,13 @@ def opened(followed: Followed) -> Iterator[None]:
     out, folder = followed.out, followed.checkpoint
     told = _mark(followed)
     try:
-        if out.is_dir() and any(out.iterdir()) and not (folder / MARK).exists():
+        own = {folder, folder / LOCK, folder / HALF}  # of one that was killed as it began
+        if not (folder / MARK).exists() and any(path not in own for path in out.rglob("*")):
             raise InputError(
                 "the folder holds something that no --follow wrote", str(out), "give a new or empty folder"
             )
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
+        lock = (folder / LOCK).open("w")
     except OSError as problem:
         raise InputError(f"cannot be written: {problem.strerror}", str(out), "give another folder") from None
     with lock:
@@ -48,8 +50,8 @@ def opened(followed: Followed) -> Iterator[None]:
         if mark.exists():
             _compare(mark, told)
         else:
-            mark.with_name("." + MARK).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-            mark.with_name("." + MARK).rename(mark)
+            (folder / HALF).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            (folder / HALF).rename(mark)
         yield
 
 

@@ -5,14 +5,13 @@ A group's file is written by whoever judges it, the page by the driver, a while 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from fsm.audit.findings import Finding
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import find_incidents, of_files
-from fsm.audit.live.changes import Change
 from fsm.audit.report import Highlights, group_view, overview, pack_group, report
 from fsm.render.report.folder import write_group, write_page
 from fsm.render.timeline.views import GroupView
@@ -45,22 +44,21 @@ class Page:
         self.followed = followed
         self.kept = Kept(followed.checkpoint)
         self._written_s: float | None = None
-        self._waiting: tuple[Offsets, list[Change]] | None = None
+        self._waiting: Offsets | None = None
 
-    def change(self, offsets: Offsets, stands: Iterable[Change]) -> None:
-        """Something changed; `stands` is the last version of each finding."""
-        self._waiting = offsets, list(stands)
+    def change(self, offsets: Offsets) -> None:
+        """Something changed."""
+        self._waiting = offsets
 
     def write(self, now_s: float, *, at_once: bool = False) -> None:
         """Writes the page if anything changed and the last time is long enough ago. Raises OSError."""
         if self._waiting is None or not (at_once or self._written_s is None or now_s - self._written_s >= EVERY_S):
             return
-        self._written_s, (offsets, stands), self._waiting = now_s, self._waiting, None
+        self._written_s, offsets, self._waiting = now_s, self._waiting, None
         options = self.followed.options
         totals = Totals(options.min_understood)
         for summary in self.kept.summaries(offsets):
             totals.add_file([summary])
-        totals.add_findings([one.finding for one in stands])
         read = {
             "files": len(offsets),
             "bytes": sum(one.size for one in offsets.values()),

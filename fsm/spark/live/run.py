@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fsm.audit.findings import Severity
@@ -30,11 +30,10 @@ def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambd
 
     Raises `InputError` where it cannot begin, and `FsmError` where it cannot go on; the same call goes on where it was.
     """
+    _check_paths(path for path in followed.paths if followed.checkpoint not in Path(path).parents)
     with checkpoint.opened(followed):
         look()
-        for path in followed.paths:
-            if not Path(path).exists():
-                raise InputError("no such file or folder", path)
+        _check_paths(followed.paths)  # copies of topics as well
         sink = Sink(followed.out, followed.follow.command)
         try:
             if followed.options.master == IN_PROCESS:
@@ -47,6 +46,12 @@ def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambd
         except KeyboardInterrupt:
             pass  # how a followed audit ends; what is not written will be when it goes on
         return any(one.finding.severity is not Severity.INFO for one in sink.told.values())
+
+
+def _check_paths(paths: Iterable[str]) -> None:
+    for path in paths:
+        if not Path(path).exists():
+            raise InputError("no such file or folder", path)
 
 
 class _Idle:
@@ -72,13 +77,14 @@ def _follow_here(followed: Followed, sink: Sink, tell: Tell, look: Callable[[], 
     batches = LocalBatches(followed.checkpoint, followed.options, followed.follow, sink)
     try:
         tell(batches.recover(followed_files(followed)))
+        page.change(batches.offsets)
         while not idle.over:
             begun_s = time.monotonic()
             look()
             alarms = batches.run(followed_files(followed))
             if alarms is not None:
                 idle.new()
-                page.change(batches.offsets, sink.told.values())
+                page.change(batches.offsets)
                 tell(alarms)
             page.write(time.monotonic())
             time.sleep(max(0.0, followed.follow.trigger_ms / 1000 - (time.monotonic() - begun_s)))
@@ -96,7 +102,7 @@ def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell, look: Callable[
 
     def told(offsets: Offsets, alarms: list[Change]) -> None:
         idle.new()
-        page.change(offsets, sink.told.values())
+        page.change(offsets)
         tell(alarms)
 
     with (
