@@ -81,9 +81,9 @@ class Sink:
                 self._write_changes(batch, changes)
             alarms = [one for one in changes if self._alarms(one)]
             self.told = _bounded(standing(self.told, changes))
-            self._alarm(batch, alarms)
             self.totals.update((c.finding.kind.value, c.finding.severity.value) for c in changes if c.version == 1)
             write(self.out / METRICS, "".join(self._metrics(batch, counts)).encode())
+            self._alarm(batch, alarms)  # commands may take long
             if changes or self.batch < 0:
                 self._write_standing(batch)
         except OSError as problem:
