@@ -242,3 +242,21 @@ def test_offsets_are_plain_values(followed: Followed, logs: dict[str, bytes]) ->
     begin(followed, logs)
     offsets = plan.advance({}, sources.look([followed.logs])[0])
     assert plan.from_json(json.loads(json.dumps(plan.to_json(offsets)))) == offsets
+
+
+def test_a_group_of_which_nothing_comes_any_more_leaves_the_page(
+    followed: Followed, logs: dict[str, bytes], expected: list[str]
+) -> None:
+    """What was found in it is closed and stays written; another group goes on."""
+    for name, data in logs.items():
+        (followed.logs / name).write_bytes(data)
+    followed.run()
+    pages = set((followed.out / "report").glob("*.js"))
+    assert pages
+    later_ms = followed.batches.now_ms() + followed.batches.follow.expire_ms + 1
+    followed.batches.now_ms = lambda: later_ms
+    (followed.logs / "C.log").write_bytes(logs["A.log"].replace(b"j07-maxpoll", b"another"))
+    followed.run()
+    assert pages.isdisjoint((followed.out / "report").glob("*.js"))
+    assert set(expected) <= set(followed.found)
+    assert {one["status"] for one in written(followed.out) if one["group"] == "g-j07-maxpoll"} == {"opened", "closed"}

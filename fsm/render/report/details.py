@@ -61,9 +61,9 @@ class Packed(NamedTuple):
             yield from ((f"{self.key}-{what}{i}", text) for i, text in enumerate(pieces, 1))
 
 
-def key_of(group: str) -> str:
-    """The name of a group in addresses and names of files, whatever it is called."""
-    return sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def key_of(group: str, file: str = "") -> str:
+    """The name of a group, or of a file, in addresses and names of files, whatever it is called."""
+    return sha256((group or f"file {file}").encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def dump(value: Any) -> str:
@@ -78,7 +78,7 @@ def severity_of(severity: str) -> str:
 
 def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[IncidentView] | None = None) -> Packed:
     """The group with its findings; without incidents each finding is one."""
-    key = key_of(view.group or f"file {view.file}")
+    key = key_of(view.group, view.file)
     named = [found if found.id else _with_number(found, i) for i, found in enumerate(findings, 1)]
     known = list(map(_alone, named)) if incidents is None else incidents
     worst_first = sorted(known, key=_rank_incident)

@@ -37,9 +37,9 @@ def write_group(out: Path, packed: Packed) -> bool:
     return changed
 
 
-def remove_group(out: Path, group: str) -> None:
-    """Removes the files of a group that is told no more."""
-    for path in (out / FOLDER).glob(f"{key_of(group)}*.js"):
+def remove_group(out: Path, group: str, file: str = "") -> None:
+    """Removes what was written of a group, or of a file, that is told no more."""
+    for path in (out / FOLDER).glob(f"{key_of(group, file)}*.js"):
         path.unlink(missing_ok=True)
 
 

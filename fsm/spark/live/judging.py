@@ -14,6 +14,7 @@ from fsm.audit.live.changes import Change
 from fsm.audit.live.group_state import GroupState
 from fsm.audit.report import Highlights
 from fsm.audit.routing import OF_FILE, Sent
+from fsm.render.report.folder import remove_group
 from fsm.spark.live.follow_options import Follow
 from fsm.spark.live.page import draw_file, draw_group
 from fsm.spark.options import Options
@@ -47,10 +48,12 @@ class Judge:
             changes = state.tell((), self.follow.close_ms)
         return Judged(state.dump(), changes)
 
-    @staticmethod
-    def end(kept: bytes) -> list[Change]:
-        """What changes when a group or a file is given up, of which nothing came for long."""
-        return GroupState.load(kept).end()
+    def end(self, kept: bytes) -> list[Change]:
+        """What changes when a group or a file is given up, of which nothing came for long; the page forgets it."""
+        state = GroupState.load(kept)
+        group, file = ("", state.key.removeprefix(OF_FILE)) if state.is_file else (state.key, "")
+        remove_group(self.out, group, file)
+        return state.end()
 
     def _unknown(self, found: Sequence[Finding], audit: GroupAudit | None) -> list[Finding]:
         """What no baseline has, of the time that was chosen."""

@@ -13,7 +13,7 @@ from fsm.audit.findings import Finding
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import find_incidents, of_files
 from fsm.audit.report import Highlights, group_view, overview, pack_group, report
-from fsm.render.report.folder import write_group, write_page
+from fsm.render.report.folder import remove_group, write_group, write_page
 from fsm.render.timeline.views import GroupView
 from fsm.spark.live.follow_options import Followed
 from fsm.spark.live.plan import Offsets
@@ -32,9 +32,11 @@ def draw_group(out: Path, audit: GroupAudit, found: Sequence[Finding], noted: Hi
 
 
 def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
-    """The same of what is wrong with a file."""
+    """The same of what is wrong with a file, if anything is."""
     if found:
         write_group(out, pack_group(GroupView("", 0, 0, file=file), found, of_files(found)))
+    else:
+        remove_group(out, "", file)
 
 
 class Page:

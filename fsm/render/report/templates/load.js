@@ -1,12 +1,12 @@
 // Pieces of data: they are in the page, or loaded from files beside it when a reader opens what they are about.
 
 const held = new Map(); // name of a piece -> {stamp, promise of its data}
-const waiting = new Map(); // name of a piece -> who waits for it
+const waiting = new Map(); // name of a piece -> those who wait for it
 
 /** Files beside the page call this with what they hold. */
 const rebalanceReport = {
   take(name, index, data) {
-    waiting.get(name)?.(data);
+    (waiting.get(name) || []).forEach((resolve) => resolve(data));
     waiting.delete(name);
   },
 };
@@ -17,7 +17,7 @@ function load(name, stamp = "") {
   if (place && !summary.refresh) return Promise.resolve(JSON.parse(place.textContent));
   if (held.get(name)?.stamp === stamp) return held.get(name).promise;
   const promise = new Promise((resolve, reject) => {
-    waiting.set(name, resolve);
+    waiting.set(name, [...(waiting.get(name) || []), resolve]); // two versions of it may be on their way
     const script = make("script", {
       src: `report/${name}.js${stamp && `?${stamp}`}`,
       onload: () => script.remove(),
