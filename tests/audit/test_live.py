@@ -17,7 +17,7 @@ from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, with_ids
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
 from fsm.audit.live.changes import Change, Status, compare, from_values, standing, to_values
-from fsm.audit.live.group_state import GroupState, Nobody
+from fsm.audit.live.group_state import GroupState
 from fsm.audit.live.growth import FileReader, FileState, Growth
 from fsm.audit.reading import read_piece
 from fsm.audit.routing import Sent
@@ -27,6 +27,8 @@ from fsm.logs.pieces import WHOLE, Piece
 READER = FileReader(tuple(formats()), UTC, MIN_UNDERSTOOD)
 LIMITS = Limits()
 CLOSE_MS = 60_000
+LATER_MS = 4_000_000_000_000
+"""After all that is recorded."""
 ARCHIVES = ("java", "librdkafka", "client", "old")
 EVERY = 12
 """One in so many recordings is read where time is short."""
@@ -39,11 +41,23 @@ def found_at_once(paths: list[Path]) -> list[Finding]:
     return sorted([*local.audit_files(paths).findings, *of_files], key=repr)
 
 
+class Nobody:
+    """Observes nothing."""
+
+    def see(self, _member: str, _seen: object) -> None:
+        pass
+
+    def see_transition(self, _transition: object) -> None:
+        pass
+
+
 class Live:
     """Follows some files as a followed audit does, without waiting, and writes down what changes."""
 
     def __init__(self, expire_ms: int | None = None) -> None:
         self.expire_ms = expire_ms
+        self.now_ms = LATER_MS
+        """The clock of who follows."""
         self.files: dict[str, bytes] = {}
         self.groups: dict[str, bytes] = {}
         self.names: dict[str, str] = {}
@@ -61,14 +75,14 @@ class Live:
         for key in sorted({row.key for row in rows}):
             kept = self.groups.get(key)
             state = GroupState(key) if kept is None else GroupState.load(kept)
-            state.take(row for row in rows if row.key == key)
+            state.take((row for row in rows if row.key == key), self.now_ms)
             if state.is_file or not state.files:
-                self.changes += state.tell(state.of_file() if state.is_file else (), CLOSE_MS)
+                self.changes += state.tell(state.of_file() if state.is_file else (), CLOSE_MS, self.now_ms)
             else:
                 audit = state.audit(LIMITS, self.names, Nobody())
-                self.changes += state.tell(audit.findings, CLOSE_MS)
+                self.changes += state.tell(audit.findings, CLOSE_MS, self.now_ms)
                 if self.expire_ms:
-                    state.expire(audit, self.expire_ms)
+                    state.expire(audit, self.expire_ms, self.now_ms)
             self.groups[key] = state.dump()
 
     @property
@@ -236,8 +250,8 @@ def test_a_change_is_the_same_when_it_was_put_away(maxpoll: dict[str, bytes], tm
 # -- what expires ---------------------------------------------------------------------------------------------
 
 
-def by_time(logs: list[Path], steps: int) -> Iterator[list[Growth]]:
-    """Batches in which all files have grown to the same time, as they do when they are followed."""
+def by_time(logs: list[Path], steps: int) -> Iterator[tuple[int, list[Growth]]]:
+    """Batches in which all files have grown to the same time, as they do when they are followed; and that time."""
     when: dict[Path, list[tuple[int, int]]] = {}
     for path in logs:
         latest, when[path] = 0, []
@@ -248,7 +262,7 @@ def by_time(logs: list[Path], steps: int) -> Iterator[list[Growth]]:
     for step in range(1, steps + 1):
         until_ms = min(times) + (max(times) - min(times)) * step // steps
         ends = {path: next((at for ms, at in when[path] if ms > until_ms), path.stat().st_size) for path in logs}
-        yield [growth(path, end) for path, end in ends.items()]
+        yield until_ms, [growth(path, end) for path, end in ends.items()]
 
 
 @pytest.mark.parametrize("name", ["m_coop_upgrade_down", "j03_rolling3", "x02_coop_rolling"])
@@ -259,7 +273,7 @@ def test_members_that_are_gone_are_let_go(name: str, tmp_path: Path) -> None:
         logs.append(tmp_path / file)
         logs[-1].write_bytes(data)
     live = Live(expire_ms=20_000)
-    for batch in by_time(logs, 40):
+    for live.now_ms, batch in by_time(logs, 40):
         live.read(*batch)
     (kept,) = (GroupState.load(data) for key, data in live.groups.items() if key.startswith("g-"))
     assert len(kept.files) < len(logs)
@@ -278,3 +292,70 @@ def test_a_member_whose_clock_is_ahead_lets_nobody_expire(maxpoll: dict[str, byt
         live.read(*(growth(path, path.stat().st_size * part // 3) for path in (a, b)))
     assert len(GroupState.load(live.groups["g-j07-maxpoll"]).files) == 2
     assert live.found == found_at_once([a, b])
+
+
+def ahead(data: bytes, name: bytes) -> bytes:
+    """What B says, as another member says it whose clock is 400 days ahead."""
+    return data.replace(b"2026-11-21", b"2027-12-26").replace(b"maxpoll-B", b"maxpoll-" + name)
+
+
+def follow_with(maxpoll: dict[str, bytes], work: Path, *others: bytes) -> Live:
+    """What A and B say is followed as it happens, and `others` beside them whose clocks are ahead."""
+    work.mkdir()
+    logs = []
+    for file in ("A.log", "B.log"):
+        logs.append(work / file)
+        logs[-1].write_bytes(maxpoll[file])
+    live = Live(expire_ms=20_000)
+    for live.now_ms, batch in by_time(logs, 20):
+        for name in others:
+            path = work / f"{name.decode()}.log"
+            path.write_bytes(ahead(maxpoll["B.log"][: batch[1].size], name))
+            batch.append(growth(path, path.stat().st_size))
+        live.read(*batch)
+    return live
+
+
+def test_clocks_that_are_ahead_neither_expire_nor_close_anything(maxpoll: dict[str, bytes], tmp_path: Path) -> None:
+    """However many there are: what is found of the members whose clocks are right changes as it does without them."""
+    alone = follow_with(maxpoll, tmp_path / "alone")
+    beside = follow_with(maxpoll, tmp_path / "beside", b"X", b"Y", b"Z")
+
+    def of_b(live: Live) -> list[tuple[str, str, int]]:
+        right = (one for one in live.changes if one.finding.kind == "partitions_lost")
+        return [
+            (one.status, one.finding.member, one.finding.start_ms) for one in right if one.finding.member[-1] == "B"
+        ]
+
+    assert of_b(alone)
+    assert of_b(beside) == of_b(alone)
+    (kept,) = (GroupState.load(data) for key, data in beside.groups.items() if key.startswith("g-"))
+    assert {Path(name).name for name in kept.files} == {"A.log", "B.log", "X.log", "Y.log", "Z.log"}
+    assert kept.expired_ms < beside.now_ms
+
+
+def test_the_time_of_a_group_is_that_of_its_newest_line_unless_a_clock_is_ahead(
+    maxpoll: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Where all are ahead by hours, they tell the time of another zone: what is over is closed all the same."""
+    live = follow_with(maxpoll, tmp_path / "logs")
+    (kept,) = (GroupState.load(data) for key, data in live.groups.items() if key.startswith("g-"))
+    newest_ms = kept.reached_ms(LATER_MS)
+    assert kept.reached_ms(newest_ms + 1) == newest_ms
+    assert newest_ms - 60_000 < kept.reached_ms(newest_ms - 7_200_000) <= newest_ms
+    assert kept.reached_ms(newest_ms - 86_400_000) == newest_ms - 86_400_000
+
+
+def test_a_member_whose_clock_is_late_is_kept_while_it_sends(maxpoll: dict[str, bytes], tmp_path: Path) -> None:
+    """By a year; what is found of it stands."""
+    logs = []
+    for file in ("A.log", "B.log"):
+        logs.append(tmp_path / file)
+        logs[-1].write_bytes(maxpoll[file])
+    live = Live(expire_ms=20_000)
+    late = tmp_path / "L.log"
+    for live.now_ms, batch in by_time(logs, 20):
+        said = maxpoll["B.log"][: batch[1].size]
+        late.write_bytes(said.replace(b"2026-11-21", b"2025-11-21").replace(b"maxpoll-B", b"maxpoll-L"))
+        live.read(*batch, growth(late, late.stat().st_size))
+    assert any(one.member.endswith("-L") and one.kind == "partitions_lost" for one in live.found)

@@ -354,10 +354,6 @@ def _learn(path: str, size: int, modified_ms: int, formats: tuple[Format, ...]) 
     return learn_beginning(path, size, modified_ms, formats) if size else NOTHING
 
 
-def _learned(growth: Growth, formats: tuple[Format, ...]) -> Learned:
-    return _learn(growth.path, growth.learned_size, growth.modified_ms, formats)
-
-
 def _told(learned: Learned, modified_ms: int) -> str:
     """What was learned as a text; where it leans on the day on which the file was changed, that is part of it."""
     told = [layout.description._replace(share=0.0, example="") for layout in learned.layouts]

@@ -29,23 +29,23 @@ class Judge:
     follow: Follow
     out: Path
 
-    def take(self, key: str, kept: bytes | None, rows: Iterable[Sent], names: Mapping[str, str]) -> Judged:
+    def take(self, key: str, kept: bytes | None, rows: Iterable[Sent], names: Mapping[str, str], now_ms: int) -> Judged:
         """What is kept of a group or a file by now, and what changed; `names` are those of topics by their ids."""
         state = GroupState(key) if kept is None else GroupState.load(kept)
-        state.take(rows)
+        state.take(rows, now_ms)
         if state.is_file:
             found = self._unknown(state.of_file(), None)
-            changes = state.tell(found, self.follow.close_ms)
+            changes = state.tell(found, self.follow.close_ms, now_ms)
             draw_file(self.out, key.removeprefix(OF_FILE), found)
         elif state.files:
             noted = Highlights()
             audit = state.audit(self.options.limits, names, noted)
             found = self._unknown(audit.findings, audit)
-            changes = state.tell(found, self.follow.close_ms)
+            changes = state.tell(found, self.follow.close_ms, now_ms)
             draw_group(self.out, audit, found, noted)
-            state.expire(audit, self.follow.expire_ms)
+            state.expire(audit, self.follow.expire_ms, now_ms)
         else:
-            changes = state.tell((), self.follow.close_ms)
+            changes = state.tell((), self.follow.close_ms, now_ms)
         return Judged(state.dump(), changes)
 
     def end(self, kept: bytes) -> list[Change]:

@@ -11,13 +11,12 @@ import json
 import marshal
 import sqlite3
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
 from fsm.audit.live.changes import Change, from_values, to_values
-from fsm.audit.live.group_state import GroupState
 from fsm.audit.routing import BY_GROUP, Sent, in_order_of
 from fsm.spark.live import plan
 from fsm.spark.live.follow_options import Follow
@@ -36,7 +35,7 @@ class LocalBatches:
     ) -> None:
         self.options, self.follow, self.sink = options, follow, sink
         self.now_ms: Callable[[], int] = lambda: int(1000 * time.time())
-        """By which groups are given up of which nothing comes any more."""
+        """By which groups are given up of which nothing comes any more, and beyond which no line's is believed."""
         self.judge = Judge(options, follow, sink.out)
         self.kept = Kept(folder)
         self.reader = reader_of(options)
@@ -101,7 +100,7 @@ class LocalBatches:
         names = self.kept.names()
         for key, own in groupby(in_order_of(rows, BY_GROUP), key=attrgetter("key")):
             found = self.store.execute("select value from state where key = ?", (key,)).fetchone()
-            judged = self.judge.take(key, None if found is None else found[0], own, names)
+            judged = self.judge.take(key, None if found is None else found[0], own, names, now_ms)
             changes += judged.changes
             states.append((key, judged.kept, now_ms))
             self.at("judged")
@@ -149,9 +148,3 @@ def _paths(found: Iterable[Source]) -> dict[str, Path]:
 
 def _nowhere(_point: str) -> None:
     pass
-
-
-def standing(batches: LocalBatches) -> Iterator[Change]:
-    """The last version of every finding, as the groups have it."""
-    for (value,) in batches.store.execute("select value from state order by key"):
-        yield from GroupState.load(value).told.values()

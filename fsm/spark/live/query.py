@@ -90,7 +90,7 @@ def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
             kept.remove()
             yield told(key[0], judge.end(before) if before else [])
             return
-        judged = judge.take(key[0], before, _rows(frames), _names(checkpoint))
+        judged = judge.take(key[0], before, _rows(frames), _names(checkpoint), kept.getCurrentProcessingTimeMs())
         kept.update((judged.kept,))
         kept.setTimeoutDuration(followed.follow.expire_ms)
         yield told(key[0], judged.changes)
