@@ -53,11 +53,17 @@ def print_summary(result: Result, out: Path) -> None:
 
 
 def say_change(change: Change) -> None:
-    """One line for a finding that was opened, became worse, or is over, and one for where to look."""
+    """One line for a finding that was opened, became worse, or is over, and one for where to look.
+
+    What happened to a file is of no group, and may have no time and no line.
+    """
     found, status = change.finding, "" if change.status in ("opened", "updated") else f" {change.status}"
-    say(*_coloured(found.severity), f"{status}: {found.group}: {found.summary}\n")
-    for evidence in found.evidence[:1]:
-        say(f"  {utc(found.start_ms)} UTC, {evidence.file}:{evidence.line}\n")
+    say(
+        *_coloured(found.severity), f"{status}: {found.group}: " if found.group else f"{status}: ", f"{found.summary}\n"
+    )
+    when = [f"{utc(found.start_ms)} UTC"] if found.start_ms else []
+    places = [f"{one.file}:{one.line}" if one.line else one.file for one in found.evidence[:1]]
+    say(f"  {', '.join([*when, *places])}\n" if when or places else "")
 
 
 def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:

@@ -14,6 +14,9 @@ import recordings
 from pyarrow import parquet
 
 from fsm import cli
+from fsm.audit import unparsed
+from fsm.audit.live.changes import Change, Status
+from fsm.cli.audit_summary import say_change
 
 HERE = ("--follow", "--master", "none", "--trigger-ms", "50", "--stop-ms", "300")
 
@@ -120,6 +123,26 @@ def test_a_page_that_refreshes_itself(logs: Path) -> None:
     before = Path("out/report/now.js").read_text()
     follow()
     assert Path("out/report/now.js").read_text() != before
+
+
+def test_what_cannot_be_read_is_said_once(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However often it is looked for what is new."""
+    (logs / "core").write_bytes(bytes(range(32)) * 64)
+    os.mkfifo(logs / "pipe")
+    follow()
+    said = [line for line in capsys.readouterr().err.splitlines() if "logs/" in line]
+    assert said == [
+        "fsm: logs/core: binary file; it is not followed",
+        "fsm: logs/pipe: not a regular file; it is not followed",
+    ]
+
+
+def test_what_happened_to_a_file_is_printed_without_what_it_has_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is of no group, and has no line; some have no time."""
+    for at_ms in (0, 1_700_000_000_120):
+        say_change(Change(1, Status.OPENED, unparsed.happened("a.log", at_ms, "a.log is gone")))
+    told = ("info: a.log is gone\n  a.log\n", "info: a.log is gone\n  2023-11-14 22:13:20.120 UTC, a.log\n")
+    assert capsys.readouterr().out == "".join(told)
 
 
 # -- refusals -------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from fsm.spark.options import Options
 
 CHECKPOINT = "checkpoint"
 """The folder, in that of the result, of what is needed to go on."""
+TOPICS = "topics"
+"""The folder, in that one, of the copies of topics."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from fsm.spark.live.follow_options import Followed
 from fsm.spark.live.judging import Judge
 from fsm.spark.live.reading import Kept
 from fsm.spark.live.sink import Counts, Sink, in_order
-from fsm.spark.live.source import NAME, LogSource, settings
+from fsm.spark.live.source import NAME, LogSource, followed_files, settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +68,7 @@ def start(
             return
         changes = [from_values(one) for row in rows for one in marshal.loads(row["changes"])]  # noqa: S302
         offsets = _reach(checkpoint / "offsets" / str(number))
+        followed_files(followed)  # which says what cannot be read
         counts = Counts(len(offsets), sum(one.size for one in offsets.values()), len(rows))
         try:
             told(offsets, sink.write(number, in_order(changes), counts))
@@ -75,6 +76,7 @@ def start(
             failed.append(problem)
             raise
 
+    followed_files(followed)
     trigger = f"{followed.follow.trigger_ms} milliseconds"
     writer = judged.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
     return writer.trigger(processingTime=trigger).start()

@@ -6,8 +6,11 @@ What a task reads goes to groups as it would in the batch audit, packed.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from fsm.audit.limits import Limits
+from fsm.logs.pieces import Unreadable
 from fsm.spark import sources
 from fsm.spark.live import plan
-from fsm.spark.live.follow_options import CHECKPOINT, Followed
+from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Followed
 from fsm.spark.live.plan import Part
 from fsm.spark.live.reading import Kept, chosen, reader_of
 from fsm.spark.options import Options
@@ -97,17 +101,37 @@ class LogReader(DataSourceStreamReader):
         return Kept(Path(self.told["out"]) / CHECKPOINT)
 
     def _found(self) -> list[sources.Source]:
-        return _files(self.told["paths"], Path(self.told["out"]), self.options)
+        return _files(self.told["paths"], Path(self.told["out"]), self.options)[0]
 
 
 def followed_files(followed: Followed) -> list[sources.Source]:
-    """The files that there are now; a path may be gone for a while."""
-    return _files(followed.paths, followed.out, followed.options)
+    """The files that there are now; a path may be gone for a while. One that cannot be read is said once, on stderr."""
+    found, unreadable = _files(followed.paths, followed.out, followed.options)
+    for one in unreadable:
+        _say(followed.out, *one)
+    return found
 
 
-def _files(paths: Iterable[str], out: Path, options: Options) -> list[sources.Source]:
+def _files(paths: Iterable[str], out: Path, options: Options) -> tuple[list[sources.Source], list[Unreadable]]:
     there = [path for path in map(Path, paths) if path.exists()]
-    return sources.look(there, by_folder=options.by_folder, leave_out=out)[0]
+    copies = [path for path in there if path.parent == out / CHECKPOINT / TOPICS]
+    logs = [path for path in there if path not in copies]
+    found, unreadable, _ = sources.look(logs, by_folder=options.by_folder, leave_out=out)
+    # What a topic carries was lines to whoever gave it, whatever it looks like.
+    found += [source for path in copies for source in _copied(path, by_folder=options.by_folder)]
+    return found, [one for path, one in sorted(unreadable.items()) if os.path.lexists(path)]
+
+
+def _copied(folder: Path, *, by_folder: bool) -> Iterator[sources.Source]:
+    """The copy of a topic."""
+    for path in sorted(folder.iterdir()):
+        yield sources.Source(path.absolute(), str(path), folder.name if by_folder else "", path.stat().st_size)
+
+
+@lru_cache(maxsize=10_000)
+def _say(_out: Path, file: str, reason: str) -> None:
+    """Says why a file is not followed: once, as whoever looks again finds it again."""
+    print(f"fsm: {file}: {reason}; it is not followed", file=sys.stderr)  # noqa: T201
 
 
 def _deal(parts: Iterable[Part], tasks: int) -> list[list[Part]]:
