@@ -16,7 +16,7 @@ from fsm.cli import at_least
 from fsm.cli.audit_summary import say_change
 from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
 from fsm.errors import InputError
-from fsm.spark.live.follow_options import CHECKPOINT, Follow, Followed
+from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
 from fsm.spark.options import Options
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
     def look() -> None:
         if topics and not copies:
             marks = out / CHECKPOINT / "copied"
-            copies.extend(TopicCopy(one, _copied(out, path), marks / one.topic) for path, one in topics.items())
+            copies.extend(TopicCopy(one, _copied(out, path), marks / one.folder) for path, one in topics.items())
         for copy in copies:
             copy.copy()
 
@@ -110,7 +110,7 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
 
 def _copied(out: Path, address: str) -> Path:
     """Where a topic is copied to."""
-    return out / CHECKPOINT / "topics" / place_of(address).topic
+    return out / CHECKPOINT / TOPICS / place_of(address).folder
 
 
 def _tell(as_json: bool) -> Callable[[Sequence[Change]], None]:

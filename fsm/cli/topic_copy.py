@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from fsm.errors import InputError
 from fsm.join.compression import inflate
+from fsm.logs.opening import is_packed
+from fsm.logs.segments import begins_segment
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     FetchPartition,
@@ -28,7 +30,16 @@ from fsm.protocol.messages import (
     MetadataRequest,
     MetadataRequestTopic,
 )
-from fsm.protocol.record_batches import CONTROL, LogRecord, read_records, split_batches
+from fsm.protocol.record_batches import (
+    BEFORE_LENGTH,
+    CONTROL,
+    HEAD,
+    MAGIC,
+    BatchHead,
+    LogRecord,
+    read_records,
+    split_batches,
+)
 from fsm.spark.live.files import write
 from fsm.wire import Connection, PeerError
 
@@ -39,6 +50,8 @@ EARLIEST = -2
 MAX_BYTES, MAX_PARTITION_BYTES = 16 << 20, 4 << 20
 ROUNDS = 200
 """Fetches after which others are looked at, though there is more."""
+_CUT = "the segment ends inside a batch"
+"""What `split_batches` says where it ends so."""
 _KEY = re.compile(r"[^\w.\-]+", re.ASCII)
 
 
@@ -49,11 +62,39 @@ class Place(NamedTuple):
     port: int
     topic: str
 
+    @property
+    def folder(self) -> str:
+        """The name of the folder that is its own: another cluster may have a topic of that name."""
+        return f"{self.host.replace(':', '_')}+{self.port}+{self.topic}"
+
+
+class Mark(NamedTuple):
+    """How far a partition is copied."""
+
+    topic_id: str
+    """Another one tells that the topic was deleted and made again."""
+    next: int
+    """The offset from which it is copied on."""
+    sizes: Mapping[str, int]
+    """How large its files are."""
+
+
+class Fetched(NamedTuple):
+    """What was fetched of one batch."""
+
+    start: int
+    """Its first offset."""
+    end: int
+    """The offset behind it, as far as it can be told."""
+    records: Sequence[LogRecord] = ()
+    problem: str = ""
+    """Why its records cannot be read."""
+
 
 def place_of(address: str) -> Place:
     """Of kafka://HOST:PORT/TOPIC. Raises `InputError` for what is none."""
     found = re.fullmatch(r"kafka://(?:\[([^\]]+)\]|([^:/]+)):(\d{1,5})/([\w.\-]{1,249})", address, re.ASCII)
-    if found is None or not 0 < int(found[3]) < 1 << 16:
+    if found is None or not 0 < int(found[3]) < 1 << 16 or found[4] in {".", ".."}:
         raise InputError("is no topic", address, "give kafka://HOST:PORT/TOPIC")
     return Place(found[1] or found[2], int(found[3]), found[4])
 
@@ -71,6 +112,7 @@ class TopicCopy:
         self._first: Connection | None = None
         self._leaders: dict[int, Connection] = {}
         self._said = ""
+        self._topic_id = ""
         try:
             self._find_leaders()
         except PeerError as problem:
@@ -103,28 +145,32 @@ class TopicCopy:
     def _say(self, text: str) -> None:
         if text != self._said:
             self._said = text
-            print(f"fsm: {self._name}: {text}", file=sys.stderr)  # noqa: T201
+            self._print(text)
+
+    def _print(self, text: str) -> None:
+        print(f"fsm: {self._name}: {text}", file=sys.stderr)  # noqa: T201
 
     def _copy_some(self) -> bool:
         """One fetch of each leader; whether anything came."""
         came = False
         for leader, (topic_id, partitions) in sorted(self._find_leaders().items()):
-            at = {number: self._next(leader, number) for number in partitions}
+            marks = {number: self._mark(leader, number) for number in partitions}
             wanted = tuple(
-                FetchPartition(number, fetch_offset=offset, partition_max_bytes=MAX_PARTITION_BYTES)
-                for number, offset in at.items()
+                FetchPartition(number, fetch_offset=mark.next, partition_max_bytes=MAX_PARTITION_BYTES)
+                for number, mark in marks.items()
             )
             asked = FetchTopic(self.place.topic, topic_id, wanted)
             told = self._leaders[leader].call(FetchRequest(max_bytes=MAX_BYTES, min_bytes=1, topics=(asked,)))
             _check(told.error_code)
             for topic in told.responses:
                 for one in topic.partitions:
+                    number = one.partition_index
                     if one.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                        self._begin_anew(leader, one.partition_index)
+                        self._begin_anew(leader, number, marks[number])
                         came = True
                         continue
                     _check(one.error_code)
-                    came |= self._take(one.partition_index, at[one.partition_index], one.records or b"")
+                    came |= self._take(number, marks[number], one.records or b"", one.high_watermark)
         return came
 
     # -- who has it -----------------------------------------------------------------------------------------
@@ -137,6 +183,7 @@ class TopicCopy:
         told = self._first.call(asked)
         (topic,) = told.topics
         _check(topic.error_code)
+        self._topic_id = str(topic.topic_id)
         addresses = {one.node_id: (one.host, one.port) for one in told.brokers}
         found: dict[int, tuple[Any, list[int]]] = {}
         for one in topic.partitions:
@@ -147,47 +194,56 @@ class TopicCopy:
                 self._leaders[leader] = Connection(*addresses[leader], CLIENT, TIMEOUT_S)
         return found
 
-    def _next(self, leader: int, number: int) -> int:
+    def _mark(self, leader: int, number: int) -> Mark:
+        """From where a partition is copied."""
         known = self._known(number)
-        return self._begin_anew(leader, number) if known is None else known[0]
+        if known is None or known.topic_id != self._topic_id:
+            return self._begin_anew(leader, number, known)
+        return known
 
-    def _begin_anew(self, leader: int, number: int) -> int:
+    def _begin_anew(self, leader: int, number: int, known: Mark | None) -> Mark:
         """The partition is copied from its beginning on: it is new, or was deleted and made again, or was cut."""
         asked = ListOffsetsTopic(self.place.topic, (ListOffsetsPartition(number, timestamp=EARLIEST),))
         (topic,) = self._leaders[leader].call(ListOffsetsRequest(topics=(asked,))).topics
         (one,) = topic.partitions
         _check(one.error_code)
-        known = self._known(number)
-        self._keep(number, one.offset, known[1] if known else {})
-        return int(one.offset)
+        begun = Mark(self._topic_id, int(one.offset), known.sizes if known else {})
+        if known is not None:
+            self._print(f"partition {number}: {_why_anew(known, begun)}")
+        self._keep(number, begun)
+        return begun
 
     # -- what is copied -------------------------------------------------------------------------------------
 
-    def _known(self, number: int) -> tuple[int, dict[str, int]] | None:
-        """The offset from which a partition is copied next, and how large its files are."""
+    def _known(self, number: int) -> Mark | None:
         try:
-            told = json.loads((self.marks / f"{number}.json").read_bytes())
+            return Mark(**json.loads((self.marks / f"{number}.json").read_bytes()))
         except FileNotFoundError:
             return None
-        return told["next"], told["sizes"]
 
-    def _keep(self, number: int, offset: int, sizes: Mapping[str, int]) -> None:
-        told = {"next": offset, "sizes": sizes}
-        write(self.marks / f"{number}.json", json.dumps(told, sort_keys=True).encode())
+    def _keep(self, number: int, mark: Mark) -> None:
+        write(self.marks / f"{number}.json", json.dumps(mark._asdict(), sort_keys=True).encode())
 
-    def _take(self, number: int, at: int, fetched: bytes) -> bool:
-        """Writes the records of a partition from an offset on; whether there were any batches."""
-        known = self._known(number)
-        sizes = dict(known[1]) if known else {}
+    def _take(self, number: int, mark: Mark, fetched: bytes, high_watermark: int) -> bool:
+        """Writes the records of a partition from a mark on; whether there were any batches. One that cannot be read is
+        said and left out."""
+        sizes = dict(mark.sizes)
         lines: dict[str, list[bytes]] = {}
-        offset = at
-        for end, records in _batches(fetched):
-            for one in records:
-                if one.offset >= at and one.value:
+        offset = mark.next
+        said = []
+        for batch in whole_batches(fetched):
+            end = max(offset, batch.end)
+            if batch.problem:
+                end = max(offset + 1, min(batch.end, high_watermark))
+                said.append(f"partition {number}: offsets {batch.start} to {end - 1} are left out: {batch.problem}")
+            for one in batch.records:
+                if one.offset >= mark.next and one.value:
                     line = one.value if one.value.endswith(b"\n") else one.value + b"\n"
                     lines.setdefault(_file(number, one.key), []).append(line)
-            offset = max(offset, end)
+            offset = end
         for name, own in lines.items():
+            if not sizes.get(name) and (is_packed(own[0]) or begins_segment(own[0])):
+                own.insert(0, b"\n")  # a file that begins so would be taken for something else than lines
             data = b"".join(own)
             path = self.folder / name
             path.touch()
@@ -195,20 +251,44 @@ class TopicCopy:
                 out.seek(sizes.get(name, 0))
                 out.write(data)
             sizes[name] = sizes.get(name, 0) + len(data)
-        if offset > at:
-            self._keep(number, offset, sizes)
-        return offset > at
+        if offset > mark.next:
+            self._keep(number, Mark(mark.topic_id, offset, sizes))
+        for text in said:
+            self._print(text)
+        return offset > mark.next
 
 
-def _batches(fetched: bytes) -> Iterator[tuple[int, Iterator[LogRecord]]]:
-    """The whole batches: the offset behind each, and its records, which those of control batches are not."""
-    try:
-        for head, batch in split_batches(fetched):
-            end = head.base_offset + head.last_offset_delta + 1
-            yield end, iter(()) if head.attributes & CONTROL else read_records(batch, inflate)
-    except InputError as problem:
-        if problem.what != "the segment ends inside a batch":  # the rest is fetched again
-            raise
+def _why_anew(before: Mark, begun: Mark) -> str:
+    """Why a partition is copied from its beginning on, and what is not copied of it."""
+    if before.topic_id != begun.topic_id:
+        return (
+            f"the topic was made again; what was read of the former one stands, it is read on from offset {begun.next}"
+        )
+    if before.next < begun.next:
+        return f"offsets {before.next} to {begun.next - 1} are left out: they were deleted before they were read"
+    return f"it ends before offset {before.next}: it was cut, and is read again from offset {begun.next}"
+
+
+def whole_batches(fetched: bytes) -> Iterator[Fetched]:
+    """The whole batches; those of control have no records."""
+    at = 0
+    while len(fetched) - at >= HEAD.size:
+        head = BatchHead._make(HEAD.unpack_from(fetched, at))
+        if head.length < HEAD.size - BEFORE_LENGTH:
+            return
+        data = fetched[at : at + BEFORE_LENGTH + head.length]
+        start, end = head.base_offset, head.base_offset + 1
+        if head.magic == MAGIC and head.last_offset_delta > 0:
+            end += head.last_offset_delta
+        try:
+            for _, batch in split_batches(data):
+                records = () if head.attributes & CONTROL else tuple(read_records(batch, inflate))
+                yield Fetched(start, end, records)
+        except InputError as problem:
+            if problem.what == _CUT:  # the rest is fetched again
+                return
+            yield Fetched(start, end, problem=problem.what)
+        at += len(data)
 
 
 def _file(number: int, key: bytes | None) -> str:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from fsm import cli
 from fsm.audit.live.changes import from_values, standing
 from fsm.audit.local import audit_files
+from fsm.cli.topic_copy import place_of
 
 sys.path.append(str(Path(__file__).parents[1] / "conformance"))
 
@@ -70,16 +71,17 @@ def test_a_topic_that_carries_logs(bootstrap: str, tmp_path: Path, capsys: pytes
     command = ["audit", f"kafka://{bootstrap}/logs", "-o", str(out), *HERE]
     produce(bootstrap, "logs", {name: own[: len(own) // 2] for name, own in lines.items()}, "lz4")
     cli.main(command)
-    marks = out / "checkpoint" / "copied" / "logs"
+    folder_name = place_of(f"kafka://{bootstrap}/logs").folder
+    marks = out / "checkpoint" / "copied" / folder_name
     kept = {path.name: path.read_bytes() for path in marks.iterdir()}
     produce(bootstrap, "logs", {name: own[len(own) // 2 :] for name, own in lines.items()}, "none")
     assert cli.main(command) == 1
-    copied = {path.name: path.read_bytes() for path in (out / "checkpoint" / "topics" / "logs").iterdir()}
+    copied = {path.name: path.read_bytes() for path in (out / "checkpoint" / "topics" / folder_name).iterdir()}
     assert sorted(copied.values()) == sorted(logs.values())
     for name, data in kept.items():
         (marks / name).write_bytes(data)
     assert cli.main(command) == 1
-    assert {path.name: path.read_bytes() for path in (out / "checkpoint" / "topics" / "logs").iterdir()} == copied
+    assert {path.name: path.read_bytes() for path in (out / "checkpoint" / "topics" / folder_name).iterdir()} == copied
     folder = tmp_path / "files"
     folder.mkdir()
     for name, data in logs.items():
