@@ -186,7 +186,7 @@ class FileReader:
         if reader.by_streams:
             end = max(before.settled, size - ENTRY_LIMIT)
         else:  # what a line is that is not complete yet is not known
-            end = reader.upto = _whole_lines(growth.path, before.settled, size)
+            end = reader.upto = find_last_end(growth.path, before.settled, size)
         reader.piece = reader.piece._replace(end=end)
         records = _records(growth, reader.piece)
         scanner = Scanner(reader, self._signs, self.zone, open_end=not reader.by_streams)
@@ -315,8 +315,8 @@ def _values_of(summary: PieceSummary) -> list[Any]:
     return [dict(value) if isinstance(value, dict) else value for value in values]
 
 
-def _whole_lines(path: str, start: int, size: int) -> int:
-    """Where the last whole line ends in a part of a file; `start` where there is none."""
+def find_last_end(path: str, start: int, size: int) -> int:
+    """Where the last whole line ends between two places of a file; `start` where none does."""
     with suppress(OSError), Path(path).open("rb", buffering=0) as handle:
         while size > start:
             begin = max(start, size - _LOOKED_BACK)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsm.audit.hygiene.rotation import missing, stem
-from fsm.audit.live.growth import Growth
+from fsm.audit.live.growth import Growth, find_last_end
 from fsm.logs.opening import is_packed
 from fsm.spark.sources import Source
 
@@ -23,7 +22,6 @@ HEAD = 512
 """Bytes by which the beginning of a file is known."""
 LEARNED_STANDING = 4 << 20
 """Layouts are learned anew when a file has doubled, and up to this size also when it stands still."""
-_LOOKED_BACK = 1 << 16
 
 
 class Offset(NamedTuple):
@@ -212,16 +210,7 @@ def _readable(look: _Look, read: int, seen: int) -> int:
     """How far a file may be read: to the end of its last whole line, or to its end where it stands still."""
     if look.size <= read or look.size == seen or is_packed(look.start):
         return max(read, look.size)
-    end, size = read, look.size
-    with suppress(OSError), look.source.path.open("rb", buffering=0) as handle:
-        while size > read:
-            begin = max(read, size - _LOOKED_BACK)
-            handle.seek(begin)
-            feed = handle.read(size - begin).rfind(b"\n")
-            if feed >= 0:
-                return begin + feed + 1
-            size = begin
-    return end
+    return find_last_end(str(look.source.path), read, look.size)
 
 
 def _free_name(name: str, taken: set[str]) -> str:
