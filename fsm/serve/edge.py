@@ -42,6 +42,8 @@ MOST_ACCEPTED = 128
 """Connections that are accepted before others are served."""
 ACCEPT_AGAIN_S = 1.0
 """How long none is accepted after that failed."""
+CROWDED_AGAIN_S = 60.0
+"""It is told at most so often that clients are turned away."""
 LATEST_MS = 3_600_000.0
 """The event loop is never asked to wait longer."""
 
@@ -89,7 +91,7 @@ class Edge:
         self._ended: list[int] = []
         self._read_on: list[int] = []
         self._is_flush_due = False
-        self._is_crowded = False
+        self._quiet_until_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._finding: asyncio.TimerHandle | None = None
@@ -274,7 +276,6 @@ class Edge:
                 one.close()
                 self._tell_crowded(f"{self.most_connections} connections are open, which is the most here")
                 continue
-            self._is_crowded = False
             one.setblocking(False)
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             opening = self.loop.create_task(self.loop.connect_accepted_socket(partial(Client, self, broker), one))
@@ -322,9 +323,9 @@ class Edge:
         self._full.pop(client.number, None)
 
     def _tell_crowded(self, what: str) -> None:
-        """Once, until there is room again."""
-        if not self._is_crowded:
-            self._is_crowded = True
+        """Once in a while."""
+        if self.loop.time() >= self._quiet_until_s:
+            self._quiet_until_s = self.loop.time() + CROWDED_AGAIN_S
             self.on_trouble(f"{what}; others are turned away: raise the limit of open files (ulimit -n)")
 
 

@@ -15,6 +15,7 @@ from live_broker import Served, Wire, served
 from fsm.protocol import messages as m
 from fsm.protocol.codec import encode_request
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
+from fsm.serve.edge import CROWDED_AGAIN_S
 
 QUICK_S = 2.0
 """An answer takes milliseconds; a machine with other work is slower."""
@@ -157,6 +158,7 @@ FEW_FILES = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (160, 1
 @pytest.mark.parametrize("without", [(), ("uvloop",)])
 def test_connections_beyond_the_limit_of_open_files(without: tuple[str, ...]) -> None:
     with served(prepare=FEW_FILES, without=without) as broker:
+        begun = time.monotonic()
         first = broker.connect()
         assert first.ask(m.MetadataRequest()).topics
         many = []
@@ -166,9 +168,7 @@ def test_connections_beyond_the_limit_of_open_files(without: tuple[str, ...]) ->
             except OSError:
                 break
         assert first.ask(m.MetadataRequest()).topics
-        before = cpu_s(broker.process.pid)
-        time.sleep(1.0)
-        assert cpu_s(broker.process.pid) - before < 0.3
+        assert rests(broker.process.pid)
         for one in many:
             one.close()
         until = time.monotonic() + 10
@@ -183,8 +183,18 @@ def test_connections_beyond_the_limit_of_open_files(without: tuple[str, ...]) ->
         code, said = broker.end()
         assert code == 0
         lines = said.splitlines()
-        assert 1 <= len(lines) <= 3, said
+        assert 1 <= len(lines) <= 1 + (time.monotonic() - begun) / CROWDED_AGAIN_S, said
         assert all("raise the limit of open files" in line for line in lines)
+
+
+def rests(pid: int) -> bool:
+    """Whether a process comes to rest: it spends nearly no CPU time within a second, at last."""
+    for _ in range(20):
+        before = cpu_s(pid)
+        time.sleep(1.0)
+        if cpu_s(pid) - before < 0.3:
+            return True
+    return False
 
 
 def cpu_s(pid: int) -> float:
