@@ -123,7 +123,12 @@ def text_of(value: object) -> str:
 
 def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
     """What stands before the JSON object that ends a line, and the object; commas and brackets of an array around it
-    are left out."""
+    are left out. A Ruby hash is read as one."""
+    found = _last_object(line)
+    return _last_object(_ruby_as_json(line)) if found is None and _RUBY_PAIR.search(line) else found
+
+
+def _last_object(line: str) -> tuple[str, dict[str, Any]] | None:
     start = line.find("{")
     while 0 <= start <= headers.HEADER_LIMIT:
         try:
@@ -135,6 +140,25 @@ def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
             return line[:start].lstrip("[, "), found
         start = line.find("{", max(end, start + 1))
     return None
+
+
+def _ruby_as_json(line: str) -> str:
+    """A line with a Ruby hash, as Logstash's codec rubydebug prints it, with JSON instead."""
+
+    def token(found: re.Match[str]) -> str:
+        if found[1]:
+            return found[1].replace("\\#", "#").replace("\\e", "\\u001b")
+        if found[2]:
+            return json.dumps(found[2]) if found[2] not in ("true", "false", "nil") else found[2].replace("nil", "null")
+        return ":" if found[0] == "=>" else ""
+
+    start = max(0, line.find("{"))
+    return line[:start] + _RUBY.sub(token, line[start:])
+
+
+_RUBY_PAIR = re.compile(r'\{\s*"[^"\\]{1,80}"\s{1,3}=>\s')
+_RUBY = re.compile(r'("(?:[^"\\]|\\.)*+")|=>|\[\d+\](?= )|((?=\d{4}-\d|nil|true|false)[\w.:+-]+)', re.DOTALL)
+"""A text, an arrow, the number of an item in an array, a time or a word."""
 
 
 def json_string(line: str) -> tuple[str, dict[str, Any]] | None:

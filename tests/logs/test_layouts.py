@@ -22,6 +22,7 @@ from fsm.audit.scanning import Scanner
 from fsm.errors import InputError
 from fsm.logs import Client, Message, clients, formats, stamps
 from fsm.logs.entries import parse_entry
+from fsm.logs.fields import json_object
 from fsm.logs.layout import ENDS, Description, marks_of
 from fsm.logs.pattern import in_layout
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
@@ -337,3 +338,8 @@ def test_a_document_that_is_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> Non
     found, _ = read(write(tmp_path / "a.log", text[: len(text) * 2 // 3], told), CLIENTS["java"])
     whole = said(CLIENTS["java"], told, {"thread"})
     assert 0 < len(found) < len(whole)
+
+
+@pytest.mark.parametrize("line", ['{ "a { " name " => " }', '{ "a" => "b', '{"a" => {' * 200, '{ "a" => ' + "[" * 5000])
+def test_what_only_looks_like_a_ruby_hash_is_no_object(line: str) -> None:
+    assert json_object(line) is None

@@ -762,5 +762,11 @@ TOOLS: dict[str, Writer] = {
     ),
     "offset named": lines(lambda e: f"{e.at:%Y-%m-%d %H:%M:%S}.{ms(e)} UTC {e.level} {e.logger} {e.body}"),
     "php": lines(lambda e: f"[{e.at:%d-%b-%Y %H:%M:%S} UTC] {e.body}"),
+    "rubydebug": lines(
+        lambda e: (
+            f'{{\n       "message" => {json.dumps(logback_line(e))},\n    "@timestamp" => {iso(e)},\n'
+            '          "tags" => [\n        [0] "beats"\n    ],\n         "event" => nil\n}'
+        )
+    ),
 }
 """As exports, collectors, servers and loggers of several languages write."""
