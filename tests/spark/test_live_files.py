@@ -44,6 +44,15 @@ class Followed:
         while self.batches.run(sources.look([self.logs])[0]) is not None:
             pass
 
+    def look(self) -> None:
+        """One batch, if anything is new."""
+        self.batches.run(sources.look([self.logs])[0])
+
+    @property
+    def amiss(self) -> list[object]:
+        """What was ever told of lines, also for a while."""
+        return [one["summary"] for one in written(self.out) if one["kind"] == "unparsed_lines"]
+
     @property
     def found(self) -> list[str]:
         """The summaries of what stands about groups, by what was written."""
@@ -146,6 +155,116 @@ def test_a_file_that_is_rotated_and_packed(followed: Followed, logs: dict[str, b
     (followed.logs / "B.log").write_bytes(second)
     followed.run()
     assert followed.found == expected
+
+
+@pytest.mark.parametrize("name", ["B.log.1", "B-2026-11-21.log"])
+def test_a_copy_that_is_still_written(
+    followed: Followed, logs: dict[str, bytes], expected: list[str], name: str
+) -> None:
+    """Seen empty, in part and whole before its original is emptied: its lines count once, and nothing is told of it."""
+    second = begin(followed, logs)
+    whole = (followed.logs / "B.log").read_bytes()
+    for size in (0, 40, len(whole) // 3, len(whole) // 2, len(whole)):
+        (followed.logs / name).write_bytes(whole[:size])
+        followed.look()
+    (followed.logs / "B.log").write_bytes(b"")
+    followed.run()
+    (followed.logs / "B.log").write_bytes(second)
+    followed.run()
+    assert followed.found == expected
+    assert not followed.happened
+    assert not followed.amiss
+
+
+def test_a_packed_copy_that_is_still_written(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """The same of what gzip writes beside the file that it then removes."""
+    second = begin(followed, logs)
+    (followed.logs / "B.log").rename(followed.logs / "B.log.1")
+    (followed.logs / "B.log").write_bytes(second)
+    followed.run()
+    packed = gzip.compress((followed.logs / "B.log.1").read_bytes())
+    for size in (0, 10, len(packed) // 2, len(packed)):
+        (followed.logs / "B.log.1.gz").write_bytes(packed[:size])
+        followed.look()
+    (followed.logs / "B.log.1").unlink()
+    followed.run()
+    assert followed.found == expected
+    assert not followed.happened
+    assert not followed.amiss
+
+
+def test_a_copy_that_stands_still_is_read_as_one(followed: Followed, logs: dict[str, bytes]) -> None:
+    """As the batch audit reads it. When its original goes later it takes that one's place."""
+    begin(followed, logs)
+    once = followed.found
+    shutil.copy(followed.logs / "B.log", followed.logs / "B.log.1")
+    followed.run()
+    assert followed.found == sorted(one.summary for one in audit_files(followed.logs.iterdir()).findings)
+    assert any("as if a log had been collected twice" in told for told in followed.found)
+    (followed.logs / "B.log").unlink()
+    followed.run()
+    assert followed.found == once
+    assert not followed.happened
+
+
+def test_a_rotation_in_the_middle_of_a_look(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """What was listed is emptied, or another file by now, and where it went was not listed: that is seen later."""
+    second = begin(followed, logs)
+    listed = sources.look([followed.logs])[0]
+    (followed.logs / "B.log").rename(followed.logs / "B.log.1")
+    (followed.logs / "B.log").write_bytes(second)
+    followed.batches.run(listed)
+    followed.run()
+    assert followed.found == expected
+
+
+def test_a_file_whose_beginning_others_share(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:
+    """A banner makes no rotation of a new file, and no copy: what follows it is read."""
+    banner = b"#" * 600 + b"\n"
+    (followed.logs / "A.log").write_bytes(logs["A.log"])
+    first, second = halves(logs["B.log"])
+    (followed.logs / "B.log.1").write_bytes(banner + first)
+    (followed.logs / "B.log").write_bytes(banner)
+    followed.run()
+    (followed.logs / "B.log").write_bytes(banner + second)
+    followed.run()
+    assert followed.found == expected
+    (followed.logs / "B.log.1").unlink()
+    followed.run()
+    assert followed.found == expected
+
+
+def test_a_file_that_is_packed_before_it_is_read(
+    followed: Followed, logs: dict[str, bytes], expected: list[str]
+) -> None:
+    """Its lines are read from what it was packed into."""
+    second = begin(followed, logs)
+
+    def pack() -> None:
+        data = (followed.logs / "B.log").read_bytes()
+        (followed.logs / "B.log.1.gz").write_bytes(gzip.compress(data))
+        (followed.logs / "B.log").unlink()
+
+    followed.meanwhile = pack
+    with (followed.logs / "B.log").open("ab") as out:
+        out.write(second)
+    followed.run()
+    assert followed.found == expected
+    assert not followed.happened
+
+
+def test_files_that_are_cut_and_gone_are_bounded(
+    followed: Followed, logs: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How far they were read, and the names that they are told by."""
+    monkeypatch.setattr(plan, "MOST_GONE", 5)
+    first, _ = halves(logs["B.log"])
+    for number in range(12):
+        (followed.logs / "B.log").write_bytes(b"# run %d\n" % number + first)
+        followed.run()
+    names = list(followed.batches.offsets)
+    assert len(names) == 6
+    assert max(map(len, names)) <= len(str(followed.logs / "B.log")) + len(".10.0")
 
 
 def test_a_file_that_is_cut(followed: Followed, logs: dict[str, bytes], expected: list[str]) -> None:

@@ -16,7 +16,7 @@ from fsm.audit.report import Highlights, group_view, overview, pack_group, repor
 from fsm.render.report.folder import remove_group, write_group, write_page
 from fsm.render.timeline.views import GroupView
 from fsm.spark.live.follow_options import Followed
-from fsm.spark.live.plan import Offsets
+from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.reading import Kept
 from fsm.spark.totals import Totals
 

@@ -16,7 +16,8 @@ from fsm.audit.live.growth import FileReader, FileState, More
 from fsm.audit.reading import PieceSummary
 from fsm.audit.routing import OF_FILE, Sent
 from fsm.spark.live.files import write
-from fsm.spark.live.plan import Offsets, Part, is_file, key
+from fsm.spark.live.known_files import Offsets, is_file
+from fsm.spark.live.plan import Part, key
 from fsm.spark.options import Options
 from fsm.spark.pipeline import Plan
 

@@ -12,8 +12,8 @@ from fsm.audit.live.changes import Change
 from fsm.errors import FsmError, InputError
 from fsm.spark.live import checkpoint
 from fsm.spark.live.follow_options import Followed
+from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.page import Page
-from fsm.spark.live.plan import Offsets
 from fsm.spark.live.sink import Sink
 from fsm.spark.options import IN_PROCESS
 
