@@ -73,6 +73,7 @@ zoo: .venv/.dev ## real bugs of Kafka and its clients, planted in what runs here
 bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors, single-process Python and DuckDB
 	@$(BIN)/python tests/bench/start.py
 	@$(BIN)/python tests/bench/dispatch.py
+	@$(BIN)/python tests/bench/population.py
 	@$(BIN)/python tests/bench/member.py
 	@$(BIN)/python tests/bench/codec.py
 	@$(BIN)/python tests/bench/assignors.py

@@ -3,10 +3,10 @@
 The kernel is here; the machines themselves are in `fsm.tables`:
 
 * `Table`, `row`, `each`, `ignore`, `Symbol`: how a table is written;
-* `Row`, `Ignore`, `Cell`, `Kind`, `Compiled`, `Columns`: what it consists of and compiles to;
+* `Row`, `Ignore`, `Cell`, `Kind`, `Compiled`, `Columns`: what it consists of and compiles to, and steps a population with;
 * `bind`, `EventQueue`: a `transitions` machine for a table under a model of yours;
 * `Draft`, `Pause`, `frozen`: rows carried out on values, for a core of your own without IO;
-* `FsmError`, `TableError`, `IllegalTransition`, `InputError`: what is raised.
+* `FsmError`, `TableError`, `IllegalTransition`, `IllegalSteps`, `InputError`: what is raised.
 
 Nothing heavy is loaded before it is used: `transitions` comes with `bind`.
 """
@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fsm.errors import FsmError, IllegalTransition, InputError, TableError
+from fsm.columns import Columns
+from fsm.errors import FsmError, IllegalSteps, IllegalTransition, InputError, TableError
 from fsm.exports import on_demand
 from fsm.step import Draft, Pause, frozen
-from fsm.table import Cell, Columns, Compiled, Ignore, Kind, Row, Symbol, Table, each, ignore, row
+from fsm.table import Cell, Compiled, Ignore, Kind, Row, Symbol, Table, each, ignore, row
 
 if TYPE_CHECKING:
     from fsm.machine import EventQueue, bind
@@ -33,6 +34,7 @@ __all__ = [
     "EventQueue",
     "FsmError",
     "Ignore",
+    "IllegalSteps",
     "IllegalTransition",
     "InputError",
     "Kind",

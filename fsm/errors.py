@@ -6,6 +6,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class FsmError(Exception):
@@ -43,6 +48,25 @@ class IllegalTransition(FsmError):  # noqa: N818  # a step that is refused, name
 
     def __reduce__(self) -> tuple[type[IllegalTransition], tuple[str, Enum, Enum, tuple[Enum, ...]]]:
         return type(self), (self.machine, self.state, self.event, self.legal)
+
+
+class IllegalSteps(FsmError):  # noqa: N818  # as the one above
+    """Of a population of machines some have no cell for their event. Those stay where they were.
+
+    `positions` are theirs, as an array that rises; the text names the first one.
+    """
+
+    def __init__(self, machine: str, positions: npt.NDArray[np.intp], count: int, state: str, event: str) -> None:
+        self.machine = machine
+        self.positions = positions
+        super().__init__(
+            f"{machine}: {len(positions)} of {count} machines have no cell for their event;"
+            f" the first one is number {positions[0]}: {event} is illegal in {state}"
+        )
+        self._given = (machine, positions, count, state, event)
+
+    def __reduce__(self) -> tuple[type[IllegalSteps], tuple[str, npt.NDArray[np.intp], int, str, str]]:
+        return type(self), self._given
 
 
 class ProtocolError(FsmError):

@@ -25,6 +25,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, cast
 
+from fsm.columns import Columns
 from fsm.errors import IllegalTransition, TableError
 
 if TYPE_CHECKING:  # what a checker needs: `Table` alone is a table of any three enums
@@ -246,23 +247,6 @@ def _by_state(table: Compiled[S, E, F]) -> dict[S, StateCells[S, E, F]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """A table as integer columns, for NumPy, Arrow and Spark.
-
-    `target[state * len(events) + event]` is the code of the next state, -1 where illegal; `kind` at the
-    same place is a `Kind` value. Codes are positions in `states` and `events`. The arrays speak the buffer
-    protocol: `numpy.frombuffer(columns.target, dtype="int16")` costs nothing.
-    """
-
-    states: tuple[str, ...]
-    events: tuple[str, ...]
-    target: array[int]
-    kind: array[int]
-    edges: tuple[tuple[int, int, tuple[int, ...]], ...]
-    """Observable single hops `(from, to, events that cause it)`, sorted; a path of three states gives three hops."""
-
-
 @dataclass(frozen=True, eq=False)
 class Table(Generic[S, E, F]):
     """A machine: its states and events, where it begins, where it ends, and its lines.
@@ -388,13 +372,25 @@ class Table(Generic[S, E, F]):
         position = {s: i for i, s in enumerate(states)}
         target = array("h", [-1]) * (len(states) * len(events))
         kind = array("b", [Kind.ILLEGAL.value]) * len(target)
+        ordered = array("h", [0]) * len(target)
+        orders: dict[tuple[F, ...], int] = {(): 0}
         for (state, event), cell in self.compiled.items():
             at = position[state] * len(events) + events.index(event)
             target[at] = position[cell.target]
             kind[at] = (Kind.IGNORE if cell.ignored else Kind.ROW).value
+            ordered[at] = orders.setdefault(cell.effects, len(orders))
         hops = _hops(self.compiled, position, events)
-        edges = tuple((a, b, tuple(sorted(by))) for (a, b), by in sorted(hops.items()))
-        return Columns(tuple(s.name for s in states), tuple(e.name for e in events), target, kind, edges)
+        return Columns(
+            tuple(s.name for s in states),
+            tuple(e.name for e in events),
+            target,
+            kind,
+            tuple((a, b, tuple(sorted(by))) for (a, b), by in sorted(hops.items())),
+            self.name,
+            position[self.compiled.initial],
+            tuple(tuple(effect.name for effect in effects) for effects in orders),
+            ordered,
+        )
 
     def kind(self, state: S, event: E) -> Kind:
         """Which of the three kinds of cell the pair is."""
