@@ -3,7 +3,7 @@
 The kernel is here; the machines themselves are in `fsm.tables`:
 
 * `Table`, `row`, `each`, `ignore`, `Symbol`: how a table is written;
-* `Row`, `Ignore`, `Cell`, `Kind`, `Compiled`, `Columns`: what it consists of and compiles to, and steps a population with;
+* `Row`, `Ignore`, `Cell`, `Kind`, `Compiled`, `Columns`: what it consists of, compiles to, and steps many with;
 * `bind`, `EventQueue`: a `transitions` machine for a table under a model of yours;
 * `Draft`, `Pause`, `frozen`: rows carried out on values, for a core of your own without IO;
 * `FsmError`, `TableError`, `IllegalTransition`, `IllegalSteps`, `InputError`: what is raised.
