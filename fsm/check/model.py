@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from fsm.table import Table
+
     Mask = npt.NDArray[np.bool_]
     Integers = npt.NDArray[np.int64]
 
@@ -86,6 +88,25 @@ class Step(NamedTuple):
     """Its wires break: what it sent is late where a wire can be late and else gone, what it was to receive is gone."""
 
 
+class Place(NamedTuple):
+    """A state of a table, by name, in which a machine is."""
+
+    table: str
+    state: str
+    of: str = ""
+    """Whose machine it is, where a component has several."""
+
+
+class Look(NamedTuple):
+    """More of a state than one line says."""
+
+    places: Sequence[Place] = ()
+    fields: Sequence[tuple[str, str]] = ()
+    """(name, value)"""
+    queues: Sequence[tuple[str, Sequence[str]]] = ()
+    """(name, items), the first to be taken first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Component:
     """One of those that take steps."""
@@ -100,6 +121,13 @@ class Component:
     key: Callable[[State], Hashable] | None = None
     """What tells two states apart; the state itself by default. Different states with one key are refused."""
     describe: Callable[[State], str] = str
+    """A state on one line."""
+    look: Callable[[State], Look] | None = None
+    """The same at more length."""
+    role: str = "component"
+    """What it is to the others: `member`, `coordinator`, `worker`, `topics`, `table`."""
+    tables: Sequence[Table] = ()
+    """Those that it goes by."""
 
 
 class Fault(Enum):
@@ -137,6 +165,9 @@ class Queue(NamedTuple):
     late: tuple[Any, ...] = ()
 
 
+EMPTY = Queue()
+
+
 @dataclass(frozen=True, slots=True)
 class Wire:
     """A connection in one direction: first in, first out, unless it reorders."""
@@ -152,6 +183,8 @@ class Wire:
     """A message on one line."""
     waits: bool = False
     """A step that would send more waits until there is room; that is then no gap in what is known."""
+    start: Queue = EMPTY
+    """What is under way at first."""
 
 
 class View(Protocol):

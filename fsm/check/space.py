@@ -128,8 +128,15 @@ class Space:
         """The first state: of every cell its first."""
         for cell, part in zip(self.cells, self.parts, strict=True):
             if not len(cell.ids):
-                cell.ids.number((part.number(part.component.start), *(0 for _ in cell.wires)))
+                cell.ids.number((part.number(part.component.start), *map(self._first_queue, cell.wires)))
         return np.zeros((1, len(self.cells)), np.int32)
+
+    def _first_queue(self, wire: int) -> int:
+        """What is under way on a wire at first."""
+        one = self.model.wires[wire]
+        found = [self.message(one.sender, told, (wire, place)) for place, told in enumerate(_messages(one.start))]
+        line, late = found[: len(one.start.line)], found[len(one.start.line) :]
+        return self.queue(wire, tuple(sorted(line) if one.reorders else line), tuple(sorted(late)))
 
     @property
     def nbytes(self) -> int:
@@ -255,7 +262,10 @@ class Space:
         return self.parts[who].component.start if origin is None else self._retake(who, *origin).state
 
     def _recall_message(self, message: int) -> Any:
-        who, state, given, place = self.messages.origins[message]
+        *origin, place = self.messages.origins[message]
+        if len(origin) == 1:  # under way at first
+            return _messages(self.model.wires[origin[0]].start)[place]
+        who, state, given = origin
         return self._retake(who, state, given).sends[place][1]
 
     def _recall_input(self, given: int) -> Any:
@@ -513,6 +523,10 @@ class _Cell:
                 if who == there and paid == (cost == PAID):
                     rows.append((self.ids.number(_put(values, self.places[wire], queue)), action, cost, 0, given))
         return rows
+
+
+def _messages(queue: Queue) -> tuple[Any, ...]:
+    return (*queue.line, *queue.late)
 
 
 def _under_way(queue: Queue) -> int:

@@ -101,7 +101,8 @@ class Symmetry:
             policy = [(w.disturbances, w.reorders, w.at_most, w.waits) for w in (one, other)]
             keepers = [self.model.components[self.space.keepers[w]].name for w in (wire, at)]
             keepers[0] = renaming.names.get(keepers[0], keepers[0])
-            if [other.sender, other.receiver] == ends and policy[0] == policy[1] and keepers[0] == keepers[1]:
+            is_like = policy[0] == policy[1] and keepers[0] == keepers[1] and renaming(one.start) == other.start
+            if [other.sender, other.receiver] == ends and is_like:
                 return at
         raise InputError(f"the wire from {one.sender} to {one.receiver} has no like", self.model.name, REMEDY)
 

@@ -237,10 +237,10 @@ def _violation(search: Search, found: Found) -> Violation:
     told, path = list(_told(search, trail)), states_on(search, found.state)
     if found.action >= 0:  # the step itself
         rows = search.rows([found.state])
-        for number, costs, after in successors_of(steps, rows, found.name):
-            if number == found.action:
-                told.append(tell_step(steps, number, find_changes(steps, rows, after), costs=costs))
-                path.append((search.space.actions.value(number), find_states(steps, after)))
+        for one in successors_of(steps, rows):
+            if one.action == found.action and found.name in one.breaks:
+                told.append(tell_step(steps, one.action, find_changes(steps, rows, one.rows), costs=one.costs))
+                path.append((search.space.actions.value(one.action), find_states(steps, one.rows)))
                 break
     start, hazards = describe_state(steps, search.rows([0])), _hazards(search, found.state)
     replayed = _replay(search.model, path, found.name)
@@ -280,11 +280,11 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
     rows = search.rows([state])
     seen = {rows.tobytes()}
     for _ in range(AFTERWARDS):
-        step = next(((number, after) for number, costs, after in successors_of(steps, rows) if not costs), None)
-        if step is None or step[1].tobytes() in seen:
+        step = next((one for one in successors_of(steps, rows) if not one.costs), None)
+        if step is None or step.rows.tobytes() in seen:
             break
-        path.append(tell_step(steps, step[0], find_changes(steps, rows, step[1]), costs=False))
-        rows = step[1]
+        path.append(tell_step(steps, step.action, find_changes(steps, rows, step.rows), costs=False))
+        rows = step.rows
         seen.add(rows.tobytes())
     start, hazards = describe_state(steps, search.rows([0])), _hazards(search, state)
     cost, replayed = search.cost_of(state), _replay(search.model, states_on(search, state), goal.name)

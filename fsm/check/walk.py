@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from fsm.check.memo import Ids
-from fsm.check.model import Action, Model, PairProperty, State
+from fsm.check.model import Action, Model, Path, Queue, Replayed, State
 from fsm.check.space import FREE, Space, ask
-from fsm.check.steps import Columns, Steps
+from fsm.check.steps import Steps
 from fsm.errors import LocalProtocolError
+
+KEPT = 100_000
+"""So many places of a walk are kept, beside those on the way to where it stands."""
 
 
 class PathStep(NamedTuple):
@@ -39,59 +45,237 @@ class PathStep(NamedTuple):
         return f"{self.action} on the way from {self.sender} to {self.receiver}{kind}: {self.message}"
 
 
+NO_STEP = PathStep("", "", "", {})
+"""Before the first one."""
+
+
+class Numbered(NamedTuple):
+    """A global state by numbers, which equal parts share: of each component's state, of each wire's queue."""
+
+    states: tuple[int, ...]
+    queues: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Stand:
+    """Where a walk has been."""
+
+    rows: Ids
+    parts: Numbered
+    before: Stand | None = None
+    index: int = -1
+    """Of the step that led here, among the options before."""
+    action: int = -1
+    step: PathStep = NO_STEP
+    breaks: tuple[str, ...] = ()
+    """What that step breaks."""
+    after: dict[int, Stand] = field(default_factory=dict)
+    options: list[Stand] | None = None
+
+
 class Walk:
-    """Where a walk stands, from the model's start. Every kind of disturbance may happen."""
+    """A walk from the model's start: where it stands, and how it came there. Every kind of disturbance may happen.
+
+    A path is a sequence of numbers: of each step its place among the options. What was walked is kept, so that the way
+    back to it, or to another place on the way, takes no step of the model.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._steps = Steps(model, Space(model, frozenset(model.kinds)))
-        self._rows = self._steps.space.start()
-        self.path: list[tuple[Action, dict[str, State]]] = []
-        """The way so far: each action, and the state of each component after it."""
+        self._space = Space(model, frozenset(model.kinds))
+        self._steps = Steps(model, self._space)
+        rows = self._space.start()
+        self._here = self._first = Stand(rows, self._numbered(rows))
+        self._kept = 0
+
+    # Where it stands
+
+    @property
+    def stands(self) -> list[Stand]:
+        """The start, and where each step of the path led."""
+        found = [self._here]
+        while (before := found[-1].before) is not None:
+            found.append(before)
+        return found[::-1]
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The path, each step by its place among the options."""
+        return tuple(stand.index for stand in self.stands[1:])
+
+    @property
+    def path(self) -> list[tuple[Action, dict[str, State]]]:
+        """The path: each action, and the state of each component after it."""
+        return [(self._space.actions.value(one.action), find_states(self._steps, one.rows)) for one in self.stands[1:]]
 
     def state(self) -> dict[str, str]:
         """Each component's state, described."""
-        return describe_state(self._steps, self._rows)
-
-    def options(self) -> list[PathStep]:
-        """The steps that may be taken now, and what each changes."""
-        return [step for step, _, _ in self._options()]
-
-    def take(self, told: str) -> PathStep:
-        """Takes the step that is told so. Raises `LocalProtocolError` where there is none, and then stands still."""
-        there = list(self._options())
-        for step, number, after in there:
-            if str(step) == told:
-                self._rows = after
-                self.path.append((self._steps.space.actions.value(number), find_states(self._steps, after)))
-                return step
-        raise LocalProtocolError(f"no such step here, but {'; '.join(sorted({str(one) for one, _, _ in there}))}")
+        return describe_state(self._steps, self._here.rows)
 
     def broken(self) -> list[str]:
         """The properties of states that do not hold here."""
-        view, states = Columns(self._steps.space, self._rows), find_states(self._steps, self._rows)
-        return [
-            one.name
-            for one in self.model.properties
-            if not (
-                ask(one.name, one.holds, states[one.first], states[one.second])
-                if isinstance(one, PairProperty)
-                else ask(one.name, one.holds, view)[0]
-            )
+        return self.broken_at([self._here])[0]
+
+    def broken_at(self, stands: Sequence[Stand]) -> list[list[str]]:
+        """Those that do not hold at each of these."""
+        rows = np.asfortranarray(np.concatenate([one.rows for one in stands]))
+        holds = {one.name: self._steps.holds(one, rows) for one in self.model.properties}
+        return [[name for name, mask in holds.items() if not mask[at]] for at in range(len(stands))]
+
+    def value(self, component: int, number: int) -> State:
+        """The state of a component that has this number."""
+        return self._space.parts[component].states.value(number)
+
+    def queue(self, wire: int, number: int) -> Queue:
+        """What is under way on a wire whose queue has this number."""
+        found: Queue = self._space.queues[wire].value(number)
+        return found
+
+    # Steps
+
+    def options(self) -> list[PathStep]:
+        """The steps that may be taken now, and what each changes."""
+        return [one.step for one in self._options()]
+
+    def take(self, told: str) -> PathStep:
+        """Takes the step that is told so. Raises `LocalProtocolError` where there is none, and then stands still."""
+        there = self.options()
+        for index, step in enumerate(there):
+            if str(step) == told:
+                self.choose(index)
+                return step
+        raise LocalProtocolError(f"no such step here, but {'; '.join(sorted(map(str, there)))}")
+
+    def choose(self, index: int) -> None:
+        """Takes the step at this place among the options; raises `LocalProtocolError` where there are not so many."""
+        self._here = self._next(self._here, index)
+
+    def go(self, path: Sequence[int]) -> None:
+        """Goes to the end of this path. Raises `LocalProtocolError`, which names the step, and then stands still."""
+        here = self._first
+        for number, index in enumerate(path, 1):
+            try:
+                here = here.after.get(index) or self._next(here, index)
+            except LocalProtocolError as problem:
+                raise LocalProtocolError(f"step {number}: {problem}") from None
+        self._here = here
+
+    def follow(self, path: Sequence[PathStep]) -> None:
+        """Takes these steps, each as it is told with what it changes. Raises `LocalProtocolError`, and stands still.
+
+        Of steps that are told alike the one is taken after which the others are there.
+        """
+        begin = self._here
+        ways, told = [iter(self._alike(path[:1]))], 0
+        while ways and len(ways) <= len(path):
+            index = next(ways[-1], None)
+            if index is None:
+                told = max(told, len(ways))
+                ways.pop()
+                self._here = self._here.before or begin
+            else:
+                self.choose(index)
+                ways.append(iter(self._alike(path[len(ways) : len(ways) + 1])))
+        if not ways:
+            self._here = begin
+            raise LocalProtocolError(f"step {told}: no such step here: {path[told - 1]}")
+
+    def _alike(self, wanted: Sequence[PathStep]) -> list[int]:
+        return [index for index, step in enumerate(self.options()) if step in wanted]
+
+    def from_here(self) -> Model:
+        """The model that begins where the walk stands, with what is under way there."""
+        model, parts = self.model, self._here.parts
+        states = (self.value(i, number) for i, number in enumerate(parts.states))
+        queues = (self.queue(i, number) for i, number in enumerate(parts.queues))
+        return replace(
+            model,
+            components=[replace(one, start=state) for one, state in zip(model.components, states, strict=True)],
+            wires=[replace(one, start=queue) for one, queue in zip(model.wires, queues, strict=True)],
+            replay=None if model.replay is None else partial(_replay_on, model.replay, self.path),
+            made_by={},
+        )
+
+    def _options(self) -> list[Stand]:
+        here = self._here
+        if here.options is None:
+            here.options = [self._after(here, i, one) for i, one in enumerate(self._successors(here))]
+        return here.options
+
+    def _next(self, here: Stand, index: int) -> Stand:
+        """Where a step leads, which is kept."""
+        known = here.after.get(index)
+        if known is not None:
+            return known
+        if here.options is not None:
+            there, many = here.options[index : index + 1], len(here.options)
+        else:
+            some = list(islice(self._successors(here), max(index, 0) + 1))
+            there, many = [self._after(here, index, one) for one in some[index:]], len(some)
+        if index < 0 or not there:
+            raise LocalProtocolError(f"no such step here: there are {many}, from 0 on, and not {index}")
+        if self._kept >= KEPT:
+            self._forget(here)
+        self._kept += 1
+        here.after[index] = there[0]
+        return there[0]
+
+    def _forget(self, here: Stand) -> None:
+        """Drops all but the way there."""
+        self._kept = 0
+        while here.before is not None:
+            here.before.after, here.before.options = {here.index: here}, None
+            here = here.before
+
+    def _successors(self, here: Stand) -> Iterator[Successor]:
+        """What may follow, in an order that hangs on the state alone: messages without an order come by their texts."""
+        found = successors_of(self._steps, here.rows)
+        queues = (self._space.queues[wire].keys[number] for wire, number in enumerate(here.parts.queues))
+        is_ordered = [
+            len(late) < 2 and not (one.reorders and len(line) > 1)
+            for one, (line, late) in zip(self.model.wires, queues, strict=True)
         ]
+        return found if all(is_ordered) else iter(sorted(found, key=partial(self._text, here)))
 
-    def _options(self) -> Iterator[tuple[PathStep, int, Ids]]:
-        for number, costs, after in successors_of(self._steps, self._rows):
-            changes = find_changes(self._steps, self._rows, after)
-            yield tell_step(self._steps, number, changes, costs=costs), number, after
+    def _text(self, here: Stand, found: Successor) -> tuple[str, list[tuple[str, str]]]:
+        step = self._after(here, 0, found).step
+        return str(step), sorted(step.state.items())
+
+    def _after(self, here: Stand, index: int, found: Successor) -> Stand:
+        changes = find_changes(self._steps, here.rows, found.rows)
+        step = tell_step(self._steps, found.action, changes, costs=found.costs)
+        return Stand(found.rows, self._numbered(found.rows), here, index, found.action, step, found.breaks)
+
+    def _numbered(self, rows: Ids) -> Numbered:
+        states, queues = [0] * len(self._space.cells), [0] * len(self.model.wires)
+        for cell, number in zip(self._space.cells, rows[0].tolist(), strict=True):
+            states[cell.who], *here = cell.ids.value(number)
+            for wire, queue in zip(cell.wires, here, strict=True):
+                queues[wire] = queue
+        return Numbered(tuple(states), tuple(queues))
 
 
-def successors_of(steps: Steps, rows: Ids, broken: str = "") -> Iterator[tuple[int, bool, Ids]]:
-    """What may follow one state, or only what breaks something: the action, whether it costs, and the state after."""
+def _replay_on(replay: Callable[[Path], Replayed], before: Path, path: Path) -> Replayed:
+    """What live objects do along two paths, one after the other."""
+    return replay([*before, *path])
+
+
+class Successor(NamedTuple):
+    """A state that may follow another one."""
+
+    action: int
+    costs: bool
+    rows: Ids
+    breaks: tuple[str, ...]
+    """What the step breaks."""
+
+
+def successors_of(steps: Steps, rows: Ids) -> Iterator[Successor]:
+    """What may follow one state."""
     for one in steps.successors(rows, paid=True):
         for at in np.flatnonzero(~one.full).tolist():
-            if not broken or broken in steps.space.broken.value(int(one.broken[at])):
-                yield int(one.action[at]), bool(one.cost[at] != FREE), one.after(rows, np.array([at]))
+            breaks = steps.space.broken.value(int(one.broken[at]))
+            yield Successor(int(one.action[at]), bool(one.cost[at] != FREE), one.after(rows, np.array([at])), breaks)
 
 
 def tell_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
@@ -119,5 +303,12 @@ def describe_state(steps: Steps, rows: Ids) -> dict[str, str]:
 
 def find_changes(steps: Steps, before: Ids, after: Ids) -> dict[str, str]:
     """Those of the components, described, that are described otherwise than before."""
-    was = describe_state(steps, before)
-    return {name: told for name, told in describe_state(steps, after).items() if told != was[name]}
+    found = {}
+    for cell, *both in zip(steps.space.cells, before[0].tolist(), after[0].tolist(), strict=True):
+        was, now = (cell.ids.value(number)[0] for number in both)
+        if was != now:
+            one, states = cell.part.component, cell.part.states
+            then, told = (str(ask(one.name, one.describe, states.value(number))) for number in (was, now))
+            if told != then:
+                found[one.name] = told
+    return found

@@ -9,17 +9,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.check.catalog import SHIPPED, require_numpy, shipped
+from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, out
 from fsm.cli.check_engine import choice_of, making
 from fsm.cli.check_options import GROUPS, add_options
-from fsm.cli.chosen import SUFFIXES
+from fsm.cli.models import make_model
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fsm.check import Limits, Memo, Model, Verdict
+    from fsm.check import Limits, Memo, Verdict
 
 EXAMPLES = """examples:
   fsm check consumer-group                                  two members, one topic, undisturbed
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from fsm.check import Limits, check, lines
 
-        model = _model(args)
+        model = make_model(args)
     finally:
         gc.freeze()
         gc.enable()
@@ -133,7 +133,7 @@ def _mutate(args: argparse.Namespace, kinds: Sequence[str], most: int, limits: L
             sys.stderr.flush()
 
     found = score(
-        subject(args.model, lambda: _model(args)),
+        subject(args.model, lambda: make_model(args)),
         _split(args.mutate),
         disturb=kinds,
         disturbances=most,
@@ -159,68 +159,6 @@ def _memo(args: argparse.Namespace, folder: Path) -> Memo:
     files = (Path(name.rpartition(":")[0] or name) for name in (args.model, *args.others))
     texts = [path.read_bytes().hex() for path in files if path.is_file()]
     return Memo(folder, json.dumps([made_of, texts], sort_keys=True))
-
-
-def _model(args: argparse.Namespace) -> Model:
-    """The model that the arguments mean; options of another kind of model are refused."""
-    owners = {**GROUPS, "tables": ("others", "never", "goal")}
-    kind = args.model if args.model in GROUPS else "tables" if _is_table(args.model) else ""
-    mine = owners.get(kind, ())
-    for options in owners.values():
-        for option in options:
-            if _is_given(getattr(args, option)) and option not in mine:
-                whose = " and ".join(owner for owner, its in owners.items() if option in its)
-                raise InputError(
-                    f"--{'with' if option == 'others' else option.replace('_', '-')} is for {whose}",
-                    args.model,
-                    "leave it out",
-                )
-    if kind == "tables":
-        from fsm.check import compose
-        from fsm.cli.chosen import chosen
-
-        return compose([chosen(name) for name in (args.model, *args.others)], args.never, args.goal)
-    if args.model in SHIPPED:
-        given = {option: getattr(args, option) for option in mine}
-        return shipped(args.model, **{option: value for option, value in given.items() if _is_given(value)})
-    if ".py:" in args.model:
-        return _own(args.model)
-    raise InputError(
-        f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
-    )
-
-
-def _is_given(value: Any) -> bool:
-    """Whether an option was given: 0 is a number like others."""
-    return value is not None and value is not False and value not in ("", [])
-
-
-def _is_table(name: str) -> bool:
-    from fsm.tables import ALL
-
-    return (
-        any(table.name == name and table.name not in SHIPPED for table in ALL) or Path(name).suffix.lower() in SUFFIXES
-    )
-
-
-def _own(name: str) -> Model:
-    """A model out of a Python file, which is run as the user's own program."""
-    import runpy
-
-    from fsm.check import Model
-
-    path, _, attribute = name.rpartition(":")
-    try:
-        sys.path.insert(0, str(Path(path).resolve().parent))  # as Python itself has it
-        found = runpy.run_path(path).get(attribute)
-        model = found() if callable(found) else found
-    except InputError:
-        raise
-    except (Exception, SystemExit) as problem:  # whatever the user's own file raises
-        raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "mend the file") from None
-    if not isinstance(model, Model):
-        raise InputError(f"{attribute} is no Model", path, "name a Model, or a function that makes one")
-    return model
 
 
 def _draw(verdict: Verdict, folder: Path) -> None:

@@ -45,13 +45,18 @@ GROUPS = {
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Registers all of them."""
+    add_model_options(command)
+    _add_questions(command)
+    _add_search(command)
+
+
+def add_model_options(command: argparse.ArgumentParser) -> None:
+    """Registers those that say what the model is."""
     group = command.add_argument_group(f"groups: {', '.join(GROUPS)}")
     _add_members(group)
     _add_what_they_do(group)
     _add_connect(group)
     _add_tables(command.add_argument_group("tables"))
-    _add_questions(command)
-    _add_search(command)
 
 
 def _add_members(group: Any) -> None:

@@ -1,0 +1,78 @@
+"""What model the arguments of a command mean."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsm.check.catalog import SHIPPED, shipped
+from fsm.cli.check_options import GROUPS
+from fsm.cli.chosen import SUFFIXES
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    from fsm.check import Model
+
+
+def make_model(args: argparse.Namespace) -> Model:
+    """The model that the arguments mean; options of another kind of model are refused."""
+    owners = {**GROUPS, "tables": ("others", "never", "goal")}
+    kind = args.model if args.model in GROUPS else "tables" if _is_table(args.model) else ""
+    mine = owners.get(kind, ())
+    for options in owners.values():
+        for option in options:
+            if _is_given(getattr(args, option)) and option not in mine:
+                whose = " and ".join(owner for owner, its in owners.items() if option in its)
+                raise InputError(
+                    f"--{'with' if option == 'others' else option.replace('_', '-')} is for {whose}",
+                    args.model,
+                    "leave it out",
+                )
+    if kind == "tables":
+        from fsm.check import compose
+        from fsm.cli.chosen import chosen
+
+        return compose([chosen(name) for name in (args.model, *args.others)], args.never, args.goal)
+    if args.model in SHIPPED:
+        given = {option: getattr(args, option) for option in mine}
+        return shipped(args.model, **{option: value for option, value in given.items() if _is_given(value)})
+    if ".py:" in args.model:
+        return _own(args.model)
+    raise InputError(
+        f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
+    )
+
+
+def _is_given(value: Any) -> bool:
+    """Whether an option was given: 0 is a number like others."""
+    return value is not None and value is not False and value not in ("", [])
+
+
+def _is_table(name: str) -> bool:
+    from fsm.tables import ALL
+
+    return (
+        any(table.name == name and table.name not in SHIPPED for table in ALL) or Path(name).suffix.lower() in SUFFIXES
+    )
+
+
+def _own(name: str) -> Model:
+    """A model out of a Python file, which is run as the user's own program."""
+    import runpy
+
+    from fsm.check import Model
+
+    path, _, attribute = name.rpartition(":")
+    try:
+        sys.path.insert(0, str(Path(path).resolve().parent))  # as Python itself has it
+        found = runpy.run_path(path).get(attribute)
+        model = found() if callable(found) else found
+    except InputError:
+        raise
+    except (Exception, SystemExit) as problem:  # whatever the user's own file raises
+        raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "mend the file") from None
+    if not isinstance(model, Model):
+        raise InputError(f"{attribute} is no Model", path, "name a Model, or a function that makes one")
+    return model

@@ -1,0 +1,85 @@
+"""The documents that a page is given, as JSON has them.
+
+A *position* is everything at one moment: components, wires, what is broken. A *delta* is a position with only those
+components and wires that are other than before. A *step* is what happened, with the delta that it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from fsm.check.model import Look
+from fsm.errors import InputError
+
+Document = dict[str, Any]
+"""A JSON object."""
+WHOLE_EVERY = 200
+"""Every step of so many comes with the whole position after it, so that a jump needs no step before that."""
+MOST_STEPS = 2_000
+"""So many steps are given at once."""
+
+
+class Session(Protocol):
+    """What a page asks of what was opened. Each raises `FsmError` for what there is not."""
+
+    def opening(self) -> Document:
+        """What there is to see, and the first position."""
+
+    def steps(self, start: int, count: int) -> Document:
+        """Steps of what was loaded, and the position before the first of them."""
+
+    def loaded(self) -> Document:
+        """Where what was loaded leads in the model: the place of each step among the options."""
+
+    def at(self, path: Sequence[int], known: int) -> Document:
+        """The steps of a path from the known ones on, and what may happen at its end."""
+
+
+def show_component(said: str, look: Look | None) -> Document:
+    """A component at one moment."""
+    look = look or Look()
+    return {
+        "said": said,
+        "cells": [one._asdict() for one in look.places],
+        "fields": [list(one) for one in look.fields],
+        "queues": [{"name": name, "items": list(items)} for name, items in look.queues],
+    }
+
+
+def all_steps(session: Session) -> Iterator[Document]:
+    """Every step of what was loaded."""
+    start = 0
+    while found := session.steps(start, MOST_STEPS)["steps"]:
+        yield from found
+        start += len(found)
+
+
+def apply(position: Document, delta: Document) -> Document:
+    """The position after a delta."""
+    return {
+        **delta,
+        "components": {**position["components"], **delta["components"]},
+        "wires": {**position["wires"], **delta["wires"]},
+    }
+
+
+def read_path(told: Any) -> tuple[int, ...]:
+    """A path as `0.3.1`. Raises `InputError` for what is none."""
+    if not isinstance(told, str):
+        raise InputError(f"no path: {told!r}"[:80], "path", "write it as 0.3.1")
+    numbers = told.split(".") if told else []
+    for number in numbers:
+        if not (number.isascii() and number.isdigit() and len(number) < 6):
+            raise InputError(f"no path: {number[:20]!r} is no number of a step", "path", "write it as 0.3.1")
+    return tuple(map(int, numbers))
+
+
+def read_number(asked: Mapping[str, Any], name: str, otherwise: int) -> int:
+    """A number that was asked for. Raises `InputError` for what is none."""
+    told = asked.get(name, otherwise)
+    if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 16:
+        return int(told)
+    if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < 10**15:
+        return told
+    raise InputError(f"no number: {told!r}"[:80], name, "give a whole number from 0 on")

@@ -1,0 +1,142 @@
+"""A model, walked by hand: what each step of a path shows, and what may happen next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+from fsm.check import Model, PathStep, Walk
+from fsm.check.space import ask
+from fsm.check.walk import Numbered, Stand
+from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_component
+
+
+class ModelSession:
+    """A walk through a model, and the path that was loaded with it."""
+
+    def __init__(self, model: Model, loaded: Sequence[int] = (), title: str = "") -> None:
+        """Raises `LocalProtocolError` for a path that the model does not allow."""
+        self.model, self.walk, self.title = model, Walk(model), title or model.name.partition(",")[0]
+        self._shown: dict[tuple[str, int, int], Any] = {}
+        """What was shown of a component or a wire, by its number and that of its state or queue."""
+        self.walk.go(loaded)
+        self._loaded = self.walk.stands
+
+    def opening(self) -> Document:
+        """The model, the diagrams of its tables, and where it begins."""
+        model = self.model
+        first = self._loaded[:1]
+        return {
+            "title": self.title,
+            "source": model.name,
+            "kind": "model",
+            "components": [
+                {"name": one.name, "role": one.role, "tables": [table.name for table in one.tables]}
+                for one in model.components
+            ],
+            "wires": [{"sender": one.sender, "receiver": one.receiver} for one in model.wires],
+            "tables": {},
+            "states": {
+                table.name: [state.name for state in table.leaves()] for one in model.components for table in one.tables
+            },
+            "kinds": list(model.kinds),
+            "properties": {one.name: one.meaning for one in model.properties},
+            "start": self._position(first[0], self.walk.broken_at(first)[0], 0),
+            "can_branch": True,
+            "length": len(self._loaded) - 1,
+        }
+
+    def steps(self, start: int, count: int) -> Document:
+        """Steps of the path that was loaded, and the position before the first of them."""
+        return self._steps(self._loaded, start, min(count, MOST_STEPS))
+
+    def loaded(self) -> Document:
+        """The path that was loaded."""
+        return {"path": [one.index for one in self._loaded[1:]]}
+
+    def at(self, path: Sequence[int], known: int = 0) -> Document:
+        """The steps of a path beyond the first known ones, and what may happen at its end.
+
+        Raises `LocalProtocolError`, which names the step, where the model does not allow it.
+        """
+        self.walk.go(path)
+        stands = self.walk.stands
+        options = [_option(number, step) for number, step in enumerate(self.walk.options())]
+        return {**self._steps(stands, known, len(stands)), "options": options}
+
+    # What is shown
+
+    def _steps(self, stands: Sequence[Stand], start: int, count: int) -> Document:
+        begin = max(0, min(start, len(stands) - 1))
+        end = min(begin + max(count, 0), len(stands) - 1)
+        shown = stands[begin : end + 1]
+        costs = list(accumulate(map(_cost, stands[: end + 1])))[begin:]
+        broken = [
+            [*now, *(name for name in one.breaks if name not in now)]
+            for one, now in zip(shown, self.walk.broken_at(shown), strict=True)
+        ]
+        position = self._position(shown[0], broken[0], costs[0])
+        return {"position": position, "steps": list(self._tell(begin, shown, broken, costs))}
+
+    def _tell(
+        self, begin: int, stands: Sequence[Stand], broken: Sequence[list[str]], costs: Sequence[int]
+    ) -> Iterator[Document]:
+        """The steps between these stands; the first of them is the `begin`-th of the path."""
+        for at, (before, after) in enumerate(pairwise(stands), 1):
+            told = _told(after.step)
+            told["delta"] = self._show(after.parts, before.parts, broken[at], costs[at])
+            if (begin + at) % WHOLE_EVERY == 0:
+                told["position"] = self._position(after, broken[at], costs[at])
+            yield told
+
+    def _position(self, stand: Stand, broken: list[str], cost: int) -> Document:
+        return self._show(stand.parts, None, broken, cost)
+
+    def _show(self, now: Numbered, before: Numbered | None, broken: list[str], cost: int) -> Document:
+        """What is there now; only what is other than before, where that is given."""
+        components, wires = {}, {}
+        for i, (one, number) in enumerate(zip(self.model.components, now.states, strict=True)):
+            if before is None or before.states[i] != number:
+                components[one.name] = self._component(i, number)
+        for i, (wire, number) in enumerate(zip(self.model.wires, now.queues, strict=True)):
+            if before is None or before.queues[i] != number:
+                wires[f"{wire.sender}>{wire.receiver}"] = self._wire(i, number)
+        return {"components": components, "wires": wires, "broken": broken, "disturbances": cost}
+
+    def _component(self, i: int, number: int) -> Document:
+        known: Document | None = self._shown.get(("component", i, number))
+        if known is None:
+            one, state = self.model.components[i], self.walk.value(i, number)
+            look = None if one.look is None else ask(one.name, one.look, state)
+            known = self._shown["component", i, number] = show_component(str(ask(one.name, one.describe, state)), look)
+        return known
+
+    def _wire(self, i: int, number: int) -> list[Document]:
+        known: list[Document] | None = self._shown.get(("wire", i, number))
+        if known is None:
+            one, queue = self.model.wires[i], self.walk.queue(i, number)
+            where = f"{one.sender} to {one.receiver}"
+            line, late = ([str(ask(where, one.describe, message)) for message in some] for some in queue)
+            known = self._shown["wire", i, number] = [
+                *({"text": text, "late": False} for text in (sorted(line) if one.reorders else line)),
+                *({"text": text, "late": True} for text in sorted(late)),
+            ]
+        return known
+
+
+def _cost(stand: Stand) -> int:
+    return int(bool(stand.step.disturbance))
+
+
+def _told(step: PathStep) -> Document:
+    """A step as it is told."""
+    return {
+        "text": str(step),
+        **{name: value for name, value in step._asdict().items() if name != "state"},
+        "at_ms": None,
+    }
+
+
+def _option(index: int, step: PathStep) -> Document:
+    return {**_told(step), "index": index, "changes": step.state}
