@@ -1,0 +1,59 @@
+"""Diagrams for a page that lights a state in them: the drawing of a table, its shapes named by what they stand for."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET  # the drawings are ours, and expanding entities is refused by expat's limits
+
+from fsm.errors import InputError
+from fsm.render import shipped
+from fsm.render.tables.dot import RESERVED, dot, edge_ids
+from fsm.render.tables.graph import Picture, identifiers, picture
+from fsm.render.tables.svg import SVG, XLINK, dot_hash, drawn_from, inline, svg
+from fsm.table import Table
+
+
+def diagram(table: Table) -> str:
+    """The drawing of a table as SVG; empty where the package has none and `dot` is not there to make it.
+
+    A state's shape has its name as `data-state`; the lines of a hop, and its label, have `data-hops`: JSON pairs
+    (state, next_state). It has no ids, links and style of its own, so a page may hold it several times.
+    """
+    drawn = picture(table)
+    try:
+        root = ET.fromstring(inline(_draw(drawn), ""))  # noqa: S314
+    except InputError:
+        return ""
+    named = "".join(c if c.isascii() and c.isalnum() else "-" for c in drawn.name)
+    states = {f"{named}.{word}": name for name, word in identifiers(drawn, RESERVED).items()}
+    hops = edge_ids(drawn)
+    for element in root.iter():
+        found = element.attrib.pop("id", "")
+        if element.get("class") == "node" and found in states:
+            element.set("data-state", states[found])
+        if pairs := hops.get(found.removesuffix(".from").removesuffix(".label")):
+            element.set("data-hops", json.dumps(pairs))
+        _explain(element)
+    root.attrib.pop("style", None)
+    ET.register_namespace("", SVG[1:-1])
+    return ET.tostring(root, encoding="unicode")
+
+
+def _explain(element: ET.Element) -> None:
+    """Has what a link says of a shape as its tool tip, in place of the names that `dot` gives."""
+    for title in element.findall(f"{SVG}title"):
+        element.remove(title)
+    if element.tag == f"{SVG}a":
+        element.tag = f"{SVG}g"
+        title = ET.Element(f"{SVG}title")
+        title.text = element.attrib.pop(f"{{{XLINK}}}title", "")
+        element.insert(0, title)
+
+
+def _draw(drawn: Picture) -> str:
+    """The drawing that came with the package, if it is of this very table. Raises `InputError` as `svg` does."""
+    try:
+        there = shipped(drawn.name, "svg")
+    except InputError:
+        return svg(drawn)
+    return there if drawn_from(there) == dot_hash(dot(drawn)) else svg(drawn)

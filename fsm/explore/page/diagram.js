@@ -1,0 +1,147 @@
+// The diagram of a table, with the state of now lit and the hop just taken.
+
+const drawings = new Map(); // by table: the parsed drawing, of which each place has a copy
+const WINDOW = { width: 470, height: 250 }; // what of a drawing a card shows, in its points
+const numbers = (text) => (text.match(/-?\d+(?:\.\d+)?/g) || []).map(Number);
+
+/** A drawing of a table; null where there is none. */
+function drawingOf(table) {
+  if (!drawings.has(table)) {
+    const text = own(walk.opening.tables, table);
+    const parsed = text ? new DOMParser().parseFromString(text, "image/svg+xml").documentElement : null;
+    drawings.set(table, parsed?.localName === "svg" ? parsed : null);
+  }
+  const found = drawings.get(table);
+  return found && new Drawing(document.importNode(found, true));
+}
+
+class Drawing {
+  constructor(element) {
+    this.element = element;
+    element.setAttribute("aria-hidden", "true");
+    this.whole = numbers(element.getAttribute("viewBox"));
+    this.states = new Map();
+    for (const each of element.querySelectorAll("[data-state]")) this.states.set(each.dataset.state, each);
+    this.hops = [...element.querySelectorAll("[data-hops]")].map((each) => [each, JSON.parse(each.dataset.hops)]);
+  }
+
+  /** Lights states, and the hops that led there: each of `cells` has `state`, `was` and whom it is of. */
+  light(cells) {
+    const tags = new Map();
+    for (const { state, of } of cells) if (of) tags.set(state, [...(tags.get(state) || []), of]);
+    const words = (name) => [
+      cells.some((cell) => cell.state === name) && "lit",
+      cells.some((cell) => cell.was === name && cell.state !== name) && "was",
+    ];
+    for (const each of this.element.querySelectorAll(".tag")) each.remove();
+    for (const [name, shape] of this.states) {
+      shape.classList.remove("lit", "was");
+      shape.classList.add(...words(name).filter(Boolean));
+      if (tags.has(name)) shape.append(this.tag(shape, tags.get(name).join(", ")));
+    }
+    for (const [shape, pairs] of this.hops)
+      shape.classList.toggle(
+        "taken",
+        cells.some(({ was, state }) => was && was !== state && pairs.some(([from, to]) => from === was && to === state)),
+      );
+  }
+
+  tag(shape, text) {
+    const box = this.boxOf(shape, false);
+    return draw("text", { class: "tag", x: box.left, y: box.top - 4 }, text);
+  }
+
+  /** Where a state stands, in the points of the drawing. */
+  boxOf(shape, moved = true) {
+    const outline = shape.querySelector("path, polygon, ellipse");
+    const found = numbers(outline?.getAttribute("d") || outline?.getAttribute("points") || "");
+    const [dx, dy] = moved ? numbers(this.element.querySelector("g[transform]")?.getAttribute("transform") || "").slice(-2) : [];
+    const xs = found.filter((_, i) => i % 2 === 0).map((x) => x + (dx || 0));
+    const ys = found.filter((_, i) => i % 2).map((y) => y + (dy || 0));
+    return { left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) };
+  }
+
+  /** Shows only what is around a state, and where there is room the state before. */
+  look(state, was) {
+    const shape = this.states.get(state);
+    if (!shape) return this.element.setAttribute("viewBox", this.whole.join(" "));
+    const box = this.boxOf(shape);
+    const before = this.states.has(was) && this.boxOf(this.states.get(was));
+    const both = before && {
+      left: Math.min(box.left, before.left),
+      right: Math.max(box.right, before.right),
+      top: Math.min(box.top, before.top),
+      bottom: Math.max(box.bottom, before.bottom),
+    };
+    const { width, height } = WINDOW;
+    const fits = both && both.right - both.left < width && both.bottom - both.top < height;
+    const { left, right, top, bottom } = fits ? both : box;
+    const middle = [(left + right) / 2, (top + bottom) / 2];
+    this.element.setAttribute("viewBox", `${middle[0] - width / 2} ${middle[1] - height / 2} ${width} ${height}`);
+  }
+}
+
+// -- the whole diagram, as a view of its own -----------------------------------------------------------------
+
+const board = { table: "", drawing: null };
+
+/** Cells of all components that are of one table, with what they were one step before. */
+function cellsOf(table, before, now) {
+  return walk.opening.components.flatMap(({ name }) => {
+    const cells = own(now.components, name)?.cells || [];
+    const was = new Map(keyed(own(before?.components, name)?.cells || []));
+    return keyed(cells)
+      .filter(([, cell]) => cell.table === table)
+      .map(([key, cell]) => ({ state: cell.state, was: was.get(key)?.state, of: cell.of ? `${name}: ${cell.of}` : name }));
+  });
+}
+
+/** Cells with a key each, by which one is found again in another position. */
+function keyed(cells) {
+  const seen = new Map();
+  return cells.map((cell) => {
+    const name = `${cell.table} ${cell.of || ""}`;
+    seen.set(name, (seen.get(name) || 0) + 1);
+    return [`${name} ${seen.get(name)}`, cell];
+  });
+}
+
+const tables = () => Object.keys(walk.opening.tables || {});
+
+function renderBoard(before, now) {
+  const table = tables().includes(walk.chosen.table) ? walk.chosen.table : tables()[0];
+  const box = byId("board");
+  if (!table) return box.replaceChildren(make("p", { class: "soft" }, "There is no diagram of these tables: their drawings need the dot program."));
+  if (board.table !== table) {
+    board.table = table;
+    board.drawing = drawingOf(table);
+    box.replaceChildren(board.drawing?.element || "");
+    board.drawing?.element.classList.add("whole");
+  }
+  for (const tab of byId("tables").children) tab.setAttribute("aria-pressed", String(tab.dataset.table === table));
+  const cells = cellsOf(table, before, now);
+  board.drawing?.light(cells);
+  const moved = cells.find((cell) => cell.was && cell.was !== cell.state) || cells[0];
+  const shape = moved && board.drawing?.states.get(moved.state);
+  if (shape && box.scrollHeight > box.clientHeight + 4) {
+    const place = shape.getBoundingClientRect();
+    const frame = box.getBoundingClientRect();
+    box.scrollTop += place.top - frame.top - (frame.height - place.height) / 2;
+    box.scrollLeft += place.left - frame.left - (frame.width - place.width) / 2;
+  }
+}
+
+function renderTables() {
+  byId("tables").replaceChildren(
+    ...tables().map((table) =>
+      make("button", { type: "button", "data-table": table, onclick: () => choose({ view: "machine", table }) }, table),
+    ),
+  );
+}
+
+/** Changes what else the address says. */
+function choose(changes) {
+  walk.chosen = { ...walk.chosen, ...changes };
+  writeAddress("push");
+  render();
+}

@@ -1,0 +1,109 @@
+// The list of steps: only the rows in view are elements, so that ten thousand steps are as quick as ten.
+
+const ROW = 28;
+const BEYOND = 6;
+const list = byId("steps");
+const rows = list.querySelector(".rows");
+let matches = null; // numbers of the steps that fit the search; null where nothing is searched
+
+const stepText = (step) => `${step.text} ${step.message || ""} ${step.disturbance || ""}`.toLowerCase();
+
+/** The number of the step that stands in a row: the start is step 0. */
+const inRow = (row) => (matches ? matches[row] : row);
+const rowOf = (at) => (matches ? matches.indexOf(at) : at);
+const rowCount = () => (matches ? matches.length : stepCount() + 1);
+
+function rowElement(row) {
+  const at = inRow(row);
+  const step = walk.way.steps[at - 1];
+  const broken = step ? (step.delta.broken || []).length > 0 : false;
+  const words = ["row", step?.disturbance && "disturbs", broken && "breaks", at > walk.at && "ahead"].filter(Boolean);
+  return make(
+    "li",
+    {
+      class: words.join(" "),
+      id: `step-${at}`,
+      role: "option",
+      "aria-selected": String(at === walk.at),
+      "aria-posinset": row + 1,
+      "aria-setsize": rowCount(),
+      "data-at": at,
+      title: step ? step.text : "the start",
+      style: null,
+    },
+    make("span", { class: "no" }, number(at)),
+    make("span", { class: "say" }, step ? step.text : "start"),
+    step?.disturbance && make("span", { class: "kind" }, step.disturbance),
+    broken && make("span", { class: "mark", title: `broken: ${step.delta.broken.join(", ")}` }, "✗"),
+    step?.at_ms != null && make("span", { class: "time" }, time(step.at_ms)),
+  );
+}
+
+function paintList() {
+  const first = Math.max(0, Math.floor(list.scrollTop / ROW) - BEYOND);
+  const last = Math.min(rowCount(), Math.ceil((list.scrollTop + list.clientHeight) / ROW) + BEYOND);
+  const shown = [];
+  for (let row = first; row < last; row += 1) shown.push(rowElement(row));
+  rows.replaceChildren(...shown);
+  rows.style.transform = `translateY(${first * ROW}px)`;
+}
+
+/** Draws the list, with the step of now in view. */
+function renderList() {
+  list.querySelector(".tall").style.height = `${rowCount() * ROW}px`;
+  const row = rowOf(walk.at);
+  if (row >= 0) {
+    const top = row * ROW;
+    if (top < list.scrollTop + ROW) list.scrollTop = Math.max(0, top - 2 * ROW);
+    else if (top > list.scrollTop + list.clientHeight - 2 * ROW) list.scrollTop = top - list.clientHeight + 4 * ROW;
+  }
+  paintList();
+  if (rows.querySelector(`#step-${walk.at}`)) list.setAttribute("aria-activedescendant", `step-${walk.at}`);
+  else list.removeAttribute("aria-activedescendant");
+}
+
+/** Keeps the steps that have all words of the search. */
+function search() {
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  matches = null;
+  if (words.length) {
+    matches = [];
+    walk.way.steps.forEach((step, i) => {
+      const text = stepText(step);
+      if (words.every((word) => text.includes(word))) matches.push(i + 1);
+    });
+  }
+  byId("found").textContent = matches ? many(matches.length, "step fits", "steps fit") : "";
+  renderList();
+}
+
+/** Goes to the next step that fits, or to the one before. */
+function goToMatch(forward) {
+  if (!matches?.length) return;
+  const next = forward ? matches.find((at) => at > walk.at) : matches.findLast((at) => at < walk.at);
+  stand(next ?? matches.at(forward ? 0 : -1));
+}
+
+list.addEventListener("scroll", () => requestAnimationFrame(paintList));
+list.addEventListener("click", (event) => {
+  const row = event.target.closest(".row");
+  if (row) stand(Number(row.dataset.at));
+});
+list.addEventListener("keydown", (event) => {
+  const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
+  const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page }[event.key];
+  if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  const row = rowOf(walk.at);
+  stand(inRow(Math.max(0, Math.min(rowCount() - 1, row + by))), event.repeat ? "replace" : "push");
+});
+byId("search").addEventListener("input", search);
+byId("search").addEventListener("keydown", (event) => {
+  if (event.key === "Enter") goToMatch(!event.shiftKey);
+  else if (event.key === "Escape") {
+    event.preventDefault();
+    event.target.value = "";
+    search();
+    list.focus();
+  }
+});

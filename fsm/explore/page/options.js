@@ -1,0 +1,120 @@
+// What can happen next: a button for each step, by who takes it; kinds of disturbance can be left out.
+
+const hidden = new Set(); // kinds that are left out
+let offered = []; // options in the order of their buttons, for the keys 1 to 9
+
+const nextOf = (at) => (walk.path.length > at ? walk.path[at] : null);
+const whose = ({ actor, sender, receiver }) => actor || `${sender} → ${receiver}`;
+
+/** Draws the buttons, once it is known what they are. */
+async function renderOptions() {
+  const { at } = walk;
+  const path = pathTo(at);
+  if (!walk.opening.can_branch) return showRecorded();
+  if (!walk.options.has(path)) {
+    byId("options").classList.add("waiting");
+    await new Promise((done) => setTimeout(done, 60)); // who runs through the path asks for nothing
+    if (path !== pathTo(walk.at)) return;
+  }
+  try {
+    const options = await optionsAt(at);
+    if (path === pathTo(walk.at)) showOptions(options);
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+function showOptions(options) {
+  const shown = options.filter(({ disturbance }) => !disturbance || !hidden.has(disturbance));
+  const groups = new Map(walk.opening.components.map(({ name }) => [name, []]));
+  for (const option of shown) groups.set(whose(option), [...(groups.get(whose(option)) || []), option]);
+  const byCost = (some) => some.sort((a, b) => Boolean(a.disturbance) - Boolean(b.disturbance));
+  for (const group of groups.values()) byCost(group);
+  offered = byCost([...groups.values()].flat());
+  const focused = byId("options").contains(document.activeElement) ? document.activeElement.dataset.text : "";
+  const box = byId("options");
+  box.classList.remove("waiting");
+  const section = ([name, group]) => {
+    const head = make("h3", {}, make("bdi", {}, name));
+    return group.length > 0 && make("section", { class: "actor", role: "group", "aria-label": name }, head, group.map(optionButton));
+  };
+  put(box, [...groups].map(section));
+  const left = options.length - shown.length;
+  byId("offered").textContent = offered.length
+    ? `${many(offered.length, "step")}${left ? `, ${number(left)} left out` : ""}`
+    : left
+      ? `${many(left, "disturbance")} left out`
+      : "nothing can happen any more";
+  if (focused) ([...box.querySelectorAll("button")].find((each) => each.dataset.text === focused) || box.querySelector("button"))?.focus();
+}
+
+function optionButton(option) {
+  const place = offered.indexOf(option) + 1;
+  const name = whose(option);
+  const whole = option.text.replace(` (${option.disturbance})`, "");
+  const text = whole.startsWith(`${name} `) ? whole.slice(name.length + 1) : whole;
+  const changes = Object.entries(option.changes || {}).map(([who, said]) => `${who} would be: ${said}`);
+  const isNext = nextOf(walk.at) === option.index;
+  return make(
+    "button",
+    {
+      type: "button",
+      class: `option ${option.disturbance ? "disturbs" : ""} ${isNext ? "next" : ""}`,
+      "data-index": option.index,
+      "data-text": option.text,
+      title: changes.join("\n") || null,
+      onclick: () => take(option).catch(complain),
+      onpointerenter: () => preview(option),
+      onpointerleave: () => preview(null),
+      onfocus: () => preview(option),
+      onblur: () => preview(null),
+    },
+    place < 10 && make("kbd", { "aria-hidden": "true" }, String(place)),
+    make("span", { class: "say" }, text),
+    option.disturbance && make("span", { class: "kind" }, option.disturbance),
+    isNext && make("span", { class: "mark" }, "on this path"),
+    changes.length > 0 && make("span", { class: "what", "aria-hidden": "true" }, changes.join("\n")),
+  );
+}
+
+/** What a recording did next: nothing can be chosen, but it can be followed. */
+function showRecorded() {
+  const next = walk.way.steps[walk.at];
+  byId("offered").textContent = "";
+  byId("options").replaceChildren(
+    next
+      ? make(
+          "button",
+          { type: "button", class: `option next ${next.disturbance ? "disturbs" : ""}`, onclick: () => stand(walk.at + 1) },
+          make("span", { class: "say" }, next.text),
+          next.disturbance && make("span", { class: "kind" }, next.disturbance),
+        )
+      : make("p", { class: "soft" }, "Here this path ends."),
+  );
+}
+
+/** The kinds of disturbance, to be left out or not. */
+function buildKinds() {
+  const kinds = walk.opening.can_branch ? walk.opening.kinds || [] : [];
+  byId("kinds").hidden = !kinds.length;
+  const boxes = kinds.map((kind) => kindBox(kind, true, (on) => (on ? hidden.delete(kind) : hidden.add(kind))));
+  const all = (on) => () => {
+    boxes.forEach((box) => (box.querySelector("input").checked = on));
+    hidden.clear();
+    if (!on) kinds.forEach((kind) => hidden.add(kind));
+    renderOptions();
+  };
+  byId("kinds").lastElementChild.replaceChildren(
+    make("button", { type: "button", onclick: all(true) }, "all"),
+    make("button", { type: "button", onclick: all(false) }, "none"),
+    ...boxes,
+  );
+}
+
+function kindBox(kind, checked, change) {
+  const changed = (event) => {
+    change(event.target.checked);
+    renderOptions();
+  };
+  return make("label", { class: "check" }, make("input", { type: "checkbox", value: kind, checked, onchange: changed }), kind);
+}
