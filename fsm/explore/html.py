@@ -1,8 +1,8 @@
 """The explorer's page: one that asks the server it came from, or a file that holds all it shows.
 
-What it shows may have been written by anyone who can send a packet or write a log line. So documents stand in it as JSON
-in which no element can begin, its scripts make text nodes of texts, never markup, and a content policy allows the page
-its own style and script, by their hashes, and, where it is served, requests to where it came from.
+What it shows may have been written by anyone who can send a packet or write a log line. So documents stand in it as
+JSON in which no element can begin, its scripts make text nodes of texts, never markup, and a content policy allows the
+page its own style and script, by their hashes, and, where it is served, requests to where it came from.
 """
 
 from __future__ import annotations
