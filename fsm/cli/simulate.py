@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   fsm simulate shop.yaml                             one run: what it cost the group, which hazards it met
   fsm simulate shop.yaml --seed 7 -o out             and out/metrics.json, out/picture.svg
   fsm simulate shop.yaml -o out --trace              and out/trace.jsonl, for fsm audit, and the truth beside it
+  fsm simulate shop.yaml -o out --logs info          and out/logs/, a log for each process, for fsm audit
   fsm simulate shop.yaml --compare 4.0 4.4           what an upgrade would do; see below for other variants
   fsm simulate shop.yaml --seeds 1-200 --jobs 2      many runs in processes; --master local[2]: on Spark
   fsm simulate shop.yaml --seed 3 --shrink -o out    a run that fails, made small: out/shrunk.yaml
@@ -56,6 +57,8 @@ def add(commands: Any) -> None:
     command.add_argument("--compare", nargs=2, metavar="VARIANT", help="two variants side by side, with their ratios")
     command.add_argument("--shrink", action="store_true", help="make a run that fails small")
     command.add_argument("--trace", action="store_true", help="write what the clients' logs would say, with -o")
+    levels = ("info", "debug")
+    command.add_argument("--logs", choices=levels, metavar="LEVEL", help="write the clients' logs, at info or debug")
     command.add_argument("--step", action="store_true", help="step every heartbeat: slower, with the same result")
     command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="write metrics and pictures there")
     command.add_argument("--json", action="store_true", help="print one JSON document")
@@ -78,10 +81,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises `InputError` for options that do not go together."""
-    if args.trace and args.folder is None:
-        raise InputError("a trace goes into a folder", "--trace", "name one with -o")
-    if args.trace and (args.seeds or args.compare or args.shrink):
-        raise InputError("is of one run", "--trace", "leave --seeds, --compare and --shrink out")
+    for option, is_given in (("--trace", args.trace), ("--logs", args.logs)):
+        if is_given and args.folder is None:
+            raise InputError("goes into a folder", option, "name one with -o")
+        if is_given and (args.seeds or args.compare or args.shrink):
+            raise InputError("is of one run", option, "leave --seeds, --compare and --shrink out")
     if args.shrink and (args.seeds or args.compare):
         raise InputError("takes one run that fails", "--shrink", "name its --seed")
     if args.master and not args.seeds:
@@ -92,7 +96,7 @@ def _run_one(deployment: Deployment, args: argparse.Namespace) -> int:
     from fsm.simulate.run import Truth, simulate
     from fsm.simulate.text import report
 
-    truth = Truth() if args.trace else None
+    truth = Truth() if args.trace or args.logs else None
     outcome = simulate(deployment, deployment.seed, rests=not args.step, truth=truth, progress=_progress())
     document, text = outcome.as_document(), report(outcome)
     if args.folder is not None:
@@ -102,8 +106,13 @@ def _run_one(deployment: Deployment, args: argparse.Namespace) -> int:
     if truth is not None:
         from fsm.simulate.truth import trace_lines, truth_document
 
-        told = truth_document(outcome, truth)
-        _write(args.folder, {"trace.jsonl": trace_lines(truth), "truth.json": _json(told)})
+        _write(args.folder, {"truth.json": _json(truth_document(outcome, truth))})
+        if args.trace:
+            _write(args.folder, {"trace.jsonl": trace_lines(truth)})
+        if args.logs:
+            from fsm.simulate.logs import log_files
+
+            _write(args.folder / "logs", dict(log_files(deployment, truth, args.logs)))
     out(_json(document) if args.json else text)
     return 1 if outcome.violations else 0
 

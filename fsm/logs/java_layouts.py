@@ -57,6 +57,14 @@ def ecs(entry: str, zone: tzinfo) -> Message | None:
     return Message(ts_ms, text, level, logger, thread, error, pid, fields)
 
 
+def kafka_line(message: Message) -> str:
+    """The entry that `kafka` reads, in UTC."""
+    when = datetime.fromtimestamp(message.ts_ms // 1000, UTC)
+    error = f"{message.error}\n" if message.error else ""
+    stamp = f"{when:%Y-%m-%d %H:%M:%S},{message.ts_ms % 1000:03}"
+    return f"[{stamp}] {message.level} {message.text} ({message.logger})\n{error}"
+
+
 _KAFKA_TIME = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d),(\d{3})\]"
 _KAFKA_HEAD = re.compile(_KAFKA_TIME + rf" ({LEVELS}) {{1,2}}", re.ASCII)
 _KAFKA_LOGGER = re.compile(r" \((org\.apache\.kafka\.[\w.$]{1,200})(?::\d{1,6})?\)(?=\n|\Z)", re.ASCII)

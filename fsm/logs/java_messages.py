@@ -305,3 +305,8 @@ def error_name(text: str) -> str:
             return name
     exception = _EXCEPTION.match(text)
     return exception[1] if exception else text
+
+
+def error_text(name: str) -> str:
+    """Words by which `error_name` knows an error, or its name."""
+    return next((part for part, known in _BY_TEXT if known == name), name)

@@ -97,6 +97,8 @@ class Truth:
     held: list[dict[str, Any]] = field(default_factory=list)
     doubles: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[dict[str, Any]] = field(default_factory=list)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """By topic."""
 
 
 def simulate(
@@ -181,6 +183,7 @@ def _settle(run: GroupRun) -> Iterator[str]:
 
 def _tell(run: GroupRun, truth: Truth) -> None:
     group = run.group_id
+    truth.topic_ids |= {name: topic.topic_id for name, topic in run.context.image.topics.items()}
     truth.held += [
         {"group": group, "client": name, "partition": one, "start_ms": start, "end_ms": end}
         for name, one, start, end in run.meter.held

@@ -172,6 +172,8 @@ def test_what_cannot_be_asked_is_told(shop: Path, capsys: pytest.CaptureFixture[
     for options in (
         *together,
         ["--trace"],
+        ["--logs", "info"],
+        ["--logs", "loud", "-o", "x"],
         ["--seeds", "5-1"],
         ["--seeds", "many"],
         ["--jobs", "0"],
