@@ -2,8 +2,9 @@
 
     fsm check door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
 
-Each table is a component, and between two that talk there is a wire. An event that no table sends comes from outside:
-it may happen wherever the table has a row for it. An event that arrives where the table has no cell is a violation.
+Each machine is a component, and between two that talk there is a wire (`fsm.exchange` says who hears what). An event
+that no machine sends comes from outside: it may happen wherever the table has a row for it. An event that arrives where
+the table has no cell is a violation.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fsm.check.model import Choice, Component, Disturbance, Fault, Goal, Model, Property, Received, Step, View, Wire
-from fsm.errors import IllegalTransition, InputError
+from fsm.errors import IllegalTransition
+from fsm.exchange import Exchange, Role, exchange_of, leaves_in
 from fsm.table import Kind, Symbol, Table
 
 if TYPE_CHECKING:
     from fsm.check.model import Condition, Mask
+    from fsm.exchange import Place
 
 DISTURBANCES = (
     Disturbance("lose", Fault.LOSE),
@@ -26,57 +29,47 @@ DISTURBANCES = (
     Disturbance("duplicate", Fault.DUPLICATE),
 )
 ROOM = 4
-"""So many messages are on their way from one table to another; whoever would send more waits."""
+"""So many messages are on their way from one machine to another; whoever would send more waits."""
 
 
-def compose(tables: Sequence[Table], never: Sequence[str] = (), goal: str = "") -> Model:
-    """The model of these tables.
+def compose(tables: Iterable[Table | Role], never: Sequence[str] = (), goal: str = "") -> Model:
+    """The model of a machine of each table, or of so many as a role has.
 
     `never` are places that may not be taken at once, as `door.OPEN,lift.MOVING`; `goal` are places that can always be
-    reached; without one, the terminal states of all tables that have any. Raises `InputError` for a name that there is
-    not.
+    reached, of a role by all of its machines; without one, the terminal states of all tables that have any. Raises
+    `InputError` for a name that there is not.
     """
-    names = [table.name for table in tables]
-    if len(set(names)) < len(names):
-        raise InputError("two tables have one name", ", ".join(names), "rename one")
-    parts = [_Part(table, [other for other in tables if other is not table]) for table in tables]
-    ends = [(part.table.name, to) for part in parts for to in part.receivers]
-    wires = [Wire(*one, DISTURBANCES, at_most=ROOM, waits=True) for one in ends]
+    exchange = exchange_of(tables)
+    wires = [Wire(*ends, DISTURBANCES, at_most=ROOM, waits=True) for ends in exchange.wires()]
     left_out = [f"more than {ROOM} messages on a wire: who would send one waits"] if wires else []
-    properties = [Property(f"never {one}", _negated(_at(tables, one))) for one in never]
+    properties = [Property(f"never {one}", _negated(_taken(exchange.places(one)))) for one in never]
     return Model(
-        " with ".join(names),
-        [part.component() for part in parts],
+        " with ".join(role.name if role.count == 1 else f"{role.count} {role.name}" for role in exchange.roles),
+        [_Part(name, role, exchange).component() for name, role in exchange.role_of.items()],
         wires,
         properties,
-        _goal(tables, goal),
+        _goal(exchange, goal),
         not_modelled=left_out,
     )
 
 
-def _goal(tables: Sequence[Table], goal: str) -> Goal | None:
-    if goal:
-        return Goal(f"{goal} can be reached", _at(tables, goal))
-    ends = [f"{table.name}.{'|'.join(state.name for state in table.terminal)}" for table in tables if table.terminal]
-    return Goal("every table can come to its end", _at(tables, ",".join(ends))) if ends else None
+def _goal(exchange: Exchange, goal: str) -> Goal | None:
+    name, wanted = f"{goal} can be reached", goal
+    if not goal:
+        final = [role for role in exchange.roles if role.table.terminal]
+        name = "every table can come to its end"
+        wanted = ",".join(f"{role.name}.{'|'.join(state.name for state in role.table.terminal)}" for role in final)
+    return Goal(name, _taken(exchange.places(wanted, every=True))) if wanted else None
 
 
-def _at(tables: Sequence[Table], places: str) -> Condition:
-    """Whether all of these places are taken: `door.OPEN|AJAR,lift.MOVING`."""
-    known = {table.name: [state.name for state in table.all_states()] for table in tables}
-    wanted: list[tuple[str, list[str]]] = []
-    for place in places.split(","):
-        table, _, states = place.strip().rpartition(".")
-        for state in states.split("|"):
-            if table not in known or state not in known[table]:
-                there = ", ".join(known.get(table, sorted(known)))
-                raise InputError(f"no such place: {place!r}", "", f"write TABLE.STATE; there are {there}")
-        wanted.append((table, states.split("|")))
+def _taken(places: Sequence[Place]) -> Condition:
+    """Whether all of these places are taken at once."""
 
     def condition(view: View) -> Mask:
         taken = np.ones(len(view), np.bool_)
-        for table, states in wanted:
-            taken &= np.any([view.of(table, state) == 1 for state in states], axis=0)
+        for place in places:
+            there = [np.any([view.of(name, state) == 1 for state in place.names], axis=0) for name in place.machines]
+            taken &= np.sum(there, axis=0) >= place.least
         return taken
 
     return condition
@@ -87,54 +80,33 @@ def _negated(condition: Condition) -> Condition:
 
 
 class _Part:
-    """One table among others."""
+    """One machine among others."""
 
-    def __init__(self, table: Table, others: Sequence[Table]) -> None:
-        self.table = table
-        self.receivers: dict[str, set[str]] = {}
-        """Other tables, with the events that this one sends them."""
-        effects = {effect.name for effect in table.all_effects}
-        for other in others:
-            if heard := effects & {event.name for event in other.alphabet}:
-                self.receivers[other.name] = heard
-        self.heard = {effect.name for other in others for effect in other.all_effects}
-        self.events = {event.name: event for event in table.alphabet}
+    def __init__(self, name: str, role: Role, exchange: Exchange) -> None:
+        self.name, self.table, self.exchange = name, role.table, exchange
+        self.outside = exchange.outside(role)
+        self.events = {event.name: event for event in role.table.alphabet}
 
     def component(self) -> Component:
         """Its features say which state it is in; of a nested one, those around it too."""
         features = {state.name: _is_in(self.table, state) for state in self.table.all_states()}
         start = self.table.enter(self.table.initial)
-        return Component(self.table.name, start, self.choices, self.step, features, describe=lambda state: state.name)
+        return Component(self.name, start, self.choices, self.step, features, describe=lambda state: state.name)
 
     def choices(self, state: Symbol) -> Iterable[Choice]:
         """What may come from outside."""
-        for name, event in self.events.items():
-            if name not in self.heard and self.table.kind(state, event) is Kind.ROW:
-                yield Choice(name)
+        return [Choice(event.name) for event in self.outside if self.table.kind(state, event) is Kind.ROW]
 
     def step(self, state: Symbol, given: Any) -> Step:
-        """One event, from outside or from another table."""
-        name = given.message if isinstance(given, Received) else given
+        """One event, from outside or from another machine."""
+        name, sender = (given.message, given.sender) if isinstance(given, Received) else (given, "")
         try:
             cell = self.table.compiled[state, self.events[name]]
         except IllegalTransition as refused:
             return Step(state, broken=(str(refused),))
-        sent = [
-            (receiver, effect.name)
-            for effect in cell.effects
-            for receiver, heard in self.receivers.items()
-            if effect.name in heard
-        ]
-        return Step(cell.target, sent)
+        return Step(cell.target, list(self.exchange.addressed(self.name, cell.effects, sender)))
 
 
 def _is_in(table: Table, state: Symbol) -> Callable[[Symbol], int]:
-    inside = {leaf for leaf in table.leaves() if leaf is state or state in _holders(table, leaf)}
+    inside = leaves_in(table, [state])
     return lambda now: int(now in inside)
-
-
-def _holders(table: Table, leaf: Symbol) -> tuple[Symbol, ...]:
-    for state, nested in table.nested.items():
-        if leaf in nested.all_states():
-            return (state, *_holders(nested, leaf))
-    return ()

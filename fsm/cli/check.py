@@ -54,7 +54,9 @@ def add(commands: Any) -> None:
     """Registers the command."""
     details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
     command = add_command(commands, "check", "explore every state of a model, and prove or refute", details, run)
-    command.add_argument("model", metavar="MODEL", help="its name, FILE.py:NAME, or a table as YAML")
+    command.add_argument(
+        "model", metavar="MODEL", help="its name, FILE.py:NAME (a Model or a Table), or a table as YAML"
+    )
     add_options(command)
 
 

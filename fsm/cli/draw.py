@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   fsm draw -o diagrams                              every table, in every form but png, scxml and xstate
   fsm draw consumer-member -o out --format svg,png  one table
-  fsm draw ./mine.yaml -o out --format mermaid      a table of your own
+  fsm draw ./mine.yaml -o out --format mermaid      a table of your own; mine.py:TABLE of a Python file
   fsm draw consumer-member -o out --path happy      the normal course alone; or your own: --path SUBSCRIBE,POLL_JOIN
   fsm draw connect-group -o out --effects           with the effects that each row orders
   fsm draw classic-group -o out --states STABLE,EMPTY --lit STABLE
@@ -42,7 +42,9 @@ exit status: 0; 1 where --check finds a difference; 2 where a table is unknown o
 def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "draw", "draw diagrams of the state tables", EXAMPLES, run)
-    command.add_argument("names", nargs="*", metavar="NAME", help="tables, or files that hold one; all by default")
+    command.add_argument(
+        "names", nargs="*", metavar="NAME", help="tables, files that hold one, FILE.py:NAME; all by default"
+    )
     command.add_argument(
         "--timeline", nargs="+", metavar="PATH", type=Path, help="draw who was there and who had what, from logs"
     )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.check.catalog import SHIPPED, shipped
 from fsm.cli.check_options import GROUPS
-from fsm.cli.chosen import SUFFIXES
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,8 +16,13 @@ if TYPE_CHECKING:
 
 def make_model(args: argparse.Namespace) -> Model:
     """The model that the arguments mean; options of another kind of model are refused."""
+    from fsm.cli.chosen import chosen
+    from fsm.table import Table
+    from fsm.tables.files import is_python, run_file
+
     owners = {**GROUPS, "tables": ("others", "never", "goal")}
-    kind = args.model if args.model in GROUPS else "tables" if _is_table(args.model) else ""
+    own = run_file(args.model) if is_python(args.model) else None
+    kind = args.model if args.model in GROUPS else "tables" if isinstance(own, Table) or _is_table(args.model) else ""
     mine = owners.get(kind, ())
     for options in owners.values():
         for option in options:
@@ -32,14 +35,14 @@ def make_model(args: argparse.Namespace) -> Model:
                 )
     if kind == "tables":
         from fsm.check import compose
-        from fsm.cli.chosen import chosen
 
-        return compose([chosen(name) for name in (args.model, *args.others)], args.never, args.goal)
+        first = own if isinstance(own, Table) else chosen(args.model)
+        return compose([first, *map(chosen, args.others)], args.never, args.goal)
     if args.model in SHIPPED:
         given = {option: getattr(args, option) for option in mine}
         return shipped(args.model, **{option: value for option, value in given.items() if _is_given(value)})
-    if ".py:" in args.model:
-        return _own(args.model)
+    if is_python(args.model):
+        return _own(args.model, own)
     raise InputError(
         f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
     )
@@ -52,27 +55,24 @@ def _is_given(value: Any) -> bool:
 
 def _is_table(name: str) -> bool:
     from fsm.tables import ALL
+    from fsm.tables.files import SUFFIXES
 
     return (
         any(table.name == name and table.name not in SHIPPED for table in ALL) or Path(name).suffix.lower() in SUFFIXES
     )
 
 
-def _own(name: str) -> Model:
-    """A model out of a Python file, which is run as the user's own program."""
-    import runpy
-
+def _own(name: str, found: object) -> Model:
+    """A model out of a Python file, or what a function there makes."""
     from fsm.check import Model
 
     path, _, attribute = name.rpartition(":")
     try:
-        sys.path.insert(0, str(Path(path).resolve().parent))  # as Python itself has it
-        found = runpy.run_path(path).get(attribute)
         model = found() if callable(found) else found
     except InputError:
         raise
-    except (Exception, SystemExit) as problem:  # whatever the user's own file raises
+    except Exception as problem:  # whatever the user's own function raises
         raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "mend the file") from None
     if not isinstance(model, Model):
-        raise InputError(f"{attribute} is no Model", path, "name a Model, or a function that makes one")
+        raise InputError(f"{attribute} is no Model", path, "name a Model, or a function that makes one, or a Table")
     return model

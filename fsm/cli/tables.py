@@ -17,7 +17,7 @@ EXAMPLES = """examples:
   fsm tables                                   what there is
   fsm tables consumer-member                   one table, every row
   fsm tables consumer-member --format yaml     the same as data; edit it and give the file instead of the name
-  fsm tables ./mine.yaml                       check a table of your own and print it
+  fsm tables ./mine.yaml                       check a table of your own and print it; mine.py:TABLE of a Python file
   fsm tables --grammar                         how such a file is written, with an example
   fsm tables --json                            the list for programs
   fsm tables --format stub                     typed bases of models for bind(), as fsm/tables/models.pyi has them
@@ -28,7 +28,9 @@ exit status: 0, or 2 where a table is unknown or a file is no table"""
 def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "tables", "list the state tables, or print one", EXAMPLES, run)
-    command.add_argument("name", nargs="?", metavar="NAME", help="a table, or a .yaml or .json file that holds one")
+    command.add_argument(
+        "name", nargs="?", metavar="NAME", help="a table, a .yaml or .json file that holds one, or FILE.py:NAME"
+    )
     command.add_argument("--grammar", action=_Grammar, nargs=0, help="say how a table is written in a file, and exit")
     form = command.add_mutually_exclusive_group()
     form.add_argument("--format", choices=FORMATS, default="text", help="text by default")

@@ -36,6 +36,10 @@ An adapter says how to reach the implementation, and that is all a user writes:
 
     TestMyConsumer = machine_from(TABLE, MyAdapter).TestCase
 
+or all of it at once, of a table in a file, too:
+
+    TestMyDoor = suite_from("door.yaml", DoorAdapter)
+
 A difference is shown by the shortest sequence of events there is, with the row of the table. Here a prototype takes the
 callback of an older reconciliation for that of the one under way:
 
@@ -68,6 +72,7 @@ What there is:
 * `Adapter`, `follow`, `shorten`, `Mismatch`: an implementation held against a table
 * `all_transitions`, `n_switch`, `all_states`, `each_transition`, `all_refusals`, `Tour`, `Case`: tours of a table
 * `machine_from`: random runs; needs Hypothesis
+* `suite_from`: every row, every refusal and random runs, as one class of tests
 * `ScriptedCoordinator`, `ScriptedClassicCoordinator`: the other side of a member that you embed
 * `LiveBroker`: a broker for tests of clients, with scripted faults
 * `Recorder`: which rows were taken; `pytest --fsm-coverage` is its user
@@ -85,6 +90,7 @@ if TYPE_CHECKING:
     from fsm.testing.coordinator import ScriptedCoordinator
     from fsm.testing.coverage import Recorder
     from fsm.testing.stateful import machine_from
+    from fsm.testing.suite import suite_from
     from fsm.testing.tours import Case, Tour, all_refusals, all_states, all_transitions, each_transition, n_switch
     from fsm.testing.trial import Adapter, Mismatch, follow, shorten
 
@@ -105,6 +111,7 @@ __all__ = [
     "machine_from",
     "n_switch",
     "shorten",
+    "suite_from",
 ]
 
 __getattr__ = on_demand(
@@ -122,6 +129,7 @@ __getattr__ = on_demand(
         "each_transition": "tours",
         "n_switch": "tours",
         "machine_from": "stateful",
+        "suite_from": "suite",
         "LiveBroker": "broker",
         "ScriptedCoordinator": "coordinator",
         "ScriptedClassicCoordinator": "classic_coordinator",

@@ -1,0 +1,161 @@
+"""Machines that exchange messages: an effect of one that is an event of another one is a message to it.
+
+A *role* is a table under a name, for one machine of that name or for several: `client-0`, `client-1`. What follows from
+the tables alone is here, so that whoever checks such machines and whoever simulates them means the same by them:
+
+* who hears an effect: every machine of each role that has such an event, other than the one that orders it. Where the
+  step is taken on a message, the role of its sender is answered: only the sender hears it;
+* which events come from outside: those that no other machine orders;
+* what a place is: `door.OPEN`, `door.OPEN|AJAR`, and `client-1.HOLDING` of one machine among several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fsm.errors import InputError
+from fsm.nodes import nearest, short
+from fsm.table import Symbol, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A table under a name."""
+
+    name: str
+    table: Table
+    count: int = 1
+    """Of its machines."""
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Their names: that of the role where there is one alone."""
+        return (self.name,) if self.count == 1 else tuple(f"{self.name}-{i}" for i in range(self.count))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Machines, states, and how many of them are in one of these."""
+
+    text: str
+    machines: tuple[str, ...]
+    leaves: frozenset[Symbol]
+    """The states, those inside them included."""
+    names: tuple[str, ...]
+    least: int
+    """So many machines at once take the place."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Roles that talk to each other. Raises `InputError` for two machines of one name."""
+
+    roles: tuple[Role, ...]
+
+    def __post_init__(self) -> None:
+        names = [name for role in self.roles for name in role.machines]
+        if twice := sorted({name for name in names if names.count(name) > 1}) if len(names) < 1_000 else []:
+            raise InputError("two machines have one name", ", ".join(twice), "rename one")
+
+    @cached_property
+    def role_of(self) -> dict[str, Role]:
+        """The role of each machine, by its name."""
+        return {name: role for role in self.roles for name in role.machines}
+
+    @cached_property
+    def listeners(self) -> dict[tuple[str, Symbol], tuple[Role, ...]]:
+        """Roles whose machines hear an effect of a machine of the first one, in the order of the roles."""
+        alphabets = {role.name: {event.name for event in role.table.alphabet} for role in self.roles}
+        return {
+            (role.name, effect): tuple(
+                other
+                for other in self.roles
+                if effect.name in alphabets[other.name] and (other is not role or role.count > 1)
+            )
+            for role in self.roles
+            for effect in role.table.all_effects
+        }
+
+    def addressed(self, machine: str, effects: Iterable[Symbol], sender: str = "") -> Iterator[tuple[str, str]]:
+        """(receiver, message) of what a machine orders, in order; `sender` is whose message the step is taken on."""
+        role = self.role_of[machine]
+        asked = self.role_of.get(sender)
+        for effect in effects:
+            for listener in self.listeners[role.name, effect]:
+                if listener is asked:
+                    yield sender, effect.name
+                else:
+                    yield from ((name, effect.name) for name in listener.machines if name != machine)
+
+    def heard_by(self, role: Role) -> dict[str, set[str]]:
+        """The messages that machines of each role, by its name, may send to one of this role."""
+        found: dict[str, set[str]] = {}
+        for (sender, effect), listeners in self.listeners.items():
+            if role in listeners:
+                found.setdefault(sender, set()).add(effect.name)
+        return found
+
+    def outside(self, role: Role) -> tuple[Symbol, ...]:
+        """Events of a role that no machine sends it."""
+        heard = set().union(*self.heard_by(role).values())
+        return tuple(event for event in role.table.alphabet if event.name not in heard)
+
+    def wires(self) -> Iterator[tuple[str, str]]:
+        """(sender, receiver): machines between which messages pass, by the order of the roles."""
+        for role in self.roles:
+            for other in self.roles:
+                if role.name in self.heard_by(other):
+                    yield from ((a, b) for a in role.machines for b in other.machines if a != b)
+
+    def places(self, text: str, *, every: bool = False) -> tuple[Place, ...]:
+        """The places in a text, `door.OPEN|AJAR,lift.MOVING`, where the same one twice means two machines.
+
+        One that names a role is taken by any of its machines, or with `every` by all of them. Raises `InputError` for
+        one that there is not.
+        """
+        given = [part.strip() for part in text.split(",")]
+        return tuple(self._place(one, given.count(one), every) for one in dict.fromkeys(given))
+
+    def _place(self, text: str, times: int, every: bool) -> Place:
+        owner, _, states = text.rpartition(".")
+        named = {role.name: role for role in self.roles}
+        role = named.get(owner) or self.role_of.get(owner)
+        if role is None:
+            raise InputError(f"no such place: {short(text)}", "", f"write TABLE.STATE; {nearest(owner, list(named))}")
+        known = {state.name: state for state in role.table.all_states()}
+        names = tuple(states.split("|"))
+        for name in names:
+            if name not in known:
+                raise InputError(f"no such place: {short(text)}", "", nearest(name, list(known)))
+        machines = role.machines if owner in named else (owner,)
+        least = len(machines) if every else times
+        if least > len(machines):
+            raise InputError(f"no such place: {short(text)} {times} times", "", f"there are {len(machines)} machines")
+        return Place(text, machines, leaves_in(role.table, [known[name] for name in names]), names, least)
+
+
+def leaves_in(table: Table, states: Sequence[Symbol]) -> frozenset[Symbol]:
+    """The states a machine can be in that are among these or inside them."""
+    found: set[Symbol] = set()
+    for state in states:
+        nested = _nested(table, state)
+        found.update(nested.leaves() if nested is not None else [state])
+    return frozenset(found)
+
+
+def _nested(table: Table, state: Symbol) -> Table | None:
+    """The table inside a state at any depth, if there is one."""
+    if state in table.nested:
+        return table.nested[state]
+    return next((found for inner in table.nested.values() if (found := _nested(inner, state)) is not None), None)
+
+
+def exchange_of(given: Iterable[Table | Role]) -> Exchange:
+    """Of tables, with a machine of each, and of roles. Raises `InputError` for two of one name."""
+    roles = tuple(one if isinstance(one, Role) else Role(one.name, one) for one in given)
+    names = [role.name for role in roles]
+    if len(set(names)) < len(names):
+        raise InputError("two tables have one name", ", ".join(names), "rename one")
+    return Exchange(roles)

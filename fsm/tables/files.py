@@ -1,0 +1,69 @@
+"""What a name means where a table is asked for: one that comes along, a file that holds one, or `FILE.py:NAME`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fsm.document import from_json, from_yaml
+from fsm.errors import InputError
+from fsm.nodes import SIZE_LIMIT
+from fsm.table import Table
+from fsm.tables import find
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""Of files that hold a table."""
+
+
+def chosen(name: str, folder: Path | None = None) -> Table:
+    """The table of that name; files are looked for from the folder on, by default from where the process runs.
+
+    Raises `InputError` for an unknown name, with the nearest ones, and for a file that is no table.
+    """
+    if is_python(name):
+        found = run_file(name, folder)
+        if isinstance(found, Table):
+            return found
+        file, _, attribute = name.rpartition(":")
+        raise InputError(f"{attribute} is no Table", file, "name an fsm.Table")
+    path = (folder or Path()) / name
+    if path.suffix.lower() in SUFFIXES or "/" in name or path.is_file():
+        return _read(path)
+    return find(name)
+
+
+def is_python(name: str) -> bool:
+    """Whether a name is that of something in a Python file."""
+    return ".py:" in name
+
+
+def run_file(name: str, folder: Path | None = None) -> object:
+    """What `FILE.py:NAME` is, None for a name that there is not; the file is run as the user's own program.
+
+    Raises `InputError` where it cannot be.
+    """
+    import runpy  # noqa: PLC0415  # a table by its name needs none of it
+
+    file, _, attribute = name.rpartition(":")
+    path = str((folder or Path()) / file)
+    try:
+        sys.path.insert(0, str(Path(path).resolve().parent))  # as Python itself has it
+        return runpy.run_path(path).get(attribute)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as problem:  # whatever the user's own file raises
+        raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "mend the file") from None
+
+
+def _read(path: Path) -> Table:
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for
+        raise InputError("not a regular file", str(path), "give a table's name or file")
+    try:
+        with path.open("rb") as file:  # a character is four bytes at most; the reader refuses what is longer
+            text = file.read(4 * SIZE_LIMIT + 1).decode()
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", str(path), "save the table as UTF-8") from None
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a table's name or file") from None
+    read = from_json if path.suffix.lower() == ".json" else from_yaml
+    return read(text, str(path))
