@@ -198,11 +198,11 @@ def _shrink(deployment: Deployment, args: argparse.Namespace) -> int:
     return 1
 
 
-def _write(folder: Path, files: dict[str, str]) -> None:
+def _write(folder: Path, files: dict[str, str] | dict[str, bytes]) -> None:
     from fsm.cli.output import write
 
-    for name, text in files.items():
-        write(folder / name, text.encode())
+    for name, content in files.items():
+        write(folder / name, content.encode() if isinstance(content, str) else content)
 
 
 def _json(document: Any) -> str:

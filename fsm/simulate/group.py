@@ -9,7 +9,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -52,6 +52,15 @@ RESTART_MS = 10_000
 """So long after an error ended an application it is started again."""
 BATCH = 1_000
 """Records of the log that are read together."""
+
+
+class Stored(NamedTuple):
+    """Records that a coordinator appended to its log together."""
+
+    at_ms: int
+    stamp_ms: int
+    """On the broker's clock."""
+    records: tuple[Record, ...]
 
 
 class GroupRun(RestingCluster):
@@ -100,6 +109,8 @@ class GroupRun(RestingCluster):
         self._log: dict[Any, Record] = {}
         """The coordinator's log, compacted: the last record of each key."""
         self._fresh: list[Record] = []
+        self.stored: list[Stored] | None = None
+        """All of it, where somebody wants that."""
         self.host.keeps_log, self.host.on_step = False, self._keep
 
     def _config(self) -> BrokerConfig:
@@ -321,6 +332,8 @@ class GroupRun(RestingCluster):
     def _accept(self, before: Group | None) -> bool:
         accepted, fresh = super()._accept(before), self._fresh
         self._fresh = []
+        if self.stored is not None and accepted and fresh:
+            self.stored.append(Stored(self.now_ms, self.host.now_ms, tuple(fresh)))
         for record in fresh if accepted else ():
             self._log.pop(record.key, None)
             if record.value is not None:

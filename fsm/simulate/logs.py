@@ -1,15 +1,19 @@
-"""A run as the logs of a deployment: one file for each process, in the words of its client."""
+"""A run as the logs of a deployment: a file for each process, in the words of its client, and the coordinators' log."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
+from fsm.cluster.cluster import STARTED_MS
 from fsm.logs.java_layouts import kafka_line
 from fsm.logs.java_writing import write_java
 from fsm.logs.message import Message
+from fsm.protocol.record_batches import batch_of, write_batch
+from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
 from fsm.simulate.clients import classic_config
 from fsm.simulate.deployment import CLASSIC, CONNECT, Deployment, Service
+from fsm.simulate.group import Stored
 from fsm.simulate.run import Truth
 from fsm.trace import TraceRecord
 
@@ -17,8 +21,15 @@ INFO, DEBUG = "info", "debug"
 LEVELS = (INFO, DEBUG)
 
 
-def log_files(deployment: Deployment, truth: Truth, level: str) -> Iterator[tuple[str, str]]:
-    """Path and text of each process's log, by `HOST/PROCESS.log`; a process that is started again writes on."""
+SEGMENT = "brokers/__consumer_offsets-0/00000000000000000000.log"
+"""Where the coordinators' log is, as if one partition had all groups."""
+
+
+def log_files(deployment: Deployment, truth: Truth, level: str) -> Iterator[tuple[str, bytes]]:
+    """Path and content of each process's log, `HOST/PROCESS.log`, and of the coordinators'.
+
+    A process that is started again writes on.
+    """
     told: dict[str, list[TraceRecord]] = {}
     for record in truth.records:
         told.setdefault(record.client_id, []).append(record)
@@ -27,7 +38,22 @@ def log_files(deployment: Deployment, truth: Truth, level: str) -> Iterator[tupl
             for number in range(service.processes):
                 members = [told.get(service.member(number, i), []) for i in range(service.members)]
                 text = "".join(map(kafka_line, _at(level, _messages(service, members, truth.topic_ids))))
-                yield f"{service.host(number)}/{service.process(number)}.log", text
+                yield f"{service.host(number)}/{service.process(number)}.log", text.encode()
+    if truth.stored:
+        yield SEGMENT, b"".join(_batches(deployment, truth))
+
+
+def _batches(deployment: Deployment, truth: Truth) -> Iterator[bytes]:
+    """Before all, what each group had committed of its topics: since Kafka 4.2 nothing else names them."""
+    wanted = sorted({(one.group, topic) for one in deployment.services.values() for topic in one.topics})
+    commits = tuple(
+        Record(OffsetKey(RecordType.OFFSET_COMMIT, *one, 0), OffsetCommit(0, topic_id=truth.topic_ids[one[1]]), 4)
+        for one in wanted
+    )
+    offset = 0
+    for one in (Stored(-1, STARTED_MS, commits), *sorted(truth.stored, key=lambda stored: stored.at_ms)):
+        yield write_batch(batch_of(offset, one.records, one.stamp_ms))
+        offset += len(one.records)
 
 
 def _messages(

@@ -8,7 +8,7 @@ from typing import Any
 
 from fsm.simulate.connect import ConnectRun
 from fsm.simulate.deployment import CONNECT, Deed, Deployment, Service
-from fsm.simulate.group import GroupRun, first_broker
+from fsm.simulate.group import GroupRun, Stored, first_broker
 from fsm.simulate.meter import Meter
 from fsm.simulate.schedule import expand
 from fsm.simulate.watch import Violation
@@ -99,6 +99,8 @@ class Truth:
     gaps: list[dict[str, Any]] = field(default_factory=list)
     topic_ids: dict[str, str] = field(default_factory=dict)
     """By topic."""
+    stored: list[Stored] = field(default_factory=list)
+    """What coordinators wrote."""
 
 
 def simulate(
@@ -132,6 +134,7 @@ def _run_group(  # noqa: PLR0917
 ) -> GroupOutcome:
     run = GroupRun(deployment, group_id, seed, rests=rests, trace=None if truth is None else truth.records.append)
     run.meter.keeps = truth is not None
+    run.stored = None if truth is None else truth.stored
     run.begin(deeds)
     for part in range(1, SLICES + 1):
         run.run(deployment.lasts_ms * part // SLICES)

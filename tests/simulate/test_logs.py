@@ -53,6 +53,7 @@ class Story:
         told = json.loads(capsys.readouterr().out)
         assert told["inputs"]["understood_share"] == 1.0
         assert told["inputs"]["not_understood"] == 0
+        assert (what == "logs") == (told["inputs"]["layouts"].get("consumer-offsets/json", 0) > 0)
         found: list[dict[str, Any]] = told["findings"]
         return found
 
