@@ -17,7 +17,7 @@ from fsm.audit.baseline import read_baseline
 from fsm.audit.lag import Lag, read_lag
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least, audit_compare, audit_follow
-from fsm.cli.audit_summary import in_files, print_summary
+from fsm.cli.audit_summary import check_understood, print_summary
 from fsm.cli.chosen import address
 from fsm.cli.output import write_pieces
 from fsm.errors import FsmError, InputError
@@ -177,11 +177,7 @@ def run(args: argparse.Namespace) -> int:
             shutil.copyfileobj(document, sys.stdout)
     else:
         print_summary(result, args.folder)
-    if not result.enough:
-        remedy = "see what was not understood in the report, or give --min-understood"
-        raise InputError(
-            f"not enough was understood: {result.understood}{in_files(result.inputs)}", str(args.folder), remedy
-        )
+    check_understood(result, args.folder)
     return 1 if result.bad else 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsm.cli import at_least
-from fsm.cli.audit_summary import say_change
+from fsm.cli.audit_summary import check_understood, say_change
 from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
 from fsm.errors import InputError
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
@@ -101,11 +101,13 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
 
     before = signal.signal(signal.SIGTERM, stop)  # as Ctrl-C
     try:
-        return 1 if follow_logs(followed, _tell(args.json), look) else 0
+        result = follow_logs(followed, _tell(args.json), look)
     finally:
         signal.signal(signal.SIGTERM, before)
         for copy in copies:
             copy.close()
+    check_understood(result, args.folder)
+    return 1 if result.bad else 0
 
 
 def _copied(out: Path, address: str) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsm.audit.certainty import TooLittle
+from fsm.errors import InputError
 from fsm.render.wording import clock, date, many, utc
 from fsm.spark.options import IN_PROCESS
 
@@ -31,7 +32,9 @@ def print_summary(result: Result, out: Path) -> None:
     """How much was understood, what was found, the worst of it, and where the rest is."""
     read = result.inputs
     where = " in this process, without Spark" if result.master == IN_PROCESS else ""
-    say(f"read {read['lines']} lines of {read['files']} files{where}; understood {result.understood}{in_files(read)}\n")
+    say(
+        f"read {read['lines']} lines of {read['files']} files{where}; understood {result.understood}{_in_files(read)}\n"
+    )
     _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
     _name_files("no client was understood in", read["silent"], read["silent_files"])
     _name_files("not read, or not to the end:", [file for file, _ in read["unreadable"]], read["unreadable_files"])
@@ -50,6 +53,14 @@ def print_summary(result: Result, out: Path) -> None:
     if len(shown) > SHOWN:
         say("and more; ")
     say(f"report: {out / 'report.html'}\n")
+
+
+def check_understood(result: Result, out: Path) -> None:
+    """Raises `InputError` where too little was understood for a verdict."""
+    if not result.enough:
+        remedy = "see what was not understood in the report, or give --min-understood"
+        told = f"not enough was understood: {result.understood}{_in_files(result.inputs)}"
+        raise InputError(told, str(out), remedy)
 
 
 def say_change(change: Change) -> None:
@@ -98,7 +109,7 @@ def _when(one: Incident) -> str:
     return f"from {utc(one.since_ms)} to {clock(one.until_ms) if same_day else utc(one.until_ms)} UTC"
 
 
-def in_files(read: Mapping[str, Any]) -> str:
+def _in_files(read: Mapping[str, Any]) -> str:
     count = read["too_little_files"]
     return f", too little in {many(count, 'file')}" if count and read["files"] > 1 else ""
 

@@ -118,7 +118,7 @@ def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
 
     work, options = Path(plan.work), plan.options
     if not totals.sums["records"]:
-        raise _nothing(inputs, totals, options)
+        raise explain_nothing(len(inputs.sources), inputs.first, totals, options)
     if totals.others and not totals.sums["groups"]:
         there = f"there are {', '.join(totals.others[:NAMED])}" + (" and others" if totals.others[NAMED:] else "")
         raise InputError("no such group in these logs", " ".join(options.groups), there)
@@ -165,7 +165,8 @@ def _check_time(totals: Totals, options: Options) -> None:
         raise InputError("these logs begin after", f"--until {utc(options.until_ms)}", there)
 
 
-def _nothing(inputs: Inputs, totals: Totals, options: Options) -> InputError:
+def explain_nothing(files: int, first: str, totals: Totals, options: Options) -> InputError:
+    """Why nothing was understood in so many files, of which one is named."""
     wrote = "no known client" if options.format == "auto" else f"no {options.format} log"
     if totals.not_learned:
         file, tried = totals.not_learned[0]
@@ -176,8 +177,8 @@ def _nothing(inputs: Inputs, totals: Totals, options: Options) -> InputError:
         return InputError(f"cannot be read: {error}", file, "nor does any other file help")
     if missed := totals.sums["not_understood"] + totals.sums["suspects"]:
         problem = f"{many(missed, 'line')} like those of clients, and none was understood"
-        return InputError(problem, inputs.first, "the lines may be cut, or of a release that is not known")
+        return InputError(problem, first, "the lines may be cut, or of a release that is not known")
     return InputError(
-        f"{wrote} wrote any of the {len(inputs.sources)} files (the first is {inputs.first})",
+        f"{wrote} wrote any of the {files} files (the first is {first})",
         remedy="see `fsm audit --help` for what can be read",
     )

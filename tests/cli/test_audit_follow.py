@@ -145,6 +145,28 @@ def test_what_happened_to_a_file_is_printed_without_what_it_has_not(capsys: pyte
     assert capsys.readouterr().out == "".join(told)
 
 
+def test_one_file_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Is no success, nor is a folder in which nothing comes, or nothing of a client."""
+    Path("core").write_bytes(bytes(range(32)) * 64)
+    assert "core: binary file" in refusal(capsys, "core", "-o", "other", *HERE)
+    Path("empty").mkdir()
+    assert "empty: no file to read" in refusal(capsys, "empty", "-o", "third", *HERE)
+    Path("notes.log").write_text("nothing of any client\n" * 9)
+    assert "no known client wrote any of the 1 files" in refusal(capsys, "notes.log", "-o", "fourth", *HERE)
+
+
+def test_no_verdict_where_too_little_was_understood(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in the batch audit: status 2, and the share."""
+    for name, data in recordings.logs("java")["s01_share"].items():
+        (logs / f"share-{name}").write_bytes(data)
+    once = refusal(capsys, "logs", "-o", "batch", "--master", "none")
+    assert "not enough was understood" in once
+    assert refusal(capsys, "logs", "-o", "out", *HERE).replace("out:", "batch:") == once
+    assert follow("--min-understood", "1") == 2  # it was begun with another
+    capsys.readouterr()
+    assert cli.main(["audit", "logs", "-o", "again", *HERE, "--min-understood", "1"]) == 1
+
+
 # -- refusals -------------------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ def test_logs_that_grow_on_spark(recordings: Path, tmp_path: Path) -> None:
         add(2 * run, 4)
         later = threading.Timer(4, add, (2 * run + 1, 4))
         later.start()
-        assert follow_logs(followed, keep) is True
+        assert follow_logs(followed, keep).bad
         later.join()
     follow_logs(followed, keep)  # what came when it was about to end
     stands = [one.finding for one in standing({}, map(from_values, written(tmp_path / "out"))).values()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fsm.audit.findings import Finding
 from fsm.audit.group_audit import GroupAudit
@@ -39,37 +40,47 @@ def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
         remove_group(out, "", file)
 
 
+def inputs_of(offsets: Offsets, totals: Totals) -> dict[str, Any]:
+    """What was read, as the document of an audit has it."""
+    return {
+        "files": len(offsets),
+        "bytes": sum(one.size for one in offsets.values()),
+        **totals.inputs(),
+        "unreadable": [],
+        "unreadable_files": 0,
+        "older_results": [],
+        "known_findings": 0,
+    }
+
+
 class Page:
     """The page itself."""
 
     def __init__(self, followed: Followed) -> None:
         self.followed = followed
         self.kept = Kept(followed.checkpoint)
+        self.offsets: Offsets = {}
+        """How far was read when it changed last."""
         self._written_s: float | None = None
         self._waiting: Offsets | None = None
 
     def change(self, offsets: Offsets) -> None:
         """Something changed."""
-        self._waiting = offsets
+        self.offsets = self._waiting = offsets
+
+    def totals(self, offsets: Offsets) -> Totals:
+        """What was read of all files."""
+        totals = Totals(self.followed.options.min_understood)
+        for summary in self.kept.summaries(offsets):
+            totals.add_file([summary])
+        return totals
 
     def write(self, now_s: float, *, at_once: bool = False) -> None:
         """Writes the page if anything changed and the last time is long enough ago. Raises OSError."""
         if self._waiting is None or not (at_once or self._written_s is None or now_s - self._written_s >= EVERY_S):
             return
         self._written_s, offsets, self._waiting = now_s, self._waiting, None
-        options = self.followed.options
-        totals = Totals(options.min_understood)
-        for summary in self.kept.summaries(offsets):
-            totals.add_file([summary])
-        read = {
-            "files": len(offsets),
-            "bytes": sum(one.size for one in offsets.values()),
-            **totals.inputs(),
-            "unreadable": [],
-            "unreadable_files": 0,
-            "older_results": [],
-            "known_findings": 0,
-        }
-        told = report(read, totals.metrics(), totals.trend, 0)
+        options, totals = self.followed.options, self.totals(offsets)
+        told = report(inputs_of(offsets, totals), totals.metrics(), totals.trend, 0)
         refresh_s = max(1, self.followed.follow.trigger_ms // 1000)
         write_page(self.followed.out, told, top=options.top, refresh_s=refresh_s)

@@ -122,6 +122,12 @@ def _names_at(checkpoint: Path, _changed_ns: int) -> dict[str, str]:
     return dict(Kept(checkpoint).names())
 
 
+def reached(checkpoint: Path) -> plan.Offsets:
+    """How far the last batch read that is done."""
+    done = [int(path.name) for path in (checkpoint / "spark" / "commits").glob("[0-9]*")]
+    return _reach(checkpoint / "spark" / "offsets" / str(max(done))) if done else {}
+
+
 def _reach(path: Path) -> plan.Offsets:
     """How far a batch reads, as Spark keeps its offsets."""
     told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[2])

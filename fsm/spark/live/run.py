@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from fsm.audit.findings import Severity
 from fsm.audit.live.changes import Change
 from fsm.errors import FsmError, InputError
+from fsm.spark.audit import Result, explain_nothing
 from fsm.spark.live import checkpoint
 from fsm.spark.live.follow_options import Followed
 from fsm.spark.live.known_files import Offsets
-from fsm.spark.live.page import Page
+from fsm.spark.live.page import Page, inputs_of
 from fsm.spark.live.sink import Sink
 from fsm.spark.options import IN_PROCESS
 
@@ -23,29 +24,47 @@ _RETRYING = {"local": "local[1, 4]", "local[*]": "local[*, 4]"}
 """Where tasks are tried again, so that a worker that is killed stops nothing."""
 
 
-def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambda: None) -> bool:
-    """Follows the logs; `tell` is given the alarms of each batch. Gives whether something above info stands.
+def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambda: None) -> Result:
+    """Follows the logs; `tell` is given the alarms of each batch. Gives what stands, and what was read.
 
     `look` is called before it is looked for what is new: it may bring that into place.
 
-    Raises `InputError` where it cannot begin, and `FsmError` where it cannot go on; the same call goes on where it was.
+    Raises `InputError` where it cannot begin, or nothing was understood by the end, and `FsmError` where it cannot go
+    on; the same call goes on where it was.
     """
     _check_paths(path for path in followed.paths if followed.checkpoint not in Path(path).parents)
     with checkpoint.opened(followed):
         look()
         _check_paths(followed.paths)  # copies of topics as well
-        sink = Sink(followed.out, followed.follow.command)
+        sink, page = Sink(followed.out, followed.follow.command), Page(followed)
         try:
             if followed.options.master == IN_PROCESS:
-                _follow_here(followed, sink, tell, look)
+                _follow_here(followed, page, sink, tell, look)
             else:
-                _follow_on_spark(followed, sink, tell, look)
+                _follow_on_spark(followed, page, sink, tell, look)
         except (OSError, sqlite3.Error) as problem:
             said = getattr(problem, "strerror", None) or str(problem)
             raise FsmError(f"{followed.out}: cannot be written: {said}; go on with the same command") from None
         except KeyboardInterrupt:
             pass  # how a followed audit ends; what is not written will be when it goes on
-        return any(one.finding.severity is not Severity.INFO for one in sink.told.values())
+        return _result(followed, page, sink)
+
+
+def _result(followed: Followed, page: Page, sink: Sink) -> Result:
+    """Raises `InputError` where there is none: no file could be read, or nothing was understood in any."""
+    from fsm.spark.live.source import followed_files, unreadable_files
+
+    totals = page.totals(page.offsets)
+    if not page.offsets:
+        if followed_files(followed):
+            raise InputError("ended before anything was read", remedy="the same command goes on")
+        file, reason = next(iter(unreadable_files(followed)), (", ".join(followed.paths), "no file to read"))
+        raise InputError(reason, file, "give log files or a folder that holds some")
+    if not totals.sums["records"]:
+        raise explain_nothing(len(page.offsets), next(iter(page.offsets)), totals, followed.options)
+    counts = Counter(one.finding.severity.value for one in sink.told.values())
+    findings = [{"severity": severity, "count": count} for severity, count in sorted(counts.items())]
+    return Result(inputs_of(page.offsets, totals), {"findings": findings}, followed.options.master)
 
 
 def _check_paths(paths: Iterable[str]) -> None:
@@ -69,11 +88,11 @@ class _Idle:
         return self.stop_ms is not None and 1000 * (time.monotonic() - self.since_s) >= self.stop_ms
 
 
-def _follow_here(followed: Followed, sink: Sink, tell: Tell, look: Callable[[], None]) -> None:
+def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Callable[[], None]) -> None:
     from fsm.spark.live.local import LocalBatches
     from fsm.spark.live.source import followed_files
 
-    idle, page = _Idle(followed.follow.stop_ms), Page(followed)
+    idle = _Idle(followed.follow.stop_ms)
     batches = LocalBatches(followed.checkpoint, followed.options, followed.follow, sink)
     try:
         tell(batches.recover(followed_files(followed)))
@@ -93,11 +112,11 @@ def _follow_here(followed: Followed, sink: Sink, tell: Tell, look: Callable[[], 
         batches.close()
 
 
-def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell, look: Callable[[], None]) -> None:
+def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Callable[[], None]) -> None:
     from fsm.spark import session
     from fsm.spark.live import query
 
-    idle, page = _Idle(followed.follow.stop_ms), Page(followed)
+    idle = _Idle(followed.follow.stop_ms)
     failed: list[FsmError] = []
 
     def told(offsets: Offsets, alarms: list[Change]) -> None:
@@ -113,6 +132,7 @@ def _follow_on_spark(followed: Followed, sink: Sink, tell: Tell, look: Callable[
         ) as spark,
         session.plainly(lambda: "following"),
     ):
+        page.offsets = query.reached(followed.checkpoint)
         running = query.start(spark, followed, told, sink, failed)
         idle.new()
         try:

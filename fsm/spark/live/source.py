@@ -112,6 +112,11 @@ def followed_files(followed: Followed) -> list[sources.Source]:
     return found
 
 
+def unreadable_files(followed: Followed) -> list[Unreadable]:
+    """The files that cannot be read now."""
+    return _files(followed.paths, followed.out, followed.options)[1]
+
+
 def _files(paths: Iterable[str], out: Path, options: Options) -> tuple[list[sources.Source], list[Unreadable]]:
     there = [path for path in map(Path, paths) if path.exists()]
     copies = [path for path in there if path.parent == out / CHECKPOINT / TOPICS]
