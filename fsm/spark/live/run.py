@@ -12,6 +12,7 @@ from fsm.audit.live.changes import Change
 from fsm.errors import FsmError, InputError
 from fsm.spark.audit import Result, explain_nothing
 from fsm.spark.live import checkpoint
+from fsm.spark.live.alarms import Alarms
 from fsm.spark.live.follow_options import Followed
 from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.page import Page, inputs_of
@@ -36,8 +37,11 @@ def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambd
     with checkpoint.opened(followed):
         look()
         _check_paths(followed.paths)  # copies of topics as well
-        sink, page = Sink(followed.out, followed.follow.command), Page(followed)
+        page, command = Page(followed), followed.follow.command
+        alarms = None
         try:
+            alarms = Alarms(followed.checkpoint / "alarms.db", command) if command else None
+            sink = Sink(followed.out, alarms)
             if followed.options.master == IN_PROCESS:
                 _follow_here(followed, page, sink, tell, look)
             else:
@@ -47,6 +51,9 @@ def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambd
             raise FsmError(f"{followed.out}: cannot be written: {said}; go on with the same command") from None
         except KeyboardInterrupt:
             pass  # how a followed audit ends; what is not written will be when it goes on
+        finally:
+            if alarms is not None:
+                alarms.close()
         return _result(followed, page, sink)
 
 

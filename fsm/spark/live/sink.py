@@ -7,8 +7,7 @@ finding, and tells which batch it includes.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,13 +16,12 @@ from typing import Any, NamedTuple
 from fsm.audit.findings import Cause, Evidence, FindingKind, Severity
 from fsm.audit.live.changes import Change, Status, Told, from_values, standing
 from fsm.errors import FsmError
+from fsm.spark.live.alarms import Alarms
 from fsm.spark.live.files import write
 from fsm.trace import Partition
 
 CLOSED = 2000
 """Closed findings that are kept at hand; the files of the batches have all."""
-COMMAND_S = 30
-"""How long the command of an alarm may take."""
 FINDINGS, PARQUET, STANDING, METRICS = "findings", "findings.parquet", "standing.json", "metrics.prom"
 
 
@@ -64,9 +62,9 @@ class Counts(NamedTuple):
 class Sink:
     """Writes what changed. Raises `FsmError` where it cannot be written: nothing of that batch is lost then."""
 
-    def __init__(self, out: Path, command: Sequence[str] = ()) -> None:
+    def __init__(self, out: Path, alarms: Alarms | None = None) -> None:
         self.out = out
-        self.command = tuple(command)
+        self.alarms = alarms
         self.batch, self.told = self._load()
         """The last batch that was written, and what stands since."""
         self.totals: Counter[tuple[str, str]] = Counter()
@@ -82,12 +80,14 @@ class Sink:
             alarms = [one for one in changes if self._alarms(one)]
             self.told = _bounded(standing(self.told, changes))
             self.totals.update((c.finding.kind.value, c.finding.severity.value) for c in changes if c.version == 1)
+            if self.alarms is not None:
+                self.alarms.add(batch, alarms)
             write(self.out / METRICS, "".join(self._metrics(batch, counts)).encode())
-            self._alarm(batch, alarms)  # commands may take long
             if changes or self.batch < 0:
                 self._write_standing(batch)
-        except OSError as problem:
-            told = f"findings cannot be written: {problem.strerror}; go on with the same command"
+        except (OSError, sqlite3.Error) as problem:
+            reason = getattr(problem, "strerror", None) or str(problem)
+            told = f"findings cannot be written: {reason}; go on with the same command"
             raise FsmError(f"{self.out}: {told}") from None
         self.batch = batch
         return alarms
@@ -132,17 +132,6 @@ class Sink:
             return was or now
         return now and not was
 
-    def _alarm(self, batch: int, alarms: Sequence[Change]) -> None:
-        """Runs the command for each alarm. What was told already is not told again, but for one after a kill."""
-        if not self.command:
-            return
-        mark = self.out / "checkpoint" / "alarmed"
-        done = mark.read_text().split() if mark.exists() else []
-        begin = int(done[1]) if done and int(done[0]) == batch else 0
-        for number, change in enumerate(alarms[begin:], begin + 1):
-            _run(self.command, change)
-            write(mark, f"{batch} {number}".encode())
-
     # -- figures --------------------------------------------------------------------------------------------
 
     def _metrics(self, batch: int, counts: Counts) -> Iterator[str]:
@@ -174,6 +163,10 @@ class Sink:
             ("fsm_audit_batch_groups", "Groups judged in the last batch.", counts.judged),
         ):
             yield from _family(name, "gauge", meaning, (), {(): value})
+        if self.alarms is not None:
+            waiting, dropped = {(): self.alarms.waiting}, {(): self.alarms.dropped}
+            yield from _family("fsm_audit_alarms_waiting", "gauge", "Alarms not told to --exec yet.", (), waiting)
+            yield from _family("fsm_audit_alarms_dropped_total", "counter", "Alarms never told to it.", (), dropped)
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:
@@ -195,20 +188,6 @@ def _bounded(told: Told) -> Told:
     closed = sorted((one.finding.end_ms, key) for key, one in told.items() if one.status is Status.CLOSED)
     gone = {key for _, key in closed[: max(0, len(closed) - CLOSED)]}
     return {key: one for key, one in told.items() if key not in gone}
-
-
-def _run(command: Sequence[str], change: Change) -> None:
-    """Runs a command with the change as JSON on stdin. That it fails is said and stops nothing."""
-    given = json.dumps(change.to_json())
-    try:
-        ended = subprocess.run(
-            command, input=given, text=True, stdout=subprocess.DEVNULL, timeout=COMMAND_S, check=False
-        )
-        said = f"ended with status {ended.returncode}" if ended.returncode else ""
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        said = str(problem.strerror) if isinstance(problem, OSError) else f"took longer than {COMMAND_S} s"
-    if said:
-        print(f"fsm: --exec {command[0]}: {said}", file=sys.stderr)  # noqa: T201
 
 
 def _family(name: str, kind: str, meaning: str, labels: Sequence[str], values: Mapping[Any, int]) -> Iterator[str]:
