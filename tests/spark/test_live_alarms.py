@@ -22,9 +22,7 @@ PATIENCE_S = 20.0
 
 def change(number: int) -> Change:
     """An alarm that tells its number."""
-    one: Finding = finding(
-        FindingKind.DOUBLE_OWNERSHIP, "g", "m", number, number, summary=str(number)
-    )
+    one: Finding = finding(FindingKind.DOUBLE_OWNERSHIP, "g", "m", number, number, summary=str(number))
     assert one.severity is Severity.ERROR
     return Change(1, Status.OPENED, one)
 

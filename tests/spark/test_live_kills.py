@@ -13,9 +13,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import recordings
+from pyarrow import parquet
 
 from fsm.audit.live.changes import from_values, standing
 from fsm.audit.local import audit_files
@@ -29,6 +31,8 @@ from fsm.spark.options import IN_PROCESS, Options
 FEW, MANY = 14, 100
 KILLS = 8
 """Of one audit."""
+INSTANTS_S = (0.4, 2.0)
+"""When the command is killed: as it starts, within its first batches, or behind them."""
 SCENARIOS = ("j07_maxpoll", "j09_kill9", "x05_range_fenced_static", "j13_dup_instance")
 
 
@@ -129,6 +133,7 @@ def follow_with_kills(
                 batches.recover(sources.look([root / "logs"])[0])
                 while batches.run(sources.look([root / "logs"])[0]) is not None:
                     pass
+                instants.left = 0
                 break
             except Killed:
                 killed += 1
@@ -138,7 +143,11 @@ def follow_with_kills(
 
 
 def check(root: Path) -> None:
-    """Every version of every finding was written once, and the last ones are what the batch audit finds."""
+    """Every version of every finding was written once, and the last ones are what the batch audit finds.
+
+    Parquet and what stands tell the same as JSON lines, and the groups' files of the page are those of an audit that
+    follows the same logs without a kill.
+    """
     lines = written(root / "out")
     times = Counter((one["id"], one["version"], one["batch"]) for one in lines)
     assert set(times.values()) == {1}
@@ -147,10 +156,48 @@ def check(root: Path) -> None:
         version, id_ = one["version"], one["id"]
         assert version == seen.get(id_, 0) + 1, "a version is lost, or there twice"
         seen[id_] = 0 if one["status"] == "withdrawn" else version  # type: ignore[assignment]
-    told = standing({}, map(from_values, lines)).values()
-    found = sorted(one.finding.summary for one in told if one.finding.group)
+    told = standing({}, map(from_values, lines))
+    found = sorted(one.finding.summary for one in told.values() if one.finding.group)
     assert found == sorted(one.summary for one in audit_files((root / "logs").iterdir()).findings)
     assert found
+    assert list(in_parquet(root / "out")) == list(map(plain, lines))
+    stands = json.loads((root / "out" / "standing.json").read_bytes())["findings"]
+    assert sorted(one["id"] for one in stands) == sorted(told)
+    assert all(from_values(one) == told[one["id"]] for one in stands)
+    assert pages(root / "out") == pages(follow_at_once(root))
+
+
+def in_parquet(out: Path) -> Iterator[dict[str, object]]:
+    """All rows that a sink wrote, by batch."""
+    for path in sorted((out / "findings.parquet").glob("*.parquet")):
+        yield from map(plain, parquet.read_table(path).to_pylist())
+
+
+def plain(row: dict[str, Any]) -> dict[str, object]:
+    """A version of a finding as a line or a row tells it."""
+    evidence = [(one["file"], one["line"], one["text"]) for one in row["evidence"]]
+    partitions = [
+        (one["topic"], one["partition"]) if isinstance(one, dict) else tuple(one) for one in row["partitions"]
+    ]
+    return row | {"evidence": evidence, "partitions": partitions, "others": list(row["others"])}
+
+
+def follow_at_once(root: Path) -> Path:
+    """The result of following the logs as they are by now, without a kill."""
+    out = root / "at once"
+    (out / "checkpoint").mkdir(parents=True)
+    batches = LocalBatches(out / "checkpoint", Options(master=IN_PROCESS), Follow(), Sink(out))
+    while batches.run(sources.look([root / "logs"])[0]) is not None:
+        pass
+    batches.close()
+    return out
+
+
+def pages(out: Path) -> dict[str, bytes]:
+    """What the page loads of groups."""
+    there = {path.name: path.read_bytes() for path in (out / "report").iterdir()}
+    assert not [name for name in there if name.startswith(".")], "what was not finished is left"
+    return {name: data for name, data in there.items() if name != "now.js" and not name.startswith("index-")}
 
 
 # -- real processes -------------------------------------------------------------------------------------------
@@ -159,14 +206,20 @@ def check(root: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_the_command_killed_with_kill_9(seed: int, recorded: dict[str, dict[str, bytes]], tmp_path: Path) -> None:
-    """In this process, without Spark: again and again while the logs grow."""
+    """In this process, without Spark, at five instants and more while the logs grow: a hundred in all."""
     chance = random.Random(seed)  # noqa: S311
     logs = recorded[chance.choice(sorted(recorded))]
     (tmp_path / "logs").mkdir()
+    killed = 0
     for _ in growing(logs, tmp_path / "logs", chance):
-        run_and_kill(tmp_path, 0.4 + 1.6 * chance.random(), "--master", "none")
+        run_and_kill(tmp_path, chance.uniform(*INSTANTS_S), "--master", "none")
+        killed += 1
+    while killed < 5:
+        run_and_kill(tmp_path, chance.uniform(*INSTANTS_S), "--master", "none")
+        killed += 1
     assert finish(tmp_path, "--master", "none") in (0, 1)
     check(tmp_path)
+    check_page(tmp_path)
 
 
 @pytest.mark.slow
@@ -184,6 +237,7 @@ def test_the_command_on_spark_killed_with_kill_9(
             run_and_kill(tmp_path, 6 + 20 * chance.random())
     assert finish(tmp_path) in (0, 1)
     check(tmp_path)
+    check_page(tmp_path)
 
 
 @pytest.mark.slow
@@ -208,6 +262,7 @@ def test_python_workers_of_spark_killed_with_kill_9(recorded: dict[str, dict[str
     assert killed
     assert finish(tmp_path) == 1
     check(tmp_path)
+    check_page(tmp_path)
 
 
 def workers(root: int) -> list[int]:
@@ -222,10 +277,10 @@ def workers(root: int) -> list[int]:
     return found
 
 
-def command(root: Path, *options: str) -> list[str]:
+def command(root: Path, *options: str, out: str = "out") -> list[str]:
     """The command that follows the logs below a folder."""
     about = ("--follow", "--trigger-ms", "200", *options)
-    return [sys.executable, "-m", "fsm", "audit", str(root / "logs"), "-o", str(root / "out"), *about]
+    return [sys.executable, "-m", "fsm", "audit", str(root / "logs"), "-o", str(root / out), *about]
 
 
 def start(root: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -243,8 +298,19 @@ def run_and_kill(root: Path, after_s: float, *options: str) -> None:
     assert process.wait(30) == -signal.SIGKILL
 
 
-def finish(root: Path, *options: str) -> int:
+def check_page(root: Path) -> None:
+    """The page is that of an audit of the same logs without a kill, and nothing half written is left."""
+    assert finish(root, "--master", "none", out="fresh") in (0, 1)
+    for out in (root / "out", root / "fresh"):
+        assert not [path for path in out.rglob(".*") if path.parent.name != "spark" and "spark" not in path.parts]
+    told, fresh = ({p.name: p.read_bytes() for p in (root / out / "report").iterdir()} for out in ("out", "fresh"))
+    assert told == fresh
+    assert (root / "out" / "report.html").read_bytes() == (root / "fresh" / "report.html").read_bytes()
+
+
+def finish(root: Path, *options: str, out: str = "out") -> int:
     """Runs the command until nothing is new; gives its status."""
-    ended = subprocess.run(command(root, "--stop-ms", "3000", *options), capture_output=True, timeout=240, check=False)
+    arguments = command(root, "--stop-ms", "3000", *options, out=out)
+    ended = subprocess.run(arguments, capture_output=True, timeout=240, check=False)
     assert b"Traceback" not in ended.stderr, ended.stderr
     return ended.returncode

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,3 +18,16 @@ def write(path: Path, data: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+_TEMPORARY = re.compile(r"\..+(?:\.[0-9a-f]{32}|-[a-z0-9_]{8})", re.DOTALL)
+"""What is written before it is renamed: here, and by `fsm.render.report.folder`."""
+
+
+def sweep(folders: Iterable[Path], before_s: float) -> None:
+    """Removes what was written before a time, in seconds since the epoch, and never renamed: its writer was killed."""
+    for folder in folders:
+        for path in folder.glob(".*"):
+            with suppress(OSError):
+                if _TEMPORARY.fullmatch(path.name) and path.stat().st_mtime < before_s:
+                    path.unlink()

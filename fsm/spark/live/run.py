@@ -10,17 +10,21 @@ from pathlib import Path
 
 from fsm.audit.live.changes import Change
 from fsm.errors import FsmError, InputError
+from fsm.render.report.folder import FOLDER
 from fsm.spark.audit import Result, explain_nothing
 from fsm.spark.live import checkpoint
 from fsm.spark.live.alarms import Alarms
+from fsm.spark.live.files import sweep
 from fsm.spark.live.follow_options import Followed
 from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.page import Page, inputs_of
-from fsm.spark.live.sink import Sink
+from fsm.spark.live.sink import FINDINGS, PARQUET, Sink
 from fsm.spark.options import IN_PROCESS
 
 Tell = Callable[[Sequence[Change]], None]
 _LOOK_S = 0.2
+_WRITTEN_S = 600
+"""What is still not renamed after so long was written by a task that was killed."""
 _RETRYING = {"local": "local[1, 4]", "local[*]": "local[*, 4]"}
 """Where tasks are tried again, so that a worker that is killed stops nothing."""
 
@@ -57,6 +61,12 @@ def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambd
         return _result(followed, page, sink)
 
 
+def _written(followed: Followed) -> list[Path]:
+    """The folders into which is written."""
+    out, below = followed.out, followed.checkpoint
+    return [out, out / FINDINGS, out / PARQUET, out / FOLDER, below / "files", below / "names"]
+
+
 def _result(followed: Followed, page: Page, sink: Sink) -> Result:
     """Raises `InputError` where there is none: no file could be read, or nothing was understood in any."""
     from fsm.spark.live.source import followed_files, unreadable_files
@@ -80,6 +90,21 @@ def _check_paths(paths: Iterable[str]) -> None:
             raise InputError("no such file or folder", path)
 
 
+class _Sweeper:
+    """Removes now and then what tasks that were killed have left."""
+
+    def __init__(self, followed: Followed) -> None:
+        self.followed = followed
+        self.last_s = time.time()
+        sweep(_written(followed), self.last_s)
+
+    def sweep(self) -> None:
+        now_s = time.time()
+        if now_s - self.last_s >= _WRITTEN_S:
+            self.last_s = now_s
+            sweep(_written(self.followed), now_s - _WRITTEN_S)
+
+
 class _Idle:
     """Knows how long nothing new came."""
 
@@ -99,7 +124,7 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: C
     from fsm.spark.live.local import LocalBatches
     from fsm.spark.live.source import followed_files
 
-    idle = _Idle(followed.follow.stop_ms)
+    idle, sweeper = _Idle(followed.follow.stop_ms), _Sweeper(followed)
     batches = LocalBatches(followed.checkpoint, followed.options, followed.follow, sink)
     try:
         tell(batches.recover(followed_files(followed)))
@@ -113,6 +138,7 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: C
                 page.change(batches.offsets)
                 tell(alarms)
             page.write(time.monotonic())
+            sweeper.sweep()
             time.sleep(max(0.0, followed.follow.trigger_ms / 1000 - (time.monotonic() - begun_s)))
     finally:
         page.write(0, at_once=True)
@@ -123,7 +149,7 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
     from fsm.spark import session
     from fsm.spark.live import query
 
-    idle = _Idle(followed.follow.stop_ms)
+    idle, sweeper = _Idle(followed.follow.stop_ms), _Sweeper(followed)
     failed: list[FsmError] = []
 
     def told(offsets: Offsets, alarms: list[Change]) -> None:
@@ -149,6 +175,7 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
                     idle.new()
                 page.write(time.monotonic())
                 look()
+                sweeper.sweep()
                 time.sleep(_LOOK_S)
             if failed:
                 raise failed[0]

@@ -43,6 +43,7 @@ class Row(NamedTuple):
     cause: Cause
     summary: str
     evidence: tuple[Evidence, ...]
+    piled_up: int | None
 
 
 _OF_FINDING = Row._fields[4:]
