@@ -1,7 +1,9 @@
 // The diagram of a table, with the state of now lit and the hop just taken.
 
 const drawings = new Map(); // by table: the parsed drawing, of which each place has a copy
-const WINDOW = { width: 470, height: 250 }; // what of a drawing a card shows, in its points
+const WINDOW = { width: 350, height: 205 }; // what of a drawing a card shows, in its points
+const WIDEST = { width: 560, height: 330 }; // where it takes so much to show the state before, too
+const MARGIN = 24;
 const numbers = (text) => (text.match(/-?\d+(?:\.\d+)?/g) || []).map(Number);
 
 /** A drawing of a table; null where there is none. */
@@ -73,11 +75,12 @@ class Drawing {
       top: Math.min(box.top, before.top),
       bottom: Math.max(box.bottom, before.bottom),
     };
-    const { width, height } = WINDOW;
-    const fits = both && both.right - both.left < width && both.bottom - both.top < height;
+    const needs = both && { width: both.right - both.left + MARGIN, height: both.bottom - both.top + MARGIN };
+    const fits = both && needs.width < WIDEST.width && needs.height < WIDEST.height;
     const { left, right, top, bottom } = fits ? both : box;
-    const middle = [(left + right) / 2, (top + bottom) / 2];
-    this.element.setAttribute("viewBox", `${middle[0] - width / 2} ${middle[1] - height / 2} ${width} ${height}`);
+    const width = Math.max(WINDOW.width, fits ? needs.width : 0);
+    const height = Math.max(WINDOW.height, fits ? needs.height : 0);
+    this.element.setAttribute("viewBox", `${(left + right - width) / 2} ${(top + bottom - height) / 2} ${width} ${height}`);
   }
 }
 

@@ -1,7 +1,7 @@
 // The last steps of the path as a sequence diagram: a lane for each component, messages as arrows, states as tags.
 
 const DRAWN = 60; // steps at most
-const LANE = 200;
+const LANE = { least: 120, most: 240 };
 const STEP = 30;
 const TAG = 16;
 const TOP = 36;
@@ -9,24 +9,25 @@ const TOP = 36;
 function renderSequence() {
   const names = walk.opening.components.map(({ name }) => name);
   const first = Math.max(0, walk.at - DRAWN);
-  const x = (name) => LANE * (names.indexOf(name) + 0.5);
-  const width = LANE * names.length;
+  const box = byId("sequence");
+  const lane = Math.max(LANE.least, Math.min(LANE.most, (box.clientWidth - 24) / names.length));
+  const x = (name) => lane * (names.indexOf(name) + 0.5);
+  const width = lane * names.length;
   const drawn = [];
   let height = TOP;
   for (let at = first + 1; at <= walk.at; at += 1) {
     const states = movedCells(at);
     const most = Math.max(0, ...states.map(([name]) => states.filter(([other]) => other === name).length));
     const tall = STEP + TAG * most;
-    drawn.push(stepRow(at, { y: height, tall, width }, states, x));
+    drawn.push(stepRow(at, { y: height, tall, width, lane }, states, x));
     height += tall;
   }
   height += 16;
   const heads = names.map((name) => [
     draw("line", { class: "life", x1: x(name), x2: x(name), y1: TOP - 12, y2: height }),
-    draw("text", { class: "head", x: x(name), y: 18 }, fitting(name, LANE - 16)),
+    draw("text", { class: "head", x: x(name), y: 18 }, fitting(name, lane - 16)),
   ]);
   const label = `sequence of the last ${many(walk.at - first, "step")}`;
-  const box = byId("sequence");
   put(
     box,
     first > 0 && make("p", { class: "soft" }, `${many(first, "step")} before these are left out`),
@@ -39,14 +40,17 @@ function stepRow(at, row, states, x) {
   const step = walk.way.steps[at - 1];
   const words = ["seq", step.disturbance && "disturbs", at === walk.at && "current"].filter(Boolean);
   const y = row.y + STEP - 8;
-  const seen = {};
-  const tags = states.map(([name, state]) => stateTag(x(name), y + TAG * (seen[name] = (seen[name] || 0) + 1) - 3, state));
+  const seen = new Map();
+  const tags = states.map(([name, state]) => {
+    seen.set(name, (seen.get(name) || 0) + 1);
+    return stateTag(x(name), y + TAG * seen.get(name) - 3, state);
+  });
   return draw(
     "g",
     { class: words.join(" "), onclick: () => stand(at) },
     draw("rect", { class: "ground", x: 0, y: row.y, width: row.width, height: row.tall }),
     draw("text", { class: "no", x: 4, y: y }, number(at)),
-    step.sender ? arrow(step, y, x) : act(step, y, x),
+    step.sender ? arrow(step, y, x) : act(step, y, x, row.lane),
     tags,
     draw("title", {}, step.text),
   );
@@ -71,12 +75,12 @@ function stateTag(x, y, text) {
   ];
 }
 
-function act(step, y, x) {
+function act(step, y, x, lane) {
   const at = x(step.actor);
   if (at < 0) return draw("text", { class: "act", x: 30, y }, step.text);
   return [
     draw("circle", { class: "act", cx: at, cy: y - 4, r: 4 }),
-    draw("text", { class: "act", x: at + 9, y }, fitting(step.action, LANE - 20)),
+    draw("text", { class: "act", x: at + 9, y }, fitting(step.action, 1.5 * lane - 20)),
   ];
 }
 

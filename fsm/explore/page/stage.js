@@ -63,8 +63,7 @@ function cardOf({ name, role }) {
     { class: "card", "data-name": name, "aria-label": name },
     make("h3", {}, make("bdi", {}, name), make("small", {}, role), toggle),
     parts.cells,
-    parts.said,
-    parts.preview,
+    make("div", { class: "saying" }, parts.said, parts.preview),
     body,
   );
   const card = { name, element, parts, body, toggle, machine: "", drawing: null, watched: "" };
@@ -93,12 +92,14 @@ function showCard(card, before, now, concerned) {
   card.toggle.setAttribute("aria-expanded", String(!compact));
   card.parts.said.textContent = show(is.said);
   card.parts.said.classList.toggle("new", Boolean(was) && was.said !== is.said);
-  showCells(card, was && was.cells, is.cells || []);
+  const watched = showCells(card, was && was.cells, is.cells || []);
+  showMachine(card, compact ? null : watched);
   if (compact) return;
   showFields(card.parts.fields, was && was.fields, is.fields || []);
   card.parts.queues.replaceChildren(...(is.queues || []).map((queue) => queueOf(queue, was && (was.queues || []))));
 }
 
+/** Draws the states of its machines; gives the one to look at: that moved, or that was looked at before. */
 function showCells(card, before, now) {
   const was = new Map(keyed(before || now));
   const cells = keyed(now).map(([key, cell]) => ({ ...cell, key, was: was.get(key)?.state }));
@@ -116,21 +117,27 @@ function showCells(card, before, now) {
       ),
     ),
   );
-  const { window } = card.parts;
-  if (first && card.machine !== first.table) {
-    card.machine = first.table;
-    card.drawing = drawingOf(first.table);
-    window.replaceChildren(card.drawing?.element || "");
+  return first;
+}
+
+/** Draws a machine around its state; the drawing is there only while it is seen. */
+function showMachine(card, cell) {
+  const { window, states } = card.parts;
+  const table = cell ? cell.table : "";
+  if (card.machine !== table) {
+    card.machine = table;
+    card.drawing = cell ? drawingOf(table) : null;
+    put(window, card.drawing?.element);
   }
-  window.hidden = !first || !card.drawing;
-  card.parts.states.hidden = !first || Boolean(card.drawing);
-  if (!first) return;
-  if (!card.drawing) return showStates(card.parts.states, first);
-  const label = `${first.table}${first.of ? ` of ${first.of}` : ""}: ${first.state}`;
+  window.hidden = !card.drawing;
+  states.hidden = !cell || Boolean(card.drawing);
+  if (!states.hidden) showStates(states, cell);
+  if (window.hidden) return;
+  const label = `${table}${cell.of ? ` of ${cell.of}` : ""}: ${cell.state}`;
   window.setAttribute("aria-label", show(`${label}; show the whole diagram`));
   window.title = show(label);
-  card.drawing.light([{ state: first.state, was: first.was }]);
-  card.drawing.look(first.state, first.was);
+  card.drawing.light([{ state: cell.state, was: cell.was }]);
+  card.drawing.look(cell.state, cell.was);
 }
 
 /** The states of a table that has no drawing, with that of now. */
