@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from fsm.check import Model, Verdict
 from fsm.check.model import Look
 from fsm.errors import InputError
 
@@ -34,6 +35,12 @@ class Session(Protocol):
 
     def at(self, path: Sequence[int], known: int) -> Document:
         """The steps of a path from the known ones on, and what may happen at its end."""
+
+    def model_at(self, path: Sequence[int]) -> Model:
+        """The model that begins at the end of a path."""
+
+    def tell(self, path: Sequence[int], verdict: Verdict | None) -> list[Document]:
+        """The violations that a check of that model found."""
 
 
 def show_component(said: str, look: Look | None) -> Document:

@@ -8,44 +8,36 @@
     POST  /at.json      {"path": "0.3.1", "known": 2}    the same, for a path that is too long for an address
     POST  /check.json   {"path": "0.3.1", "disturb": ["crash"], "disturbances": 1, "max_states": 200000}
 
-A page of somebody else's cannot ask: a request has to name this host, and one that makes the server work has to carry
-the key that only the page knows.
+One question is answered after the other, but for a check, which takes its time: of those there is one at a time.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from fsm.errors import FsmError, InputError
+from fsm.explore.checking import ask, read_question
 from fsm.explore.documents import Document, Session, read_number, read_path
+from fsm.serve.loopback import Handler, Loopback, RefusedError
 
 LARGEST_BODY = 1 << 20
-ANSWER_S = 10.0
-MOST_AT_ONCE = 16
-"""Requests that are answered at once; who comes then is turned away."""
 POLICY = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'"
 """What the page itself says besides in its head: which style and script it has, and that it asks nobody else."""
 
 
 class Explorer:
-    """The server of one session. It answers one question after the other, but for a check, which takes its time."""
+    """The server of one session."""
 
     def __init__(self, session: Session, page: Callable[[str], str], port: int = 0) -> None:
         """Binds to loopback; `page` gives the page with the key. Raises `InputError` where the port is taken."""
-        self.session, self.page, self.key = session, page, token_urlsafe(16)
+        self.session, self.page = session, page
         self.asking, self.checking = threading.Lock(), threading.Lock()
-        try:
-            self._server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"explorer": self}))
-        except OSError as problem:
-            where, remedy = f"127.0.0.1:{port}", "choose another --port"
-            raise InputError(f"cannot listen: {problem.strerror}", where, remedy) from None
-        self.host = f"127.0.0.1:{self._server.server_port}"
+        self._server = Loopback(port, type("Handler", (_Handler,), {"explorer": self}), "--port")
+        self.key, self.host = self._server.key, self._server.host
 
     @property
     def url(self) -> str:
@@ -63,8 +55,13 @@ class Explorer:
         """Ends the server, which another thread runs."""
         self._server.shutdown()
 
-    def answer(self, path: str, asked: Mapping[str, Any]) -> Document | None:
-        """The document that a path and its questions stand for; None for no such path. Raises `FsmError`."""
+    def answer(self, path: str, asked: Mapping[str, Any], *, is_own: bool = False) -> Document:
+        """The document that a path and its questions stand for; the page's own may ask for work.
+
+        Raises `FsmError`, and `RefusedError` for what there is not.
+        """
+        if path == "/check.json" and is_own:
+            return self._check(asked)
         with self.asking:
             match path:
                 case "/opening.json":
@@ -75,94 +72,40 @@ class Explorer:
                     return self.session.loaded()
                 case "/at.json":
                     return self.session.at(read_path(asked.get("path", "")), read_number(asked, "known", 0))
-        return None
+        raise RefusedError(404, "nothing here")
 
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, *given: Any) -> None:
-        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
-        super().__init__(*given)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def _check(self, asked: Mapping[str, Any]) -> Document:
+        """What could go wrong from here; the walk goes on meanwhile."""
+        if not self.checking.acquire(blocking=False):
+            raise RefusedError(429, "a check is under way")
         try:
-            super().process_request_thread(request, client_address)
+            question = read_question(asked)
+            with self.asking:
+                model = self.session.model_at(question.path)
+            verdict, told = ask(model, question, time.monotonic)
+            with self.asking:
+                return {**told, "violations": self.session.tell(question.path, verdict)}
         finally:
-            self._room.release()
-
-    def handle_error(self, *_: Any) -> None:
-        """Says nothing of browsers that go away."""
+            self.checking.release()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server_version = "fsm"
-    sys_version = ""
-    timeout = ANSWER_S
+class _Handler(Handler):
     explorer: Explorer
 
-    def do_GET(self) -> None:
-        if self._is_foreign():
-            return
+    def get(self) -> None:
         asked = urlsplit(self.path)
         if asked.path == "/":
             text = self.explorer.page(self.explorer.key)
-            self._send(200, "text/html; charset=utf-8", text, {"Content-Security-Policy": POLICY})
+            self.send(200, "text/html; charset=utf-8", text, {"Content-Security-Policy": POLICY})
         else:
-            self._answer(asked.path, {name: found[-1] for name, found in parse_qs(asked.query).items()})
+            said = {name: found[-1] for name, found in parse_qs(asked.query).items()}
+            self._tell(200, self.explorer.answer(asked.path, said))
 
-    def do_POST(self) -> None:
-        if self._is_foreign():
-            return
-        length = self.headers.get("Content-Length", "")
-        if self.headers.get("X-Fsm-Key") != self.explorer.key:
-            self._fail(403, "only the page itself may ask that")
-        elif not length.isascii() or not length.isdigit() or int(length) > LARGEST_BODY:
-            self._fail(413, "too long")
-        else:
-            try:
-                said = json.loads(self.rfile.read(int(length)))
-            except (ValueError, RecursionError):
-                self._fail(400, "not JSON")
-                return
-            self._answer(self.path, said if isinstance(said, dict) else {})
+    def post(self) -> None:
+        self._tell(200, self.explorer.answer(self.path, self.read_json(LARGEST_BODY), is_own=True))
 
-    def _answer(self, path: str, asked: Mapping[str, Any]) -> None:
-        try:
-            found = self.explorer.answer(path, asked)
-        except FsmError as problem:
-            self._fail(400, str(problem))
-            return
-        if found is None:
-            self._fail(404, "nothing here")
-        else:
-            self._send(200, "application/json", json.dumps(found))
+    def fail(self, status: int, why: str) -> None:
+        self._tell(status, {"error": why})
 
-    def _fail(self, status: int, why: str) -> None:
-        self._send(status, "application/json", json.dumps({"error": why}))
-
-    def _is_foreign(self) -> bool:
-        """Whether the request names another host, as one does that a foreign page has led here."""
-        port = self.explorer.host.rpartition(":")[2]
-        if self.headers.get("Host") in (self.explorer.host, f"localhost:{port}"):
-            return False
-        self._fail(403, "no such host")
-        return True
-
-    def _send(self, status: int, kind: str, text: str, more: Mapping[str, str] | None = None) -> None:
-        body = text.encode()
-        self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
-        for name, value in {**headers, "X-Content-Type-Options": "nosniff", **(more or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+    def _tell(self, status: int, document: Document) -> None:
+        self.send(status, "application/json", json.dumps(document))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from fsm.check import Model, PathStep, Walk
+from fsm.check import Model, PathStep, Verdict, Walk
 from fsm.check.space import ask
 from fsm.check.walk import Numbered, Stand
 from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_component
@@ -64,6 +64,32 @@ class ModelSession:
         stands = self.walk.stands
         options = [_option(number, step) for number, step in enumerate(self.walk.options())]
         return {**self._steps(stands, known, len(stands)), "options": options}
+
+    # What could go wrong
+
+    def model_at(self, path: Sequence[int]) -> Model:
+        """The model that begins at the end of a path. Raises `LocalProtocolError` for one that there is not."""
+        self.walk.go(path)
+        return self.walk.from_here()
+
+    def tell(self, path: Sequence[int], verdict: Verdict | None) -> list[Document]:
+        """The violations that a check of `model_at` found, each as a path on from there."""
+        found = []
+        for one in verdict.violations if verdict is not None else ():
+            self.walk.go(path)
+            self.walk.follow(one.path)
+            found.append(
+                {
+                    "property": one.property,
+                    "meaning": one.meaning,
+                    "disturbances": one.disturbances,
+                    "hazards": list(one.hazards),
+                    "doomed_at": None if one.doomed_at is None else len(path) + one.doomed_at,
+                    "path": ".".join(map(str, self.walk.indices)),
+                    "steps": self._steps(self.walk.stands, len(path), len(one.path))["steps"],
+                }
+            )
+        return found
 
     # What is shown
 

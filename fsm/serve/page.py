@@ -4,8 +4,7 @@
     GET  /state      groups, members, epochs, targets; ?since=N adds what was exchanged after event N
     POST /do         {"do": "refuse", "error": "FENCED_MEMBER_EPOCH", "member": "..."}, as rules have it
 
-A page of somebody else's cannot press the buttons: a request has to name this host, and to carry the key that only the
-page knows.
+Whose buttons they are `fsm.serve.loopback` sees to.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from secrets import token_urlsafe
 from typing import Any, TypeVar
@@ -23,18 +21,16 @@ from urllib.parse import parse_qs, urlsplit
 from fsm.errors import InputError
 from fsm.serve.edge import Edge
 from fsm.serve.faults import Do
+from fsm.serve.loopback import ANSWER_S, Handler, Loopback, RefusedError
 from fsm.serve.rules import make_rule
 from fsm.serve.snapshot import Recent, snapshot
 
 LARGEST_BODY = 1 << 16
-ANSWER_S = 10.0
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self';"
     " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 OF_REQUESTS = {do.value: do for do in Do if do not in (Do.EXPIRE, Do.MOVE, Do.PAUSE, Do.REWRITE)}
-MOST_AT_ONCE = 16
-"""Requests that are answered at once; who comes then is turned away."""
 T = TypeVar("T")
 
 
@@ -44,14 +40,9 @@ class Page:
     def __init__(self, edge: Edge, recent: Recent, port: int = 0) -> None:
         """Binds to loopback. Raises `InputError` where the port is taken."""
         self.edge, self.recent = edge, recent
-        self.key = token_urlsafe(16)
         self._loop = asyncio.get_running_loop()
-        try:
-            self._server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"page": self}))
-        except OSError as problem:
-            remedy = "choose another --page"
-            raise InputError(f"cannot listen: {problem.strerror}", f"127.0.0.1:{port}", remedy) from None
-        self.host = f"127.0.0.1:{self._server.server_port}"
+        self._server = Loopback(port, type("Handler", (_Handler,), {"page": self}), "--page")
+        self.key, self.host = self._server.key, self._server.host
         threading.Thread(target=self._server.serve_forever, name="fsm page", daemon=True).start()
 
     def close(self) -> None:
@@ -103,84 +94,25 @@ def _whole(value: Any) -> int:
     return value
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, *given: Any) -> None:
-        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
-        super().__init__(*given)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
-
-    def handle_error(self, *_: Any) -> None:
-        """Says nothing of browsers that go away: the terminal belongs to the brokers."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server_version = "fsm"
-    sys_version = ""
-    timeout = ANSWER_S
+class _Handler(Handler):
     page: Page
 
-    def do_GET(self) -> None:
+    def get(self) -> None:
         path = urlsplit(self.path)
-        if self._is_foreign():
-            return
         if path.path == "/":
             nonce = token_urlsafe(16)
             policy = {"Content-Security-Policy": POLICY.format(nonce=nonce)}
-            self._send(200, "text/html; charset=utf-8", self.page.html(nonce), policy)
+            self.send(200, "text/html; charset=utf-8", self.page.html(nonce), policy)
         elif path.path == "/state":
             since = parse_qs(path.query).get("since", ["0"])[0]
             number = int(since) if since.isascii() and since.isdigit() and len(since) < 16 else 0
-            self._send(200, "application/json", json.dumps(self.page.state(number)))
+            self.send(200, "application/json", json.dumps(self.page.state(number)))
         else:
-            self._send(404, "text/plain", "nothing here\n")
+            self.fail(404, "nothing here")
 
-    def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        if self._is_foreign():
-            return
-        if self.path != "/do" or self.headers.get("X-Fsm-Key") != self.page.key:
-            self._send(403, "text/plain", "only the page's own buttons\n")
-            return
-        if not length.isascii() or not length.isdigit() or int(length) > LARGEST_BODY:
-            self._send(413, "text/plain", "too long\n")
-            return
-        try:
-            said = json.loads(self.rfile.read(int(length)))
-            self.page.do(said if isinstance(said, dict) else {})
-        except (InputError, ValueError, RecursionError) as problem:
-            self._send(400, "text/plain", f"{problem}\n")
-            return
-        self._send(200, "application/json", "{}")
-
-    def _is_foreign(self) -> bool:
-        """Whether the request names another host, as one does that a foreign page has led here."""
-        port = self.page.host.rpartition(":")[2]
-        if self.headers.get("Host") in (self.page.host, f"localhost:{port}"):
-            return False
-        self._send(403, "text/plain", "no such host\n")
-        return True
-
-    def _send(self, status: int, kind: str, text: str, more: dict[str, str] | None = None) -> None:
-        body = text.encode()
-        self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
-        for name, value in {**headers, "X-Content-Type-Options": "nosniff", **(more or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Says nothing: the terminal belongs to the brokers."""
+    def post(self) -> None:
+        said = self.read_json(LARGEST_BODY)
+        if self.path != "/do":
+            raise RefusedError(404, "nothing here")
+        self.page.do(said)
+        self.send(200, "application/json", "{}")

@@ -1,0 +1,132 @@
+"""HTTP on loopback for a page: what it answers is the page's own affair, whom it answers is decided here.
+
+A page of somebody else's cannot ask: a request has to name this host, and one that changes something, or takes work,
+has to carry the key that only the page knows.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from secrets import token_urlsafe
+from typing import Any
+
+from fsm.errors import FsmError, InputError
+
+ANSWER_S = 10.0
+"""So long a browser may take over a request."""
+MOST_AT_ONCE = 16
+"""Requests that are answered at once; who comes then is turned away."""
+KEY = "X-Fsm-Key"
+
+
+class Loopback(ThreadingHTTPServer):
+    """The server of a page on 127.0.0.1."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, handler: type[Handler], option: str) -> None:
+        """Binds. Raises `InputError`, which names the option, where the port is taken."""
+        self.key = token_urlsafe(16)
+        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
+        try:
+            super().__init__(("127.0.0.1", port), handler)
+        except OSError as problem:
+            where, remedy = f"127.0.0.1:{port}", f"choose another {option}"
+            raise InputError(f"cannot listen: {problem.strerror}", where, remedy) from None
+        self.host = f"127.0.0.1:{self.server_port}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread of its own, where there is room."""
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Makes room again."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, *_: Any) -> None:
+        """Says nothing of browsers that go away."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request, if it is from the page itself."""
+
+    server_version = "fsm"
+    sys_version = ""
+    timeout = ANSWER_S
+    server: Loopback
+
+    def do_GET(self) -> None:
+        """Answers what the page shows."""
+        self._take(self.get)
+
+    def do_POST(self) -> None:
+        """Answers what the page asks for."""
+        self._take(self.post)
+
+    @abstractmethod
+    def get(self) -> None:
+        """Answers a GET. Raises `RefusedError` or `FsmError` for what there is not."""
+
+    @abstractmethod
+    def post(self) -> None:
+        """The same of a POST, whose body is for `read_json`."""
+
+    def _take(self, answer: Callable[[], None]) -> None:
+        """Answers whoever names this host; a foreign page that has led a browser here names another one."""
+        if self.headers.get("Host") not in (self.server.host, f"localhost:{self.server.server_port}"):
+            self.fail(403, "no such host")
+            return
+        try:
+            answer()
+        except RefusedError as problem:
+            self.fail(problem.status, str(problem))
+        except (FsmError, ValueError) as problem:
+            self.fail(400, str(problem))
+
+    def read_json(self, longest: int) -> dict[str, Any]:
+        """What a POST of the page says. Raises `RefusedError` for one of somebody else, and for what is no JSON."""
+        length = self.headers.get("Content-Length", "")
+        if self.headers.get(KEY) != self.server.key:
+            raise RefusedError(403, "only the page itself may ask that")
+        if not length.isascii() or not length.isdigit() or int(length) > longest:
+            raise RefusedError(413, "too long")
+        try:
+            said = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError) as problem:
+            raise RefusedError(400, f"no JSON: {problem}") from None
+        return said if isinstance(said, dict) else {}
+
+    def fail(self, status: int, why: str) -> None:
+        """Answers that it does not."""
+        self.send(status, "text/plain", f"{why}\n")
+
+    def send(self, status: int, kind: str, text: str, more: Mapping[str, str] | None = None) -> None:
+        """Answers, and ends."""
+        body = text.encode()
+        self.send_response(status)
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+        for name, value in {**headers, "X-Content-Type-Options": "nosniff", **(more or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing: the terminal belongs to the command."""
+
+
+class RefusedError(Exception):
+    """A request that is not answered."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
