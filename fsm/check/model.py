@@ -88,7 +88,7 @@ class Step(NamedTuple):
     """Its wires break: what it sent is late where a wire can be late and else gone, what it was to receive is gone."""
 
 
-class Place(NamedTuple):
+class InState(NamedTuple):
     """A state of a table, by name, in which a machine is."""
 
     table: str
@@ -100,7 +100,7 @@ class Place(NamedTuple):
 class Look(NamedTuple):
     """More of a state than one line says."""
 
-    places: Sequence[Place] = ()
+    states: Sequence[InState] = ()
     fields: Sequence[tuple[str, str]] = ()
     """(name, value)"""
     queues: Sequence[tuple[str, Sequence[str]]] = ()

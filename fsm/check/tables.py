@@ -14,7 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fsm.check.model import Choice, Component, Disturbance, Fault, Goal, Model, Property, Received, Step, View, Wire
+from fsm.check.model import (
+    Choice,
+    Component,
+    Disturbance,
+    Fault,
+    Goal,
+    InState,
+    Look,
+    Model,
+    Property,
+    Received,
+    Step,
+    View,
+    Wire,
+)
 from fsm.errors import IllegalTransition
 from fsm.exchange import Exchange, Role, exchange_of, leaves_in
 from fsm.table import Kind, Symbol, Table
@@ -91,7 +105,21 @@ class _Part:
         """Its features say which state it is in; of a nested one, those around it too."""
         features = {state.name: _is_in(self.table, state) for state in self.table.all_states()}
         start = self.table.enter(self.table.initial)
-        return Component(self.name, start, self.choices, self.step, features, describe=lambda state: state.name)
+        return Component(
+            self.name,
+            start,
+            self.choices,
+            self.step,
+            features,
+            describe=lambda state: state.name,
+            look=self.look,
+            role="table",
+            tables=(self.table,),
+        )
+
+    def look(self, state: Symbol) -> Look:
+        """Where it is, and what that means."""
+        return Look([InState(self.table.name, state.name)], [("means", state.meaning)])
 
     def choices(self, state: Symbol) -> Iterable[Choice]:
         """What may come from outside."""

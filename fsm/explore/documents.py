@@ -48,7 +48,7 @@ def show_component(said: str, look: Look | None) -> Document:
     look = look or Look()
     return {
         "said": said,
-        "cells": [one._asdict() for one in look.places],
+        "cells": [one._asdict() for one in look.states],
         "fields": [list(one) for one in look.fields],
         "queues": [{"name": name, "items": list(items)} for name, items in look.queues],
     }

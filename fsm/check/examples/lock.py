@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from fsm.check.model import Choice, Component, Goal, Model, Received, Step, View, Wire
+from fsm.check.model import Choice, Component, Goal, Look, Model, Received, Step, View, Wire
 
 NAMES = ("ann", "bob")
 MOST = 3
@@ -64,6 +64,11 @@ def server_step(state: Lock, given: Any) -> Step:
     return Step(state._replace(holder=""))
 
 
+def look_at_server(state: Lock) -> Look:
+    """What `fsm explore` shows of the server."""
+    return Look(fields=[("held by", state.holder or "nobody"), ("given out", f"{state.token} times")])
+
+
 def store_step(newest: int, given: Received, *, fenced: bool) -> Step:
     """A store that is fenced passes over what an old holder writes."""
     answer = [(given.sender, given.message)]
@@ -81,7 +86,9 @@ def lock(*, fenced: bool = False) -> Model:
     """The model."""
     features = {"done": lambda state: int(state == "done")}
     clients = [Component(name, "idle", client_choices, client_step, features) for name in NAMES]
-    server = Component("server", Lock(), server_choices, server_step, {"token": lambda state: state.token})
+    server = Component(
+        "server", Lock(), server_choices, server_step, {"token": lambda state: state.token}, look=look_at_server
+    )
     store = Component("store", 0, lambda _: (), partial(store_step, fenced=fenced))
     ends = [(name, there) for name in NAMES for there in ("server", "store")]
     wires = [wire for name, there in ends for wire in (Wire(name, there), Wire(there, name))]

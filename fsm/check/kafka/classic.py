@@ -26,6 +26,7 @@ from fsm.check.kafka.application import (
     choices_of_process,
 )
 from fsm.check.kafka.consumer import LIVES, Setting
+from fsm.check.kafka.member_looks import look_at_classic
 from fsm.check.kafka.telling import Seen, describe_application
 from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
@@ -46,7 +47,7 @@ from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions, partitions
 from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
-from fsm.tables.classic_member import State
+from fsm.tables.classic_member import TABLE, State
 
 ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
     "eager": (RANGE,),
@@ -178,7 +179,17 @@ class ClassicModel:
             "left": lambda c: int(c.app is App.LEFT),
             "rests": lambda c: int(self._rests(c)),
         }
-        return Component(self.name, self.new, self.choices, self.step, features, describe=describe)
+        return Component(
+            self.name,
+            self.new,
+            self.choices,
+            self.step,
+            features,
+            describe=describe,
+            look=look_at_classic,
+            role="member",
+            tables=(TABLE,),
+        )
 
     def _rests(self, consumer: ClassicConsumer) -> bool:
         """Whether it has nothing to do, as far as it knows."""

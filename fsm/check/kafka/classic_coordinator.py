@@ -17,6 +17,8 @@ from fsm.check.kafka.classic import IDS_OF_A_LIFE, number_of
 from fsm.check.kafka.consumer import LIVES
 from fsm.check.kafka.coordinator import FORMER_OWNER, choices_of_tasks, let_pass, request
 from fsm.check.kafka.coordinator import timeless as timeless_group
+from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
+from fsm.check.kafka.telling import list_partitions
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Choice, Component, Received, Step
 from fsm.coordinator import coordinator as broker
@@ -133,7 +135,17 @@ class AnyCoordinator:
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
             for life in range(LIVES):
                 features[f"parks {name} {life}"] = partial(_parked, name, life)
-        return Component(BROKER, Broker(), self.choices, self.step, features, describe=self.describe)
+        return Component(
+            BROKER,
+            Broker(),
+            self.choices,
+            self.step,
+            features,
+            describe=self.describe,
+            look=lambda at: look_at_group(_group(at), self.context.image.names, self.told),
+            role="coordinator",
+            tables=(*OF_CLASSIC, *(OF_CONSUMERS if self.converts else ())),
+        )
 
     def _feature(self, name: str, feature: str, at: Broker) -> int:
         group = _group(at)
@@ -173,7 +185,7 @@ class AnyCoordinator:
 
     def told(self, assignment: bytes) -> str:
         """What a sync told a member."""
-        return names_of(f"{topic}-{number}" for topic, number in _given(assignment))
+        return list_partitions(_given(assignment))
 
     def choices(self, at: Broker) -> Iterable[Choice]:
         """Its timers may run out, and another broker may take over."""
@@ -422,14 +434,8 @@ def _short(who: str) -> str:
     return who if life.isdigit() and life != "0" else f"{who[0]}{number_of(who)}"
 
 
-def names_of(found: Iterable[str]) -> str:
-    """What there is, on one line."""
-    return ", ".join(found) or "nothing"
-
-
 def _partitions(image: Image, found: Iterable[tuple[str, int]]) -> str:
-    named = sorted((image.names[topic_id], number) for topic_id, number in found)
-    return names_of(f"{topic}-{number}" for topic, number in named)
+    return list_partitions(sorted((image.names[topic_id], number) for topic_id, number in found))
 
 
 def _rests(at: Broker) -> int:

@@ -6,7 +6,7 @@ generations never fall, what a classic group promises holds after each step, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
@@ -22,7 +22,7 @@ from fsm.check.kafka.consumer import LIVES, Setting
 from fsm.check.kafka.consumer_group import ANSWERS, REQUESTS, SETTINGS, choose_names, fewer_of, name_those
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
-from fsm.check.kafka.telling import describe_message, is_consumer_join, omitted
+from fsm.check.kafka.telling import describe_message, is_consumer_join, list_partitions, omitted
 from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
@@ -246,10 +246,10 @@ def describe(message: Any, names: TopicNames) -> str:
         case JoinGroupRequest():
             owned = decode_subscription(body.protocols[-1].metadata).owned_partitions
             who = f" as {body.member_id}" if body.member_id else ""
-            return f"JoinGroup{who}, owns {_listed(owned)}"
+            return f"JoinGroup{who}, owns {list_partitions(owned)}"
         case SyncGroupRequest():
             given = [(i, decode_assignment(a).partitions) for i, a in body.assignments]
-            told = "; ".join(f"{i}: {_listed(p)}" for i, p in given)
+            told = "; ".join(f"{i}: {list_partitions(p)}" for i, p in given)
             return f"SyncGroup of generation {body.generation_id}" + (f", gives {told}" if told else "")
         case HeartbeatRequest():
             return f"Heartbeat of generation {body.generation_id}"
@@ -270,13 +270,8 @@ def _describe_answer(asked: Any, answer: Any, names: TopicNames) -> str:
         case JoinGroupResponse(member_id=who) if who:
             return f"{code}: {who}"
         case SyncGroupResponse() if code == "ok":
-            return (
-                f"is assigned {_listed(decode_assignment(answer.assignment).partitions if answer.assignment else ())}"
-            )
+            given = decode_assignment(answer.assignment).partitions if answer.assignment else ()
+            return f"is assigned {list_partitions(given)}"
         case LeaveGroupResponse(members=members) if code == "ok" and members:
             return str(members[0].error_code.name).replace("NONE", "ok")
     return code
-
-
-def _listed(found: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{topic}-{number}" for topic, number in found) or "nothing"

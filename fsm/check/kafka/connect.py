@@ -15,9 +15,9 @@ import numpy as np
 
 from fsm.check.kafka.application import BROKER, GROUP, NOW
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS as ASKED_OF_GROUP
-from fsm.check.kafka.classic_coordinator import AnyCoordinator, names_of
+from fsm.check.kafka.classic_coordinator import AnyCoordinator
 from fsm.check.kafka.classic_group import CLASSIC_SETTINGS, ClassicQuestions, speaking
-from fsm.check.kafka.connect_process import Order
+from fsm.check.kafka.connect_process import Order, list_units
 from fsm.check.kafka.connect_replay import ConnectReplay
 from fsm.check.kafka.connect_scenarios import CONNECTORS, Scenario, scenario_of, settle
 from fsm.check.kafka.connect_topic import TOPIC, ConfigTopic, describe_reading
@@ -36,7 +36,6 @@ from fsm.check.model import (
 from fsm.connect.dialect import SHIPPED, Rule
 from fsm.connect.dialect import profile as profile_of
 from fsm.connect.protocol import decode_assignment
-from fsm.connect.units import Unit
 from fsm.connect.worker.config import ConnectConfig
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
@@ -147,7 +146,7 @@ class _Coordinator(AnyCoordinator):
 
     def told(self, assignment: bytes) -> str:
         """What a sync told a worker."""
-        return _units(decode_assignment(assignment).assigned) if assignment else "nothing"
+        return list_units(decode_assignment(assignment).assigned) if assignment else "nothing"
 
 
 class _Questions(ClassicQuestions):
@@ -259,9 +258,5 @@ def _assignment(given: bytes) -> str:
     if not given:
         return "nothing"
     one = decode_assignment(given)
-    taken = f", takes {_units(one.revoked)}" if one.revoked else ""
-    return f"+{_units(one.assigned)}{taken}" + (f", delay {one.delay_ms} ms" if one.delay_ms else "")
-
-
-def _units(found: Iterable[Unit]) -> str:
-    return names_of(map(str, found))
+    taken = f", takes {list_units(one.revoked)}" if one.revoked else ""
+    return f"+{list_units(one.assigned)}{taken}" + (f", delay {one.delay_ms} ms" if one.delay_ms else "")

@@ -11,12 +11,12 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-from fsm.check.kafka.connect_topic import Asked, Reading, Write
+from fsm.check.kafka.connect_topic import Asked, Reading, Write, counts, describe_reading
 from fsm.check.kafka.telling import Seen
-from fsm.check.model import Missed, Received, Undelivered
+from fsm.check.model import InState, Look, Missed, Received, Undelivered
 from fsm.connect.simulation.invariants import broken_by_start, broken_in_round, broken_in_step
 from fsm.connect.simulation.observer import compute
-from fsm.connect.units import Units, without
+from fsm.connect.units import Unit, Units, without
 from fsm.connect.worker.inputs import (
     Answered,
     Change,
@@ -38,7 +38,7 @@ from fsm.connect.worker.state import Worker
 from fsm.connect.worker.step import step
 from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.protocol.messages import TIMED_OUT, JoinGroupResponse
-from fsm.tables.connect_worker import SETTLED, State
+from fsm.tables.connect_worker import SETTLED, TABLE, State
 
 
 class Life(Enum):
@@ -279,7 +279,51 @@ def describe(process: Process) -> str:
     if process.life is not Life.ALIVE:
         return str(process.life.value)
     worker = process.worker
-    units = ", ".join(map(str, process.running)) or "nothing"
-    text = f"{worker.state.name}, generation {worker.generation}, runs {units}"
+    text = f"{worker.state.name}, generation {worker.generation}, runs {list_units(process.running)}"
     text += f", {process.halt.value}" if process.halt else ""
     return text + (", leads" if worker.is_leader else "")
+
+
+def list_units(found: Iterable[Unit]) -> str:
+    """Units on one line."""
+    return ", ".join(map(str, found)) or "nothing"
+
+
+def look_at(process: Process, now_ms: int) -> Look:
+    """A process at more length: what its worker holds, what really runs, what it remembers as a leader."""
+    worker, memory = process.worker, process.worker.memory
+    if process.life is not Life.ALIVE:
+        return Look([InState(TABLE.name, State.DOWN.name)], [("process", process.life.value)])
+    delays = {"delay": worker.deadline_ms, "delay of the leader": memory.deadline_ms}
+    fields = [
+        ("process", process.halt.value if process.halt else process.life.value),
+        ("member id", worker.member_id or "none"),
+        ("generation", f"{worker.generation}, completed {worker.last_completed_generation}"),
+        ("leads", "yes" if worker.is_leader else "no"),
+        ("holds", list_units(worker.holds)),
+        ("runs", list_units(process.running)),
+        *([("starts", "are under way")] if process.starting else []),
+        *([] if process.stopping is None else [("stops", list_units(process.stopping))]),
+        *([("runs with old configs", list_units(process.outdated))] if process.outdated else []),
+        *((name, "runs" if at_ms > now_ms else "is over") for name, at_ms in delays.items() if at_ms),
+        *([("gives lost units to", ", ".join(memory.candidates))] if memory.candidates else []),
+        ("rejoins", "yes" if worker.wants_to_rejoin else "no"),
+        ("config topic", counts(worker.store)),
+        *([] if worker.coordinator_known else [("coordinator", "not known")]),
+        *([("may run what is others'", "yes")] if process.zombie_since is not None else []),
+    ]
+    return Look(
+        [InState(TABLE.name, worker.state.name)], fields, [("told meanwhile", list(map(_tell, process.waiting)))]
+    )
+
+
+def _tell(given: Any) -> str:
+    """What a process is told while it is halted."""
+    match given:
+        case Received(message=Reading() as reading):
+            return describe_reading(reading)
+        case Received(message=(Order(), answer)):
+            return f"{type(answer).__name__} of the coordinator"
+        case Missed() | Undelivered():
+            return "a request is given up"
+    return str(given)

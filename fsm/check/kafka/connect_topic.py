@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from fsm.check.model import Choice, Component, Received, Step
+from fsm.check.model import Choice, Component, Look, Received, Step
 from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.units import configured
 from fsm.connect.worker.inputs import (
@@ -100,7 +100,9 @@ class ConfigTopic:
             "configured": lambda at: sum(1 << self.bits[unit] for unit in at.snapshot.units),
             "unwritten": lambda at: int(at.unwritten),
         }
-        return Component(TOPIC, self.start, self.choices, self.step, features, describe=describe)
+        return Component(
+            TOPIC, self.start, self.choices, self.step, features, describe=describe, look=look_at, role="topics"
+        )
 
     def choices(self, at: TopicState) -> Iterable[Choice]:
         """A user pauses or resumes the first connector."""
@@ -172,6 +174,15 @@ def describe(at: TopicState) -> str:
     """The topic on one line."""
     told = [word for word, is_so in (("paused", at.paused), ("stopped", at.stopped)) if is_so]
     return ", ".join((counts(at.snapshot), *told))
+
+
+def look_at(at: TopicState) -> Look:
+    """The topic at more length."""
+    flags = {"paused": at.paused, "stopped": at.stopped, "tasks to be written": at.unwritten}
+    tasks = ((name, f"{count} tasks") for name, count in at.snapshot.task_counts)
+    return Look(
+        fields=[("offset", str(at.snapshot.offset)), *tasks, *((word, "yes") for word, on in flags.items() if on)]
+    )
 
 
 def describe_reading(reading: Reading) -> str:

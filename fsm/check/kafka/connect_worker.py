@@ -11,7 +11,7 @@ from typing import Any
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import number_of, timeless_heartbeats
-from fsm.check.kafka.connect_process import Halt, Life, Order, Process, describe, hear
+from fsm.check.kafka.connect_process import Halt, Life, Order, Process, describe, hear, look_at
 from fsm.check.kafka.connect_topic import READ, READ_AT_START, TOPIC, Asked, ConfigTopic
 from fsm.check.model import Choice, Component, Step
 from fsm.connect.simulation.invariants import ROUND
@@ -19,7 +19,7 @@ from fsm.connect.units import Unit, kinds
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.inputs import ReadConfigToEnd, Send
 from fsm.connect.worker.state import Worker, new_worker
-from fsm.tables.connect_worker import SETTLED, State
+from fsm.tables.connect_worker import SETTLED, TABLE, State
 
 DELAY_OVER = "no delay is remembered as running"
 """The condition under which a worker's delay is over: its leader's, which began before, is."""
@@ -73,7 +73,17 @@ class WorkerModel:
             "connectors": lambda p: len(kinds(p.running)[0]),
             "tasks": lambda p: len(kinds(p.running)[1]),
         }
-        return Component(self.name, self.new, self.choices, self.step, features, describe=describe)
+        return Component(
+            self.name,
+            self.new,
+            self.choices,
+            self.step,
+            features,
+            describe=describe,
+            look=lambda process: look_at(process, NOW),
+            role="worker",
+            tables=(TABLE,),
+        )
 
     def _rests(self, process: Process) -> bool:
         """Whether nothing is to come of it, as far as it knows."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fsm.check.kafka.application import (
@@ -29,6 +30,7 @@ from fsm.check.kafka.application import (
     positions,
 )
 from fsm.check.kafka.consumer_shell import LEAVES, Consumer, Shell
+from fsm.check.kafka.member_looks import look_at_consumer
 from fsm.check.kafka.telling import describe_application
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
@@ -48,7 +50,7 @@ from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import (
     TIMED_OUT,
 )
-from fsm.tables.consumer_member import State
+from fsm.tables.consumer_member import TABLE, State
 
 LIVES = 3
 """So many processes one consumer may be, one after the other."""
@@ -153,7 +155,17 @@ class ConsumerModel:
             "wants": lambda c: int(c.app in SUBSCRIBED),
             "rests": lambda c: int(self._rests(c)),
         }
-        return Component(self.name, self.new, self.choices, self.step, features, describe=describe)
+        return Component(
+            self.name,
+            self.new,
+            self.choices,
+            self.step,
+            features,
+            describe=describe,
+            look=partial(look_at_consumer, names=self.known.all_names),
+            role="member",
+            tables=(TABLE,),
+        )
 
     def _subscribes(self, member: Member, topic: str) -> bool:
         """Whether it subscribes to a topic; the patterns of these models match them all."""

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
 from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, SAYS_THE_SAME, Log, appended, load_from
 from fsm.check.kafka.consumer import FIND, FOUND, LIVES, id_of, in_its_life
+from fsm.check.kafka.coordinator_looks import OF_CONSUMERS, look_at_group
+from fsm.check.kafka.telling import list_partitions
 from fsm.check.kafka.topics import Topics, mask
-from fsm.check.model import Choice, Component, Missed, Received, Step
+from fsm.check.model import Choice, Component, Look, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.consumer.heartbeat import refuse_heartbeat
 from fsm.coordinator.consumer.invariants import Moment, broken
@@ -87,7 +89,17 @@ class CoordinatorModel:
         for name in self.names:
             for feature in ("member", "life", "epoch", "previous", "held", "holds", "assigned"):
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
-        return Component(BROKER, Broker(), self.choices, self.step, features, describe=self.describe)
+        return Component(
+            BROKER,
+            Broker(),
+            self.choices,
+            self.step,
+            features,
+            describe=self.describe,
+            look=self.look,
+            role="coordinator",
+            tables=OF_CONSUMERS,
+        )
 
     def _feature(self, name: str, feature: str, at: Broker) -> int:
         """Of the latest life that is a member."""
@@ -191,6 +203,13 @@ class CoordinatorModel:
         log = appended(before.log, done.records) if self.compacts else ()
         return Step(around._replace(state=_timeless(after, has_interval=has_interval), log=log), sends, asked)
 
+    def look(self, at: Broker) -> Look:
+        """The group at more length, and what its topics are."""
+        found = look_at_group(consumer_group_of(at.state), self.known.all_names)
+        told = [("not told that it moved", ", ".join(sorted(at.elsewhere)))] if at.elsewhere else []
+        topics = [("topics", self.known.describe(at.topics))] if self.known.change else []
+        return found._replace(fields=[*found.fields, *told, *topics])
+
     def describe(self, at: Broker) -> str:
         """The group on one line."""
         group = consumer_group_of(at.state)
@@ -209,7 +228,7 @@ class CoordinatorModel:
         return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *told)) + away
 
     def _partitions(self, found: Iterable[tuple[str, int]]) -> str:
-        return ", ".join(f"{self.known.all_names[topic_id]}-{n}" for topic_id, n in sorted(found)) or "nothing"
+        return list_partitions((self.known.all_names[topic_id], number) for topic_id, number in sorted(found))
 
 
 RESOLVED = "has resolved its regular expressions"

@@ -14,7 +14,8 @@ from fsm.check.kafka.classic import ClassicConsumer, ClassicModel, Order, number
 from fsm.check.kafka.classic import describe as describe_classic
 from fsm.check.kafka.consumer import LIVES, ConsumerModel, describe, id_of
 from fsm.check.kafka.consumer_shell import Consumer
-from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
+from fsm.check.kafka.member_looks import look_at_classic, look_at_consumer
+from fsm.check.model import Choice, Component, Look, Missed, Received, Step, Undelivered
 from fsm.tables.consumer_member import State
 
 CONVERTED = ", and speaks the other protocol"
@@ -35,7 +36,17 @@ class EitherModel:
         of_consumer = {**mine.features, "epoch": _epoch, "id": self._id, "speaks": self._speaks, "left": lambda _: 0}
         features = {name: _of_either(name, of_consumer, others.features) for name in others.features}
         start = self.classic.new if self.begins_classic else self.consumer.new
-        return Component(self.name, start, self.choices, self.step, features, describe=_describe)
+        return Component(
+            self.name,
+            start,
+            self.choices,
+            self.step,
+            features,
+            describe=_describe,
+            look=self.look,
+            role="member",
+            tables=(*mine.tables, *others.tables),
+        )
 
     def _id(self, consumer: Consumer) -> int:
         return number_of(id_of(self.name, consumer.life))
@@ -56,6 +67,12 @@ class EitherModel:
                 yield Choice(f"starts again{CONVERTED}", disturbance="convert")
             if state.app in SUBSCRIBED:
                 yield Choice(f"is killed and starts again{CONVERTED}", disturbance="convert")
+
+    def look(self, state: Either) -> Look:
+        """A process of its protocol, at more length."""
+        if isinstance(state, ClassicConsumer):
+            return look_at_classic(state)
+        return look_at_consumer(state, self.consumer.known.all_names)
 
     def step(self, state: Either, given: Any) -> Step:
         """What an input does; nothing where it answers a request of a process that is over."""

@@ -53,13 +53,23 @@ def _plain(value: Any) -> str:
 
 def describe_application(text: str, app: App, using: Partitions, calling: BackgroundEvent | None) -> str:
     """A consumer on one line: `text` says where its member stands."""
-    text += f", uses {', '.join(f'{topic}-{number}' for topic, number in using) or 'nothing'}"
+    text += f", uses {list_partitions(using)}{describe_calling(calling)}"
+    return text if app is App.RUNNING else f"{app.value}; {text}"
+
+
+def describe_calling(calling: BackgroundEvent | None) -> str:
+    """The callback that an application is in, as it follows on what it does."""
     match calling:
         case PartitionsAssignedEvent():
-            text += ", in its assigned callback"
+            return ", in its assigned callback"
         case PartitionsRemovedEvent(method=method):
-            text += f", in its {method.name.lower()} callback"
-    return text if app is App.RUNNING else f"{app.value}; {text}"
+            return f", in its {method.name.lower()} callback"
+    return ""
+
+
+def list_partitions(found: Iterable[tuple[str, int]]) -> str:
+    """Partitions on one line."""
+    return ", ".join(f"{topic}-{number}" for topic, number in found) or "nothing"
 
 
 def omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
@@ -117,4 +127,4 @@ def _describe_answer(answer: Any, image_names: Mapping[str, str]) -> str:
 
 def show_partitions(found: TopicPartitions, names: Mapping[str, str]) -> str:
     """Partitions of topic ids by the names of their topics."""
-    return ", ".join(f"{names[topic_id]}-{n}" for topic_id, numbers in found for n in numbers) or "nothing"
+    return list_partitions((names[topic_id], number) for topic_id, numbers in found for number in numbers)

@@ -12,7 +12,7 @@ from operator import or_
 from typing import Any
 
 from fsm.check.kafka.application import BROKER
-from fsm.check.model import Choice, Component, Received, Step, Wire
+from fsm.check.model import Choice, Component, Look, Received, Step, Wire
 from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
@@ -102,7 +102,12 @@ class Topics:
             return Step(after, [(one, after) for one in told])
 
         features = {"everything": self.everything}
-        return Component(CLUSTER, (), choices, step, features, describe=self.describe)
+        return Component(CLUSTER, (), choices, step, features, describe=self.describe, look=self.look, role="topics")
+
+    def look(self, changes: tuple[str, ...]) -> Look:
+        """Each topic with its id."""
+        topics = self._image(changes).topics
+        return Look(fields=[(name, f"{one.partitions} partitions, id {one.topic_id}") for name, one in topics.items()])
 
     def wires(self, told: Sequence[str]) -> list[Wire]:
         """On which brokers and clients learn of changes, and on which they ask."""

@@ -1,0 +1,123 @@
+"""What is to be seen of members and their applications, at more length than one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from fsm.check.kafka.application import NOW, App
+from fsm.check.kafka.telling import describe_calling, list_partitions, show_partitions
+from fsm.check.model import InState, Look
+from fsm.member.consumer.state import Member
+from fsm.member.consumer.subscription import Subscription
+from fsm.member.events import BackgroundEvent, ErrorEvent, PartitionsAssignedEvent, PartitionsRemovedEvent
+from fsm.protocol.assignment import LocalAssignment, Partitions
+from fsm.tables import classic_member, consumer_member
+
+if TYPE_CHECKING:
+    from fsm.check.kafka.classic import ClassicConsumer
+    from fsm.check.kafka.consumer_shell import Consumer
+
+Fields = Iterator[tuple[str, str]]
+APPLICATION_QUEUE, BACKGROUND_QUEUE = "application event queue", "background event queue"
+"""What the application asks of its member's thread, which a step empties; and what that tells the application."""
+
+
+def look_at_consumer(consumer: Consumer, names: Mapping[str, str]) -> Look:
+    """A consumer of KIP-848; `names` are those of topics by their ids."""
+    member = consumer.member
+    states = [InState(consumer_member.TABLE.name, member.state.name)]
+    fields = [
+        *_application(consumer.app, consumer.using, consumer.calling),
+        ("member id", member.member_id),
+        ("member epoch", str(member.epoch)),
+        ("subscription", _subscription(member.subscription)),
+        ("target", _assignment(member.target, names)),
+        ("assignment", _assignment(member.current, names)),
+        ("owned", list_partitions(member.ownership.owned)),
+        *_held_back(member),
+        *_reconciliation(member),
+        ("heartbeat", _heartbeat(member)),
+        *([] if member.client.coordinator_known else [("coordinator", "not known")]),
+        *([] if member.leaving.calls is None else [("leaves", f"by {member.leaving.operation.name}")]),
+        *([("closing", f"waits for its {consumer.closing}")] if consumer.closing else []),
+    ]
+    return Look(states, fields, _queues(consumer.events))
+
+
+def look_at_classic(consumer: ClassicConsumer) -> Look:
+    """A consumer of the classic protocol."""
+    member, generation = consumer.member, consumer.member.generation
+    fields = [
+        *_application(consumer.app, consumer.using, consumer.calling),
+        ("member id", generation.member_id or "none"),
+        ("generation", "none" if generation.is_reset else str(generation.generation_id)),
+        ("protocol", generation.protocol_name or "none"),
+        ("subscription", ", ".join(member.topics or ()) or "nothing"),
+        ("assigned", list_partitions(member.assigned)),
+        ("owned", list_partitions(member.owned)),
+        ("rejoins", "no" if member.rejoin_reason is None else "yes"),
+        *([("join", "is out")] if member.join_out else []),
+        *([("callback", f"waits for its {member.awaited.method.name.lower()} callback")] if member.awaited else []),
+        ("heartbeat", "is out" if consumer.beats else "interval runs" if member.heartbeats.enabled else "none"),
+        *([] if member.coordinator_known else [("coordinator", "not known")]),
+        *([("commit", "before it joins")] if member.commit else []),
+        *([("closing", member.closing.stage.name.lower().replace("_", " "))] if member.closing else []),
+    ]
+    return Look([InState(classic_member.TABLE.name, member.state.name)], fields, _queues(consumer.events))
+
+
+def _application(app: App, using: Partitions, calling: BackgroundEvent | None) -> Fields:
+    yield "application", app.value + describe_calling(calling)
+    yield "uses", list_partitions(using)
+
+
+def _subscription(known: Subscription) -> str:
+    return known.regex or known.pattern or ", ".join(known.topics) or "nothing"
+
+
+def _assignment(found: LocalAssignment, names: Mapping[str, str]) -> str:
+    return "none yet" if found.is_none else show_partitions(found.partitions, names)
+
+
+def _held_back(member: Member) -> Fields:
+    """What it owns and may not fetch."""
+    if member.ownership.pending_revocation:
+        yield "to be revoked", list_partitions(member.ownership.pending_revocation)
+    if member.ownership.pending_on_assigned:
+        yield "until its assigned callback ends", list_partitions(member.ownership.pending_on_assigned)
+
+
+def _reconciliation(member: Member) -> Fields:
+    if member.run is not None:
+        yield "reconciles", f"+ {list_partitions(member.run.added)}, - {list_partitions(member.run.revoked)}"
+    if member.commit is not None:
+        yield "commit", "before it reconciles"
+    if member.awaited:
+        yield "callbacks awaited", ", ".join(one.origin.value for one in member.awaited)
+
+
+def _heartbeat(member: Member) -> str:
+    if member.heartbeat_in_flight:
+        return "is out"
+    if member.heartbeat_interval_ms == 0:
+        return "none yet"
+    return "is due" if member.heartbeat_due_ms <= NOW else "interval runs"
+
+
+def _queues(events: Iterable[BackgroundEvent]) -> list[tuple[str, list[str]]]:
+    return [(APPLICATION_QUEUE, []), (BACKGROUND_QUEUE, [_tell(one) for one in events])]
+
+
+def _tell(event: BackgroundEvent) -> str:
+    """What the background thread says to the application."""
+    match event:
+        case PartitionsAssignedEvent(full=full, added=added):
+            about = f"full {list_partitions(full)}; added {list_partitions(added)}"
+        case PartitionsRemovedEvent(method=method, partitions=removed):
+            about = f"{method.name.lower()} {list_partitions(removed)}"
+        case ErrorEvent(error=error):
+            about = error.name
+        case _:
+            about = ""
+    return f"{type(event).__name__}({about})"
