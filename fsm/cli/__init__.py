@@ -17,7 +17,8 @@ from fsm import __version__
 from fsm.errors import FsmError, InputError
 
 COMMANDS = (
-    "tables", "draw", "replay", "dialects", "audit", "conform", "check", "simulate", "serve", "capture", "kit", "join",
+    "tables", "draw", "replay", "dialects", "audit", "conform", "check", "explore", "simulate", "serve", "capture",
+    "kit", "join",
 )  # fmt: skip
 """Modules of this package, in the order of `fsm --help`. A new command is a module and its name here."""
 

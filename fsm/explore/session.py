@@ -9,6 +9,7 @@ from typing import Any
 from fsm.check import Model, PathStep, Verdict, Walk
 from fsm.check.space import ask
 from fsm.check.walk import Numbered, Stand
+from fsm.explore.diagrams import diagram
 from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_component
 
 
@@ -25,8 +26,8 @@ class ModelSession:
 
     def opening(self) -> Document:
         """The model, the diagrams of its tables, and where it begins."""
-        model = self.model
-        first = self._loaded[:1]
+        model, first = self.model, self._loaded[:1]
+        tables = {table.name: table for one in model.components for table in one.tables}
         return {
             "title": self.title,
             "source": model.name,
@@ -36,10 +37,8 @@ class ModelSession:
                 for one in model.components
             ],
             "wires": [{"sender": one.sender, "receiver": one.receiver} for one in model.wires],
-            "tables": {},
-            "states": {
-                table.name: [state.name for state in table.leaves()] for one in model.components for table in one.tables
-            },
+            "tables": {name: drawn for name, table in tables.items() if (drawn := diagram(table))},
+            "states": {name: [state.name for state in table.leaves()] for name, table in tables.items()},
             "kinds": list(model.kinds),
             "properties": {one.name: one.meaning for one in model.properties},
             "start": self._position(first[0], self.walk.broken_at(first)[0], 0),

@@ -1,0 +1,91 @@
+"""`fsm explore`: a model, or what was recorded, walked by hand in a page on loopback."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsm.check.catalog import SHIPPED, require_numpy
+from fsm.cli import add_command, at_least, out
+from fsm.cli.check_options import add_model_options
+from fsm.cli.models import make_model
+from fsm.cli.output import write
+from fsm.errors import InputError, LocalProtocolError
+
+if TYPE_CHECKING:
+    from fsm.explore import Session
+
+EXAMPLES = """examples:
+  fsm explore consumer-group                       two members and their coordinator; prints where the page is
+  fsm explore mixed-group --policy upgrade --open  the same options as fsm check; opens the browser
+  fsm explore lock --path 0.0.2                    from the start through the first step, again the first, the third
+  fsm explore consumer-group --path 0.1 -o walk.html
+                                                   one HTML file that needs nothing else
+
+Models: {models}; FILE.py:NAME; tables, as of fsm check. Ctrl-C ends it.
+
+exit status: 0; 2 where what is given is none of these, or cannot be walked"""
+
+
+def add(commands: Any) -> None:
+    """Registers the command."""
+    details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
+    command = add_command(commands, "explore", "walk a model by hand in a page on loopback", details, run)
+    command.add_argument("model", metavar="MODEL|FILE", help="a model of fsm check, or what was recorded")
+    command.add_argument("--path", default="", metavar="0.3.1", help="walk there first: each step by its number")
+    command.add_argument("--port", type=at_least(0, 65535), default=0, metavar="N", help="of the page (any)")
+    command.add_argument("--open", action="store_true", help="open the page in a browser")
+    command.add_argument("-o", dest="file", type=Path, metavar="FILE", help="write the path as one HTML file, and end")
+    add_model_options(command)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until it is interrupted, or writes one file."""
+    require_numpy()
+    session = _open(args)
+    if args.file is not None:
+        _write(session, args.file)
+        return 0
+    return _serve(session, args)
+
+
+def _open(args: argparse.Namespace) -> Session:
+    from fsm.explore import ModelSession
+    from fsm.explore.documents import read_path
+
+    model, path = make_model(args), read_path(args.path)
+    try:
+        return ModelSession(model, path)
+    except LocalProtocolError as problem:
+        raise InputError(str(problem), "--path", "choose another step") from None
+
+
+def _write(session: Session, file: Path) -> None:
+    from fsm.explore.documents import all_steps
+    from fsm.explore.html import page
+
+    write(file, page(session.opening(), all_steps(session)).encode())
+    out(f"{file}\n")
+
+
+def _serve(session: Session, args: argparse.Namespace) -> int:
+    from signal import SIGTERM, default_int_handler, signal
+
+    from fsm.explore.html import page
+    from fsm.explore.server import Explorer
+
+    server = Explorer(session, lambda key: page(key=key), args.port)
+    signal(SIGTERM, default_int_handler)
+    out(f"exploring on {server.url}\n")
+    sys.stdout.flush()
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(server.url)
+    try:
+        server.serve()
+    except KeyboardInterrupt:
+        out("\n")
+    return 0
