@@ -29,7 +29,7 @@ def pages() -> dict[str, bytes]:
         HAZARDS: _page(
             "Hazards, weak spots and invariants",
             "What the numbers in code and tests mean. `to 4.4.0, open` means that the latest release has it. "
-            "Numbers F1 to F32 are in [dialects.md](dialects.md).",
+            "Numbers F1 to F35 are in [dialects.md](dialects.md).",
             hazards,
         ),
         RULES: _page(

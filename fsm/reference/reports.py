@@ -204,8 +204,9 @@ REPORTS = (
         "callback between the two rounds of an incremental rebalance.",
         "A leader can compare: where its assignment withheld partitions, it can join again after a heartbeat interval "
         "or two in which nobody else did (`enforceRebalance`).",
-        "Rebalance where a static member is replaced while the group's last assignment leaves a partition of its "
-        "topics to nobody; a broker that takes assignments for bytes cannot know.",
+        "Rebalance where a static member is replaced that was assigned less than it owned as it joined (F33): its next "
+        "process has nothing to give up, and joins no more. It costs that one rebalance, and a broker that reads "
+        "subscriptions and assignments, as an upgrade does anyway.",
         "Watch the lag of each partition; restart or scale once more, or call `enforceRebalance` in any member.",
     ),
     Report(
@@ -222,8 +223,8 @@ REPORTS = (
         "The group is STABLE with an empty target, and A waits for ever, alone with all partitions.",
         "Low: a restart within the one round trip between join and sync, in a rolling migration of static members.",
         "Nothing: the answer is a good one.",
-        "Bump the epoch where a group is converted that waits for its leader's assignment, as it does where a member "
-        "is new.",
+        "Bump the epoch where a group is converted during a rebalance, as it does where a member is new (F34): what "
+        "its members are assigned then is not what they joined for. It costs one target.",
         "Restart the member once more, or remove it by its instance id (`Admin.removeMembersFromConsumerGroup`).",
     ),
     Report(
@@ -242,8 +243,8 @@ REPORTS = (
         "Real for a rolling migration back to the classic protocol: the last two members restart one after the other, "
         "and the second does so before it has heard of the first one's join.",
         "Nothing: no answer tells B.",
-        "Prepare a rebalance in the downgrade where a member has not reached its target; it does so where the target "
-        "is behind (KAFKA-20273).",
+        "Prepare a rebalance in the downgrade where a member waits for what others hold (F35); it does so where the "
+        "target is behind (KAFKA-20273). It costs that rebalance.",
         "Restart any member once more after a migration back.",
     ),
     Report(

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from models import consumer_group
+from models import classic_group, consumer_group, mixed_group
 
 from fsm.check import Verdict, check
 from fsm.coordinator.model.dialect import Choice as Coordinator
+from fsm.coordinator.model.dialect import Dialect as Rules
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect, choices_of, custom
@@ -39,6 +40,13 @@ def lengths(verdict: Verdict) -> dict[str, int]:
 
 def without(cure: Choice) -> Dialect:
     return custom(f"fixed but for {cure.name}", choices_of("fixed") - {cure})
+
+
+def broker_without(cure: Coordinator) -> Rules:
+    return coordinator_dialect("fixed").without_choices(cure)
+
+
+FIXED = coordinator_dialect("fixed")
 
 
 def test_what_is_being_assigned_is_released_by_a_report() -> None:
@@ -92,6 +100,46 @@ def test_fixed_groups_are_clean_for_two_disturbances(spoken: str, coordinator: s
 @pytest.mark.slow
 def test_a_late_report_gives_up_what_was_assigned_since() -> None:
     """W10: it takes two disturbances. All else of the coordinator's `fixed` stands, and does not help."""
-    rules = coordinator_dialect("fixed").without_choices(Coordinator.OLD_REPORT_IS_OLD)
+    rules = broker_without(Coordinator.OLD_REPORT_IS_OLD)
     verdict = checked(["late", "poll_timeout"], 2, client="fixed", coordinator=rules)
     assert lengths(verdict) == {"held by the coordinator's book": 20, "one user": 29}
+
+
+# Static members. A join of a process that is over, which comes late, and one that comes too soon are cut off.
+
+STATIC = ("early", "late_join", "unreleased")
+UNSYNCED, WAITING = Coordinator.CONVERSION_IN_REBALANCE_BUMPS, Coordinator.REPLACEMENT_REBALANCES_IF_WAITING
+
+
+def converted(rules: Rules, members: int = 2, disturbances: int = 1, **options: Any) -> Verdict:
+    model = mixed_group(members, client="fixed", coordinator=rules, static=True, **options)
+    return check(model, disturb=["convert"], disturbances=disturbances, known=STATIC, every=True)
+
+
+@pytest.mark.parametrize(
+    ("rules", "states", "doomed_at"),
+    [
+        (FIXED, 573_654, {}),
+        (broker_without(Coordinator.OWED_JOIN_REBALANCES), 580_218, {"the group settles": 24}),
+    ],
+)
+@pytest.mark.slow
+def test_who_takes_the_place_of_one_that_owes_a_join_rebalances(rules: Rules, states: int, doomed_at: dict) -> None:
+    """W13 ends there."""
+    model = classic_group(protocol="cooperative", static=True, coordinator=rules)
+    verdict = check(model, disturb=["restart"], disturbances=1, known=["late_join"], every=True)
+    assert (lengths(verdict), verdict.states) == (doomed_at, states)
+
+
+def test_a_conversion_within_a_rebalance_computes_a_target() -> None:
+    """W14 ends there; a second conversion does no harm either."""
+    assert lengths(converted(broker_without(UNSYNCED), 1))["the group settles"] == 8
+    assert (converted(FIXED, 1, 2).word, converted(FIXED, 1, 2).states) == ("holds", 1_291)
+
+
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 253_830), ("cooperative", 365_428)])
+def test_a_downgrade_lets_nobody_wait(protocol: str, states: int) -> None:
+    """W15 ends there."""
+    assert lengths(converted(broker_without(WAITING), protocol=protocol))["the group settles"] == 13
+    verdict = converted(FIXED, protocol=protocol)
+    assert (verdict.word, verdict.states) == ("holds", states)

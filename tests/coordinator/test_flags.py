@@ -354,6 +354,48 @@ def moved_target(rules: Dialect) -> Any:
     return [record for record in found.records if record.startswith("7 s2")]
 
 
+def static_member(found: ClassicScene, name: str, **fields: Any) -> str:
+    """The first member of a classic group, in its first generation, with an instance id; its member id."""
+    found.come(name=name, fresh_id=name, group_instance_id="i1", **fields)
+    found.wait(3_000)
+    return str(found.answered[name]["member_id"])
+
+
+def replaced_while_it_owes_a_join(rules: Dialect) -> Any:
+    """Of foo 0 and 1 it was told to keep the first: it would give the other up, and join again, here alone."""
+    found = mixed(rules)
+    protocols = [{"name": "range", "metadata": subscribed("foo", owned={"foo": [0, 1]})}]
+    leader = static_member(found, "s1", protocols=protocols)
+    found.share(leader, 1, group_instance_id="i1", assigns={leader: {"foo": [0]}})
+    found.come(name="s2", fresh_id="s2", group_instance_id="i1")
+    return found.states
+
+
+def replaced_when_it_has_joined_again(rules: Dialect) -> Any:
+    """It owns foo 0, and is assigned that and another one."""
+    found = mixed(rules)
+    protocols = [{"name": "range", "metadata": subscribed("foo", owned={"foo": [0]})}]
+    leader = static_member(found, "s1", protocols=protocols)
+    found.share(leader, 1, group_instance_id="i1", assigns={leader: {"foo": [0, 1]}})
+    found.come(name="s2", fresh_id="s2", group_instance_id="i1")
+    return found.states
+
+
+def converted_before_its_assignment(rules: Dialect) -> Any:
+    found = mixed(rules)
+    static_member(found, "s1")
+    return assigned(found.join("s2", "foo", instance_id="i1"))
+
+
+def replaced_while_another_one_waits(rules: Dialect) -> Any:
+    """The last member of the consumer protocol has what a classic one is to get."""
+    found = mixed(rules)
+    found.join("s1", "foo", instance_id="i1")
+    found.mixed_in("c")
+    found.come(name="s2", fresh_id="s2", group_instance_id="i1")
+    return found.states
+
+
 Both = tuple[Callable[[Dialect], Any], Any, Any]
 """What is done, and what comes of it with the choice and without."""
 
@@ -403,6 +445,9 @@ SIDES: dict[Choice, Both] = {
     Choice.ASSIGNMENT_REPEATED: (heartbeat_after_an_answer_that_was_lost, {"foo": [0, 1]}, None),
     Choice.CLASSIC_COMPUTES_TARGET: (left_to_classic_members, "rebalance_in_progress", None),
     Choice.OLD_REPORT_IS_OLD: (report_of_the_epoch_before, "UNREVOKED_PARTITIONS", "STABLE"),
+    Choice.OWED_JOIN_REBALANCES: (replaced_while_it_owes_a_join, "CompletingRebalance", "Stable"),
+    Choice.CONVERSION_IN_REBALANCE_BUMPS: (converted_before_its_assignment, {"foo": [0, 1]}, {}),
+    Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }
 
@@ -418,3 +463,7 @@ def test_a_flag_changes_what_it_says(choice: Choice) -> None:
 
 
 F20 = (Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE)
+
+
+def test_who_was_assigned_all_that_it_owned_owes_no_join() -> None:
+    assert replaced_when_it_has_joined_again(dialect("fixed")) == "Stable"

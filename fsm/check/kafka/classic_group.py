@@ -19,7 +19,7 @@ from fsm.check.kafka.classic import ASSIGNORS, ClassicModel, number_of
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import LIVES, Setting
-from fsm.check.kafka.consumer_group import ANSWERS, REQUESTS, SETTINGS, choose_names, fewer_of, name_those
+from fsm.check.kafka.consumer_group import ANSWERS, REQUESTS, SETTINGS, choose_names, fewer_of, name_those, rules_of
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.telling import describe_message, is_consumer_join, list_partitions, omitted
@@ -27,7 +27,7 @@ from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
 from fsm.coordinator.model.context import Context
-from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.coordinator.model.dialect import Dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
 from fsm.member.classic.assignors import ClientAssignor
@@ -69,7 +69,7 @@ def classic_group(
     members: int = 2,
     topics: Mapping[str, int] = FrozenMap({"foo": 2}),
     protocol: str = "eager",
-    coordinator: str = LATEST,
+    coordinator: str | Dialect = LATEST,
     *,
     static: bool = False,
     commits: bool = False,
@@ -87,7 +87,7 @@ def classic_group(
     kinds = (*DISTURBANCES, *(["resubscribe"] if fewer else []), *(CHANGES if topic_changes else []))
     setting = Setting(known.subscribed, static=static, commits=commits, asks=topic_changes, fewer=fewer, kinds=kinds)
     consumers = [ClassicModel(name, setting, mine, known) for name, mine in zip(names, strategies, strict=True)]
-    context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS, known.image(()))
+    context = Context(NOW, rules_of(coordinator), CLASSIC_SETTINGS, known.image(()))
     hub = AnyCoordinator(names, known, context)
     changes = (CLUSTER, "everything") if topic_changes else None
     cluster = [known.component(names)] if topic_changes else []
@@ -102,7 +102,7 @@ def classic_group(
         return ClassicReplay(live, context)
 
     return Model(
-        f"classic-group, {members} {protocol} members, coordinator of {coordinator}, {known}{told}",
+        f"classic-group, {members} {protocol} members, coordinator of {context.dialect.name}, {known}{told}",
         [*(one.component() for one in consumers), hub.component(), *cluster],
         [*wires(names, known), *(known.wires(names) if topic_changes else [])],
         asked.properties(),

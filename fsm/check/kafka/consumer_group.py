@@ -111,7 +111,7 @@ def consumer_group(
     setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, fewer, kinds)
     consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, spoken, strict=True)]
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
-    rules = coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
+    rules = rules_of(coordinator)
     context = Context(NOW, rules, broker_settings)
     hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
     told = (BROKER, *names)
@@ -201,6 +201,11 @@ def _check_patterns(pattern: str, client_pattern: str) -> None:
         re.compile(client_pattern)
     except re.error as problem:
         raise InputError(f"{client_pattern!r}: {problem}", "--client-pattern", "give a regular expression") from None
+
+
+def rules_of(coordinator: str | CoordinatorDialect) -> CoordinatorDialect:
+    """A coordinator's dialect, by its name or as it is."""
+    return coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
 
 
 def _dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:

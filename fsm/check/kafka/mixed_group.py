@@ -25,7 +25,7 @@ from fsm.check.kafka.classic_group import (
 )
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import ConsumerModel, Setting
-from fsm.check.kafka.consumer_group import INTERVAL_MS, check_regex, choose_names, fewer_of, name_those
+from fsm.check.kafka.consumer_group import INTERVAL_MS, check_regex, choose_names, fewer_of, name_those, rules_of
 from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, asked_of
 from fsm.check.kafka.either import EitherModel
 from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
@@ -37,7 +37,7 @@ from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.migration.conversion import DOWNGRADES, POLICIES, UPGRADES
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice as Rule
-from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.coordinator.model.dialect import Dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
 from fsm.member.dialect.dialect import dialect as member_dialect
@@ -58,7 +58,7 @@ def mixed_group(
     protocol: str = "eager",
     policy: str = "bidirectional",
     client: str = LATEST,
-    coordinator: str = LATEST,
+    coordinator: str | Dialect = LATEST,
     static: bool = False,
     commits: bool = False,
     pattern: str = "",
@@ -82,7 +82,7 @@ def mixed_group(
         group_consumer_migration_policy=policy,
         group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval,
     )
-    context = Context(NOW, coordinator_dialect(coordinator), config, known.image(()))
+    context = Context(NOW, rules_of(coordinator), config, known.image(()))
     kinds = (*KINDS, *(["resubscribe"] if fewer else []))
     setting = Setting(known.subscribed, pattern, static=static, commits=commits, fewer=fewer, kinds=kinds)
     models = {}
@@ -102,7 +102,7 @@ def mixed_group(
     given_up = () if Rule.CLASSIC_REJOINS_BEHIND_TARGET in context.dialect else (FOR_SOMETHING,)
     return Model(
         f"mixed-group, {members - classic} members of {client}, {classic} {protocol} ones, policy {policy}, "
-        f"coordinator of {coordinator}, {known}{name_those(options)}",
+        f"coordinator of {context.dialect.name}, {known}{name_those(options)}",
         [*(one.component() for one in models.values()), hub.component()],
         wires(names, known),
         asked.properties(),

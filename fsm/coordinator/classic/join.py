@@ -15,7 +15,10 @@ from fsm.coordinator.classic import responses
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember
 from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Refused, Request, Step
+from fsm.errors import RemoteProtocolError
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import JoinGroupRequest
 from fsm.protocol.records import ClassicProtocol
@@ -162,7 +165,8 @@ def _replace_static(
     """A static member comes back under a new id; without a rebalance if that changes nothing for the others."""
     draft.replaced = holder
     afterwards = draft.members.without(holder.member_id).set(member)
-    if draft.state is not State.STABLE or afterwards.elected_protocol() != draft.protocol_name:
+    owes = Choice.OWED_JOIN_REBALANCES in draft.context.dialect and owes_join(draft, holder)
+    if draft.state is not State.STABLE or afterwards.elected_protocol() != draft.protocol_name or owes:
         draft.take_row(_ending(draft, Event.STATIC_REPLACED, prepares=True))
         return
     before = len(draft.records)
@@ -173,6 +177,17 @@ def _replace_static(
     draft.code = stored
     del draft.records[before:]
     draft.take_row(Event.STATIC_SWAP_FAILED)
+
+
+def owes_join(group: ClassicGroup, member: ClassicGroupMember) -> bool:
+    """Whether a consumer was assigned less than it owned as it joined: it gives the rest up, and joins again."""
+    if group.protocol_type != PROTOCOL_TYPE or not group.protocol_name:
+        return False
+    try:
+        owned = decode_subscription(member.metadata(group.protocol_name)).owned_partitions
+        return bool(owned) and not set(owned) <= set(decode_assignment(member.assignment).partitions)
+    except RemoteProtocolError:
+        return False
 
 
 # Members with an id

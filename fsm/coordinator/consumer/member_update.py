@@ -123,11 +123,17 @@ def _elect(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -
 
 
 def will_rebalance(draft: ConsumerGroupDraft, group_epoch: int) -> bool:
-    """Whether the classic group that a replacement makes of this group begins with a rebalance (F20)."""
-    dialect = draft.context.dialect
+    """Whether the classic group that a replacement makes of this group begins with a rebalance (F20, F35)."""
+    dialect, members = draft.context.dialect, draft.stored.members
+    if Choice.REPLACEMENT_REBALANCES_IF_WAITING in dialect and any(map(_is_waiting, members.values())):
+        return True
     if Choice.REPLACEMENT_REBALANCES_IF_STALE in dialect:
         return draft.stored.target_epoch < group_epoch
     return Choice.REPLACEMENT_REBALANCES_IF_BUMPED in dialect and draft.subscription_changed
+
+
+def _is_waiting(member: GroupMember) -> bool:
+    return member.current.state is State.UNRELEASED_PARTITIONS
 
 
 def _bumps(draft: ConsumerGroupDraft, after: GroupMember) -> bool:

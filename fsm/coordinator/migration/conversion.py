@@ -39,6 +39,7 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest as Heartbeat
 from fsm.protocol.records import ClassicMember, Member, Record, RecordType
 from fsm.tables.classic_group import Event as ClassicEvent
+from fsm.tables.classic_group import State as ClassicState
 from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group import State as GroupState
 from fsm.tables.consumer_group_member import Event, State
@@ -142,9 +143,10 @@ def convert_to_consumer_group(group: ClassicGroup, context: Context) -> Consumer
         members = [_convert_member(group, member, context) for member in group.members.in_order()]
     except RemoteProtocolError as problem:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(problem)) from None
+    rebalances = group.state is not ClassicState.STABLE and Choice.CONVERSION_IN_REBALANCE_BUMPS in context.dialect
     found = ConsumerGroup(
         group.group_id,
-        group.generation,
+        group.generation + rebalances,
         group.generation,
         members=Members.of(members),
         targets=FrozenMap({member.member_id: member.assigned for member in members}),

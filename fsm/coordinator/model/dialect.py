@@ -325,6 +325,27 @@ class Choice(Enum):
         "a report that comes with the previous epoch gives up nothing that was assigned then or since (W10)",
         "what it leaves out counts as given up",
     )
+    OWED_JOIN_REBALANCES = (
+        "F33",
+        "fixed",
+        "",
+        "whoever takes a static member's place begins a rebalance if that one had something to give up first (W13)",
+        "no rebalance where the protocol stays, and nobody is given what was to be given up",
+    )
+    CONVERSION_IN_REBALANCE_BUMPS = (
+        "F34",
+        "fixed",
+        "",
+        "a classic group that is converted during a rebalance bumps its epoch, so that a target is computed (W14)",
+        "what its members were assigned so far, or nothing, is the target for its generation",
+    )
+    REPLACEMENT_REBALANCES_IF_WAITING = (
+        "F35",
+        "fixed",
+        "",
+        "a downgrade by replacement rebalances the classic group if a member waits for what others hold (W15)",
+        "that member is assigned it, and not told",
+    )
 
     def holds_in(self, release: str) -> bool:
         """Whether the release has the rule; `s24` has none, and `fixed` what the latest one has and its own."""
