@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import recordings
+from page_data import data as data_of
 from pyarrow import parquet
 
 from fsm import cli
@@ -123,6 +124,21 @@ def test_a_page_that_refreshes_itself(logs: Path) -> None:
     before = Path("out/report/now.js").read_text()
     follow()
     assert Path("out/report/now.js").read_text() != before
+
+
+def test_the_page_has_the_trends_of_all_groups(logs: Path) -> None:
+    """Those of the batch audit: rebalances, moves and times without owner; also where only one group was new."""
+    for name, data in recordings.logs("java")["j09_kill9"].items():
+        (logs / f"other-{name}").write_bytes(data)
+    follow()
+    with (logs / "A.log").open("a") as out:
+        out.write("\n")
+    follow()
+    cli.main(["audit", "logs", "-o", "batch", "--master", "none"])
+    once = data_of(Path("batch/report.html").read_text())[0]["trend"]
+    assert sum(step[1] for step in once["steps"]) > 4
+    assert json.loads(Path("out/report/now.js").read_text().splitlines()[2].removesuffix(");"))["trend"] == once
+    assert '<a href="#trend">' in Path("out/report.html").read_text()
 
 
 def test_what_cannot_be_read_is_said_once(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,7 @@ def _write_shards(folder: Path) -> int:
     """The whole index in files; gives how many."""
     held, size, count = list[str](), 0, 0
     for one, _ in read_index(folder):
-        held.append(dump(one))
+        held.append(dump({name: value for name, value in one.items() if name != "trend"}))
         size += len(held[-1])
         if size > SHARD:
             count += 1

@@ -24,6 +24,7 @@ from fsm.render.report import glossary
 from fsm.render.report.details import SEVERITIES, badness, dump
 from fsm.render.tables.svg import draw_counted
 from fsm.render.timeline import shades
+from fsm.render.timeline.trend import Trend
 from fsm.render.timeline.views import EdgeCount, KindTotal, MachineView, Report
 
 if TYPE_CHECKING:
@@ -59,12 +60,16 @@ class Index:
     """How many groups, and incidents, were added, in the page or not."""
     incidents: int = 0
     """How many there are, in the index or not."""
+    trend: Trend = field(default_factory=Trend)
+    """Of all groups, where the report is not given it."""
     shards: int = 0
     """Files beside the page that hold what it does not."""
 
     def add(self, index: Mapping[str, Any]) -> None:
         """Adds a group."""
         entry = index["entry"]
+        if index.get("trend"):
+            self.trend.merge(Trend.from_json(index["trend"]))
         self.groups += bool(entry.get("group"))
         self.members += entry.get("members", 0)
         self.entries.append(entry)
@@ -136,8 +141,13 @@ def summary(report: Report, index: Index) -> dict[str, Any]:
         "rows": index.rows,
         "names": index.names,
         "shards": index.shards,
-        "trend": report.trend.to_json() if report.trend else None,
+        "trend": trend.to_json() if (trend := _trend(report, index)) else None,
     }
+
+
+def _trend(report: Report, index: Index) -> Trend | None:
+    """That of the report, else as the groups tell it."""
+    return report.trend or (index.trend if index.trend.steps else None)
 
 
 def _order(severity: str) -> int:
@@ -209,6 +219,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
         "shades": [f"{family}{i}" for family, n in shades.SHADES.items() for i in range(n)],
         "rows": MOST_ROWS // 2,
         "refresh": refresh_s,
+        "over_time": _trend(report, index) is not None,
         "markup": Markup,
         "style": Markup(template("report.css")),  # noqa: S704  the package's own file
         "script": Markup(script),  # noqa: S704  the package's own file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 STEPS = 240
@@ -56,6 +57,14 @@ class Trend:
         """The steps in order, each with its begin."""
         steps = [[number * self.step_ms, *step] for number, step in sorted(self.steps.items())]
         return {"step": self.step_ms, "steps": steps}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Trend:
+        """What `to_json` gave."""
+        trend = cls()
+        trend.step_ms = told["step"]
+        trend.steps = {start_ms // trend.step_ms: Step(*step) for start_ms, *step in told["steps"]}
+        return trend
 
 
 def _sum(one: Step | None, other: Step) -> Step:

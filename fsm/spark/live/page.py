@@ -29,7 +29,9 @@ def draw_group(out: Path, audit: GroupAudit, found: Sequence[Finding], noted: Hi
     """Writes what the page loads of a group, if anything of it changed."""
     shown = replace(audit, findings=found)
     view = group_view(shown, overview(shown), noted)
-    write_group(out, pack_group(view, shown.findings, find_incidents(shown)))
+    packed = pack_group(view, shown.findings, find_incidents(shown))
+    # Nobody else adds up all groups, each of which is judged when something of it is new.
+    write_group(out, packed._replace(told={**packed.told, "trend": view.trend.to_json() if view.trend else None}))
 
 
 def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
@@ -81,6 +83,6 @@ class Page:
             return
         self._written_s, offsets, self._waiting = now_s, self._waiting, None
         options, totals = self.followed.options, self.totals(offsets)
-        told = report(inputs_of(offsets, totals), totals.metrics(), totals.trend, 0)
+        told = replace(report(inputs_of(offsets, totals), totals.metrics(), totals.trend, 0), trend=None)
         refresh_s = max(1, self.followed.follow.trigger_ms // 1000)
         write_page(self.followed.out, told, top=options.top, refresh_s=refresh_s)
