@@ -91,7 +91,7 @@ def audit_logs(
                 cores = spark.sparkContext.defaultParallelism
                 bins = sources.bins(inputs, options.split_bytes, cores, sources.expected(options))
                 plan = _plan(inputs, bins, options, work)
-                with session.plainly(lambda: say.doing):
+                with session.plainly(lambda: say.doing, pipeline.stage_of):
                     totals = pipeline.on_spark(spark, bins, plan, inputs.size, say)
             shutil.rmtree(work / "scratch", ignore_errors=True)
         say("writing the report")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
@@ -315,6 +316,15 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
         for row in by_group.mapInArrow(run_judge, "totals binary").collect():  # bounded, and few
             totals.merge(pickle.loads(row["totals"]))  # noqa: S301  made by a task of this audit
     return totals
+
+
+_STAGES = {"run_read": "reading", "run_route": "reading", "run_judge": "judging"}
+
+
+def stage_of(error: str) -> str:
+    """The stage whose function the stack of a worker names last, in an error of Spark; empty where it names none."""
+    named = re.findall(rf"\bin ({'|'.join(_STAGES)})$", error, re.MULTILINE)
+    return _STAGES[named[-1]] if named else ""
 
 
 def _share_done(spark: SparkSession, begun: set[int]) -> tuple[str, float] | None:

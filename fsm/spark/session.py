@@ -289,8 +289,11 @@ def _keep_output() -> Iterator[Callable[[], str]]:
 
 
 @contextmanager
-def plainly(doing: Callable[[], str]) -> Iterator[None]:
-    """Turns what Spark raises, about its workers or itself, into an `FsmError` of one line."""
+def plainly(doing: Callable[[], str], stage_of: Callable[[str], str] = lambda _: "") -> Iterator[None]:
+    """Turns what Spark raises, about its workers or itself, into an `FsmError` of one line.
+
+    That says what was being done as `stage_of` tells it of the error's text; where that is empty, as `doing` does.
+    """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -298,7 +301,7 @@ def plainly(doing: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as problem:
-        raise FsmError(f"Spark failed while {doing()}: {reason(problem)}") from None
+        raise FsmError(f"Spark failed while {stage_of(str(problem)) or doing()}: {reason(problem)}") from None
     finally:
         logging.getLogger().removeFilter(_is_not_of_py4j)
 

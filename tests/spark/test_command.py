@@ -244,8 +244,7 @@ def test_a_failing_worker_is_one_line(
 
     monkeypatch.setattr("fsm.spark.pipeline.judge", judge)
     said = refusal(capfd, recordings / "i_j09_kill9", "-o", tmp_path / "out")
-    # What is being done is asked of Spark once a second: a machine that is busy had its answer before.
-    assert re.search(r"Spark failed while (reading|judging|reading and judging): ZeroDivisionError: nobody", said)
+    assert "Spark failed while judging: ZeroDivisionError: nobody" in said
     assert (tmp_path / "out" / MARK).read_text() == "older"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
