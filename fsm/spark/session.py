@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from fsm.errors import FsmError, InputError
@@ -195,9 +195,22 @@ def _start_session(master: str, settings: dict[str, str]) -> SparkSession:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with _postpone_signals(), _keep_output() as read_output:
         try:
-            return builder.getOrCreate()
+            spark = builder.getOrCreate()
         except Exception as problem:  # pyspark raises several types here, all meaning that the JVM is not there
             raise InputError(f"Spark did not start: {reason(problem)}; it said: {read_output()}") from None
+    _expect_end(spark.sparkContext._accumulatorServer)
+    return spark
+
+
+def _expect_end(server: Any) -> None:
+    """The server to which Java sends its counts says nothing, and prints no stack, when Java ends before it."""
+    told = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            told(request, address)
+
+    server.handle_error = handle_error
 
 
 @contextmanager

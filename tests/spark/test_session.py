@@ -127,6 +127,28 @@ def test_a_worker_that_dies_is_one_line(spark: SparkSession) -> None:
         spark.range(1).mapInArrow(dies, "id long").collect()
 
 
+JAVA_ENDS = """
+import os, signal, threading, time
+from fsm.spark.session import session
+with session("local[1]") as spark:
+    context = spark.sparkContext
+    context.parallelize([1, 2], 1).map(str).collect()
+    handled = threading.Event()
+    handle = context._accumulatorServer.handle_error
+    context._accumulatorServer.handle_error = lambda *told: (handle(*told), handled.set())
+    os.kill(context._gateway.proc.pid, signal.SIGKILL)
+    assert handled.wait(30)
+    os._exit(0)
+"""
+
+
+def test_java_that_ends_first_prints_no_stack() -> None:
+    """As it may when a signal ends an audit on a busy machine: the server of accumulators still waits for it then."""
+    done = subprocess.run([sys.executable, "-c", JAVA_ENDS], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0
+    assert "Exception occurred during processing of request" not in done.stderr
+
+
 def test_a_reason_names_the_place_in_our_code() -> None:
     """Of a long traceback remain the error and the deepest line of this package."""
     text = (
