@@ -6,6 +6,9 @@ const WIDEST = { width: 560, height: 330 }; // where it takes so much to show th
 const MARGIN = 24;
 const numbers = (text) => (text.match(/-?\d+(?:\.\d+)?/g) || []).map(Number);
 
+/** A number between two others, or in their middle where there is nothing between them. */
+const inside = (value, from, to) => (to < from ? (from + to) / 2 : Math.max(from, Math.min(to, value)));
+
 /** A drawing of a table; null where there is none. */
 function drawingOf(table) {
   if (!drawings.has(table)) {
@@ -78,9 +81,12 @@ class Drawing {
     const needs = both && { width: both.right - both.left + MARGIN, height: both.bottom - both.top + MARGIN };
     const fits = both && needs.width < WIDEST.width && needs.height < WIDEST.height;
     const { left, right, top, bottom } = fits ? both : box;
+    const [x0, y0, all, tall] = this.whole;
     const width = Math.max(WINDOW.width, fits ? needs.width : 0);
     const height = Math.max(WINDOW.height, fits ? needs.height : 0);
-    this.element.setAttribute("viewBox", `${(left + right - width) / 2} ${(top + bottom - height) / 2} ${width} ${height}`);
+    const x = inside((left + right - width) / 2, x0, x0 + all - width);
+    const y = inside((top + bottom - height) / 2, y0, y0 + tall - height);
+    this.element.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
   }
 }
 

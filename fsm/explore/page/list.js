@@ -32,7 +32,7 @@ function rowElement(row) {
       style: null,
     },
     make("span", { class: "no" }, number(at)),
-    make("span", { class: "say" }, step ? step.text : "start"),
+    make("span", { class: "say" }, step ? sayOf(step) : "start"),
     step?.disturbance && make("span", { class: "kind" }, step.disturbance),
     broken && make("span", { class: "mark", title: `broken: ${step.delta.broken.join(", ")}` }, "✗"),
     step?.at_ms != null && make("span", { class: "time" }, time(step.at_ms)),

@@ -35,7 +35,7 @@ function showPlace(step, now) {
     byId("now"),
     make("b", { class: "no" }, walk.at ? `step ${number(walk.at)}` : "start"),
     " ",
-    make("span", { class: "say" }, step ? step.text : "nothing has happened yet"),
+    make("span", { class: "say" }, step ? sayOf(step) : "nothing has happened yet"),
     " ",
     step?.disturbance && make("span", { class: "kind" }, step.disturbance),
     " ",
@@ -144,7 +144,7 @@ async function begin() {
   const opening = (walk.opening = await source.opening());
   walk.way = new Way(opening.start);
   byId("title").textContent = show(opening.title);
-  byId("source").textContent = show(opening.source);
+  byId("source").textContent = opening.source === opening.title ? "" : show(opening.source);
   if (opening.length) {
     for await (const steps of source.steps(opening.length)) {
       walk.way.add(steps);

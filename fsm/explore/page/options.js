@@ -51,7 +51,7 @@ function showOptions(options) {
 function optionButton(option) {
   const place = offered.indexOf(option) + 1;
   const name = whose(option);
-  const whole = option.text.replace(` (${option.disturbance})`, "");
+  const whole = sayOf(option);
   const text = whole.startsWith(`${name} `) ? whole.slice(name.length + 1) : whole;
   const changes = Object.entries(option.changes || {}).map(([who, said]) => `${who} would be: ${said}`);
   const isNext = nextOf(walk.at) === option.index;
@@ -86,7 +86,7 @@ function showRecorded() {
       ? make(
           "button",
           { type: "button", class: `option next ${next.disturbance ? "disturbs" : ""}`, onclick: () => stand(walk.at + 1) },
-          make("span", { class: "say" }, next.text),
+          make("span", { class: "say" }, sayOf(next)),
           next.disturbance && make("span", { class: "kind" }, next.disturbance),
         )
       : make("p", { class: "soft" }, "Here this path ends."),

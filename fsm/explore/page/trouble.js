@@ -37,7 +37,8 @@ function verdict(told, path, from, chosen) {
     ? make("p", { class: "bad" }, `${many(found.length, "property is", "properties are")} broken on some path; ${searched}`)
     : make("p", { class: told.stopped ? "" : "fine" }, `${told.stopped ? "Nothing is broken as far as it came" : "Everything that is asked holds"}; ${searched}`);
   const stopped = told.stopped && make("p", { class: "soft" }, `stopped at ${told.stopped}: what lies beyond is not known`);
-  return [head, stopped, found.map((one) => violation(one, path))];
+  const never = told.never?.length > 0 && make("p", { class: "soft" }, `not possible with so few: ${told.never.join(", ")}`);
+  return [head, stopped, never, found.map((one) => violation(one, path))];
 }
 
 function violation({ property, meaning, path, steps }, from) {
@@ -55,8 +56,9 @@ function violation({ property, meaning, path, steps }, from) {
       steps.map((step, i) =>
         make(
           "li",
-          { class: step.disturbance ? "disturbs" : null },
-          make("button", { type: "button", class: "plain", onclick: () => walkTo(path, begun + i + 1) }, step.text),
+          {},
+          make("button", { type: "button", class: "plain", onclick: () => walkTo(path, begun + i + 1) }, sayOf(step)),
+          step.disturbance && make("span", { class: "kind" }, step.disturbance),
         ),
       ),
     ),
