@@ -188,6 +188,11 @@ def options(browser: Browser) -> list[str]:
     return texts(browser, "#options .option .say")
 
 
+def kinds(browser: Browser) -> set[str]:
+    """The kinds of disturbance that can be chosen."""
+    return set(browser.run("[...document.querySelectorAll('#options .disturbs')].map(e => e.dataset.kind)"))
+
+
 # -- a path, step by step ------------------------------------------------------------------------------------
 
 
@@ -430,7 +435,7 @@ def test_a_model_is_walked_by_its_options(group: str, opened: Opened) -> None:
     browser.click("#options .option")
     stands(browser, "1 / 1")
     browser.wait_for("document.querySelectorAll('#options .option').length > 3")
-    assert {"crash", "leave", "close"} <= set(texts(browser, "#options .disturbs .kind"))
+    assert {"crash", "leave", "close"} <= kinds(browser)
     browser.run("document.querySelector('#options .option').focus()")
     assert text(browser, "[data-name=a] .preview").endswith("JOINING at epoch 0, uses nothing")
     browser.press("1")
@@ -443,7 +448,7 @@ def test_a_model_is_walked_by_its_options(group: str, opened: Opened) -> None:
     assert text(browser, "#offered").endswith("left out")
     browser.click("#kinds input[value=late]")
     browser.wait_for("document.querySelector('#options .disturbs')")
-    assert set(texts(browser, "#options .disturbs .kind")) == {"late"}
+    assert kinds(browser) == {"late"}
 
 
 def test_another_step_leaves_the_path_and_back_returns_to_it(group: str, opened: Opened) -> None:
@@ -498,11 +503,60 @@ def test_a_path_that_was_loaded_is_left_by_hand(serve: Callable[[ModelSession], 
 
 
 def test_an_address_that_leads_nowhere_is_told(group: str, opened: Opened, browser: Browser) -> None:
-    """And the page stands at the start; so is a server that has ended."""
+    """And the page stands at the start."""
     for address, said in (("#path=0.77777", "77777"), ("#path=x", "the address names no path")):
         page_of = opened(group, address)
         assert said in text(page_of, "#problem")
         stands(page_of, "0 / 0")
+    browser.errors.clear()
+
+
+def test_what_could_go_wrong_from_here_is_a_path_one_click_away(
+    serve: Callable[[ModelSession], str], opened: Opened
+) -> None:
+    """The checker searches from the step of now; what it finds is walked like any path, and ends where it is broken."""
+    browser = opened(serve(ModelSession(shipped("lock"))))
+    options(browser)
+    browser.press("1")
+    stands(browser, "1 / 1")
+    browser.press("c")
+    browser.run("document.querySelector('#check button').click()")
+    browser.wait_for("document.querySelector('#verdict .fine')")
+    assert text(browser, "#verdict").startswith("Everything that is asked holds")
+    browser.run("document.querySelector('#disturb input[value=expire]').click()")
+    browser.run("document.querySelector('#check button').click()")
+    browser.wait_for("document.querySelector('.violation summary')")
+    assert "from step 1, with expire" in text(browser, "#verdict .bad")
+    steps = texts(browser, ".violation li .plain")
+    browser.run("document.querySelector('.violation').open = true")
+    browser.click(".violation .walk")
+    stands(browser, f"1 / {1 + len(steps)}")
+    assert browser.run("document.querySelector('#broken').hidden")
+    browser.click(".violation .walk:nth-of-type(2)")
+    stands(browser, f"{1 + len(steps)} / {1 + len(steps)}")
+    assert texts(browser, "#steps .say")[2:] == steps
+    assert texts(browser, ".violation summary b")[0] in text(browser, "#broken")
+    address = browser.run("location.hash")
+    again = opened(browser.run("location.origin") + "/", address)
+    assert text(again, "#place") == f"{1 + len(steps)} / {1 + len(steps)}"
+    assert not again.run("document.querySelector('#broken').hidden")
+
+
+def test_a_server_that_has_ended_is_told(opened: Opened, browser: Browser) -> None:
+    """What the page has stays; what it would have to ask for is named."""
+    explorer = Explorer(ModelSession(shipped("lock"), [0, 0]), page=lambda key: page(key=key))
+    thread = threading.Thread(target=explorer.serve, daemon=True)
+    thread.start()
+    left = opened(explorer.url)
+    options(left)
+    explorer.close()
+    thread.join(10)
+    left.press("j")
+    stands(left, "1 / 2")
+    left.wait_for("document.querySelector('#problem').textContent.startsWith('fsm explore has ended')")
+    left.press("j")
+    stands(left, "2 / 2")
+    left.open("about:blank")
     browser.errors.clear()
 
 

@@ -157,7 +157,8 @@ async function begin() {
   renderTables();
   buildKinds();
   buildCheck();
-  byId("next").hidden = false;
+  byId("next").hidden = !opening.can_branch;
+  document.body.classList.toggle("recorded", !opening.can_branch);
   try {
     await follow();
   } catch (problem) {

@@ -4,13 +4,14 @@ const hidden = new Set(); // kinds that are left out
 let offered = []; // options in the order of their buttons, for the keys 1 to 9
 
 const nextOf = (at) => (walk.path.length > at ? walk.path[at] : null);
+const isDisturbance = ({ disturbance }) => Boolean(disturbance);
 const whose = ({ actor, sender, receiver }) => actor || `${sender} → ${receiver}`;
 
 /** Draws the buttons, once it is known what they are. */
 async function renderOptions() {
   const { at } = walk;
   const path = pathTo(at);
-  if (!walk.opening.can_branch) return showRecorded();
+  if (!walk.opening.can_branch) return;
   if (!walk.options.has(path)) {
     byId("options").classList.add("waiting");
     await new Promise((done) => setTimeout(done, 60)); // who runs through the path asks for nothing
@@ -25,18 +26,23 @@ async function renderOptions() {
 }
 
 function showOptions(options) {
-  const shown = options.filter(({ disturbance }) => !disturbance || !hidden.has(disturbance));
+  const shown = options.filter(({ disturbance }) => !hidden.has(disturbance));
   const groups = new Map(walk.opening.components.map(({ name }) => [name, []]));
   for (const option of shown) groups.set(whose(option), [...(groups.get(whose(option)) || []), option]);
-  const byCost = (some) => some.sort((a, b) => Boolean(a.disturbance) - Boolean(b.disturbance));
+  const byCost = (some) => some.sort((a, b) => isDisturbance(a) - isDisturbance(b));
   for (const group of groups.values()) byCost(group);
   offered = byCost([...groups.values()].flat());
   const focused = byId("options").contains(document.activeElement) ? document.activeElement.dataset.text : "";
   const box = byId("options");
   box.classList.remove("waiting");
   const section = ([name, group]) => {
+    const [costs, free] = [group.filter(isDisturbance), group.filter((option) => !isDisturbance(option))];
+    const chips = costs.length > 0 && [
+      make("small", {}, many(costs.length, "disturbance")),
+      make("div", { class: "chips", role: "group", "aria-label": `disturbances of ${name}` }, costs.map(optionButton)),
+    ];
     const head = make("h3", {}, make("bdi", {}, name));
-    return group.length > 0 && make("section", { class: "actor", role: "group", "aria-label": name }, head, group.map(optionButton));
+    return group.length > 0 && make("section", { class: "actor", role: "group", "aria-label": name }, head, free.map(optionButton), chips);
   };
   put(box, [...groups].map(section));
   const left = options.length - shown.length;
@@ -55,14 +61,15 @@ function optionButton(option) {
   const text = whole.startsWith(`${name} `) ? whole.slice(name.length + 1) : whole;
   const changes = Object.entries(option.changes || {}).map(([who, said]) => `${who} would be: ${said}`);
   const isNext = nextOf(walk.at) === option.index;
+  const kind = option.disturbance;
   return make(
     "button",
     {
       type: "button",
-      class: `option ${option.disturbance ? "disturbs" : ""} ${isNext ? "next" : ""}`,
-      "data-index": option.index,
+      class: `option ${kind ? "disturbs" : ""} ${isNext ? "next" : ""}`,
       "data-text": option.text,
-      title: changes.join("\n") || null,
+      "data-kind": kind || null,
+      title: [kind && `disturbance: ${kind}`, ...changes].filter(Boolean).join("\n") || null,
       onclick: () => take(option).catch(complain),
       onpointerenter: () => preview(option),
       onpointerleave: () => preview(null),
@@ -71,25 +78,8 @@ function optionButton(option) {
     },
     place < 10 && make("kbd", { "aria-hidden": "true" }, String(place)),
     make("span", { class: "say" }, text),
-    option.disturbance && make("span", { class: "kind" }, option.disturbance),
     isNext && make("span", { class: "mark" }, "on this path"),
     changes.length > 0 && make("span", { class: "what", "aria-hidden": "true" }, changes.join("\n")),
-  );
-}
-
-/** What a recording did next: nothing can be chosen, but it can be followed. */
-function showRecorded() {
-  const next = walk.way.steps[walk.at];
-  byId("offered").textContent = "";
-  byId("options").replaceChildren(
-    next
-      ? make(
-          "button",
-          { type: "button", class: `option next ${next.disturbance ? "disturbs" : ""}`, onclick: () => stand(walk.at + 1) },
-          make("span", { class: "say" }, sayOf(next)),
-          next.disturbance && make("span", { class: "kind" }, next.disturbance),
-        )
-      : make("p", { class: "soft" }, "Here this path ends."),
   );
 }
 

@@ -27,6 +27,7 @@ async function look() {
     box.replaceChildren(make("p", { class: "bad" }, problem.message));
   } finally {
     button.disabled = false;
+    box.scrollIntoView({ block: "nearest" });
   }
 }
 
@@ -41,7 +42,7 @@ function verdict(told, path, from, chosen) {
   return [head, stopped, never, found.map((one) => violation(one, path))];
 }
 
-function violation({ property, meaning, path, steps }, from) {
+function violation({ property, meaning, path, steps, doomed_at: doomed }, from) {
   const begun = from ? from.split(".").length : 0;
   return make(
     "details",
@@ -59,6 +60,7 @@ function violation({ property, meaning, path, steps }, from) {
           {},
           make("button", { type: "button", class: "plain", onclick: () => walkTo(path, begun + i + 1) }, sayOf(step)),
           step.disturbance && make("span", { class: "kind" }, step.disturbance),
+          begun + i + 1 === doomed && make("small", { class: "bad" }, "from here on, undisturbed, that is out of reach"),
         ),
       ),
     ),
