@@ -254,6 +254,21 @@ def test_the_lit_state_is_in_the_middle_of_its_window(opened: Opened) -> None:
         browser.press("j")
 
 
+def test_the_component_that_changed_is_in_view(opened: Opened) -> None:
+    """However low the window is; of the others one sees what there is room for."""
+    steps = recorded(3)
+    steps[1]["delta"]["components"] = {"b": member("JOINING", 4)}
+    browser = opened(page(opening(3), steps), "#at=1", 1200, 700)
+    shown = """(name => {
+      const [seen, card] = ['#stage', `[data-name=${name}]`].map((e) =>
+        document.querySelector(e).getBoundingClientRect());
+      return card.top >= seen.top - 1 && card.bottom <= seen.bottom + 1;
+    })"""
+    for name in ("a", "b", "a"):
+        assert browser.run(f"{shown}('{name}')"), name
+        browser.press("j")
+
+
 def test_the_address_names_the_step_and_the_browsers_back_returns(opened: Opened) -> None:
     """A step by hand is an entry in the history, a link leads to where it was copied, and playing leaves no trail."""
     made = page(opening(9), recorded(9))

@@ -130,6 +130,7 @@ addEventListener("keydown", (event) => {
 
 for (const how of Object.keys(moves)) byId(how).addEventListener("click", () => move(how));
 byId("play").addEventListener("click", () => setPlaying(!play.timer));
+byId("to-next").addEventListener("click", () => byId("next").scrollIntoView());
 byId("help-open").addEventListener("click", () => byId("help").showModal());
 for (const each of byId("views").children) each.addEventListener("click", () => choose({ view: each.dataset.view }));
 addEventListener("popstate", () => {

@@ -73,7 +73,7 @@ function optionButton(option) {
       onclick: () => take(option).catch(complain),
       onpointerenter: () => preview(option),
       onpointerleave: () => preview(null),
-      onfocus: () => preview(option),
+      onfocus: (event) => event.target.matches(":focus-visible") && preview(option),
       onblur: () => preview(null),
     },
     place < 10 && make("kbd", { "aria-hidden": "true" }, String(place)),

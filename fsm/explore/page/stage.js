@@ -1,6 +1,7 @@
 // Components side by side, with their machines, queues and connections; what the last step changed stands out.
 
 const MANY = 6; // of more components than these only those that are opened, or that the step is about, are shown whole
+const WIDE = matchMedia("(min-width: 1000px)");
 const cards = new Map();
 const lanes = new Map();
 const opened = new Set();
@@ -226,6 +227,8 @@ function renderStage(before, now, step) {
   for (const card of cards.values()) showCard(card, before, now, about.includes(card.name));
   for (const [key, lane] of lanes) showLane(key, lane, before, now, step);
   preview(null);
+  const changed = byId("stage").querySelector(".card.changed");
+  if (WIDE.matches) changed?.scrollIntoView({ block: "nearest" }); // else the page itself would move
 }
 
 /** Says in each card what an option would change there; null takes that back. */
