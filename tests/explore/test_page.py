@@ -431,6 +431,8 @@ def test_of_many_members_only_those_of_the_step_are_shown_whole(opened: Opened) 
     browser.click("[data-name=m7] .toggle")
     assert browser.run(whole) == ["a", "m7"]
     assert browser.run("document.documentElement.scrollWidth") <= 1600
+    browser.press("s")
+    assert texts(browser, "#sequence .head") == ["a"]
 
 
 # -- a model, walked by hand ---------------------------------------------------------------------------------

@@ -47,7 +47,9 @@ class Drawing {
     for (const [shape, pairs] of this.hops)
       shape.classList.toggle(
         "taken",
-        cells.some(({ was, state }) => was && was !== state && pairs.some(([from, to]) => from === was && to === state)),
+        cells.some(
+          ({ was, state }) => was && was !== state && pairs.some(([from, to]) => from === was && to === state),
+        ),
       );
   }
 
@@ -60,7 +62,9 @@ class Drawing {
   boxOf(shape, moved = true) {
     const outline = shape.querySelector("path, polygon, ellipse");
     const found = numbers(outline?.getAttribute("d") || outline?.getAttribute("points") || "");
-    const [dx, dy] = moved ? numbers(this.element.querySelector("g[transform]")?.getAttribute("transform") || "").slice(-2) : [];
+    const [dx, dy] = moved
+      ? numbers(this.element.querySelector("g[transform]")?.getAttribute("transform") || "").slice(-2)
+      : [];
     const xs = found.filter((_, i) => i % 2 === 0).map((x) => x + (dx || 0));
     const ys = found.filter((_, i) => i % 2).map((y) => y + (dy || 0));
     return { left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) };
@@ -101,7 +105,11 @@ function cellsOf(table, before, now) {
     const was = new Map(keyed(own(before?.components, name)?.cells || []));
     return keyed(cells)
       .filter(([, cell]) => cell.table === table)
-      .map(([key, cell]) => ({ state: cell.state, was: was.get(key)?.state, of: cell.of ? `${name}: ${cell.of}` : name }));
+      .map(([key, cell]) => ({
+        state: cell.state,
+        was: was.get(key)?.state,
+        of: cell.of ? `${name}: ${cell.of}` : name,
+      }));
   });
 }
 
@@ -120,7 +128,10 @@ const tables = () => Object.keys(walk.opening.tables || {});
 function renderBoard(before, now) {
   const table = tables().includes(walk.chosen.table) ? walk.chosen.table : tables()[0];
   const box = byId("board");
-  if (!table) return box.replaceChildren(make("p", { class: "soft" }, "There is no diagram of these tables: their drawings need the dot program."));
+  if (!table)
+    return box.replaceChildren(
+      make("p", { class: "soft" }, "There is no diagram of these tables: their drawings need the dot program."),
+    );
   if (board.table !== table) {
     board.table = table;
     board.drawing = drawingOf(table);

@@ -28,7 +28,12 @@ function render() {
 function showPlace(step, now) {
   const end = stepCount();
   byId("place").textContent = `${number(walk.at)} / ${number(end)}`;
-  for (const [id, on] of [["first", walk.at > 0], ["back", walk.at > 0], ["forward", walk.at < end], ["last", walk.at < end]])
+  for (const [id, on] of [
+    ["first", walk.at > 0],
+    ["back", walk.at > 0],
+    ["forward", walk.at < end],
+    ["last", walk.at < end],
+  ])
     byId(id).disabled = !on;
   byId("play").disabled = walk.at >= end && !play.timer;
   put(
@@ -47,7 +52,9 @@ function showPlace(step, now) {
   byId("broken").hidden = !broken.length;
   put(
     byId("broken"),
-    broken.map((name) => make("p", {}, `does not hold here: ${name}`, make("small", {}, own(walk.opening.properties, name)))),
+    broken.map((name) =>
+      make("p", {}, `does not hold here: ${name}`, make("small", {}, own(walk.opening.properties, name))),
+    ),
   );
   byId("said").textContent = play.timer ? "" : told(step);
 }

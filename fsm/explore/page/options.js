@@ -42,7 +42,10 @@ function showOptions(options) {
       make("div", { class: "chips", role: "group", "aria-label": `disturbances of ${name}` }, costs.map(optionButton)),
     ];
     const head = make("h3", {}, make("bdi", {}, name));
-    return group.length > 0 && make("section", { class: "actor", role: "group", "aria-label": name }, head, free.map(optionButton), chips);
+    return (
+      group.length > 0 &&
+      make("section", { class: "actor", role: "group", "aria-label": name }, head, free.map(optionButton), chips)
+    );
   };
   put(box, [...groups].map(section));
   const left = options.length - shown.length;
@@ -51,7 +54,10 @@ function showOptions(options) {
     : left
       ? `${many(left, "disturbance")} left out`
       : "nothing can happen any more";
-  if (focused) ([...box.querySelectorAll("button")].find((each) => each.dataset.text === focused) || box.querySelector("button"))?.focus();
+  if (focused)
+    (
+      [...box.querySelectorAll("button")].find((each) => each.dataset.text === focused) || box.querySelector("button")
+    )?.focus();
 }
 
 function optionButton(option) {
@@ -106,5 +112,10 @@ function kindBox(kind, checked, change) {
     change(event.target.checked);
     renderOptions();
   };
-  return make("label", { class: "check" }, make("input", { type: "checkbox", value: kind, checked, onchange: changed }), kind);
+  return make(
+    "label",
+    { class: "check" },
+    make("input", { type: "checkbox", value: kind, checked, onchange: changed }),
+    kind,
+  );
 }

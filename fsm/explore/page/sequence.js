@@ -7,8 +7,9 @@ const TAG = 16;
 const TOP = 36;
 
 function renderSequence() {
-  const names = walk.opening.components.map(({ name }) => name);
   const first = Math.max(0, walk.at - DRAWN);
+  const all = walk.opening.components.map(({ name }) => name);
+  const names = all.length > MANY ? all.filter((name) => isIn(name, first)) : all;
   const box = byId("sequence");
   const lane = Math.max(LANE.least, Math.min(LANE.most, (box.clientWidth - 24) / names.length));
   const x = (name) => lane * (names.indexOf(name) + 0.5);
@@ -34,6 +35,14 @@ function renderSequence() {
     draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, heads, drawn),
   );
   box.scrollTop = box.scrollHeight;
+}
+
+/** Whether the steps that are drawn are about this component. */
+function isIn(name, first) {
+  const steps = walk.way.steps.slice(first, walk.at);
+  return steps.some(
+    (step) => [step.actor, step.sender, step.receiver].includes(name) || own(step.delta.components, name),
+  );
 }
 
 function stepRow(at, row, states, x) {

@@ -33,9 +33,11 @@ function served() {
     opening: () => ask("/opening.json"),
     loaded: async () => (await ask("/loaded.json")).path,
     async *steps(length) {
-      for (let from = 0; from < length; from += PIECE) yield (await ask(`/steps.json?from=${from}&count=${PIECE}`)).steps;
+      for (let from = 0; from < length; from += PIECE)
+        yield (await ask(`/steps.json?from=${from}&count=${PIECE}`)).steps;
     },
-    at: (path, known) => (path.length < LONG ? ask(`/at.json?path=${path}&known=${known}`) : ask("/at.json", { path, known })),
+    at: (path, known) =>
+      path.length < LONG ? ask(`/at.json?path=${path}&known=${known}`) : ask("/at.json", { path, known }),
     check: (question) => ask("/check.json", question),
   };
 }

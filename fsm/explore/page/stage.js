@@ -30,11 +30,14 @@ function buildStage() {
     pairs.set(key, [...(pairs.get(key) || []), wire]);
   }
   const boxOf = (some) => some.length > 0 && make("section", { class: "wires" }, some.map(connection));
-  const crosses = (name) => [...pairs.values()].filter(
-    ([{ sender, receiver }]) =>
-      (sender === name && right.includes(receiver)) || (receiver === name && right.includes(sender)),
+  const crosses = (name) =>
+    [...pairs.values()].filter(
+      ([{ sender, receiver }]) =>
+        (sender === name && right.includes(receiver)) || (receiver === name && right.includes(sender)),
+    );
+  const others = [...pairs.values()].filter(
+    ([{ sender, receiver }]) => right.includes(sender) === right.includes(receiver),
   );
-  const others = [...pairs.values()].filter(([{ sender, receiver }]) => right.includes(sender) === right.includes(receiver));
   const hubs = make("div", { class: "hubs" }, components.filter(({ name }) => right.includes(name)).map(cardOf));
   const rows = left.map((component) => [
     cardOf(component),
@@ -42,7 +45,9 @@ function buildStage() {
   ]);
   const sides = make("div", { class: right.length ? "sides" : "peers" }, rows, right.length > 0 && hubs);
   put(byId("stage"), sides, boxOf(others));
-  byId("stage").querySelector(".hubs")?.style.setProperty("grid-row", `1 / span ${Math.max(1, left.length)}`);
+  byId("stage")
+    .querySelector(".hubs")
+    ?.style.setProperty("grid-row", `1 / span ${Math.max(1, left.length)}`);
 }
 
 // -- a component ---------------------------------------------------------------------------------------------
@@ -158,7 +163,12 @@ function showFields(box, before, now) {
         "div",
         { class: changed ? "new" : null },
         make("dt", {}, name),
-        make("dd", {}, changed && old !== undefined && make("del", {}, old || "nothing"), make("bdi", {}, String(value) || "nothing")),
+        make(
+          "dd",
+          {},
+          changed && old !== undefined && make("del", {}, old || "nothing"),
+          make("bdi", {}, String(value) || "nothing"),
+        ),
       );
     }),
   );
@@ -171,7 +181,12 @@ function queueOf({ name, items }, before) {
     "section",
     { class: "queue" },
     make("h4", {}, name, make("small", {}, items.length ? number(items.length) : "empty")),
-    found.length > 0 && make("ol", {}, found.map(({ item, is }) => make("li", { class: is }, item))),
+    found.length > 0 &&
+      make(
+        "ol",
+        {},
+        found.map(({ item, is }) => make("li", { class: is }, item)),
+      ),
   );
 }
 
@@ -205,7 +220,10 @@ function showLane(key, { lane, box }, before, now, step) {
   const found = compare(was || null, messages, ({ text, late }) => `${late} ${text}`);
   const about = step && step.sender && wireKey(step) === key;
   lane.classList.toggle("busy", messages.length > 0);
-  lane.classList.toggle("changed", found.some(({ is }) => is !== "same"));
+  lane.classList.toggle(
+    "changed",
+    found.some(({ is }) => is !== "same"),
+  );
   box.replaceChildren(
     ...found.map(({ item, is }) => {
       const how = is === "gone" && about ? GONE[step.action.split(" ")[0]] || "arrived" : "";
@@ -239,5 +257,6 @@ function preview(option) {
     parts.preview.textContent = told ? show(told) : "";
     element.classList.toggle("would", Boolean(told));
   }
-  for (const [key, { lane }] of lanes) lane.classList.toggle("would", Boolean(option?.sender) && wireKey(option) === key);
+  for (const [key, { lane }] of lanes)
+    lane.classList.toggle("would", Boolean(option?.sender) && wireKey(option) === key);
 }

@@ -35,10 +35,20 @@ function verdict(told, path, from, chosen) {
   const searched = `${many(told.states, "state")} from ${from}${chosen.length ? `, with ${chosen.join(", ")}` : ""}`;
   const found = told.violations || [];
   const head = found.length
-    ? make("p", { class: "bad" }, `${many(found.length, "property is", "properties are")} broken on some path; ${searched}`)
-    : make("p", { class: told.stopped ? "" : "fine" }, `${told.stopped ? "Nothing is broken as far as it came" : "Everything that is asked holds"}; ${searched}`);
-  const stopped = told.stopped && make("p", { class: "soft" }, `stopped at ${told.stopped}: what lies beyond is not known`);
-  const never = told.never?.length > 0 && make("p", { class: "soft" }, `not possible with so few: ${told.never.join(", ")}`);
+    ? make(
+        "p",
+        { class: "bad" },
+        `${many(found.length, "property is", "properties are")} broken on some path; ${searched}`,
+      )
+    : make(
+        "p",
+        { class: told.stopped ? "" : "fine" },
+        `${told.stopped ? "Nothing is broken as far as it came" : "Everything that is asked holds"}; ${searched}`,
+      );
+  const stopped =
+    told.stopped && make("p", { class: "soft" }, `stopped at ${told.stopped}: what lies beyond is not known`);
+  const never =
+    told.never?.length > 0 && make("p", { class: "soft" }, `not possible with so few: ${told.never.join(", ")}`);
   return [head, stopped, never, found.map((one) => violation(one, path))];
 }
 
@@ -50,7 +60,11 @@ function violation({ property, meaning, path, steps, doomed_at: doomed }, from) 
     make("summary", {}, make("b", {}, property), " ", make("small", {}, many(steps.length, "step"))),
     meaning && make("p", { class: "soft" }, meaning),
     make("button", { type: "button", class: "walk", onclick: () => walkTo(path, begun) }, "walk this path"),
-    make("button", { type: "button", class: "walk", onclick: () => walkTo(path, begun + steps.length) }, "go to its end"),
+    make(
+      "button",
+      { type: "button", class: "walk", onclick: () => walkTo(path, begun + steps.length) },
+      "go to its end",
+    ),
     make(
       "ol",
       {},
@@ -60,7 +74,8 @@ function violation({ property, meaning, path, steps, doomed_at: doomed }, from) 
           {},
           make("button", { type: "button", class: "plain", onclick: () => walkTo(path, begun + i + 1) }, sayOf(step)),
           step.disturbance && make("span", { class: "kind" }, step.disturbance),
-          begun + i + 1 === doomed && make("small", { class: "bad" }, "from here on, undisturbed, that is out of reach"),
+          begun + i + 1 === doomed &&
+            make("small", { class: "bad" }, "from here on, undisturbed, that is out of reach"),
         ),
       ),
     ),

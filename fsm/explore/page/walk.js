@@ -24,7 +24,7 @@ class Way {
   position(at) {
     let number = Math.min(this.marks.length - 1, Math.floor(at / EVERY));
     let found = this.marks[number];
-    for (let done = number * EVERY; done < at; ) {
+    for (let done = number * EVERY; done < at;) {
       found = after(found, this.steps[done].delta);
       done += 1;
       if (done % EVERY === 0 && this.marks.length === done / EVERY) this.marks.push(found);
@@ -71,7 +71,12 @@ const commonStart = (one, other) => {
 function readAddress() {
   const said = new URLSearchParams(location.hash.slice(1));
   const at = said.get("at");
-  return { path: said.get("path"), at: at == null ? null : Number(at), table: said.get("table"), view: said.get("view") };
+  return {
+    path: said.get("path"),
+    at: at == null ? null : Number(at),
+    table: said.get("table"),
+    view: said.get("view"),
+  };
 }
 
 function address() {
