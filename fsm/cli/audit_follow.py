@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from fsm.cli import at_least
 from fsm.cli.audit_summary import check_understood, say_change
 from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
+from fsm.cli.topic_files import TopicFiles
 from fsm.errors import InputError
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
 from fsm.spark.options import Options
 
 if TYPE_CHECKING:
     from fsm.audit.live.changes import Change
+    from fsm.spark.live.known_files import Offsets
 
 EXAMPLES = """
   fsm audit logs/ -o live --follow                   what goes wrong while it does, until Ctrl-C; then the same goes on
@@ -89,12 +91,14 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
     topics = {path: place_of(path) for path in args.paths if path.startswith(SCHEME)}
     copies: list[TopicCopy] = []
 
-    def look() -> None:
+    def look(offsets: Offsets) -> None:
         if topics and not copies:
-            marks = out / CHECKPOINT / "copied"
-            copies.extend(TopicCopy(one, _copied(out, path), marks / one.folder) for path, one in topics.items())
+            marks, idle_s = out / CHECKPOINT / "copied", follow.expire_ms / 1000
+            for path, one in topics.items():
+                copies.append(TopicCopy(one, TopicFiles(_copied(out, path), marks / one.folder, idle_s)))
+        read = {name: one.size for name, one in offsets.items() if not one.is_away} if copies else {}
         for copy in copies:
-            copy.copy()
+            copy.copy(read)
 
     def stop(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

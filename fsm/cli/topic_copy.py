@@ -1,24 +1,15 @@
-"""A topic that carries logs, copied into files that can be followed: one for each key of each partition.
-
-A partition's files and the offset from which it is copied next are told together by one small file, which is written
-after them. Who is killed in between copies the same records to the same places again. What a file held once it holds
-always, so that it may be read while it is written.
-"""
+"""A topic that carries logs, copied from its brokers into files that can be followed."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from fsm.cli.topic_files import Mark, TopicFiles
 from fsm.errors import InputError
 from fsm.join.compression import inflate
-from fsm.logs.opening import is_packed
-from fsm.logs.segments import begins_segment
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     FetchPartition,
@@ -40,7 +31,6 @@ from fsm.protocol.record_batches import (
     read_records,
     split_batches,
 )
-from fsm.spark.live.files import write
 from fsm.wire import Connection, PeerError
 
 SCHEME = "kafka://"
@@ -52,7 +42,6 @@ ROUNDS = 200
 """Fetches after which others are looked at, though there is more."""
 _CUT = "the segment ends inside a batch"
 """What `split_batches` says where it ends so."""
-_KEY = re.compile(r"[^\w.\-]+", re.ASCII)
 
 
 class Place(NamedTuple):
@@ -66,17 +55,6 @@ class Place(NamedTuple):
     def folder(self) -> str:
         """The name of the folder that is its own: another cluster may have a topic of that name."""
         return f"{self.host.replace(':', '_')}+{self.port}+{self.topic}"
-
-
-class Mark(NamedTuple):
-    """How far a partition is copied."""
-
-    topic_id: str
-    """Another one tells that the topic was deleted and made again."""
-    next: int
-    """The offset from which it is copied on."""
-    sizes: Mapping[str, int]
-    """How large its files are."""
 
 
 class Fetched(NamedTuple):
@@ -102,13 +80,10 @@ def place_of(address: str) -> Place:
 class TopicCopy:
     """Copies one topic into a folder."""
 
-    def __init__(self, place: Place, folder: Path, marks: Path) -> None:
-        """`marks` is the folder of what tells how far was copied. Raises `InputError` where the topic cannot be read
-        from the start."""
+    def __init__(self, place: Place, files: TopicFiles) -> None:
+        """Raises `InputError` where the topic cannot be read from the start."""
         self.place = place
-        self.folder = folder
-        self.marks = marks
-        folder.mkdir(parents=True, exist_ok=True)
+        self.files = files
         self._first: Connection | None = None
         self._leaders: dict[int, Connection] = {}
         self._said = ""
@@ -130,8 +105,13 @@ class TopicCopy:
                 connection.close()
         self._first, self._leaders = None, {}
 
-    def copy(self) -> None:
-        """Copies what there is to copy. What is amiss is said once, on one line, and tried again the next time."""
+    def copy(self, read: Mapping[str, int] | None = None) -> None:
+        """Copies what there is to copy, and removes the files that are closed and were read.
+
+        `read` says how far files were read, by their paths. What is amiss is said once, on one line, and tried again
+        the next time.
+        """
+        self.files.remove(read or {})
         try:
             for _ in range(ROUNDS):
                 if not self._copy_some():
@@ -196,7 +176,7 @@ class TopicCopy:
 
     def _mark(self, leader: int, number: int) -> Mark:
         """From where a partition is copied."""
-        known = self._known(number)
+        known = self.files.mark(number)
         if known is None or known.topic_id != self._topic_id:
             return self._begin_anew(leader, number, known)
         return known
@@ -207,28 +187,20 @@ class TopicCopy:
         (topic,) = self._leaders[leader].call(ListOffsetsRequest(topics=(asked,))).topics
         (one,) = topic.partitions
         _check(one.error_code)
-        begun = Mark(self._topic_id, int(one.offset), known.sizes if known else {})
+        begun = Mark(self._topic_id, int(one.offset), {})
+        if known is not None:
+            begun = begun._replace(sizes=known.sizes, names=known.names, numbered=known.numbered)
         if known is not None:
             self._print(f"partition {number}: {_why_anew(known, begun)}")
-        self._keep(number, begun)
+        self.files.keep(number, begun)
         return begun
 
     # -- what is copied -------------------------------------------------------------------------------------
 
-    def _known(self, number: int) -> Mark | None:
-        try:
-            return Mark(**json.loads((self.marks / f"{number}.json").read_bytes()))
-        except FileNotFoundError:
-            return None
-
-    def _keep(self, number: int, mark: Mark) -> None:
-        write(self.marks / f"{number}.json", json.dumps(mark._asdict(), sort_keys=True).encode())
-
     def _take(self, number: int, mark: Mark, fetched: bytes, high_watermark: int) -> bool:
         """Writes the records of a partition from a mark on; whether there were any batches. One that cannot be read is
         said and left out."""
-        sizes = dict(mark.sizes)
-        lines: dict[str, list[bytes]] = {}
+        records: list[LogRecord] = []
         offset = mark.next
         said = []
         for batch in whole_batches(fetched):
@@ -236,23 +208,10 @@ class TopicCopy:
             if batch.problem:
                 end = max(offset + 1, min(batch.end, high_watermark))
                 said.append(f"partition {number}: offsets {batch.start} to {end - 1} are left out: {batch.problem}")
-            for one in batch.records:
-                if one.offset >= mark.next and one.value:
-                    line = one.value if one.value.endswith(b"\n") else one.value + b"\n"
-                    lines.setdefault(_file(number, one.key), []).append(line)
+            records += (one for one in batch.records if one.offset >= mark.next and one.value)
             offset = end
-        for name, own in lines.items():
-            if not sizes.get(name) and (is_packed(own[0]) or begins_segment(own[0])):
-                own.insert(0, b"\n")  # a file that begins so would be taken for something else than lines
-            data = b"".join(own)
-            path = self.folder / name
-            path.touch()
-            with path.open("r+b") as out:
-                out.seek(sizes.get(name, 0))
-                out.write(data)
-            sizes[name] = sizes.get(name, 0) + len(data)
         if offset > mark.next:
-            self._keep(number, Mark(mark.topic_id, offset, sizes))
+            self.files.add(number, mark, records, offset)
         for text in said:
             self._print(text)
         return offset > mark.next
@@ -289,15 +248,6 @@ def whole_batches(fetched: bytes) -> Iterator[Fetched]:
                 return
             yield Fetched(start, end, problem=problem.what)
         at += len(data)
-
-
-def _file(number: int, key: bytes | None) -> str:
-    """The name of the file that holds the records of a key."""
-    if not key:
-        return f"{number}.log"
-    shown = _KEY.sub("_", key.decode("utf-8", "replace"))[:80]
-    told = "" if shown.encode() == key else f"-{hashlib.sha256(key).hexdigest()[:8]}"
-    return f"{number}-{shown}{told}.log"
 
 
 def _check(code: ErrorCode) -> None:

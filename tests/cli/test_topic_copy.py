@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from google_crc32c import value as crc32c
 
+from fsm.cli import topic_files
 from fsm.cli.topic_copy import Place, TopicCopy, place_of, whole_batches
+from fsm.cli.topic_files import TopicFiles
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.record_batches import BEFORE_CRC, HEAD, Batch, LogRecord, write_batch
@@ -26,7 +29,10 @@ class Topic:
 
     def __init__(self, port: int, work: Path) -> None:
         self.place = Place("127.0.0.1", port, "logs")
-        self.folder, self.marks = work / "copied", work / "marks"
+        self.folder = work / "copied"
+        self.now_s = time.time()
+        self.files = TopicFiles(self.folder, work / "marks", 3600, lambda: self.now_s)
+        self.read: dict[str, int] = {}
         self.wire = Wire(port)
 
     def produce(self, *values: bytes, key: bytes | None = None) -> None:
@@ -53,8 +59,8 @@ class Topic:
 
     def copy(self) -> dict[str, bytes]:
         """What is copied by now, as a process tells it that begins anew."""
-        copy = TopicCopy(self.place, self.folder, self.marks)
-        copy.copy()
+        copy = TopicCopy(self.place, self.files)
+        copy.copy(self.read)
         copy.close()
         return {path.name: path.read_bytes() for path in self.folder.iterdir()}
 
@@ -128,6 +134,41 @@ def test_a_copy_begins_like_lines_whatever_the_first_record_is(topic: Topic) -> 
     """One that begins as gzip does would be taken for a packed file, and not be read."""
     topic.produce(b"\x1f\x8b\x08 is how gzip begins", b"one")
     assert topic.copy() == {"0.log": b"\n\x1f\x8b\x08 is how gzip begins\none\n"}
+
+
+def test_what_is_large_or_idle_and_was_read_is_removed(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its key goes on in another file; what was not read stays, and of a topic nothing is lost or there twice."""
+    monkeypatch.setattr(topic_files, "CLOSED_BYTES", 20)
+    topic.produce(b"one", key=b"a")
+    topic.produce(b"two", key=b"b")
+    assert topic.copy() == {"0-a.log": b"one\n", "0-b.log": b"two\n"}
+    topic.produce(b"three" * 5, key=b"a")
+    assert topic.copy()["0-a.log"] == b"one\n" + b"three" * 5 + b"\n"
+    topic.produce(b"four", key=b"a")
+    there = topic.copy()
+    assert there["0-a.00000000000000000003.log"] == b"four\n"
+    assert "0-a.log" in there, "nobody has read it"
+    topic.read = {str(topic.folder / name): len(data) for name, data in there.items()}
+    assert sorted(topic.copy()) == ["0-a.00000000000000000003.log", "0-b.log"]
+    topic.now_s += 7200
+    assert topic.copy() == {}
+    topic.produce(b"five", key=b"b")
+    assert topic.copy() == {"0-b.00000000000000000004.log": b"five\n"}
+
+
+def test_a_file_that_a_kill_left_too_long_is_not_closed_before_it_holds_no_more(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records that are copied again go where they were: somebody may have read them there."""
+    monkeypatch.setattr(topic_files, "CLOSED_BYTES", 20)
+    topic.produce(b"one" * 9, key=b"a")
+    topic.folder.mkdir(exist_ok=True)
+    (topic.folder / "0-a.log").write_bytes(b"one" * 9 + b"\ntwo\n")
+    topic.copy()
+    topic.produce(b"two", key=b"a")
+    assert topic.copy() == {"0-a.log": b"one" * 9 + b"\ntwo\n"}
+    topic.produce(b"three", key=b"a")
+    assert topic.copy()["0-a.00000000000000000002.log"] == b"three\n"
 
 
 @pytest.mark.parametrize("address", ["kafka://h:9092/.", "kafka://h:9092/..", "kafka://h:0/a", "kafka://h/a"])

@@ -349,6 +349,26 @@ def test_a_clock_that_jumps(followed: Followed, logs: dict[str, bytes]) -> None:
     assert any("its clock was set back" in told for told in once)
 
 
+def test_a_copy_of_a_topic_that_was_read_and_removed_is_not_said(followed: Followed, logs: dict[str, bytes]) -> None:
+    """What was read of it stands."""
+    copies = followed.out / "checkpoint" / "topics" / "h+1+t"
+    copies.mkdir(parents=True)
+    for name, data in logs.items():
+        (copies / name).write_bytes(data)
+
+    def run() -> None:
+        found = [sources.Source(path, str(path), "", path.stat().st_size) for path in sorted(copies.iterdir())]
+        followed.batches.run(found)
+
+    run()
+    before = followed.found
+    (copies / "B.log").unlink()
+    run()
+    assert before
+    assert followed.found == before
+    assert not followed.happened
+
+
 def test_nothing_new_is_no_batch(followed: Followed, logs: dict[str, bytes]) -> None:
     """Nor is a folder that is empty."""
     assert followed.batches.run(sources.look([followed.logs])[0]) is None

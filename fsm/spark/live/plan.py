@@ -13,6 +13,7 @@ from typing import Any
 
 from fsm.audit.hygiene.rotation import missing, stem
 from fsm.audit.live.growth import Growth, find_last_end
+from fsm.spark.live.follow_options import CHECKPOINT, TOPICS
 from fsm.spark.live.known_files import AWAY, HEAD, Look, copies, is_stale, look_at, recognise, tail_of
 from fsm.spark.live.known_files import Offset as Offset  # noqa: PLC0414  a part of the plan
 from fsm.spark.live.known_files import Offsets as Offsets  # noqa: PLC0414
@@ -68,12 +69,18 @@ def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
         away = one.identity if one.is_away or not one.identity else f"{AWAY}{one.identity}"
         if name not in after:
             note = f"{name} is gone while it was followed: what it held up to byte {one.size} was read"
-            after[name] = one._replace(identity=away, was=name, note="" if away == one.identity else note)
+            said = away != one.identity and not _is_of_topic(name)
+            after[name] = one._replace(identity=away, was=name, note=note if said else "")
             continue
         free = _free_name(name, {*after, *before})
         note = f"{name} was replaced or cut while it was followed: what it held before is told as {free}"
-        after[free] = one._replace(identity=away, was=name, note=note)
+        after[free] = one._replace(identity=away, was=name, note="" if _is_of_topic(name) else note)
     return dict(sorted(_bounded(after)))
+
+
+def _is_of_topic(name: str) -> bool:
+    """Whether a file is a copy of a topic, which is removed when it was read."""
+    return f"/{CHECKPOINT}/{TOPICS}/" in name
 
 
 def _bounded(after: Offsets) -> Iterator[tuple[str, Offset]]:

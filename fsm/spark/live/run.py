@@ -22,6 +22,7 @@ from fsm.spark.live.sink import FINDINGS, PARQUET, Sink
 from fsm.spark.options import IN_PROCESS
 
 Tell = Callable[[Sequence[Change]], None]
+Look = Callable[[Offsets], None]
 _LOOK_S = 0.2
 _WRITTEN_S = 600
 """What is still not renamed after so long was written by a task that was killed."""
@@ -29,17 +30,17 @@ _RETRYING = {"local": "local[1, 4]", "local[*]": "local[*, 4]"}
 """Where tasks are tried again, so that a worker that is killed stops nothing."""
 
 
-def follow_logs(followed: Followed, tell: Tell, look: Callable[[], None] = lambda: None) -> Result:
+def follow_logs(followed: Followed, tell: Tell, look: Look = lambda _: None) -> Result:
     """Follows the logs; `tell` is given the alarms of each batch. Gives what stands, and what was read.
 
-    `look` is called before it is looked for what is new: it may bring that into place.
+    `look` is called before it is looked for what is new, with how far was read: it may bring that into place.
 
     Raises `InputError` where it cannot begin, or nothing was understood by the end, and `FsmError` where it cannot go
     on; the same call goes on where it was.
     """
     _check_paths(path for path in followed.paths if followed.checkpoint not in Path(path).parents)
     with checkpoint.opened(followed):
-        look()
+        look({})
         _check_paths(followed.paths)  # copies of topics as well
         page, command = Page(followed), followed.follow.command
         alarms = None
@@ -120,7 +121,7 @@ class _Idle:
         return self.stop_ms is not None and 1000 * (time.monotonic() - self.since_s) >= self.stop_ms
 
 
-def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Callable[[], None]) -> None:
+def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Look) -> None:
     from fsm.spark.live.local import LocalBatches
     from fsm.spark.live.source import followed_files
 
@@ -131,7 +132,7 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: C
         page.change(batches.offsets)
         while not idle.over:
             begun_s = time.monotonic()
-            look()
+            look(page.offsets)
             alarms = batches.run(followed_files(followed))
             if alarms is not None:
                 idle.new()
@@ -145,7 +146,7 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: C
         batches.close()
 
 
-def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Callable[[], None]) -> None:
+def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Look) -> None:
     from fsm.spark import session
     from fsm.spark.live import query
 
@@ -174,7 +175,7 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
                 if running.lastProgress is None or (status["isTriggerActive"] and status["isDataAvailable"]):
                     idle.new()
                 page.write(time.monotonic())
-                look()
+                look(page.offsets)
                 sweeper.sweep()
                 time.sleep(_LOOK_S)
             if failed:
