@@ -54,45 +54,69 @@ class Drawing {
   }
 
   tag(shape, text) {
-    const box = this.boxOf(shape, false);
-    return draw("text", { class: "tag", x: box.left, y: box.top - 4 }, text);
+    const box = this.boxOf(shape);
+    const graph = this.moved([0], [0]);
+    return draw("text", { class: "tag", x: box.left - graph.left, y: box.top - graph.top - 4 }, text);
   }
 
   /** Where a state stands, in the points of the drawing. */
-  boxOf(shape, moved = true) {
+  boxOf(shape) {
     const outline = shape.querySelector("path, polygon, ellipse");
     const found = numbers(outline?.getAttribute("d") || outline?.getAttribute("points") || "");
-    const [dx, dy] = moved
-      ? numbers(this.element.querySelector("g[transform]")?.getAttribute("transform") || "").slice(-2)
-      : [];
-    const xs = found.filter((_, i) => i % 2 === 0).map((x) => x + (dx || 0));
-    const ys = found.filter((_, i) => i % 2).map((y) => y + (dy || 0));
-    return { left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) };
+    const [xs, ys] = [0, 1].map((odd) => found.filter((_, i) => i % 2 === odd));
+    return this.moved(xs, ys);
   }
 
-  /** Shows only what is around a state, and where there is room the state before. */
+  /** Where a label stands, about: a text has no outline. */
+  boxOfText(shape) {
+    const texts = [...shape.querySelectorAll("text")];
+    const at = (each, name) => Number(each.getAttribute(name));
+    const xs = texts.flatMap((each) => [at(each, "x"), at(each, "x") + 6 * each.textContent.length]);
+    return this.moved(
+      xs,
+      texts.flatMap((each) => [at(each, "y") - 10, at(each, "y")]),
+    );
+  }
+
+  /** A box around points of the graph, which the drawing has somewhere else. */
+  moved(xs, ys) {
+    const [dx, dy] = numbers(this.element.querySelector("g[transform]")?.getAttribute("transform") || "0 0").slice(-2);
+    return {
+      left: Math.min(...xs) + dx,
+      right: Math.max(...xs) + dx,
+      top: Math.min(...ys) + dy,
+      bottom: Math.max(...ys) + dy,
+    };
+  }
+
+  /** Shows only what is around a state, and where there is room the hop that led there, with its label. */
   look(state, was) {
     const shape = this.states.get(state);
     if (!shape) return this.element.setAttribute("viewBox", this.whole.join(" "));
-    const box = this.boxOf(shape);
-    const before = this.states.has(was) && this.boxOf(this.states.get(was));
-    const both = before && {
-      left: Math.min(box.left, before.left),
-      right: Math.max(box.right, before.right),
-      top: Math.min(box.top, before.top),
-      bottom: Math.max(box.bottom, before.bottom),
-    };
-    const needs = both && { width: both.right - both.left + MARGIN, height: both.bottom - both.top + MARGIN };
-    const fits = both && needs.width < WIDEST.width && needs.height < WIDEST.height;
-    const { left, right, top, bottom } = fits ? both : box;
+    const boxes = [this.boxOf(shape)];
+    if (was !== state && this.states.has(was)) {
+      boxes.push(this.boxOf(this.states.get(was)));
+      const labels = this.hops.filter(([each]) => each.matches(".node.taken")).map(([each]) => this.boxOfText(each));
+      boxes.push(...labels);
+    }
+    const unions = [boxes, boxes.slice(0, 2), boxes.slice(0, 1)].map(around);
+    const { left, right, top, bottom } = unions.find(fits) || unions.at(-1);
     const [x0, y0, all, tall] = this.whole;
-    const width = Math.max(WINDOW.width, fits ? needs.width : 0);
-    const height = Math.max(WINDOW.height, fits ? needs.height : 0);
+    const width = Math.max(WINDOW.width, right - left + MARGIN);
+    const height = Math.max(WINDOW.height, bottom - top + MARGIN);
     const x = inside((left + right - width) / 2, x0, x0 + all - width);
     const y = inside((top + bottom - height) / 2, y0, y0 + tall - height);
     this.element.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
   }
 }
+
+const fits = ({ left, right, top, bottom }) => right - left < WIDEST.width && bottom - top < WIDEST.height;
+const around = (boxes) => ({
+  left: Math.min(...boxes.map(({ left }) => left)),
+  right: Math.max(...boxes.map(({ right }) => right)),
+  top: Math.min(...boxes.map(({ top }) => top)),
+  bottom: Math.max(...boxes.map(({ bottom }) => bottom)),
+});
 
 // -- the whole diagram, as a view of its own -----------------------------------------------------------------
 

@@ -107,7 +107,7 @@ function arrow(step, y, x) {
   return [
     draw("path", { class: `line ${late ? "late" : ""}`, d: `M${from},${height}H${end}` }),
     draw("path", { class: "tip", d: head }),
-    draw("text", { class: "message", x: (from + to) / 2, y: height - 5 }, fitting(label, Math.abs(to - from) - 20)),
+    draw("text", { class: "message", x: (from + to) / 2, y: height - 6 }, fitting(label, Math.abs(to - from) - 20)),
   ];
 }
 

@@ -97,6 +97,7 @@ function showCard(card, before, now, concerned) {
   card.body.hidden = compact;
   card.toggle.setAttribute("aria-expanded", String(!compact));
   card.parts.said.textContent = is.cells?.length === 1 && is.cells[0].state === is.said ? "" : show(is.said);
+  card.parts.said.title = show(is.said);
   card.parts.said.classList.toggle("new", Boolean(was) && was.said !== is.said);
   const watched = showCells(card, was && was.cells, is.cells || []);
   showMachine(card, compact ? null : watched);
