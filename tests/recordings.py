@@ -6,7 +6,9 @@ A set of recordings is a folder, or a `.tar.xz` archive, of scenarios: a folder 
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,8 +29,11 @@ def unpacked(data: Path, work: Path) -> list[Path]:
 
 
 def opened(archive: Path) -> tarfile.TarFile:
-    """An archive to unpack. What leads out of the folder is refused by every Python that can (3.11.4, PEP 706)."""
-    packed = tarfile.open(archive)  # noqa: SIM115  the caller closes it
+    """An archive to unpack. What leads out of the folder is refused by every Python that can (3.11.4, PEP 706).
+
+    It is decompressed at once: who looks into it in another order than it was written in would do so for each file.
+    """
+    packed = tarfile.open(fileobj=io.BytesIO(lzma.decompress(archive.read_bytes())))  # noqa: SIM115  the caller closes it
     packed.extraction_filter = getattr(tarfile, "data_filter", None)
     return packed
 

@@ -25,7 +25,8 @@ class Parsed(NamedTuple):
     records: Sequence[TraceRecord] | None
 
 
-_records: dict[tuple[bytes, bool, tuple[Format, ...]], Sequence[TraceRecord] | None] = {}
+_records: dict[tuple[bytes, bool, *tuple[int, ...]], tuple[tuple[Format, ...], Sequence[TraceRecord] | None]] = {}
+"""What each entry says, by the ids of its formats, which are kept beside it: to hash what they hold takes longer."""
 _DEFAULTS = Limits()
 
 
@@ -34,10 +35,10 @@ def parsed(data: bytes) -> tuple[Parsed, ...]:
     """The entries of a file."""
     found = []
     for entry in from_bytes(data, formats()):
-        key = entry.data, entry.cut, tuple(entry.formats)
+        key = entry.data, entry.cut, *map(id, entry.formats)
         if key not in _records:
-            _records[key] = records_of(entry, UTC)
-        found.append(Parsed(entry.offset, entry.number, entry.data, _records[key]))
+            _records[key] = entry.formats, records_of(entry, UTC)
+        found.append(Parsed(entry.offset, entry.number, entry.data, _records[key][1]))
     return tuple(found)
 
 

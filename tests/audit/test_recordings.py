@@ -7,7 +7,6 @@ of some clients cannot show.
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -41,7 +40,7 @@ def scenarios() -> Scenarios:
     """Logs and verdicts of every recorded scenario."""
     found: Scenarios = {}
     for name in ("java", "librdkafka", "client", "old"):
-        with tarfile.open(DATA / f"{name}-logs.tar.xz") as archive:
+        with recordings.opened(DATA / f"{name}-logs.tar.xz") as archive:
             inside = {PurePosixPath(item.name): item for item in archive}
             verdicts = json.load(archive.extractfile(inside[PurePosixPath("findings.json")]))
             truths = {path.parent.name: archive.extractfile(inside[path]) for path in inside if path.name == TRUTH}
