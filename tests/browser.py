@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from base64 import b64decode
 from pathlib import Path
 from typing import Any, Self
+
+from patience import PATIENCE_S, wait_until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -50,7 +51,7 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         self._session = None
         self._ask("Browser.close")
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
         os.close(self._write)
         os.close(self._read)
 
@@ -66,13 +67,16 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def wait_for(self, script: str, timeout_s: float = 10.0) -> Any:
+    def wait_for(self, script: str) -> Any:
         """The value of the expression, once it is true; True for an element."""
-        until = time.monotonic() + timeout_s
-        while not (found := self.run(f"(found => found instanceof Node || found)({script})")):
-            assert time.monotonic() < until, script
-            time.sleep(0.05)
-        return found
+        found: list[Any] = []
+
+        def is_so() -> Any:
+            found[:] = [self.run(f"(found => found instanceof Node || found)({script})")]
+            return found[0]
+
+        wait_until(is_so)
+        return found[0]
 
     def resize(
         self, width: int, height: int = 900, *, dark: bool = False, phone: bool = False, media: str = ""

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fsm.wire import Exchange, Note, read_lines
+from patience import PATIENCE_S
 
-PATIENCE_S = 40
+from fsm.wire import Exchange, Note, read_lines
 
 
 class Capture:

@@ -12,13 +12,13 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from patience import PATIENCE_S
 
 from fsm.cli import main
 from fsm.protocol.codec import decode_request, encode_response
 from fsm.protocol.messages import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, HeartbeatRequest
 from fsm.wire import Connection, Exchange, Note, read_lines
 
-PATIENCE_S = 30
 OWN = ApiVersionsResponse(api_keys=(ApiVersion(18, 0, 9), ApiVersion(12, 0, 4)))
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from capturing import PATIENCE_S, Capture
+from capturing import Capture
 from confluent_kafka import Consumer
+from patience import PATIENCE_S, wait_until
 
 from fsm.kit import Grade, judge
 from fsm.testing.broker import LiveBroker
@@ -49,11 +50,7 @@ def confluent(bootstrap: str, name: str, protocol: str) -> Consumer:
 
 
 def poll_until(is_so: Callable[[], bool], *consumers: Consumer) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < until
-        for consumer in consumers:
-            consumer.poll(0.05)
+    wait_until(is_so, lambda: [consumer.poll(0.05) for consumer in consumers])
 
 
 def as_said(seen: list[Exchange | Note]) -> Counter[tuple[str | None, str, int, str]]:

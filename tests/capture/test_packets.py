@@ -19,6 +19,7 @@ from typing import Any
 
 import dpkt
 import pytest
+from patience import PATIENCE_S
 
 from fsm.capture import reassembly
 from fsm.capture.packets import read_packets
@@ -288,7 +289,7 @@ def test_packets_from_a_pipe_are_told_as_they_come(tmp_path: Path) -> None:
         capture.stdin.flush()
         assert b"joined at epoch" in capture.stdout.readline()
         capture.send_signal(signal.SIGTERM)
-        said, problems = capture.communicate(timeout=30)
+        said, problems = capture.communicate(timeout=PATIENCE_S)
     assert (capture.returncode, problems) == (0, b"")
     assert b"exchanges on" in said
 

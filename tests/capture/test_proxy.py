@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from fsm.capture import probe as probing
 from fsm.capture.probe import probe
@@ -34,8 +35,6 @@ from fsm.wire.exchange import Exchange, Note
 
 CERTIFICATE = Path(__file__).parent / "loopback.pem"
 """Of 127.0.0.1, signed by itself, with its key."""
-PATIENCE_S = 20
-"""Far above what a slow machine needs for anything that is not stalled."""
 BEAT = HeartbeatRequest("g", 1, "m")
 Answer = Callable[[Any], Any]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import recordings
 from page_data import data as data_of
+from patience import PATIENCE_S
 from pyarrow import parquet
 
 from fsm import cli
@@ -256,7 +257,7 @@ def test_two_cannot_follow_into_one_folder(capsys: pytest.CaptureFixture[str]) -
         assert "another audit follows into it" in refusal(capsys, "logs", "-o", "out", *HERE)
     finally:
         first.terminate()
-        first.communicate(timeout=30)
+        first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 1, "a signal ends it as Ctrl-C does"
 
 

@@ -12,6 +12,7 @@ import pytest
 import recordings
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from patience import PATIENCE_S
 
 from fsm import cli
 from fsm.audit.live.changes import from_values, standing
@@ -23,7 +24,6 @@ sys.path.append(str(Path(__file__).parents[1] / "conformance"))
 import kafka_broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("follow")]
-PATIENCE_S = 60
 HERE = ("--follow", "--master", "none", "--trigger-ms", "100", "--stop-ms", "1500")
 
 

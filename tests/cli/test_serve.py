@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from patience import PATIENCE_S
 
 from fsm.cli import main
 
@@ -67,12 +68,12 @@ def test_a_client_is_served_and_everything_is_written_down(tmp_path: Path) -> No
     settings = {"group.id": "g", "group.protocol": "consumer", "auto.offset.reset": "earliest", "log_level": 0}
     consumer = Consumer({"bootstrap.servers": line.split()[-1], **settings})
     consumer.subscribe(["foo"])
-    values = [message.value() for message in consumer.consume(8, timeout=20)]
+    values = [message.value() for message in consumer.consume(8, timeout=PATIENCE_S)]
     assert len(values) == 8
     assert {value.split(b"-")[0] for value in values} == {b"foo"}
     consumer.close()
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=10) == ("", "")
+    assert process.communicate(timeout=PATIENCE_S) == ("", "")
     assert process.returncode == 0
     seen = [json.loads(line) for line in trace.read_text().splitlines()]
     assert seen[0] == {"event": "topics", "at_ms": seen[0]["at_ms"], "topics": [["foo", seen[0]["topics"][0][1], 4]]}

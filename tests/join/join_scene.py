@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 import pyarrow
+from patience import PATIENCE_S
 
 from fsm.join import Address, Network
 from fsm.join.network import Purpose
@@ -31,8 +32,7 @@ from fsm.protocol.record_batches import (
 )
 from fsm.testing import LiveBroker
 
-LIMIT_S = 60.0
-"""Far above what a slow machine needs for anything that is not stalled."""
+LIMIT_S = PATIENCE_S
 
 
 class Noted(ConsumerRebalanceListener):
@@ -109,6 +109,9 @@ class Stranger:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Who still waits for a client when its socket is closed may come to wait at that of the next stranger.
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._thread.join(LIMIT_S)
         self._listening.close()
 
     def _run(self) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from kafka_broker import Kafka
+from patience import PATIENCE_S
 
 from fsm.protocol.messages import CreatableTopic, CreateTopicsRequest, FindCoordinatorRequest
 from fsm.wire.connection import Connection
@@ -25,7 +26,7 @@ TOPIC, PARTITIONS = "foo", 8
 OURS = {"ours": [], "classic": ["--protocol", "classic", "--session-ms", "4000", "--assignor", "cooperative-sticky"]}
 """Our members, each second life on asyncio, with what they are told."""
 NAMES = [f"together-{i}" for i in range(20)]
-LIMIT_S = 90.0
+LIMIT_S = PATIENCE_S
 EVENTS = {"assign_begin": "assigned", "revoke_begin": "revoked", "lost_begin": "lost"}
 """Our trace records by what the others print."""
 LOG4J = """<Configuration><Appenders><File name="file" fileName="${sys:logfile}" append="true">

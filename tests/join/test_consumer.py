@@ -268,7 +268,7 @@ def test_a_broker_that_is_silent_is_left_and_asked_again(broker: LiveBroker, joi
     assert {one.connection for one in later}.isdisjoint({silent.connection})
     assert later[0].request.rebalance_timeout_ms > 0
     look_ups = [one.at_ms for one in broker.exchanges("FindCoordinator")]
-    assert silent.at_ms < look_ups[-1] < later[0].at_ms
+    assert any(silent.at_ms < look_up < later[0].at_ms for look_up in look_ups)
     assert consumer.assignment() == ALL
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -101,11 +100,9 @@ def test_a_silent_broker_ends_the_connection_and_every_call() -> None:
     """Whoever waits behind the call that ran out of time is told at once."""
 
     async def work(link: Link) -> list[Any]:
-        began = time.monotonic()
-        calls = link.call(BEAT, 0.1), link.call(MetadataRequest(), LIMIT_S)
+        calls = link.call(BEAT, 0.1), link.call(MetadataRequest(), 10 * LIMIT_S)
         found = await asyncio.gather(*calls, return_exceptions=True)
         assert link.is_closed
-        assert time.monotonic() - began < LIMIT_S / 2
         with pytest.raises(PeerError, match="the connection is closed"):
             await link.call(BEAT, LIMIT_S)
         return found

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE_S
+
 from fsm.protocol.codec import API_OF, decode_response, encode_request
 
 SHORT = (
@@ -58,9 +60,9 @@ class Served:
         self.process.kill()
         self.process.communicate()
 
-    def end(self, within_s: float = 10) -> tuple[int, str]:
+    def end(self) -> tuple[int, str]:
         """Waits until it has ended by itself: exit status, and what it said on stderr."""
-        _, said = self.process.communicate(timeout=within_s)
+        _, said = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, said
 
 
@@ -80,14 +82,14 @@ class Wire:
 
     def __init__(self, port: int, client_id: str = "A") -> None:
         self.port = port
-        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
         self.client_id = client_id
         self._sent = 0
 
     def reconnect(self) -> None:
         """Another connection in place of this one."""
         self.socket.close()
-        self.socket = socket.create_connection(("127.0.0.1", self.port), 10)
+        self.socket = socket.create_connection(("127.0.0.1", self.port), PATIENCE_S)
 
     def ask(self, request: Any, version: int | None = None) -> Any:
         """A request and its answer. Raises `OSError` where the broker has gone."""

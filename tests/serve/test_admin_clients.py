@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +26,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 from live_broker import Served, served
+from patience import PATIENCE_S, wait_until
 
 from fsm.cli import main
 from fsm.conformance.families import FAMILIES
@@ -50,7 +50,7 @@ def settle(futures: dict[Any, Any]) -> list[Any]:
     found = []
     for future in futures.values():
         try:
-            found.append(future.result(10))
+            found.append(future.result(PATIENCE_S))
         except KafkaException as problem:
             found.append(problem.args[0].code())
     return found
@@ -60,11 +60,11 @@ def test_topics_of_confluent_kafka(admin: AdminClient) -> None:
     made = admin.create_topics([NewTopic("made", 3, 1), NewTopic("foo", 3, 1)])
     assert settle(made) == [None, KafkaError.TOPIC_ALREADY_EXISTS]
     assert settle(admin.create_partitions([NewPartitions("made", 5)])) == [None]
-    assert len(admin.list_topics(timeout=10).topics["made"].partitions) == 5
+    assert len(admin.list_topics(timeout=PATIENCE_S).topics["made"].partitions) == 5
     offsets = admin.list_offsets({TopicPartition("made", 4): OffsetSpec.latest()})
     assert [one.offset for one in settle(offsets)] == [0]
     assert settle(admin.delete_topics(["made", "none"])) == [None, KafkaError.UNKNOWN_TOPIC_OR_PART]
-    assert "made" not in admin.list_topics(timeout=10).topics
+    assert "made" not in admin.list_topics(timeout=PATIENCE_S).topics
 
 
 def test_groups_of_confluent_kafka(broker: Served, admin: AdminClient) -> None:
@@ -79,11 +79,8 @@ def test_groups_of_confluent_kafka(broker: Served, admin: AdminClient) -> None:
     try:
         for consumer in consumers:
             consumer.subscribe(["foo"])
-            until = time.monotonic() + 20
-            while not consumer.assignment():
-                assert time.monotonic() < until
-                consumer.poll(0.1)
-        found = {one.group_id: one for one in admin.list_consumer_groups().result(10).valid}
+            wait_until(consumer.assignment, lambda one=consumer: one.poll(0.1))
+        found = {one.group_id: one for one in admin.list_consumer_groups().result(PATIENCE_S).valid}
         assert {name: one.type for name, one in found.items()} == {
             "commits": ConsumerGroupType.CLASSIC,
             "new": ConsumerGroupType.CONSUMER,
@@ -115,7 +112,7 @@ def test_configs_and_cluster_of_confluent_kafka(broker: Served, admin: AdminClie
     (found,) = settle(admin.describe_configs([ConfigResource(ConfigResource.Type.GROUP, "g")]))
     assert found["consumer.session.timeout.ms"].value == "50000"
     assert found["consumer.heartbeat.interval.ms"].value == "300"
-    cluster = admin.describe_cluster().result(10)
+    cluster = admin.describe_cluster().result(PATIENCE_S)
     assert [(node.id, node.port) for node in cluster.nodes] == [(1, broker.port)]
 
 
@@ -135,7 +132,7 @@ def test_the_admin_client_of_kafka_python(broker: Served) -> None:
 
 def kcat(broker: Served, *arguments: str, said: str = "") -> str:
     command = ["kcat", "-b", f"127.0.0.1:{broker.port}", "-q", *arguments]
-    return subprocess.run(command, input=said, text=True, capture_output=True, timeout=30, check=True).stdout
+    return subprocess.run(command, input=said, text=True, capture_output=True, timeout=PATIENCE_S, check=True).stdout
 
 
 def test_kcat_lists_produces_consumes_and_joins(broker: Served) -> None:

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 from live_broker import Served, Wire, served
+from patience import PATIENCE_S, wait_until
 
 from fsm.protocol import messages as m
 from fsm.protocol.codec import encode_request
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
 from fsm.serve.edge import CROWDED_AGAIN_S
-
-QUICK_S = 2.0
-"""An answer takes milliseconds; a machine with other work is slower."""
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +26,9 @@ def broker() -> Iterator[Served]:
 
 
 def assert_serves(broker: Served) -> None:
-    """Another client is answered at once."""
+    """Another client is answered, though nobody else has gone."""
     other = broker.connect("other")
-    begun = time.monotonic()
     assert other.ask(m.MetadataRequest()).topics
-    assert time.monotonic() - begun < QUICK_S
     other.close()
 
 
@@ -76,7 +72,7 @@ def test_ten_thousand_requests_at_once_are_all_answered_in_order(broker: Served)
     client.socket.setblocking(False)
     found: list[bytes] = []
     received = bytearray()
-    at, until = 0, time.monotonic() + 30
+    at, until = 0, time.monotonic() + PATIENCE_S
     while len(found) < len(frames):
         assert time.monotonic() < until
         try:
@@ -139,7 +135,7 @@ def test_a_client_that_reads_again_is_served_on(broker: Served, fetched: m.Fetch
     client = broker.connect()
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     sent = fill(client, fetched)
-    client.socket.settimeout(QUICK_S)
+    client.socket.settimeout(PATIENCE_S)
     for _ in range(min(sent, 200)):
         assert len(client.read()) > 1_000_000
     client.close()
@@ -171,20 +167,21 @@ def test_connections_beyond_the_limit_of_open_files(without: tuple[str, ...]) ->
         assert rests(broker.process.pid)
         for one in many:
             one.close()
-        until = time.monotonic() + 10
-        while True:
-            try:
-                assert_serves(broker)
-                break
-            except OSError:
-                assert time.monotonic() < until
-                time.sleep(0.1)
+        wait_until(lambda: serves_again(broker))
         broker.process.terminate()
         code, said = broker.end()
         assert code == 0
         lines = said.splitlines()
         assert 1 <= len(lines) <= 1 + (time.monotonic() - begun) / CROWDED_AGAIN_S, said
         assert all("raise the limit of open files" in line for line in lines)
+
+
+def serves_again(broker: Served) -> bool:
+    try:
+        assert_serves(broker)
+    except OSError:
+        return False
+    return True
 
 
 def rests(pid: int) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from random import Random
 from threading import Timer
 
 import pytest
 from live_broker import Served, Wire, served
+from patience import wait_until
 
 from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
@@ -18,8 +18,8 @@ KILLS, MANY_KILLS = 12, 250
 QUICK = ("--set", "group.consumer.assignment.interval.ms=0", "--set", "offset.metadata.max.bytes=30000")
 LONG = "x" * 30_000
 """Metadata of a commit, so that logs grow and are compacted."""
-STARTING_MS, LATEST_MS = 0, 150
-"""When a broker is killed after it began to serve."""
+MOST_ANSWERS, LATEST_MS = 160, 2
+"""A broker is killed after it gave up to so many answers, at any time of the next ones."""
 DISK = 400_000
 """Bytes that a file may have."""
 
@@ -77,13 +77,16 @@ class Group:
         self.newest_epoch = max(self.newest_epoch, answer.member_epoch)
 
 
-def work(broker: Served, groups: list[Group]) -> int:
-    """Asks for all that is to be kept until the broker has gone; answers that came."""
+def work(broker: Served, groups: list[Group], then: tuple[int, Timer] | None = None) -> int:
+    """Asks for all that is to be kept until the broker has gone; answers that came. `then` starts after so many."""
     wires: list[Wire] = []
     answers = turn = 0
     try:
         wires += [broker.connect() for _ in groups]
         while True:
+            if then is not None and answers >= then[0]:
+                then[1].start()
+                then = None
             sent = [group.next(turn) for group in groups]
             for wire, (request, version) in zip(wires, sent, strict=True):
                 wire.send(request, version)
@@ -130,9 +133,8 @@ def survives(folder: Path, kills: int, seed: int) -> None:
             names = [f"made-{number}" for number in range(kill)]
             assert {topic.name for topic in wire.ask(m.MetadataRequest()).topics} >= set(names)
             assert wire.ask(m.CreateTopicsRequest((m.CreatableTopic(f"made-{kill}", 1, 1),))).topics[0].error_code == 0
-            timer = Timer(chance.uniform(STARTING_MS, LATEST_MS) / 1000, broker.process.kill)
-            timer.start()
-            answers += work(broker, groups)
+            timer = Timer(chance.uniform(0, LATEST_MS) / 1000, broker.process.kill)
+            answers += work(broker, groups, (chance.randrange(MOST_ANSWERS), timer))
             timer.join()
         finally:
             broker.kill()
@@ -140,8 +142,7 @@ def survives(folder: Path, kills: int, seed: int) -> None:
     committed = sum(group.committed for group in groups) * len(LONG)
     kept = sum(path.stat().st_size for path in folder.glob("*.log"))
     assert kept < GROUPS * 2_500_000
-    if committed > GROUPS * 1_500_000:  # a machine that does little between kills does not get so far
-        assert kept < committed  # it was compacted, more than once where there were many kills
+    assert kept < committed  # it was compacted, more than once where there were many kills
 
 
 def test_a_broker_that_is_killed_has_lost_nothing_that_it_answered(tmp_path: Path) -> None:
@@ -204,15 +205,17 @@ def test_a_consumer_keeps_its_membership_over_a_kill(tmp_path: Path) -> None:
     )
 
     def consume(records: int) -> None:
-        until = time.monotonic() + 20
         found = 0
-        while found < records:
-            assert time.monotonic() < until, (found, seen)
+
+        def consume_one() -> None:
+            nonlocal found
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
                 found += 1
                 if found % 10 == 0:
                     consumer.commit(message, asynchronous=False)
+
+        wait_until(lambda: found >= records, consume_one)
 
     try:
         consume(50)

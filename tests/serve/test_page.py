@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from browser import Browser
 from confluent_kafka import Consumer
+from patience import PATIENCE_S, wait_until
 
 from fsm.errors import InputError
 from fsm.serve.brokers import Brokers
@@ -37,18 +38,18 @@ class Running:
         async def start() -> tuple[int, Page]:
             return await self.edge.start(), Page(self.edge, recent)
 
-        self.port, self.page = asyncio.run_coroutine_threadsafe(start(), self.loop).result(10)
+        self.port, self.page = asyncio.run_coroutine_threadsafe(start(), self.loop).result(PATIENCE_S)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str]:
         """Status and text of an answer."""
-        connection = HTTPConnection(*self.page.host.split(":"), timeout=10)  # type: ignore[arg-type]
+        connection = HTTPConnection(*self.page.host.split(":"), timeout=PATIENCE_S)  # type: ignore[arg-type]
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
 
     def end(self) -> None:
         self.page.close()
-        asyncio.run_coroutine_threadsafe(self.edge.stop(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.edge.stop(), self.loop).result(PATIENCE_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
 
 
@@ -75,9 +76,7 @@ def consumer(port: int, client_id: str = "<i>client</i>", protocol: str = "consu
 
 def test_the_state_has_groups_members_epochs_and_what_was_exchanged(running: Running) -> None:
     new, old = consumer(running.port), consumer(running.port, "B", "classic")
-    while not (new.assignment() and old.assignment()):
-        new.poll(0.05)
-        old.poll(0.05)
+    wait_until(lambda: new.assignment() and old.assignment(), lambda: (new.poll(0.05), old.poll(0.05)))
     state = json.loads(running.ask("GET", "/state")[1])
     of_old, of_new = state["groups"]
     assert (of_new["group"], of_new["type"], of_new["epoch"]) == ("shop", "consumer", 2)
