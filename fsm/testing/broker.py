@@ -41,7 +41,7 @@ QUICK: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
 }
 """Settings that make tests quick; those of the test come on top. librdkafka gives a heartbeat up after its interval."""
-START_S = 10.0
+START_S = 60.0
 MOST_SEEN = 100_000
 """Exchanges and notes that are kept; the oldest make room."""
 T = TypeVar("T")
@@ -211,7 +211,7 @@ class LiveBroker:
         }
 
     def wait_until(
-        self, condition: Callable[[], T], timeout_s: float = 10.0, each: Callable[[], object] | None = None
+        self, condition: Callable[[], T], timeout_s: float = 60.0, each: Callable[[], object] | None = None
     ) -> T:
         """Waits until the condition gives something true, and gives that.
 

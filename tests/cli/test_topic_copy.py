@@ -68,7 +68,7 @@ class Topic:
 @pytest.fixture
 def topic(tmp_path: Path) -> Iterator[Topic]:
     """A topic that is empty."""
-    with served(topics="logs=1") as broker:
+    with served("--records", "0", topics="logs=1") as broker:
         one = Topic(broker.port, tmp_path)
         yield one
         one.wire.socket.close()

@@ -7,13 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
+from patience import wait_until
 
 from fsm.render.report.folder import PAGE
 from fsm.spark.result import MARK
@@ -26,8 +26,6 @@ SPARK = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """No process of the cluster lives long enough to win back what the good compiler costs; there are six of them."""
-UP_S = 90
-"""So long a process of the cluster may take to be there, on a busy machine."""
 
 
 @pytest.fixture
@@ -37,7 +35,8 @@ def environment() -> dict[str, str]:
     own["SPARK_DAEMON_JAVA_OPTS"] = own["SPARK_SUBMIT_OPTS"] = SHORT_LIVED
     own["PYSPARK_SUBMIT_ARGS"] = (
         f"--executor-memory 512m --conf 'spark.executor.extraJavaOptions={SHORT_LIVED}' "
-        "--conf spark.scheduler.minRegisteredResourcesRatio=1.0 pyspark-shell"
+        "--conf spark.scheduler.minRegisteredResourcesRatio=1.0 "
+        "--conf spark.scheduler.maxRegisteredResourcesWaitingTime=600s pyspark-shell"
     )
     return os.environ | own
 
@@ -71,14 +70,10 @@ def daemon(command: tuple[str, ...], log: Path, environment: dict[str, str]):
         )
 
     def said(pattern: str) -> str:
-        until = time.monotonic() + UP_S
-        while time.monotonic() < until:
-            found = re.search(pattern, log.read_text())
-            if found:
-                return found.group(1)
-            assert started.poll() is None, log.read_text()
-            time.sleep(0.2)
-        raise AssertionError(log.read_text())
+        wait_until(lambda: re.search(pattern, log.read_text()) or started.poll() is not None)
+        found = re.search(pattern, log.read_text())
+        assert found, log.read_text()
+        return found.group(1)
 
     try:
         yield said
@@ -122,11 +117,9 @@ def test_a_killed_executor_changes_no_byte(
     (tmp_path / "logs").symlink_to(recordings)
     run([Path("logs")], Path("local"), split_bytes=65536)
     with audit(cluster, tmp_path, environment) as ran:
-        until = time.monotonic() + UP_S
-        while not list(tmp_path.glob(".cluster-*/records.parquet/.part-*")):
-            assert ran.poll() is None, ran.communicate()
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        parts = ".cluster-*/records.parquet/.part-*"
+        wait_until(lambda: ran.poll() is not None or [*tmp_path.glob(parts)])
+        assert ran.poll() is None, ran.communicate()
         (killed,) = executors_below(tmp_path / "worker-0")
         os.kill(killed, signal.SIGKILL)
         _, complained = ran.communicate()

@@ -10,9 +10,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S, wait_until
 from pyarrow import parquet
 
 from fsm.render.report.folder import PAGE
@@ -25,8 +27,6 @@ sys.path.append(str(Path(__file__).parents[1] / "bench"))
 import measure
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
-FOR_S = 60
-"""So long something may take to happen, on a busy machine."""
 
 
 def start(out: Path, *given: str | Path) -> subprocess.Popen[str]:
@@ -38,18 +38,19 @@ def start(out: Path, *given: str | Path) -> subprocess.Popen[str]:
 
 def end(audit: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Its exit status and what it said on stdout and stderr, but for how far it is, which slow machines are told."""
-    said, complained = audit.communicate(timeout=5 * FOR_S)
+    said, complained = audit.communicate(timeout=5 * PATIENCE_S)
     lines = [line for line in complained.splitlines(keepends=True) if not line.startswith("fsm audit: ")]
     return audit.returncode, said, "".join(lines)
 
 
 def wait_for(happens: Callable[[], object], audit: subprocess.Popen[str]) -> None:
     """Until something happens; fails where the audit ends before."""
-    until = time.monotonic() + FOR_S
-    while not happens():
+
+    def look() -> None:
         assert audit.poll() is None, audit.communicate()
-        assert time.monotonic() < until
         time.sleep(0.01)
+
+    wait_until(happens, look)
 
 
 def workers(audit: subprocess.Popen[str]) -> list[int]:
@@ -87,15 +88,19 @@ def rows(result: Path) -> Iterator[tuple[str, Counter[str]]]:
 def test_a_killed_worker_leaves_whole_files_or_none(crowd: Path, undisturbed: Path, tmp_path: Path, stage: str) -> None:
     """Its task runs again elsewhere, and what it had begun to write is gone: nothing is missing, nothing is twice."""
     audit = start(tmp_path / "out", crowd, "--master", "local[2,3]")
-    if stage == "reading":
-        wait_for(lambda: workers(audit), audit)
-    else:
+    if stage == "judging":
         wait_for(lambda: list(tmp_path.glob(".out-*/records.parquet/.part-*")), audit)
-    killed = workers(audit)
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
+    killed: list[int] = []
+
+    def kill() -> bool:
+        for pid in workers(audit):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+        return bool(killed)
+
+    wait_for(kill, audit)
     status, _, complained = end(audit)
-    assert killed
     assert "not enough was understood" in complained  # one of the clients is hardly understood
     assert (status, complained.count("\n")) == (2, 1)
     for name in (MARK, PAGE):

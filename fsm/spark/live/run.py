@@ -24,6 +24,8 @@ from fsm.spark.options import IN_PROCESS
 Tell = Callable[[Sequence[Change]], None]
 Look = Callable[[Offsets], None]
 _LOOK_S = 0.2
+_LOOKS = 3
+"""So often nothing new is found before it is believed that there is none."""
 _WRITTEN_S = 600
 """What is still not renamed after so long was written by a task that was killed."""
 _RETRYING = {"local": "local[1, 4]", "local[*]": "local[*, 4]"}
@@ -107,18 +109,22 @@ class _Sweeper:
 
 
 class _Idle:
-    """Knows how long nothing new came."""
+    """Knows how long nothing new came, though it was looked for: a machine that stands still proves nothing."""
 
     def __init__(self, stop_ms: int | None) -> None:
         self.stop_ms = stop_ms
-        self.since_s = time.monotonic()
+        self.new()
 
     def new(self) -> None:
-        self.since_s = time.monotonic()
+        self.since_s, self.looks = time.monotonic(), 0
+
+    def nothing(self) -> None:
+        self.looks += 1
 
     @property
     def over(self) -> bool:
-        return self.stop_ms is not None and 1000 * (time.monotonic() - self.since_s) >= self.stop_ms
+        is_long = self.stop_ms is not None and 1000 * (time.monotonic() - self.since_s) >= self.stop_ms
+        return is_long and self.looks >= _LOOKS
 
 
 def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Look) -> None:
@@ -134,7 +140,9 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: L
             begun_s = time.monotonic()
             look(page.offsets)
             alarms = batches.run(followed_files(followed))
-            if alarms is not None:
+            if alarms is None:
+                idle.nothing()
+            else:
                 idle.new()
                 page.change(batches.offsets)
                 tell(alarms)
@@ -174,6 +182,8 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
                 status = running.status
                 if running.lastProgress is None or (status["isTriggerActive"] and status["isDataAvailable"]):
                     idle.new()
+                else:
+                    idle.nothing()
                 page.write(time.monotonic())
                 look(page.offsets)
                 sweeper.sweep()
