@@ -16,7 +16,7 @@ from fsm.document import from_yaml
 from fsm.explore import ModelSession
 from fsm.explore.diagrams import diagram
 from fsm.explore.html import page
-from fsm.table import Table
+from fsm.table import Symbol, Table, row
 from fsm.tables import ALL, find
 
 TWO_STATES = """
@@ -98,6 +98,18 @@ def test_a_diagram_names_every_state_and_every_hop(table: Table) -> None:
     taken = {(state.name, cell.path[0].name) for (state, _), cell in table.compiled.items() if cell.path}
     assert {(a, b) for a, b in taken if a != b} <= hops
     assert not re.findall(r"\s(?:id|style|href|on\w+)=|<(?:script|style|metadata|a)\b|xlink", drawn)
+
+
+def test_a_diagram_of_a_table_with_hostile_names_is_well_formed_and_has_them() -> None:
+    """Names that are markup, or break out of an attribute, stand in the drawing as they are."""
+    names = ['A"B', "<b>&amp;</b>", "]]></svg><script>", "\\N", "日本", "start", "a\u202eb"]
+    states = list(Symbol("Hostile", {name: name for name in names}))  # type: ignore[arg-type]
+    events = list(Symbol("Attack", {f"on {name}": name for name in names}))  # type: ignore[arg-type]
+    ring = zip(states, events, [*states[1:], states[0]], strict=True)
+    drawn = diagram(Table(name='ho"st', initial=states[0], rows=tuple(row(a, on, b) for a, on, b in ring)))
+    root = ET.fromstring(drawn)  # noqa: S314
+    assert sorted(each.get("data-state") or "" for each in root.iter() if each.get("data-state")) == sorted(names)
+    assert not any(each.tag.endswith("script") for each in root.iter())
 
 
 def test_a_users_table_with_the_name_of_a_shipped_one_is_drawn_as_it_is() -> None:

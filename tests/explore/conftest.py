@@ -1,0 +1,75 @@
+"""A browser for the explorer's page, which is a file or comes from its server."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from browser import Browser
+from explore_pages import Opened
+
+from fsm.check.catalog import shipped
+from fsm.explore import ModelSession
+from fsm.explore.html import page
+from fsm.explore.server import Explorer
+
+Serve = Callable[[ModelSession], str]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all; each test opens its own page."""
+    with Browser(tmp_path_factory.mktemp("browser")) as made:
+        yield made
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
+    """Opens a page from its file, or from where it is served, and wants no complaint of it in the end."""
+
+    def go(where: str, address: str = "", width: int = 1600, height: int = 1000, **said: Any) -> Browser:
+        if not where.startswith("http"):
+            file = tmp_path / "explore.html"
+            file.write_text(where, encoding="utf-8")
+            where = f"file://{file}"
+        browser.resize(width, height, **said)
+        browser.open("about:blank")
+        browser.open(f"{where}{address}")
+        browser.wait_for("document.body?.classList.contains('running')")
+        return browser
+
+    browser.errors.clear()
+    yield go
+    browser.open("about:blank")
+    assert browser.errors == []
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[ModelSession], str]]:
+    """Serves sessions on loopback; gives their addresses."""
+    running: list[tuple[Explorer, threading.Thread]] = []
+
+    def start(session: ModelSession) -> str:
+        explorer = Explorer(session, page=lambda key: page(key=key))
+        thread = threading.Thread(target=explorer.serve, daemon=True)
+        thread.start()
+        running.append((explorer, thread))
+        return explorer.url
+
+    yield start
+    for explorer, thread in running:
+        explorer.close()
+        thread.join(10)
+
+
+@pytest.fixture
+def group(serve: Callable[[ModelSession], str]) -> str:
+    """A served consumer group."""
+    return serve(ModelSession(shipped("consumer-group")))
