@@ -40,6 +40,7 @@ function rowElement(row) {
 }
 
 function paintList() {
+  list.querySelector(".tall").style.height = `${rowCount() * ROW}px`;
   const first = Math.max(0, Math.floor(list.scrollTop / ROW) - BEYOND);
   const last = Math.min(rowCount(), Math.ceil((list.scrollTop + list.clientHeight) / ROW) + BEYOND);
   const shown = [];
@@ -50,7 +51,7 @@ function paintList() {
 
 /** Draws the list, with the step of now in view. */
 function renderList() {
-  list.querySelector(".tall").style.height = `${rowCount() * ROW}px`;
+  list.querySelector(".tall").style.height = `${rowCount() * ROW}px`; // a row has to be there to be scrolled to
   const row = rowOf(walk.at);
   if (row >= 0) {
     const top = row * ROW;
@@ -63,7 +64,7 @@ function renderList() {
 }
 
 /** Keeps the steps that have all words of the search. */
-function search() {
+function findMatches() {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   matches = null;
   if (words.length) {
@@ -74,6 +75,10 @@ function search() {
     });
   }
   byId("found").textContent = matches ? many(matches.length, "step fits", "steps fit") : "";
+}
+
+function search() {
+  findMatches();
   renderList();
 }
 

@@ -1,5 +1,6 @@
 // The page as a whole: what is drawn when the reader has moved, playing, keys.
 
+const FIRST = 500; // so many steps are there before the first is shown
 const play = { timer: 0 };
 
 function complain(problem) {
@@ -11,9 +12,10 @@ function render() {
   const { at, way, opening, chosen } = walk;
   const now = way.position(at);
   const before = at ? way.position(at - 1) : null;
-  const step = at ? way.steps[at - 1] : null;
+  const step = way.steps[at - 1];
   complain(null);
-  showPlace(step, now);
+  showPlace();
+  showStep(step, now);
   const view = chosen.view === "machine" || chosen.view === "sequence" ? chosen.view : "stage";
   for (const each of ["stage", "machine", "sequence"]) byId(each).hidden = each !== view;
   for (const each of byId("views").children) each.setAttribute("aria-pressed", String(each.dataset.view === view));
@@ -25,7 +27,8 @@ function render() {
   document.title = at ? `${number(at)} · ${show(opening.title)}` : show(opening.title);
 }
 
-function showPlace(step, now) {
+/** Says where the reader stands, and which ways are open. */
+function showPlace() {
   const end = stepCount();
   byId("place").textContent = `${number(walk.at)} / ${number(end)}`;
   for (const [id, on] of [
@@ -36,6 +39,10 @@ function showPlace(step, now) {
   ])
     byId(id).disabled = !on;
   byId("play").disabled = walk.at >= end && !play.timer;
+}
+
+/** Tells the step that led here, and what is broken here. */
+function showStep(step, now) {
   put(
     byId("now"),
     make("b", { class: "no" }, walk.at ? `step ${number(walk.at)}` : "start"),
@@ -83,7 +90,9 @@ function setPlaying(on) {
   }
   put(byId("play"), on ? "❚❚" : "▶", make("span", {}, on ? " pause" : " play"));
   byId("play").setAttribute("aria-pressed", String(on));
-  if (!on) showPlace(walk.at ? walk.way.steps[walk.at - 1] : null, walk.way.position(walk.at));
+  if (on) return;
+  showPlace();
+  showStep(walk.way.steps[walk.at - 1], walk.way.position(walk.at));
 }
 
 // -- buttons and keys ----------------------------------------------------------------------------------------
@@ -128,9 +137,10 @@ addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || byId("help").open) return;
   if (event.target.closest("input:not([type=checkbox]), select, textarea")) return;
   if (event.key === " " && event.target.closest("button, summary, input")) return;
+  const option = /^[1-9]$/.test(event.key) && offered[event.key - 1];
   if (event.key in KEYS) move(KEYS[event.key], event.repeat);
   else if (event.key in ACTS) ACTS[event.key]();
-  else if (/^[1-9]$/.test(event.key) && offered[event.key - 1]) take(offered[event.key - 1]).catch(complain);
+  else if (option) take(option, event.repeat ? "replace" : "push").catch(complain);
   else return;
   event.preventDefault();
 });
@@ -153,20 +163,37 @@ async function begin() {
   walk.way = new Way(opening.start);
   byId("title").textContent = show(opening.title);
   byId("source").textContent = opening.source === opening.title ? "" : show(opening.source);
-  if (opening.length) {
-    for await (const steps of source.steps(opening.length)) {
-      walk.way.add(steps);
-      byId("place").textContent = `reading ${number(stepCount())} of ${number(opening.length)}`;
-    }
-    if (isModel() && opening.can_branch) walk.loaded = await source.loaded();
-    walk.path = [...walk.loaded];
-  }
+  byId("next").hidden = !opening.can_branch;
+  document.body.classList.toggle("recorded", !opening.can_branch);
+  if (isModel() && opening.can_branch && opening.length) walk.loaded = await source.loaded();
+  walk.path = [...walk.loaded];
   buildStage();
   renderTables();
   buildKinds();
   buildCheck();
-  byId("next").hidden = !opening.can_branch;
-  document.body.classList.toggle("recorded", !opening.can_branch);
+  await readSteps(opening.length);
+}
+
+/** Reads what was loaded, and shows it as soon as there is what the address names; the rest comes meanwhile. */
+async function readSteps(length) {
+  const wanted = isModel() ? length : Math.min(length, Math.max(FIRST, readAddress().at || 0));
+  let isShown = false;
+  for await (const steps of source.steps(length)) {
+    walk.way.add(steps);
+    byId("reading").textContent = stepCount() < length ? `reading ${number(stepCount())} of ${number(length)}` : "";
+    if (isShown) {
+      showPlace();
+      findMatches();
+      paintList();
+    } else if (stepCount() >= wanted) {
+      isShown = true;
+      await start();
+    }
+  }
+  if (!isShown) await start();
+}
+
+async function start() {
   try {
     await follow();
   } catch (problem) {

@@ -49,7 +49,6 @@ const walk = {
   path: [], // of a model: which option each step was
   loaded: [], // the path that was given
   at: 0,
-  read: 0, // how many of the loaded steps have come
   chosen: {}, // what else the address says: `table`, `view`
   asked: 0, // counts requests, so that only the last one moves the reader
   options: new Map(), // by path
@@ -131,10 +130,10 @@ function cut(at) {
 }
 
 /** Takes an option where the reader stands; what came after it on this path is forgotten. */
-async function take(option) {
+async function take(option, how = "push") {
   const { at } = walk;
   if (walk.path[at] !== option.index && !(await takePath([...walk.path.slice(0, at), option.index]))) return;
-  stand(at + 1);
+  stand(at + 1, how);
 }
 
 /** What can be done after so many steps; null where nothing can be asked. */
