@@ -38,6 +38,7 @@ class Incident:
     """What happened to one group, once, however many findings show it."""
 
     id: str
+    """Of the first finding that shows the cause itself: what follows from it may begin earlier and be known later."""
     group: str
     severity: Severity
     """That of its worst finding."""
@@ -234,7 +235,7 @@ def _incident(episode: _Episode, lives: MemberLives) -> Incident:
         setting, value = step.setting, instance
     others = (name for one in own for name in (one.member, *one.others) if name)
     return Incident(
-        id=f"i{own[0].id}",
+        id=f"i{min(episode.core, key=rank_finding).id}",
         group=root.group,
         severity=worst.severity,
         kind=worst.kind,

@@ -43,6 +43,17 @@ def test_an_id_stays_when_end_severity_cause_and_words_change() -> None:
     assert len(first.id) == 12
 
 
+def test_an_incident_keeps_its_id_when_what_followed_is_known_to_have_begun_earlier(life: LifeOf) -> None:
+    """It is named by what shows its cause: a wait that ends later may have begun before."""
+    lives = [life("m", 0, 50)]
+    (first,) = incidents([lost()], lives)
+    waited = finding(FindingKind.STUCK_STATE, "g", "m", 5, 20, summary="waited", cause=Cause.UNKNOWN)
+    (later,) = incidents([lost(), waited], lives)
+    assert len(later.findings) == 2
+    assert later.since_ms < first.since_ms
+    assert later.id == first.id
+
+
 @pytest.mark.parametrize(
     "other",
     [
