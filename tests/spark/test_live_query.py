@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fsm.audit.live.changes import Change, from_values, standing
 from fsm.audit.local import audit_files
 from fsm.spark.live.follow_options import Follow, Followed
 from fsm.spark.live.run import follow_logs
-from fsm.spark.options import Options
+from fsm.spark.options import IN_PROCESS, Options
 
 from .conftest import write
 from .test_live_kills import written
@@ -51,6 +52,10 @@ def test_logs_that_grow_on_spark(recordings: Path, tmp_path: Path) -> None:
     found = audit_files(path for path in logs.rglob("*") if path.is_file()).findings
     assert sorted(one.summary for one in stands if one.group) == sorted(one.summary for one in found)
     assert len({(one.id, one.version) for one in told}) == len(told)
+    here = replace(followed, out=tmp_path / "here", options=Options(master=IN_PROCESS))
+    follow_logs(here, keep)
+    pages = [{path.name: path.read_bytes() for path in (one.out / "report").iterdir()} for one in (followed, here)]
+    assert pages[0] == pages[1], "the page tells the same, of files in which nothing was new as well"
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ A group's file is written by whoever judges it, the page by the driver, a while 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fsm.spark.live.known_files import Offsets
 from fsm.spark.live.reading import Kept
 from fsm.spark.totals import Totals
 
+_TRIES = 3
 EVERY_S = 5.0
 """The page is written no more often."""
 
@@ -62,27 +63,34 @@ class Page:
         self.followed = followed
         self.kept = Kept(followed.checkpoint)
         self.offsets: Offsets = {}
-        """How far was read when it changed last."""
+        """How far was read when it was asked last."""
+        self.reached: Callable[[], Offsets] = lambda: self.offsets
+        """Tells how far was read by now: of what was known before nothing may be left."""
         self._written_s: float | None = None
-        self._waiting: Offsets | None = None
+        self._waiting = False
 
     def change(self, offsets: Offsets) -> None:
         """Something changed."""
-        self.offsets = self._waiting = offsets
+        self.offsets, self._waiting = offsets, True
 
-    def totals(self, offsets: Offsets) -> Totals:
-        """What was read of all files."""
-        totals = Totals(self.followed.options.min_understood)
-        for summary in self.kept.summaries(offsets):
-            totals.add_file([summary])
+    def totals(self) -> Totals:
+        """What was read of all files by now. A batch that ends meanwhile lets go of what was known before it."""
+        for _ in range(_TRIES):
+            self.offsets = self.reached()
+            totals = Totals(self.followed.options.min_understood)
+            summaries = list(self.kept.summaries(self.offsets))
+            for summary in summaries:
+                totals.add_file([summary])
+            if len(summaries) == sum(one.size > 0 for one in self.offsets.values()):
+                break
         return totals
 
     def write(self, now_s: float, *, at_once: bool = False) -> None:
         """Writes the page if anything changed and the last time is long enough ago. Raises OSError."""
-        if self._waiting is None or not (at_once or self._written_s is None or now_s - self._written_s >= EVERY_S):
+        if not self._waiting or not (at_once or self._written_s is None or now_s - self._written_s >= EVERY_S):
             return
-        self._written_s, offsets, self._waiting = now_s, self._waiting, None
-        options, totals = self.followed.options, self.totals(offsets)
-        told = replace(report(inputs_of(offsets, totals), totals.metrics(), totals.trend, 0), trend=None)
+        self._written_s, self._waiting = now_s, False
+        options, totals = self.followed.options, self.totals()
+        told = replace(report(inputs_of(self.offsets, totals), totals.metrics(), totals.trend, 0), trend=None)
         refresh_s = max(1, self.followed.follow.trigger_ms // 1000)
         write_page(self.followed.out, told, top=options.top, refresh_s=refresh_s)

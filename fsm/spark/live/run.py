@@ -74,7 +74,7 @@ def _result(followed: Followed, page: Page, sink: Sink) -> Result:
     """Raises `InputError` where there is none: no file could be read, or nothing was understood in any."""
     from fsm.spark.live.source import followed_files, unreadable_files
 
-    totals = page.totals(page.offsets)
+    totals = page.totals()
     if not page.offsets:
         if followed_files(followed):
             raise InputError("ended before anything was read", remedy="the same command goes on")
@@ -174,7 +174,7 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
         ) as spark,
         session.plainly(lambda: "following"),
     ):
-        page.offsets = query.reached(followed.checkpoint)
+        page.reached = lambda: query.reached(followed.checkpoint)
         running = query.start(spark, followed, told, sink, failed)
         idle.new()
         try:
