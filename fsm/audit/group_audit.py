@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Protocol
 
 from fsm.audit.certainty import FileFacts, weigh
@@ -63,9 +64,29 @@ def audit_group(
     """Judges one group. `gone` are rotated files that are missing, `names` are those of topics by their ids."""
     known = list(facts)
     keys = identify(known)
+    told = _member_rows((limits, gone), keys, records, names, observer)
+    return judge_rows(
+        group, told, limits, keys=keys, facts=known, records=records, names=names, files=files, observer=observer
+    )
+
+
+def judge_rows(
+    group: str,
+    told: Iterable[Row],
+    limits: Limits,
+    *,
+    keys: Mapping[Source, Key],
+    facts: Iterable[Facts],
+    records: GroupRecords,
+    names: Mapping[str, str],
+    files: Mapping[str, FileFacts],
+    observer: Observer,
+    known_lines: Mapping[Place, Line] = MappingProxyType({}),
+) -> GroupAudit:
+    """Judges a group by what its members' followers told. `known_lines` are those that `records` do not hold."""
     rows = GroupRows(spool=records.spool)
     findings: list[Finding] = []
-    for row in _member_rows((group, limits, gone), keys, records, names, observer):
+    for row in told:
         if isinstance(row, ObservedTransition):
             observer.see_transition(row)
             findings += illegal_transitions((row,))
@@ -74,12 +95,14 @@ def audit_group(
         else:
             rows.add(row)
     findings += judge(group, rows, limits)
-    told = _coordinator_records(records, _member_ids(known, keys), names)
-    given = list(assignments(group, (one for one in told if one.record.ts_ms > 0)))
-    if told:
-        findings = list(_with_coordinator(findings, told, given, limits.clock_skew_ms))
-    findings = list(weigh(name_weak_spots(findings, rows, told, given, limits.clock_skew_ms), files))
-    lines = records.lines({Place(e.file, e.offset) for found in findings for e in found.evidence})
+    said = _coordinator_records(records, _member_ids(facts, keys), names)
+    given = list(assignments(group, (one for one in said if one.record.ts_ms > 0)))
+    if said:
+        findings = list(_with_coordinator(findings, said, given, limits.clock_skew_ms))
+    findings = list(weigh(name_weak_spots(findings, rows, said, given, limits.clock_skew_ms), files))
+    shown = {Place(e.file, e.offset) for found in findings for e in found.evidence}
+    lines = {place: known_lines[place] for place in shown & known_lines.keys()}
+    lines |= records.lines(shown - lines.keys())
     return GroupAudit(
         group,
         keys,
@@ -89,30 +112,34 @@ def audit_group(
         findings=with_ids(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),
         coverage=find_coverage(rows.lives, rows.intervals),
         rebalances=rebalances(group, rows),
-        coordinator=told,
+        coordinator=said,
         assignments=given,
     )
 
 
 def _member_rows(
-    about: tuple[str, Limits, Missing],
+    about: tuple[Limits, Missing],
     keys: Mapping[Source, Key],
     records: GroupRecords,
     names: Mapping[str, str],
     observer: Observer,
 ) -> Iterator[Row]:
     """The rows of one member after the other."""
-    group, limits, gone = about
     owned: dict[Key, list[tuple[Source, int]]] = {}
     for source, key in sorted(keys.items()):
         owned.setdefault(key._replace(rank=0), []).append((source, key.rank))
     for key, sources in sorted(owned.items()):
-        follower = (SharedFollower if key.shared else MemberFollower)(group, key.member, limits, gone)
+        follower = follower_of(key, *about)
         for found in records.in_time(sources):
             seen = found._replace(record=with_known_names(found.record, names)) if names else found
             observer.see(key.member, seen)
             yield from follower.see(seen)
         yield from follower.finish()
+
+
+def follower_of(key: Key, limits: Limits, gone: Missing) -> MemberFollower | SharedFollower:
+    """Who follows the records of a member, or of all that share a client id."""
+    return (SharedFollower if key.shared else MemberFollower)(key.group, key.member, limits, gone)
 
 
 def _member_ids(facts: Iterable[Facts], keys: Mapping[Source, Key]) -> dict[str, str]:

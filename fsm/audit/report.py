@@ -56,6 +56,7 @@ MARKED = frozenset(
     }
 )
 """Records that a member's lane marks."""
+
 EPOCHS = (Kind.GROUP_EPOCH, Kind.GROUP_STATE)
 _MEMBER_ID_END = re.compile(r"(?:-[0-9a-f]+){5}$")
 """What the member id of a Connect worker has beyond the client id."""
@@ -139,6 +140,11 @@ class _Round:
     held: set[Partition] = field(default_factory=set)
     revoked: set[Partition] = field(default_factory=set)
     failed: bool = False
+
+
+def is_drawn(record: TraceRecord) -> bool:
+    """Whether `Highlights` takes anything from a record."""
+    return record.kind in MARKED or record.machine == MACHINE
 
 
 class Highlights:

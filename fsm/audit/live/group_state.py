@@ -1,30 +1,39 @@
-"""What is kept of one group: the records that files told it, packed, and the findings as they were told last.
+"""What is kept of one group: the state of each member, the findings as they were told last, and records for a while.
 
-A group is judged again when something new came, from what is kept.
+A group is judged again when something new came. Members go on from where they were (`member_state`); what they told is
+held against each other. What is over for `settle_ms` by the clock of the lines is judged no more (`settling`).
 """
 
 from __future__ import annotations
 
 import marshal
 import zlib
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from fsm.audit import unparsed
 from fsm.audit.certainty import FileFacts
 from fsm.audit.findings import Finding, with_ids
-from fsm.audit.group_audit import GroupAudit, Observer, audit_group
-from fsm.audit.hygiene.identity import Facts
+from fsm.audit.group_audit import GroupAudit, Observer, follower_of, judge_rows
+from fsm.audit.hygiene.identity import Facts, Key, identify
 from fsm.audit.hygiene.rotation import Missing, stem
 from fsm.audit.limits import Limits
+from fsm.audit.live import blobs, settling
 from fsm.audit.live.changes import Change, Status, Told, compare, from_values, to_values
+from fsm.audit.live.member_state import Follow, Item, Kept, MemberState, keep
 from fsm.audit.reading import PieceSummary
-from fsm.audit.records import TIME, Chunk, GroupRecords, spool, unpack
+from fsm.audit.records import Chunk, GroupRecords, Source, spool
 from fsm.audit.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, in_order_of, values_of
+from fsm.audit.rows import Seen
 
 FURTHEST_ZONE_MS = 14 * 3_600_000
 """How far the time of a zone is ahead of UTC at most."""
+LATE_MS = 60_000
+"""A line of a member may come so much later, by its time, than one that follows it."""
+SETTLE_MS = 900_000
+"""What is over for so long is judged no more, nor what ended before it twice as long ago."""
 
 
 @dataclass(slots=True)
@@ -33,18 +42,14 @@ class FileOfGroup:
 
     worth: FileFacts
     gone: tuple[int, ...]
+    settled: int = 0
+    """What stands from here on, in bytes, is replaced when the file is read on."""
     facts: list[Facts] = field(default_factory=list)
-    chunks: list[tuple[int, Chunk]] = field(default_factory=list)
-    """Of records, with who tells them: members or coordinators."""
     heard: dict[str, int] = field(default_factory=dict)
     """When something new of a client id came last, by the clock of who follows."""
 
     def renamed(self, name: str) -> FileOfGroup:
-        return replace(
-            self,
-            facts=[one._replace(file=name) for one in self.facts],
-            chunks=[(kind, one._replace(file=name)) for kind, one in self.chunks],
-        )
+        return replace(self, facts=[one._replace(file=name) for one in self.facts])
 
     def hear(self, facts: list[Facts], unknown_ms: int, now_ms: int) -> None:
         """Notes of whom `facts`, which take the place of those before, tell something new: a later line than before,
@@ -68,6 +73,12 @@ class GroupState:
 
     key: str
     files: dict[str, FileOfGroup] = field(default_factory=dict)
+    members: list[MemberState] = field(default_factory=list)
+    kept: dict[Source, list[Kept]] = field(default_factory=dict)
+    """Records of members that may be needed again."""
+    coordinators: list[Kept] = field(default_factory=list)
+    past: bytes = b""
+    """Rows of members that are over and count still."""
     told: Told = field(default_factory=dict)
     summary: list[Any] = field(default_factory=list)
     """Of the file, as plain values."""
@@ -75,6 +86,14 @@ class GroupState:
     """What happened to the file while it was followed."""
     expired_ms: int = 0
     """What ended before is judged no more."""
+    judged_ms: dict[str, int] = field(default_factory=dict)
+    """The same for findings about a member; for others under the empty name."""
+    settled_ms: int = 0
+    """Up to when rows were dropped."""
+    names: int = 0
+    """How many names of topics there were."""
+    touched: dict[Source, int] = field(default_factory=dict)
+    """Since when records of a source changed in this batch."""
 
     def take(self, rows: Iterable[Sent], now_ms: int) -> None:
         """Takes what was sent in one batch; `now_ms` is the clock of who follows.
@@ -93,57 +112,163 @@ class GroupState:
             else:
                 rest.append(row)
         self._rename({values[0]: row.chunk.file for row, values in about if values[0]})
-        for row, (_, worth, gone, *facts) in about:
+        for row, (_, worth, gone, settled, *facts) in about:
             known = self.files.setdefault(row.chunk.file, FileOfGroup(FileFacts(*worth), ()))
-            known.worth, known.gone = FileFacts(*worth), tuple(gone)
+            known.worth, known.gone, known.settled = FileFacts(*worth), tuple(gone), settled
             told = [Facts(*one) for one in facts]
             if not is_first:
                 known.hear(told, self.expired_ms, now_ms)
             known.facts = told
-            known.chunks = [one for one in known.chunks if one[1].piece < row.chunk.piece]
+            self._replace(row.chunk.file, row.chunk.piece)
         for row in rest:
-            self.files[row.chunk.file].chunks.append((row.kind, row.chunk))
+            one = keep(row.chunk, is_open=row.chunk.piece >= self.files[row.chunk.file].settled)
+            if row.kind == COORDINATOR:
+                self.coordinators.append(one)
+            else:
+                self._touch(one)
+                self.kept.setdefault(row.chunk.source, []).append(one)
         self._drop_empty()
+
+    def _touch(self, one: Kept) -> None:
+        source, first_ms = one.chunk.source, one.chunk.first_ms
+        self.touched[source] = min(first_ms, self.touched.get(source, first_ms))
+
+    def _replace(self, file: str, since: int) -> None:
+        """What was sent of a file from some byte on is sent again."""
+        self.coordinators = [one for one in self.coordinators if one.chunk.file != file or one.chunk.piece < since]
+        for source, own in self.kept.items():
+            if source[2] == file:
+                for one in own:
+                    if one.chunk.piece >= since:
+                        self._touch(one)
+                self.kept[source] = [one for one in own if one.chunk.piece < since]
+        for member in self.members if since == 0 else ():
+            if any(source[2] == file for source in member.dropped):
+                member.forget()
 
     def _drop_empty(self) -> None:
         """Drops what files tell of sources that have expired, and files that tell nothing."""
+        there = {source for member in self.members for source in member.sources}
+        there |= {source for source, own in self.kept.items() if own}
         for one in self.files.values():
-            there = {chunk.source for _, chunk in one.chunks}
             one.facts = [fact for fact in one.facts if fact.last_ms >= self.expired_ms or fact[:3] in there]
             one.heard = {name: one.heard[name] for name in _newest(one.facts) if name in one.heard}
-        self.files = {name: one for name, one in sorted(self.files.items()) if one.facts or one.chunks}
+        saying = {one.chunk.file for one in self.coordinators}
+        self.files = {name: one for name, one in sorted(self.files.items()) if one.facts or name in saying}
+        self.kept = {source: own for source, own in sorted(self.kept.items()) if own}
 
     def _rename(self, names: Mapping[str, str]) -> None:
-        moved = {new: self.files.pop(old).renamed(new) for old, new in names.items() if old in self.files}
+        names = {old: new for old, new in names.items() if old in self.files}
+        if not names:
+            return
+        moved = {new: self.files.pop(old).renamed(new) for old, new in names.items()}
         self.files |= moved
+        kept: dict[Source, list[Kept]] = {}
+        for own in self.kept.values():
+            for one in _renamed(own, names):
+                kept.setdefault(one.chunk.source, []).append(one)
+        self.kept, self.coordinators = kept, _renamed(self.coordinators, names)
+        for member in self.members:
+            member.rename(names)
+        self.past = blobs.rename(self.past, names) if self.past else b""
 
-    def audit(self, limits: Limits, names: Mapping[str, str], observer: Observer) -> GroupAudit:
+    # -- judgement ----------------------------------------------------------------------------------------------
+
+    def audit(self, limits: Limits, names: Mapping[str, str], observer: Observer, late_ms: int = LATE_MS) -> GroupAudit:
         """The judgement of the group; `names` are those of topics by their ids."""
+        facts = [fact for one in self.files.values() for fact in one.facts]
+        lines: blobs.Lines = {}
+        keys = self._find_members(identify(facts), lines)
+        gone: Missing = {stem(name): frozenset(one.gone) for name, one in self.files.items() if one.gone}
+        follow = Follow(partial(follower_of, limits=limits, gone=gone), gone, names, late_ms)
+        for member in self.members:
+            if member.nameless and len(names) != self.names:
+                member.start_again()
+            since = [self.touched[source] for source in member.sources if source in self.touched]
+            if since or (member.sources and not member.rest):
+                member.take(self.kept, min(since, default=member.dropped_ms + 1), follow, lines)
+                member.drop(self.kept)
+        self.names, self.touched = len(names), {}
         with spool() as held:
             records = GroupRecords(held)
-            for one in self.files.values():
-                for kind, chunk in one.chunks:
-                    records.add(chunk, coordinator=kind == COORDINATOR)
-            facts = [fact for one in self.files.values() for fact in one.facts]
-            files = {name: one.worth for name, one in self.files.items()}
-            return audit_group(
-                self.key, facts, records, limits, gone=self._gone, names=names, files=files, observer=observer
+            for one in self.coordinators:
+                records.add(one.chunk._replace(packed=zlib.decompress(one.chunk.packed)), coordinator=True)
+            return judge_rows(
+                self.key,
+                self._rows(observer, lines),
+                limits,
+                keys=keys,
+                facts=facts,
+                records=records,
+                names=names,
+                files={name: one.worth for name, one in self.files.items()},
+                observer=observer,
+                known_lines=lines,
             )
 
-    @property
-    def _gone(self) -> Missing:
-        return {stem(name): frozenset(one.gone) for name, one in self.files.items() if one.gone}
+    def _rows(self, observer: Observer, lines: blobs.Lines) -> Iterator[Any]:
+        """What members told, and who observes it sees the rest."""
+        if self.past:
+            yield from blobs.load(self.past, lines)
+        for member in self.members:
+            for item in member.items(lines):
+                if isinstance(item, Seen):
+                    observer.see(member.key.member, item)
+                else:
+                    yield item
+
+    def _find_members(self, keys: Mapping[Source, Key], lines: blobs.Lines) -> dict[Source, Key]:
+        """Finds the members to whom the records belong, and by which keys.
+
+        A member some of whose records were dropped keeps its name. Where it turns out to be several, or a part of
+        another one, what it told stands, and others begin where it was.
+        """
+        owned: dict[Key, dict[Source, int]] = {}
+        for source, key in keys.items():
+            owned.setdefault(key._replace(rank=0), {})[source] = key.rank
+        homes = [
+            sorted({keys[source]._replace(rank=0) for source in one.sources if source in keys}) for one in self.members
+        ]
+        claims = [key for own, one in zip(homes, self.members, strict=True) if not one.is_whole for key in own]
+        going: dict[Key, MemberState] = {}
+        ended: list[MemberState] = []
+        began_ms: dict[Key, int] = {}
+        for own, one in zip(homes, self.members, strict=True):
+            if one.is_whole:
+                if own == [one.key] and one.key not in claims:
+                    going[one.key] = one
+            elif len(own) == 1 and claims.count(own[0]) == 1 and own[0].shared == one.key.shared:
+                going[own[0]] = one
+            else:
+                if one.sources and one.states:
+                    for key in own:
+                        began_ms[key] = max(one.states[-1][0], began_ms.get(key, -1))
+                    one.end(lines)
+                ended.append(one)
+        for key, sources in owned.items():
+            one = going.setdefault(key, MemberState(key, sources, dropped_ms=began_ms.get(key, -1)))
+            if one.is_whole and any(sources.get(source) != rank for source, rank in one.sources.items()):
+                one.start_again()
+            one.sources = sources
+        self.members = sorted([*ended, *going.values()], key=lambda one: (one.key, not one.sources))
+        named = {key: one.key for key, one in going.items()}
+        return {source: named[key._replace(rank=0)]._replace(rank=key.rank) for source, key in keys.items()}
 
     def tell(self, found: Iterable[Finding], close_ms: int, now_ms: int) -> list[Change]:
         """What changed in what is wrong. What ended `close_ms` before `reached_ms` is closed.
 
         What ended before anything expired stands as it was told last.
         """
-        done = {key: one for key, one in self.told.items() if one.finding.end_ms < self.expired_ms}
+        done = {key: one for key, one in self.told.items() if self._is_done(one.finding)}
         told = {key: one for key, one in self.told.items() if key not in done}
-        still = (one for one in found if one.end_ms >= self.expired_ms)
+        still = (one for one in found if not self._is_done(one))
         self.told, changes = compare(told, still, self.reached_ms(now_ms) - close_ms)
         return [*changes, *(one.closed() for one in done.values() if one.status is not Status.CLOSED)]
+
+    def _is_done(self, found: Finding) -> bool:
+        """Whether it was over before what is judged still."""
+        other_ms = self.judged_ms.get("", 0)
+        return found.end_ms < max(self.expired_ms, self.judged_ms.get(found.member, other_ms))
 
     def end(self) -> list[Change]:
         """What is closed when nothing more is expected."""
@@ -156,6 +281,47 @@ class GroupState:
         The clock is `reached_ms`, and one member that is ahead of all others does not move it. It waits for members
         that still send, however late their clocks are: they are not let go, nor is what is found of them.
         """
+        last, sending = self._last(audit, now_ms - expire_ms // 2)
+        clock_ms = self._clock_ms(last, now_ms)
+        # What the absence of their records would change is over soon after they went: half the time is left for that.
+        judged_ms = min([clock_ms - expire_ms // 2, *(last[member] for member in sending)])
+        horizon_ms = judged_ms - expire_ms // 2
+        gone = {member for member, ms in last.items() if ms < horizon_ms}
+        rests = {line.file for one in audit.findings if one.end_ms >= judged_ms for line in one.evidence}
+        gone -= {key.member for (*_, file), key in audit.members.items() if file in rests}
+        if gone:
+            over = {source for one in self.members if one.key.member in gone for source in one.sources}
+            self.members = [one for one in self.members if one.key.member not in gone]
+            self.kept = {source: own for source, own in self.kept.items() if source not in over}
+            self.expired_ms = max(self.expired_ms, judged_ms)
+            self._drop_empty()
+
+    def settle(self, audit: GroupAudit, settle_ms: int, now_ms: int) -> None:
+        """Lets go of what is over for `settle_ms`, and of rows that ended as long before that."""
+        last, sending = self._last(audit, now_ms - settle_ms)
+        clock_ms = self._clock_ms(last, now_ms)
+        behind = [last[member] for member in sending if last[member] >= clock_ms - _BEHIND * settle_ms]
+        reached_ms = min([clock_ms, *behind])
+        before = self.judged_ms
+        by_member = {member: min(reached_ms, ms) - settle_ms for member, ms in last.items()} | {
+            "": reached_ms - settle_ms
+        }
+        self.judged_ms = {member: max(ms, before.get(member, 0)) for member, ms in sorted(by_member.items())}
+        until_ms = self.judged_ms[""] - settle_ms
+        if until_ms - self.settled_ms < settle_ms // 4:
+            return
+        self.settled_ms = until_ms
+        self.coordinators = [one for one in self.coordinators if one.is_open or one.last_ms >= until_ms]
+        lines: blobs.Lines = {}
+        old: list[Item] = blobs.load(self.past, lines) if self.past else []
+        for one in self.members:
+            old += one.settle(self.judged_ms.get(one.key.member, self.judged_ms[""]) - settle_ms, lines)
+        self.members = [one for one in self.members if one.sources or one.told or one.rest]
+        still = settling.that_count(old, audit.rows)
+        self.past = blobs.dump(still, lines) if still else b""
+
+    def _last(self, audit: GroupAudit, heard_ms: int) -> tuple[dict[str, int], set[str]]:
+        """When each member said something last, and those of whom something new was heard since a time."""
         last: dict[str, int] = {}
         sending: set[str] = set()
         for one in self.files.values():
@@ -163,30 +329,13 @@ class GroupState:
                 key = audit.members.get(fact[:3])
                 if key is not None:
                     last[key.member] = max(fact.last_ms, last.get(key.member, 0))
-                    if one.heard.get(fact.client_id, 0) >= max(1, now_ms - expire_ms // 2):
+                    if one.heard.get(fact.client_id, 0) >= max(1, heard_ms):
                         sending.add(key.member)
-        clock_ms = min([self.reached_ms(now_ms), *sorted(last.values())[-2:]])
-        # What the absence of their records would change is over soon after they went: half the time is left for that.
-        judged_ms = min([clock_ms - expire_ms // 2, *(last[member] for member in sending)])
-        horizon_ms = judged_ms - expire_ms // 2
-        gone = {member for member, ms in last.items() if ms < horizon_ms}
-        rests = {line.file for one in audit.findings if one.end_ms >= judged_ms for line in one.evidence}
-        gone -= {key.member for (*_, file), key in audit.members.items() if file in rests}
-        dropped = 0
-        for one in self.files.values():
-            kept = [known for known in one.chunks if not self._is_over(*known, gone, audit, horizon_ms)]
-            dropped += len(one.chunks) - len(kept)
-            one.chunks = kept
-        if dropped:
-            self.expired_ms = max(self.expired_ms, judged_ms)
-            self._drop_empty()
+        return last, sending
 
-    @staticmethod
-    def _is_over(kind: int, chunk: Chunk, gone: Container[str], audit: GroupAudit, horizon_ms: int) -> bool:
-        if kind == COORDINATOR:
-            return chunk.first_ms < horizon_ms and unpack(chunk.packed)[-1][TIME] < horizon_ms
-        key = audit.members.get(chunk.source)
-        return key is not None and key.member in gone
+    def _clock_ms(self, last: Mapping[str, int], now_ms: int) -> int:
+        """The clock of the group, which no member that is ahead of all others moves alone."""
+        return min([self.reached_ms(now_ms), *sorted(last.values())[-2:]])
 
     @property
     def is_file(self) -> bool:
@@ -215,38 +364,64 @@ class GroupState:
 
     def dump(self) -> bytes:
         """As plain values."""
-        files = [
+        return marshal.dumps(
             (
-                name,
-                tuple(one.worth),
-                one.gone,
-                list(map(tuple, one.facts)),
-                [(kind, tuple(chunk)) for kind, chunk in one.chunks],
-                one.heard,
+                self.key,
+                [
+                    (name, tuple(one.worth), one.gone, one.settled, list(map(tuple, one.facts)), one.heard)
+                    for name, one in self.files.items()
+                ],
+                [one.dump() for one in self.members],
+                [_values(one) for own in self.kept.values() for one in own],
+                [_values(one) for one in self.coordinators],
+                self.past,
+                zlib.compress(marshal.dumps([to_values(one) for one in self.told.values()]), 1),
+                self.summary,
+                self.notes,
+                self.expired_ms,
+                self.judged_ms,
+                self.settled_ms,
+                self.names,
             )
-            for name, one in self.files.items()
-        ]
-        told = list(map(to_values, self.told.values()))
-        return zlib.compress(marshal.dumps((self.key, files, told, self.summary, self.notes, self.expired_ms)), 1)
+        )
 
     @classmethod
     def load(cls, data: bytes) -> GroupState:
         """What `dump` wrote."""
-        values = marshal.loads(zlib.decompress(data))  # noqa: S302  written by `dump` of this audit
-        key, files, told, summary, notes, expired_ms = values
-        changes = map(from_values, told)
-        return cls(key, dict(_files(files)), {one.id: one for one in changes}, summary, notes, expired_ms)
+        key, files, members, kept, coordinators, past, told, *rest = marshal.loads(data)  # noqa: S302  of this audit
+        changes = map(from_values, marshal.loads(zlib.decompress(told)))  # noqa: S302  likewise
+        by_source: dict[Source, list[Kept]] = {}
+        for one in map(_kept, kept):
+            by_source.setdefault(one.chunk.source, []).append(one)
+        return cls(
+            key,
+            dict(_files(files)),
+            [MemberState.load(one) for one in members],
+            by_source,
+            list(map(_kept, coordinators)),
+            past,
+            {one.id: one for one in changes},
+            *rest,
+        )
+
+
+_BEHIND = 4
+"""A member that sends and is behind the others by more than so many times `settle_ms` is not waited for."""
+
+
+def _renamed(own: Iterable[Kept], names: Mapping[str, str]) -> list[Kept]:
+    return [one._replace(chunk=one.chunk._replace(file=names.get(one.chunk.file, one.chunk.file))) for one in own]
+
+
+def _values(one: Kept) -> tuple[Any, ...]:
+    return tuple(one.chunk), one.last_ms, one.is_open
+
+
+def _kept(values: tuple[Any, ...]) -> Kept:
+    chunk, *rest = values
+    return Kept(Chunk(*chunk), *rest)
 
 
 def _files(values: Iterable[Any]) -> Iterator[tuple[str, FileOfGroup]]:
-    for name, worth, gone, facts, chunks, heard in values:
-        yield (
-            name,
-            FileOfGroup(
-                FileFacts(*worth),
-                tuple(gone),
-                [Facts(*one) for one in facts],
-                [(kind, Chunk(*chunk)) for kind, chunk in chunks],
-                heard,
-            ),
-        )
+    for name, worth, gone, settled, facts, heard in values:
+        yield name, FileOfGroup(FileFacts(*worth), tuple(gone), settled, [Facts(*one) for one in facts], heard)

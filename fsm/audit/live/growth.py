@@ -275,7 +275,8 @@ def _about(
     if growth.was:  # another file may have its former name
         yield to_file(SUMMARY, growth.was, -1, [""])._replace(key=OF_FILE + growth.was)
     for group in sorted(touched):
-        told = [growth.was, tuple(state.worth), list(growth.gone), *map(tuple, facts.get(group, ()))]
+        settled = growth.size if growth.over else state.settled
+        told = [growth.was, tuple(state.worth), list(growth.gone), settled, *map(tuple, facts.get(group, ()))]
         yield to_file(FACTS, growth.name, since, told)._replace(key=group)
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from fsm.audit.connect.worker import WorkerFollower
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.follower import Follower, Row, Rows, Step
-from fsm.audit.hygiene.instances import Stream
+from fsm.audit.hygiene.instances import ConsumerInstances, Stream
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.hygiene.shared_client_id import Owned, SharedClientId
 from fsm.audit.hygiene.stream import ProcessStreams
@@ -121,6 +121,11 @@ class MemberFollower:
     def finish(self) -> Sequence[Row]:
         return self._follow(self.streams.finish())
 
+    def regard(self, gone: Missing) -> None:
+        """From here on these files are missing."""
+        if isinstance(self.streams.processes, ConsumerInstances):
+            self.streams.processes.gone = gone
+
     def _follow(self, stream: Stream) -> list[Row]:
         rows: list[Row] = []
         follower = self.follower
@@ -161,6 +166,12 @@ class SharedFollower:
         for _, follower in sorted(self.members.items()):
             rows += follower.finish()
         return rows
+
+    def regard(self, gone: Missing) -> None:
+        """From here on these files are missing."""
+        self.gone = gone
+        for follower in self.members.values():
+            follower.regard(gone)
 
     def _follow(self, told_apart: Owned) -> list[Row]:
         rows: list[Row] = []

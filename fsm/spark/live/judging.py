@@ -11,7 +11,7 @@ from fsm.audit.findings import Finding
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import find_incidents, of_files
 from fsm.audit.live.changes import Change
-from fsm.audit.live.group_state import GroupState
+from fsm.audit.live.group_state import SETTLE_MS, GroupState
 from fsm.audit.report import Highlights
 from fsm.audit.routing import OF_FILE, Sent
 from fsm.render.report.folder import remove_group
@@ -44,6 +44,7 @@ class Judge:
             changes = state.tell(found, self.follow.close_ms, now_ms)
             draw_group(self.out, audit, found, noted)
             state.expire(audit, self.follow.expire_ms, now_ms)
+            state.settle(audit, SETTLE_MS, now_ms)
         else:
             changes = state.tell((), self.follow.close_ms, now_ms)
         return Judged(state.dump(), changes)

@@ -1,0 +1,85 @@
+"""What is kept of a member as bytes: followers between two records, and the rows they gave, with the lines they name.
+
+Followers hold plain values in small classes that refer to each other, which is what pickle is for. Only classes of the
+audit's own and plain containers are loaded again.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zlib
+from collections.abc import Mapping, MutableMapping
+from typing import Any, BinaryIO
+
+from fsm.audit.findings import Evidence
+from fsm.audit.records import Line
+from fsm.audit.rows import Place
+
+_CONTAINERS = frozenset({("collections", "deque"), ("collections", "Counter"), ("builtins", "set")})
+Lines = MutableMapping[Place, Line]
+"""The lines that are known, by their places."""
+
+
+def dump(values: Any, lines: Mapping[Place, Line]) -> bytes:
+    """The values, with those of the lines that they name."""
+    out = io.BytesIO()
+    pickler = _Pickler(out)
+    pickler.dump(values)
+    named = sorted(pickler.places & lines.keys())
+    pickle.dump([(*place, *lines[place]) for place in named], out, pickle.HIGHEST_PROTOCOL)
+    return zlib.compress(out.getvalue(), 1)
+
+
+def load(data: bytes, lines: Lines) -> Any:
+    """The values that `dump` put away; the lines that they name are added to `lines`."""
+    given = io.BytesIO(zlib.decompress(data))
+    values = _Unpickler(given).load()
+    lines.update((Place(file, offset), Line(number, text)) for file, offset, number, text in _Unpickler(given).load())
+    return values
+
+
+def rename(data: bytes, names: Mapping[str, str]) -> bytes:
+    """The same values with other names of files."""
+    lines: dict[Place, Line] = {}
+    values = load(data, lines)
+    out = io.BytesIO()
+    _Renaming(out, names).dump((values, lines))
+    values, lines = _Renamed(io.BytesIO(out.getvalue())).load()
+    return dump(values, lines)
+
+
+class _Pickler(pickle.Pickler):
+    """Notes the places that the values name."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__(out, pickle.HIGHEST_PROTOCOL)
+        self.places: set[Place] = set()
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is Place:
+            self.places.add(value)
+        elif type(value) is Evidence:
+            self.places.add(Place(value.file, value.offset))
+        return NotImplemented
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _CONTAINERS or module.startswith("fsm."):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of what is kept of a member")
+
+
+class _Renaming(pickle.Pickler):
+    def __init__(self, out: BinaryIO, names: Mapping[str, str]) -> None:
+        super().__init__(out, pickle.HIGHEST_PROTOCOL)
+        self.names = names
+
+    def persistent_id(self, value: Any) -> str | None:
+        return self.names.get(value) if type(value) is str else None
+
+
+class _Renamed(_Unpickler):
+    def persistent_load(self, name: str) -> str:
+        return name

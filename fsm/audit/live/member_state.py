@@ -1,0 +1,299 @@
+"""What is kept of one member: its follower as it was after some record, and what it told up to there.
+
+Records are taken in the order of time. The follower is put away `SLACK_MS` before the newest one, and goes on from
+there with the next batch: a batch costs what it brings. A line that is late goes to an earlier state of the follower,
+of which two are kept, and what came since is taken again. Records are dropped when nobody can go back to them: a line
+that is late by more than `late_ms` may find its place taken; it is counted, and left out.
+
+As long as nothing was dropped all is judged anew where something shows that it was another member's.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from fsm.audit.coordinator.assignments import ID, with_known_names
+from fsm.audit.findings import Finding, FindingKind, finding
+from fsm.audit.follower import Row
+from fsm.audit.hygiene.identity import Key
+from fsm.audit.hygiene.rotation import Missing
+from fsm.audit.limits import CLOCK_MS, UNDATED_MS
+from fsm.audit.live import blobs
+from fsm.audit.member.member_follower import MemberFollower, SharedFollower
+from fsm.audit.records import NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Line, Source, to_seen, unpack
+from fsm.audit.records import Row as Packed
+from fsm.audit.report import is_drawn
+from fsm.audit.rows import GivenUp, ObservedTransition, Place, Seen
+
+SLACK_MS = CLOCK_MS
+"""What is younger than the newest record by no more than this is taken again with the next batch."""
+_STATES = 2
+"""States of a follower beside the newest."""
+_SHOWN = 5
+"""Late lines that are shown."""
+_Ranked = tuple[int, int, int, int, Packed, str]
+"""A record's time, the rank of its file, its place in that, the record and the file."""
+_IN_ORDER = itemgetter(0, 1, 2, 3)
+Item = Row | Seen
+"""What a follower told, and the records that are drawn."""
+
+
+class Kept(NamedTuple):
+    """A chunk of records that may be needed again, packed closely."""
+
+    chunk: Chunk
+    last_ms: int
+    is_open: bool
+    """It is replaced when its file is read on."""
+
+
+class Follow(NamedTuple):
+    """What it takes to follow the members of a group."""
+
+    make: Callable[[Key], MemberFollower | SharedFollower]
+    gone: Missing
+    names: Mapping[str, str]
+    late_ms: int
+
+
+@dataclass(slots=True)
+class MemberState:
+    """One member."""
+
+    key: Key
+    sources: dict[Source, int]
+    """Whose records are its, with the rank of each file."""
+    states: list[tuple[int, bytes]] = field(default_factory=list)
+    """The follower after all records up to a time: the newest, and at most two before that."""
+    told: list[tuple[int, bytes]] = field(default_factory=list)
+    """What it told up to a time, since the time before."""
+    rest: bytes = b""
+    """What was told since then, and what is told if nothing more comes."""
+    dropped_ms: int = -1
+    """Up to when records were dropped."""
+    dropped: set[Source] = field(default_factory=set)
+    """Whose."""
+    seen: dict[Source, int] = field(default_factory=dict)
+    """How far into each file they came."""
+    late: tuple[int, int, int] = (0, 0, 0)
+    """How many lines were too late, and the time of the newest record when the first and the last of them came."""
+    late_lines: list[tuple[str, int, int, str]] = field(default_factory=list)
+    """The first of them: file, offset, number and text."""
+    nameless: bool = False
+    """Some record names a topic by its id."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no record was dropped yet."""
+        return self.dropped_ms < 0
+
+    @property
+    def _reached_ms(self) -> int:
+        return self.states[-1][0] if self.states else self.dropped_ms
+
+    def start_again(self) -> None:
+        """Judges all records anew that are kept."""
+        self._go_back(self.dropped_ms)
+        self.rest = b""
+
+    def forget(self) -> None:
+        """Its records come once more, from their beginning."""
+        self.dropped_ms, self.dropped, self.seen = -1, set(), {}
+        self.start_again()
+
+    def end(self, lines: blobs.Lines) -> None:
+        """It goes on as another one: what it told stands."""
+        follower = blobs.load(self.states[-1][1], lines)
+        self.sources, self.rest = {}, blobs.dump(list(follower.finish()), lines)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Files are called otherwise."""
+        self.sources = {_renamed(source, names): rank for source, rank in self.sources.items()}
+        if any(source[2] in names.values() for source in self.sources):
+            self.states = [(ms, blobs.rename(data, names)) for ms, data in self.states]
+            self.told = [(ms, blobs.rename(data, names)) for ms, data in self.told]
+            self.rest = blobs.rename(self.rest, names) if self.rest else b""
+            self.dropped = {_renamed(source, names) for source in self.dropped}
+            self.seen = {_renamed(source, names): offset for source, offset in self.seen.items()}
+            self.late_lines = [(names.get(line[0], line[0]), *line[1:]) for line in self.late_lines]
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def take(self, kept: Mapping[Source, Sequence[Kept]], from_ms: int, follow: Follow, lines: blobs.Lines) -> None:
+        """Goes on with the records of its sources, of which some are new, or were replaced, since `from_ms`."""
+        own = [(one, rank) for source, rank in self.sources.items() for one in kept.get(source, ())]
+        self._go_back(from_ms)
+        if from_ms <= self.dropped_ms:
+            self._count_late(own)
+        for one, _ in own:
+            source = one.chunk.source
+            self.seen[source] = max(one.chunk.last_offset, self.seen.get(source, -1))
+        rows = self._rows(own, lines)
+        follower = blobs.load(self.states[-1][1], lines) if self.states else follow.make(self.key)
+        follower.regard(follow.gone)
+        done = 0
+        for stop_ms in self._stops(own, follow.late_ms):
+            end = bisect_right(rows, stop_ms, key=itemgetter(0))
+            if end > done:
+                items = list(self._follow(follower, rows[done:end], follow.names))
+                if items:
+                    self.told.append((stop_ms, blobs.dump(items, lines)))
+                begun_ms = min(one.chunk.first_ms for one, _ in own)
+                self._put_away(stop_ms, blobs.dump(follower, lines), begun_ms, follow.late_ms)
+                done = end
+        rest = [*self._follow(follower, rows[done:], follow.names), *follower.finish()]
+        self.rest = blobs.dump(rest, lines)
+
+    def _go_back(self, from_ms: int) -> None:
+        """To the last state before a time, or to the first one."""
+        first = 0 if self.is_whole else 1
+        while len(self.states) > first and self.states[-1][0] >= from_ms:
+            self.states.pop()
+        self.told = [one for one in self.told if one[0] <= self._reached_ms]
+
+    def _rows(self, own: Iterable[tuple[Kept, int]], lines: blobs.Lines) -> list[_Ranked]:
+        """The records that were not taken yet by time, then the rank of their file, then as the file has them."""
+        after_ms = self._reached_ms
+        found: list[_Ranked] = []
+        for one, rank in own:
+            for row in unpack_kept(one) if one.last_ms > after_ms else ():
+                if row[TIME] > after_ms:
+                    place = Place(one.chunk.file, row[OFFSET])
+                    lines[place] = Line(one.chunk.lines_before + row[NUMBER], row[TEXT])
+                    found.append((row[TIME], rank, row[OFFSET], row[SEQ], row, place.file))
+        found.sort(key=_IN_ORDER)
+        return found
+
+    def _count_late(self, own: Sequence[tuple[Kept, int]]) -> None:
+        """Lines that are new, and come too late to be judged."""
+        newest_ms = max((one.last_ms for one, _ in own), default=UNDATED_MS)
+        for one, _ in own:
+            file, seen = one.chunk.file, self.seen.get(one.chunk.source, -1)
+            for row in unpack_kept(one) if one.chunk.last_offset > seen else ():
+                if row[TIME] <= self.dropped_ms and row[OFFSET] > seen:
+                    count, first_ms, _ = self.late
+                    self.late = count + 1, first_ms or newest_ms, newest_ms
+                    if len(self.late_lines) < _SHOWN:
+                        self.late_lines.append((file, row[OFFSET], one.chunk.lines_before + row[NUMBER], row[TEXT]))
+
+    def _stops(self, own: Sequence[tuple[Kept, int]], late_ms: int) -> Iterator[int]:
+        """When the follower is put away: before what is replaced when its file is read on, if that is not long over."""
+        newest_ms = max((one.last_ms for one, _ in own), default=UNDATED_MS)
+        recent = (one for one, _ in own if one.is_open and one.last_ms > newest_ms - late_ms)
+        last_ms = min((one.chunk.first_ms for one in recent), default=newest_ms)
+        last_ms = min(last_ms, newest_ms - SLACK_MS) - 1
+        reached_ms = self._reached_ms
+        for stop_ms in (last_ms - 2 * late_ms, last_ms - late_ms, last_ms):
+            if stop_ms > max(reached_ms, UNDATED_MS):
+                yield stop_ms
+
+    def _put_away(self, at_ms: int, state: bytes, begun_ms: int, late_ms: int) -> None:
+        """Keeps the newest state, and two before that which are `late_ms` apart: nobody goes back behind the first."""
+        if self.states:
+            *marks, last = self.states
+            apart_ms = last[0] - (marks[-1][0] if marks else begun_ms)
+            self.states = [*marks, last] if apart_ms >= late_ms or last[0] == self.dropped_ms else marks
+        self.states = [*self.states[-2:], (at_ms, state)]
+        if len(self.states) > _STATES:
+            self.dropped_ms = self.states[0][0]
+
+    def _follow(
+        self, follower: MemberFollower | SharedFollower, rows: Iterable[_Ranked], names: Mapping[str, str]
+    ) -> Iterator[Item]:
+        for *_, row, file in rows:
+            seen = to_seen(row, file)
+            if seen.record.full:
+                self.nameless = self.nameless or any(topic.startswith(ID) for topic, _ in seen.record.full)
+                seen = seen._replace(record=with_known_names(seen.record, names))
+            if is_drawn(seen.record):
+                yield seen
+            yield from follower.see(seen)
+
+    def drop(self, kept: dict[Source, list[Kept]]) -> None:
+        """Lets go of the records to which nobody goes back any more."""
+        for source in self.sources if not self.is_whole else ():
+            own = kept.get(source, [])
+            left = [one for one in own if one.is_open or one.last_ms > self.dropped_ms]
+            if len(left) < len(own):
+                self.dropped.add(source)
+                kept[source] = left
+
+    # -- what was told ------------------------------------------------------------------------------------------
+
+    def items(self, lines: blobs.Lines) -> Iterator[Item]:
+        """All that is told of it."""
+        for _, data in self.told:
+            yield from blobs.load(data, lines)
+        if self.rest:
+            yield from blobs.load(self.rest, lines)
+        if self.late[0]:
+            yield self._late(lines)
+
+    def _late(self, lines: blobs.Lines) -> Finding:
+        """The lines that came too late."""
+        count, start_ms, end_ms = self.late
+        shown = {Place(file, offset): Line(number, text) for file, offset, number, text in self.late_lines}
+        lines.update(shown)
+        group, member = self.key.group, self.key.member
+        which = "a line of it came" if count == 1 else f"{count} lines of it came"
+        summary = (
+            f"{which} so late that what follows them had been judged for good: what they say of {member} is left out"
+        )
+        return finding(FindingKind.UNPARSED_LINES, group, member, start_ms, end_ms, summary=summary, places=shown)
+
+    def settle(self, before_ms: int, lines: blobs.Lines) -> list[Item]:
+        """Takes what it told that is over, and cannot change any more, from what is kept."""
+        settled = [one for one in self.told if one[0] <= self.dropped_ms]
+        if not settled:
+            return []
+        items = [item for _, data in settled for item in blobs.load(data, lines)]
+        left = [item for item in items if end_ms_of(item) >= before_ms]
+        if len(left) == len(items):
+            return []
+        kept = [(settled[-1][0], blobs.dump(left, lines))] if left else []
+        self.told = [*kept, *self.told[len(settled) :]]
+        return [item for item in items if end_ms_of(item) < before_ms]
+
+    # -- as plain values ----------------------------------------------------------------------------------------
+
+    def dump(self) -> tuple[Any, ...]:
+        """As plain values."""
+        return tuple(tuple(value) if isinstance(value, Key) else value for value in map(self.__getattribute__, _FIELDS))
+
+    @classmethod
+    def load(cls, values: Iterable[Any]) -> MemberState:
+        """What `dump` gave."""
+        key, *rest = values
+        return cls(Key(*key), *rest)
+
+
+_FIELDS = tuple(f.name for f in fields(MemberState))
+
+
+def end_ms_of(item: Item) -> int:
+    """When what an item tells was over."""
+    if isinstance(item, Seen):
+        return item.record.ts_ms
+    if isinstance(item, ObservedTransition):
+        return item.ts_ms
+    return item.callback_end_ms if isinstance(item, GivenUp) else item.end_ms
+
+
+def keep(chunk: Chunk, *, is_open: bool) -> Kept:
+    """A chunk, to be kept."""
+    last_ms = unpack(chunk.packed)[-1][TIME]
+    return Kept(chunk._replace(packed=zlib.compress(chunk.packed, 1)), last_ms, is_open)
+
+
+def unpack_kept(kept: Kept) -> list[Packed]:
+    """Its records."""
+    return unpack(zlib.decompress(kept.chunk.packed))
+
+
+def _renamed(source: Source, names: Mapping[str, str]) -> Source:
+    return (*source[:2], names.get(source[2], source[2]))
