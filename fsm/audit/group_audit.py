@@ -81,7 +81,7 @@ def judge_rows(
     names: Mapping[str, str],
     files: Mapping[str, FileFacts],
     observer: Observer,
-    known_lines: Mapping[Place, Line] = MappingProxyType({}),
+    known_lines: Mapping[tuple[str, int], tuple[int, str]] = MappingProxyType({}),
 ) -> GroupAudit:
     """Judges a group by what its members' followers told. `known_lines` are those that `records` do not hold."""
     rows = GroupRows(spool=records.spool)
@@ -101,7 +101,7 @@ def judge_rows(
         findings = list(_with_coordinator(findings, said, given, limits.clock_skew_ms))
     findings = list(weigh(name_weak_spots(findings, rows, said, given, limits.clock_skew_ms), files))
     shown = {Place(e.file, e.offset) for found in findings for e in found.evidence}
-    lines = {place: known_lines[place] for place in shown & known_lines.keys()}
+    lines = {place: Line(*known_lines[place]) for place in shown if place in known_lines}
     lines |= records.lines(shown - lines.keys())
     return GroupAudit(
         group,

@@ -144,7 +144,7 @@ class _Round:
 
 def is_drawn(record: TraceRecord) -> bool:
     """Whether `Highlights` takes anything from a record."""
-    return record.kind in MARKED or record.machine == MACHINE
+    return record.kind in MARKED or (record.machine == MACHINE and bool(_worker_state(record)))
 
 
 class Highlights:

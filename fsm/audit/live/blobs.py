@@ -9,25 +9,36 @@ from __future__ import annotations
 import io
 import pickle
 import zlib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any, BinaryIO
 
-from fsm.audit.findings import Evidence
-from fsm.audit.records import Line
-from fsm.audit.rows import Place
+from fsm.audit.findings import Evidence, Finding
+from fsm.audit.rows import (
+    CoordinatorAway,
+    GivenUp,
+    Interval,
+    Life,
+    MemberRebalance,
+    ObservedTransition,
+    Place,
+    Subscription,
+)
+from fsm.trace import TraceRecord
 
 _CONTAINERS = frozenset({("collections", "deque"), ("collections", "Counter"), ("builtins", "set")})
-Lines = MutableMapping[Place, Line]
-"""The lines that are known, by their places."""
+Lines = dict[tuple[str, int], tuple[int, str]]
+"""The number and the text of lines, by file and offset."""
 
 
-def dump(values: Any, lines: Mapping[Place, Line]) -> bytes:
+def dump(values: Any, lines: Mapping[tuple[str, int], tuple[int, str]]) -> bytes:
     """The values, with those of the lines that they name."""
     out = io.BytesIO()
     pickler = _Pickler(out)
     pickler.dump(values)
-    named = sorted(pickler.places & lines.keys())
-    pickle.dump([(*place, *lines[place]) for place in named], out, pickle.HIGHEST_PROTOCOL)
+    named: Iterable[Place] = sorted(pickler.places & lines.keys())
+    pickle.dump({tuple(place): tuple(lines[place]) for place in named}, out, pickle.HIGHEST_PROTOCOL)
     return zlib.compress(out.getvalue(), 1)
 
 
@@ -35,18 +46,39 @@ def load(data: bytes, lines: Lines) -> Any:
     """The values that `dump` put away; the lines that they name are added to `lines`."""
     given = io.BytesIO(zlib.decompress(data))
     values = _Unpickler(given).load()
-    lines.update((Place(file, offset), Line(number, text)) for file, offset, number, text in _Unpickler(given).load())
+    lines |= _Unpickler(given).load()
     return values
 
 
 def rename(data: bytes, names: Mapping[str, str]) -> bytes:
     """The same values with other names of files."""
-    lines: dict[Place, Line] = {}
+    lines: Lines = {}
     values = load(data, lines)
     out = io.BytesIO()
     _Renaming(out, names).dump((values, lines))
     values, lines = _Renamed(io.BytesIO(out.getvalue())).load()
     return dump(values, lines)
+
+
+def _values_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return attrgetter(*(f.name for f in fields(kind)))
+
+
+_ROWS = {
+    kind: _values_of(kind)
+    for kind in (
+        Interval,
+        Subscription,
+        Life,
+        ObservedTransition,
+        MemberRebalance,
+        GivenUp,
+        CoordinatorAway,
+        Finding,
+        TraceRecord,
+    )
+}
+"""What there is most of is made again by its class, which is quickest."""
 
 
 class _Pickler(pickle.Pickler):
@@ -57,9 +89,12 @@ class _Pickler(pickle.Pickler):
         self.places: set[Place] = set()
 
     def reducer_override(self, value: Any) -> Any:
-        if type(value) is Place:
+        kind = type(value)
+        if kind is Place:
             self.places.add(value)
-        elif type(value) is Evidence:
+        elif kind in _ROWS:
+            return kind, _ROWS[kind](value)
+        elif kind is Evidence:
             self.places.add(Place(value.file, value.offset))
         return NotImplemented
 

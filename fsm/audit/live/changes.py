@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
@@ -74,10 +75,14 @@ def compare(told: Told, found: Iterable[Finding], closed_before_ms: int) -> tupl
 # -- as plain values ----------------------------------------------------------------------------------------
 
 
+_FIELDS = tuple(f.name for f in fields(Finding))
+_values_of = attrgetter(*_FIELDS)
+
+
 def to_values(change: Change) -> dict[str, Any]:
     """A change as plain values."""
     found = change.finding
-    told = {f.name: getattr(found, f.name) for f in fields(Finding)}
+    told = dict(zip(_FIELDS, _values_of(found), strict=True))
     told |= {name: told[name].value for name in _ENUMS}
     told["evidence"] = [(e.file, e.offset, e.line, e.text) for e in found.evidence]
     return told | {"version": change.version, "status": change.status.value}
@@ -85,7 +90,7 @@ def to_values(change: Change) -> dict[str, Any]:
 
 def from_values(told: Mapping[str, Any]) -> Change:
     """What `to_values` gave, or what a JSON line tells, which has no offsets."""
-    values = {f.name: told[f.name] for f in fields(Finding)}
+    values = {name: told[name] for name in _FIELDS}
     values |= {name: kind(values[name]) for name, kind in _ENUMS.items()}
     values["partitions"] = tuple((topic, number) for topic, number in values["partitions"])
     values["others"] = tuple(values["others"])

@@ -25,7 +25,7 @@ from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import CLOCK_MS, UNDATED_MS
 from fsm.audit.live import blobs
 from fsm.audit.member.member_follower import MemberFollower, SharedFollower
-from fsm.audit.records import NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Line, Source, to_seen, unpack
+from fsm.audit.records import NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Source, to_seen, unpack
 from fsm.audit.records import Row as Packed
 from fsm.audit.report import is_drawn
 from fsm.audit.rows import GivenUp, ObservedTransition, Place, Seen
@@ -141,10 +141,9 @@ class MemberState:
             end = bisect_right(rows, stop_ms, key=itemgetter(0))
             if end > done:
                 items = list(self._follow(follower, rows[done:end], follow.names))
-                if items:
-                    self.told.append((stop_ms, blobs.dump(items, lines)))
                 begun_ms = min(one.chunk.first_ms for one, _ in own)
                 self._put_away(stop_ms, blobs.dump(follower, lines), begun_ms, follow.late_ms)
+                self._tell(items, lines)
                 done = end
         rest = [*self._follow(follower, rows[done:], follow.names), *follower.finish()]
         self.rest = blobs.dump(rest, lines)
@@ -164,7 +163,7 @@ class MemberState:
             for row in unpack_kept(one) if one.last_ms > after_ms else ():
                 if row[TIME] > after_ms:
                     place = Place(one.chunk.file, row[OFFSET])
-                    lines[place] = Line(one.chunk.lines_before + row[NUMBER], row[TEXT])
+                    lines[place] = one.chunk.lines_before + row[NUMBER], row[TEXT]
                     found.append((row[TIME], rank, row[OFFSET], row[SEQ], row, place.file))
         found.sort(key=_IN_ORDER)
         return found
@@ -202,6 +201,15 @@ class MemberState:
         if len(self.states) > _STATES:
             self.dropped_ms = self.states[0][0]
 
+    def _tell(self, items: list[Item], lines: blobs.Lines) -> None:
+        """Adds what was told up to the newest state to what was told since the one before."""
+        since_ms = self.states[-2][0] if len(self.states) > 1 else -1
+        while items and self.told and self.told[-1][0] > since_ms:
+            _, data = self.told.pop()
+            items = [*blobs.load(data, lines), *items]
+        if items:
+            self.told.append((self._reached_ms, blobs.dump(items, lines)))
+
     def _follow(
         self, follower: MemberFollower | SharedFollower, rows: Iterable[_Ranked], names: Mapping[str, str]
     ) -> Iterator[Item]:
@@ -237,8 +245,8 @@ class MemberState:
     def _late(self, lines: blobs.Lines) -> Finding:
         """The lines that came too late."""
         count, start_ms, end_ms = self.late
-        shown = {Place(file, offset): Line(number, text) for file, offset, number, text in self.late_lines}
-        lines.update(shown)
+        shown = [Place(file, offset) for file, offset, _, _ in self.late_lines]
+        lines |= {(file, offset): (number, text) for file, offset, number, text in self.late_lines}
         group, member = self.key.group, self.key.member
         which = "a line of it came" if count == 1 else f"{count} lines of it came"
         summary = (
