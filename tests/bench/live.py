@@ -1,10 +1,13 @@
 """How much a followed audit keeps up with: clients at DEBUG, whose lines come at a rate, and how far it lags behind.
 
-    python tests/bench/live.py [--rate LINES_A_SECOND] [--seconds N] [--master MASTER] [--trigger-ms MS]
+    python tests/bench/live.py [--rate LINES_A_SECOND] [--seconds N] [--master MASTER] [--trigger-ms MS] [--lasting]
 
 The logs are the recorded ones over and over, under fresh names (`fleet.py`). A round of them begins as soon as the one
 before is half written, so that several are growing at any time; each file grows once a second, by whole lines. What is
 counted is CPU of the command with all its processes, from its start to the batch that has read everything.
+
+With `--lasting` the groups of the first round go on for ever: what a later round says stands in the same files, five
+minutes later by its stamps. Each member starts, rebalances and ends once in every round.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent))
@@ -27,8 +31,14 @@ import recordings
 
 ROUND = 300_000
 """Lines of a round."""
-SPAN_S = 10
-"""How long a file grows."""
+SPAN_S = 10.0
+"""How long a file grows, in so many parts, where groups do not last."""
+PARTS_OF_FILE = 10
+ROUND_MIN = 5
+"""How much later a round is than the one before where groups last: longer than any recording."""
+_STAMP = re.compile(rb"(?<![\d.])(1[78]\d{8})(?=\.\d{3}\|)|(?<=20\d\d.\d\d.\d\d[ T])(\d\d):(\d\d)(?=:\d\d)")
+PARTS = 6
+"""Of a run, for which is told what a line takes."""
 
 
 def main() -> None:
@@ -38,6 +48,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60, help="for how long (%(default)s)")
     parser.add_argument("--master", default="local[2]", help="a Spark master, or none (%(default)s)")
     parser.add_argument("--trigger-ms", type=int, default=5000, help="(%(default)s)")
+    parser.add_argument("--lasting", action="store_true", help="the groups of the first round go on")
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load before {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(prefix="fsm-bench-") as made:
@@ -47,7 +58,10 @@ def main() -> None:
         lines = sum(log.read_bytes().count(b"\n") for scenario in chosen for log in scenario.logs)
         rounds = max(1, round(options.rate * options.seconds / lines))
         (work / "logs").mkdir()
-        prepared = [prepare(chosen, number, work) for number in range(rounds)]
+        if options.lasting:
+            prepared = [prepare(chosen, 0, work)] * rounds
+        else:
+            prepared = [prepare(chosen, number, work) for number in range(rounds)]
         run(options, work, prepared, lines)
 
 
@@ -64,20 +78,41 @@ def prepare(chosen: list[recordings.Scenario], number: int, work: Path) -> Prepa
     return found
 
 
+def later(data: bytes, number: int) -> bytes:
+    """The same lines in another round, by their time stamps; a day begins anew at its end."""
+    minutes = ROUND_MIN * number
+
+    def move(found: re.Match[bytes]) -> bytes:
+        if found[1]:
+            return b"%d" % (int(found[1]) + 60 * minutes)
+        minute = int(found[2]) * 60 + int(found[3]) + minutes
+        return b"%02d:%02d" % (minute // 60 % 24, minute % 60)
+
+    return _STAMP.sub(move, data) if number else data
+
+
 def run(options: argparse.Namespace, work: Path, prepared: list[Prepared], lines: int) -> None:
     """Starts the command, grows the logs, prints what it took."""
     command = [sys.executable, "-m", "fsm", "audit", str(work / "logs"), "-o", str(work / "out"), "--follow"]
     command += ["--master", options.master, "--trigger-ms", str(options.trigger_ms)]
     size = sum(len(data) for one in prepared for _, data in one)
+    every_s = lines / options.rate
+    planned = schedule(prepared, every_s, every_s if options.lasting else SPAN_S)
+    parts = sorted(planned, key=lambda one: (one[0], one[1]))
     following = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     watch = measure.Watch(following.pid)
     watch.start()
     begun_s = time.monotonic()
+    done, samples = 0, [(0.0, 0, 0, 0.0)]
     try:
-        for due_s, path, data in sorted(schedule(prepared, lines / options.rate), key=lambda one: one[0]):
+        for due_s, number, path, data in parts:
+            told = later(data, number) if options.lasting else data
             time.sleep(max(0.0, begun_s + due_s - time.monotonic()))
             with path.open("ab") as out:
-                out.write(data)
+                out.write(told)
+            done += len(data)
+            if done * PARTS >= size * len(samples):
+                samples.append((time.monotonic() - begun_s, done, read_bytes(work / "out"), sum(watch.cpu_s.values())))
         written_s = time.monotonic()
         behind = size - read_bytes(work / "out")
         while read_bytes(work / "out") < size and following.poll() is None:
@@ -90,23 +125,34 @@ def run(options: argparse.Namespace, work: Path, prepared: list[Prepared], lines
         following.terminate()
         following.wait(60)
     count = lines * len(prepared)
-    files = sum(map(len, prepared))
+    files = len({path for one in prepared for path, _ in one})
     took_s = written_s - begun_s
     print(f"{count:,} lines of {files:,} files in {took_s:.1f} s: {count / took_s:,.0f} a second")
     print(f"read {done_s - written_s:.1f} s after the last, of which {100 * behind / size:.0f} % were left then")
     print(f"CPU {cpu_s:.1f} s: {1e6 * cpu_s / count:.1f} us a line, {count / cpu_s:,.0f} lines a CPU second")
     print(f"at most {peak_mb:,.0f} MB")
+    a_byte = count / size
+    print("    until s  lines offered   left to read  us a line")
+    for (_, _, had, cpu_before), (until_s, offered, has, cpu) in pairwise(samples):
+        took_us = 1e6 * (cpu - cpu_before) / max(1.0, (has - had) * a_byte)
+        print(f"{until_s:11.0f} {offered * a_byte:14,.0f} {(offered - has) * a_byte:14,.0f} {took_us:10.1f}")
 
 
-def schedule(prepared: list[Prepared], every_s: float) -> Iterator[tuple[float, Path, bytes]]:
-    """When each part of each file is written."""
+Part = tuple[float, int, Path, bytes]
+"""When it is written, in which round, where, and what."""
+
+
+def schedule(prepared: list[Prepared], every_s: float, span_s: float) -> Iterator[Part]:
+    """The parts of each file."""
     for number, files in enumerate(prepared):
         for path, data in files:
             start = 0
-            for part in range(1, SPAN_S + 1):
-                end = len(data) if part == SPAN_S else data.rfind(b"\n", 0, len(data) * part // SPAN_S) + 1
+            for part in range(1, PARTS_OF_FILE + 1):
+                end = (
+                    len(data) if part == PARTS_OF_FILE else data.rfind(b"\n", 0, len(data) * part // PARTS_OF_FILE) + 1
+                )
                 if end > start:
-                    yield number * every_s + part, path, data[start:end]
+                    yield number * every_s + part * span_s / PARTS_OF_FILE, number, path, data[start:end]
                     start = end
 
 
