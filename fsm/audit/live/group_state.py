@@ -267,8 +267,7 @@ class GroupState:
 
     def _is_done(self, found: Finding) -> bool:
         """Whether it was over before what is judged still."""
-        other_ms = self.judged_ms.get("", 0)
-        return found.end_ms < max(self.expired_ms, self.judged_ms.get(found.member, other_ms))
+        return found.end_ms < max(self.expired_ms, self.judged_ms.get(found.member, 0))
 
     def end(self) -> list[Change]:
         """What is closed when nothing more is expected."""
@@ -297,17 +296,23 @@ class GroupState:
             self._drop_empty()
 
     def settle(self, audit: GroupAudit, settle_ms: int, now_ms: int) -> None:
-        """Lets go of what is over for `settle_ms`, and of rows that ended as long before that."""
+        """Lets go of what is over for `settle_ms`, and of rows that ended as long before that.
+
+        Members that send are waited for, unless they are far behind: those are judged by their own clocks.
+        """
         last, sending = self._last(audit, now_ms - settle_ms)
         clock_ms = self._clock_ms(last, now_ms)
-        behind = [last[member] for member in sending if last[member] >= clock_ms - _BEHIND * settle_ms]
-        reached_ms = min([clock_ms, *behind])
-        before = self.judged_ms
-        by_member = {member: min(reached_ms, ms) - settle_ms for member, ms in last.items()} | {
-            "": reached_ms - settle_ms
+        far_ms = clock_ms - _BEHIND * settle_ms
+        far = {member for member in sending if last[member] < far_ms}
+        reached_ms = min([clock_ms, *(last[member] for member in sending - far)])
+        judged_ms = max(self.judged_ms.get("", 0), reached_ms - settle_ms)
+        told = {one.finding.member for one in self.told.values()} - last.keys()
+        of_members = {
+            member: max(min(judged_ms, ms - settle_ms), judged_ms - settle_ms // 2) for member, ms in last.items()
         }
-        self.judged_ms = {member: max(ms, before.get(member, 0)) for member, ms in sorted(by_member.items())}
-        until_ms = self.judged_ms[""] - settle_ms
+        of_members |= {member: last[member] - settle_ms for member in far} | dict.fromkeys(["", *told], judged_ms)
+        self.judged_ms = {member: max(ms, self.judged_ms.get(member, 0)) for member, ms in sorted(of_members.items())}
+        until_ms = judged_ms - settle_ms
         if until_ms - self.settled_ms < settle_ms // 4:
             return
         self.settled_ms = until_ms
@@ -315,8 +320,9 @@ class GroupState:
         lines: blobs.Lines = {}
         old: list[Item] = blobs.load(self.past, lines) if self.past else []
         for one in self.members:
-            old += one.settle(self.judged_ms.get(one.key.member, self.judged_ms[""]) - settle_ms, lines)
-        self.members = [one for one in self.members if one.sources or one.told or one.rest]
+            member = one.key.member
+            old += one.settle(self.judged_ms[member] - settle_ms if member in far else until_ms, lines)
+        self.members = [one for one in self.members if one.sources or one.told]
         still = settling.that_count(old, audit.rows)
         self.past = blobs.dump(still, lines) if still else b""
 

@@ -109,7 +109,8 @@ class MemberState:
     def end(self, lines: blobs.Lines) -> None:
         """It goes on as another one: what it told stands."""
         follower = blobs.load(self.states[-1][1], lines)
-        self.sources, self.rest = {}, blobs.dump(list(follower.finish()), lines)
+        self.told.append((self._reached_ms, blobs.dump(list(follower.finish()), lines)))
+        self.sources, self.rest = {}, b""
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Files are called otherwise."""
@@ -256,7 +257,7 @@ class MemberState:
 
     def settle(self, before_ms: int, lines: blobs.Lines) -> list[Item]:
         """Takes what it told that is over, and cannot change any more, from what is kept."""
-        settled = [one for one in self.told if one[0] <= self.dropped_ms]
+        settled = [one for one in self.told if one[0] <= self.dropped_ms or not self.sources]
         if not settled:
             return []
         items = [item for _, data in settled for item in blobs.load(data, lines)]
