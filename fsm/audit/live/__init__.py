@@ -1,5 +1,6 @@
-"""The audit while it happens: files that grow, groups that are judged again when something new came, and what changed.
+"""The audit while it happens: files that grow, members that are followed on, and what changed.
 
-`growth` reads a file on from where it was read last, `group_state` keeps what a group was told and judges it, `changes`
-says which findings were opened, changed and closed. Nothing here waits, and nothing knows Spark.
+`growth` reads a file on from where it was read last, `member_state` follows a member on and keeps it as `blobs`,
+`group_state` holds what members told against each other, `settling` says which of it counts when it is long over, and
+`changes` which findings were opened, changed and closed. Nothing here waits, and nothing knows Spark.
 """
