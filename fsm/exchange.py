@@ -60,6 +60,11 @@ class Exchange:
             raise InputError("two machines have one name", ", ".join(twice), "rename one")
 
     @cached_property
+    def named(self) -> dict[str, Role]:
+        """The roles by their names."""
+        return {role.name: role for role in self.roles}
+
+    @cached_property
     def role_of(self) -> dict[str, Role]:
         """The role of each machine, by its name."""
         return {name: role for role in self.roles for name in role.machines}
@@ -120,16 +125,17 @@ class Exchange:
 
     def _place(self, text: str, times: int, every: bool) -> Place:
         owner, _, states = text.rpartition(".")
-        named = {role.name: role for role in self.roles}
-        role = named.get(owner) or self.role_of.get(owner)
+        role = self.named.get(owner) or self.role_of.get(owner)
         if role is None:
-            raise InputError(f"no such place: {short(text)}", "", f"write TABLE.STATE; {nearest(owner, list(named))}")
+            raise InputError(
+                f"no such place: {short(text)}", "", f"write TABLE.STATE; {nearest(owner, list(self.named))}"
+            )
         known = {state.name: state for state in role.table.all_states()}
         names = tuple(states.split("|"))
         for name in names:
             if name not in known:
                 raise InputError(f"no such place: {short(text)}", "", nearest(name, list(known)))
-        machines = role.machines if owner in named else (owner,)
+        machines = role.machines if owner in self.named else (owner,)
         least = len(machines) if every else times
         if least > len(machines):
             raise InputError(f"no such place: {short(text)} {times} times", "", f"there are {len(machines)} machines")

@@ -13,7 +13,8 @@ from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, out
 from fsm.cli.check_engine import choice_of, making
 from fsm.cli.check_options import GROUPS, add_options
-from fsm.cli.models import make_model
+from fsm.cli.models import make_model, named_machines
+from fsm.document import to_json
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def _memo(args: argparse.Namespace, folder: Path) -> Memo:
     made_of = {name: value for name, value in vars(args).items() if name in MAKES and value}
     files = (Path(name.rpartition(":")[0] or name) for name in (args.model, *args.others))
     texts = [path.read_bytes().hex() for path in files if path.is_file()]
+    texts += [to_json(part.table) for part in named_machines(args)]
     return Memo(folder, json.dumps([made_of, texts], sort_keys=True))
 
 

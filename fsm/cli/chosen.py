@@ -17,6 +17,25 @@ def chosen(name: str) -> Table:
     return find(name)
 
 
+def is_deployment(name: str) -> bool:
+    """Whether a name is that of a file with a deployment; one that is no table's either counts as such."""
+    from pathlib import Path
+
+    from fsm.errors import FsmError
+    from fsm.nodes import SIZE_LIMIT, yaml_node
+    from fsm.tables.files import is_file, is_python
+
+    path = Path(name)
+    if is_python(name) or path.suffix.lower() == ".json" or not (path.is_file() or is_file(name)):
+        return False
+    try:
+        with path.open("rb") as file:
+            text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
+        return "fsm" not in yaml_node(text, name, "deployment").mapping()
+    except (OSError, UnicodeDecodeError, FsmError):
+        return True
+
+
 def setting(text: str) -> tuple[str, str]:
     """A broker's setting that rules groups, as `--set` has it. Raises `InputError`, where it can with the nearest."""
     from fsm.coordinator.model.context import BrokerConfig

@@ -12,11 +12,12 @@ from fsm.errors import InputError
 
 if TYPE_CHECKING:
     from fsm.check import Model
+    from fsm.simulate.machines.deployment import Machines, Part
 
 
 def make_model(args: argparse.Namespace) -> Model:
     """The model that the arguments mean; options of another kind of model are refused."""
-    from fsm.cli.chosen import chosen
+    from fsm.cli.chosen import chosen, is_deployment
     from fsm.table import Table
     from fsm.tables.files import is_python, run_file
 
@@ -36,6 +37,9 @@ def make_model(args: argparse.Namespace) -> Model:
     if kind == "tables":
         from fsm.check import compose
 
+        if own is None and is_deployment(args.model):
+            machines = _read_machines(args)
+            return compose(machines.exchange.roles, machines.never, machines.goal)
         first = own if isinstance(own, Table) else chosen(args.model)
         return compose([first, *map(chosen, args.others)], args.never, args.goal)
     if args.model in SHIPPED:
@@ -46,6 +50,28 @@ def make_model(args: argparse.Namespace) -> Model:
     raise InputError(
         f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
     )
+
+
+def _read_machines(args: argparse.Namespace) -> Machines:
+    """The machines of a deployment, which says itself what may never be and what the goal is."""
+    from fsm.simulate.machines.deployment import Machines
+    from fsm.simulate.reading import read_file
+
+    for option in ("others", "never", "goal"):
+        if _is_given(getattr(args, option)):
+            name = "with" if option == "others" else option
+            raise InputError(f"--{name} is for tables", args.model, "say it in the deployment")
+    found = read_file(Path(args.model))
+    if not isinstance(found, Machines):
+        raise InputError("has no machines of your own", args.model, f"Kafka's groups: {', '.join(SHIPPED)}")
+    return found
+
+
+def named_machines(args: argparse.Namespace) -> tuple[Part, ...]:
+    """What a deployment names, if the model is one: other files say what it is."""
+    from fsm.cli.chosen import is_deployment
+
+    return _read_machines(args).parts if _is_table(args.model) and is_deployment(args.model) else ()
 
 
 def _is_given(value: Any) -> bool:

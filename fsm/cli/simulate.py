@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from fsm.simulate.deployment import Deployment
     from fsm.simulate.fleet import Fleet
+    from fsm.simulate.machines.deployment import Machines
 
 EXAMPLES = """examples:
   fsm simulate shop.yaml                             one run: what it cost the group, which hazards it met
@@ -26,6 +27,8 @@ EXAMPLES = """examples:
   fsm simulate shop.yaml --compare 4.0 4.4           what an upgrade would do; see below for other variants
   fsm simulate shop.yaml --seeds 1-200 --jobs 2      many runs in processes; --master local[2]: on Spark
   fsm simulate shop.yaml --seed 3 --shrink -o out    a run that fails, made small: out/shrunk.yaml
+  fsm simulate door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
+                                                     tables of your own, with a machine of each, for an hour
 
 A deployment (fsm/simulate/README.md has all of it):
 
@@ -39,8 +42,21 @@ A deployment (fsm/simulate/README.md has all of it):
   faults:
   - {every: 20m, pause: any, for: 1s..60s}
 
+A deployment of your own machines (fsm/simulate/README.md, TUTORIAL.md):
+
+  deployment: lift and doors
+  lasts: 1h
+  machines:
+    door: {table: door.yaml, count: 3, happens: {PUSHED: 20s}}
+    lift: {table: lift.py:TABLE, happens: {ARRIVED: 2s..8s}}
+  network: {loses: 1%, duplicates: 0.1%}
+  never: [door.OPEN, lift.MOVING]
+  faults:
+  - {every: 10m, crash: any, for: 1s..20s}
+
 A variant is words with commas between: a release (of brokers and clients), client=4.0, broker=4.4, protocol=classic,
 assignor=range, static=yes, or any of Kafka's settings, session.timeout.ms=10000.
+Of your own machines: lift=mended.yaml, loses=5%.
 
 exit status: 0 every invariant held, but for hazards that are documented; 1 one did not; 2 unusable input"""
 
@@ -49,7 +65,13 @@ def add(commands: Any) -> None:
     """Registers the command."""
     summary = "run whole deployments in virtual time, with faults"
     command = add_command(commands, "simulate", summary, EXAMPLES, run)
-    command.add_argument("deployment", type=Path, metavar="DEPLOYMENT", help="a YAML file")
+    command.add_argument("deployment", metavar="DEPLOYMENT", help="a YAML file; or a table, by its name or file")
+    command.add_argument(
+        "--with", dest="others", action="append", default=[], metavar="TABLE", help="another table that takes part"
+    )
+    command.add_argument("--never", action="append", default=[], metavar="PLACES", help="what may not be at once")
+    command.add_argument("--goal", default="", metavar="PLACES", help="what is reached at last when all goes well")
+    command.add_argument("--lasts", metavar="TIME", help="how long tables run, an hour by default")
     command.add_argument("--seed", type=at_least(0, (1 << 63) - 1), metavar="N", help="by default the file's own, or 0")
     command.add_argument("--seeds", metavar="A-B", help="a run for each of these seeds, and what all come to")
     command.add_argument("--jobs", type=at_least(1, 256), default=1, metavar="N", help="processes for --seeds")
@@ -66,10 +88,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the deployment; gives 1 where something was violated."""
-    from fsm.simulate.reading import read_file
-
     _check(args)
-    deployment = read_file(args.deployment)
+    deployment = _deployment(args)
     if args.seed is not None:
         deployment = replace(deployment, seed=args.seed)
     if args.shrink:
@@ -77,6 +97,21 @@ def run(args: argparse.Namespace) -> int:
     if args.compare:
         return _compare(deployment, args)
     return _run_fleet(deployment, args) if args.seeds else _run_one(deployment, args)
+
+
+def _deployment(args: argparse.Namespace) -> Deployment | Machines:
+    """What the file holds; or a machine of each table that is named."""
+    from fsm.cli.chosen import is_deployment
+    from fsm.simulate.machines.reading import of_tables
+    from fsm.simulate.reading import read_file
+
+    if is_deployment(args.deployment):
+        for option in ("others", "never", "goal", "lasts"):
+            if getattr(args, option):
+                name = {"others": "with"}.get(option, option)
+                raise InputError(f"--{name} is for tables", args.deployment, "say it in the deployment")
+        return read_file(Path(args.deployment))
+    return of_tables([args.deployment, *args.others], args.lasts or "1h", tuple(args.never), args.goal)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -92,8 +127,9 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("is for many runs", "--master", "say which, for example --seeds 1-200")
 
 
-def _run_one(deployment: Deployment, args: argparse.Namespace) -> int:
-    from fsm.simulate.run import Truth, simulate
+def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
+    from fsm.simulate.outcome import Truth
+    from fsm.simulate.run import simulate
     from fsm.simulate.text import report
 
     truth = Truth() if args.trace or args.logs else None
@@ -111,13 +147,16 @@ def _run_one(deployment: Deployment, args: argparse.Namespace) -> int:
             _write(args.folder, {"trace.jsonl": trace_lines(truth)})
         if args.logs:
             from fsm.simulate.logs import log_files
+            from fsm.simulate.machines.deployment import Machines
 
+            if isinstance(deployment, Machines):
+                raise InputError("is of Kafka's clients", "--logs", "--trace has what your own machines did")
             _write(args.folder / "logs", dict(log_files(deployment, truth, args.logs)))
     out(_json(document) if args.json else text)
     return 1 if outcome.violations else 0
 
 
-def _run_fleet(deployment: Deployment, args: argparse.Namespace) -> int:
+def _run_fleet(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     fleet = _fleet(deployment, args)
     if args.folder is not None:
         _write(args.folder, {"fleet.json": _json(fleet.as_document()), "fleet.txt": fleet.text()})
@@ -125,7 +164,7 @@ def _run_fleet(deployment: Deployment, args: argparse.Namespace) -> int:
     return 1 if fleet.failures else 0
 
 
-def _fleet(deployment: Deployment, args: argparse.Namespace) -> Fleet:
+def _fleet(deployment: Deployment | Machines, args: argparse.Namespace) -> Fleet:
     from fsm.simulate.fleet import Fleet, run_seeds
 
     first, last = _seeds(args.seeds)
@@ -146,7 +185,7 @@ def _seeds(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _compare(deployment: Deployment, args: argparse.Namespace) -> int:
+def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     from fsm.simulate.run import simulate
     from fsm.simulate.text import side_by_side, tell_judgement
     from fsm.simulate.variants import vary
@@ -175,7 +214,9 @@ def _compare(deployment: Deployment, args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _shrink(deployment: Deployment, args: argparse.Namespace) -> int:
+def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
+    from fsm.simulate.machines.deployment import Machines
+    from fsm.simulate.machines.writing import write_machines
     from fsm.simulate.run import simulate
     from fsm.simulate.shrink import Shrink
     from fsm.simulate.text import report
@@ -189,7 +230,7 @@ def _shrink(deployment: Deployment, args: argparse.Namespace) -> int:
     if not search.what:
         out(f"seed {deployment.seed} violates nothing\n")
         return 0
-    text = write(found)
+    text = write_machines(found, args.folder or Path()) if isinstance(found, Machines) else write(found)
     if args.folder is not None:
         _write(args.folder, {"shrunk.yaml": text})
     outcome = simulate(found, found.seed)

@@ -12,9 +12,9 @@
 from __future__ import annotations
 
 from fsm.simulate.deployment import Broker, Deed, Deployment, Rate, Service
+from fsm.simulate.outcome import GroupOutcome, Outcome, Truth, Violation
 from fsm.simulate.reading import read, read_file
-from fsm.simulate.run import GroupOutcome, Outcome, Truth, simulate
-from fsm.simulate.watch import Violation
+from fsm.simulate.run import simulate
 from fsm.simulate.writing import write
 
 __all__ = [

@@ -16,7 +16,8 @@ from fsm.connect.simulation.process import Latencies
 from fsm.simulate.clients import connect_config
 from fsm.simulate.deployment import Deed, Deployment, Service
 from fsm.simulate.meter import Meter
-from fsm.simulate.watch import MOST, Violation
+from fsm.simulate.outcome import Violation
+from fsm.simulate.watch import MOST
 
 
 class ConnectRun:

@@ -16,8 +16,12 @@ from fsm.protocol.releases import LATEST
 CONSUMER, CLASSIC, CONNECT = "consumer", "classic", "connect"
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 """Of durations, in milliseconds."""
+CHANCE = 1
+"""Version of what a seed draws; raised when the same seed gives another run."""
 NETWORK = Latency(1, 2, 20, 100)
 """How long messages take, unless a deployment says otherwise."""
+MOST_DEEDS = 1_000_000
+"""So many may happen in one run."""
 PROTOCOLS = (CONSUMER, CLASSIC, CONNECT)
 
 
@@ -142,6 +146,12 @@ class Deployment:
         for service in self.services.values():
             found.setdefault(service.group, []).append(service)
         return found
+
+    def drawn_from(self, rate: Rate) -> list[str]:
+        """Of whom a fault at a rate meets one: brokers, the processes that are meant, or what is no process itself."""
+        if rate.target == "brokers":
+            return list(self.brokers)
+        return [service.process(i) for service, i in self.processes_of(rate.target)] or [rate.target]
 
     def processes_of(self, target: str) -> list[tuple[Service, int]]:
         """The processes that a name means: one, those of a host or of a service, or `any`."""

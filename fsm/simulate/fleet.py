@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.simulate.deployment import Deployment
+from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.meter import SERIES
 from fsm.simulate.run import simulate
-from fsm.simulate.text import NAMES, show, table
+from fsm.simulate.text import name_all, show, table
 
 MEASURES = (*SERIES, "longest_unowned_ms")
+"""Of groups, which all have them."""
 MOST_FAILED = 20
 """So many seeds that failed are named."""
 
@@ -22,22 +24,21 @@ class Row(NamedTuple):
     """What came of one seed."""
 
     seed: int
-    measures: tuple[int, ...]
-    """As `MEASURES` names them."""
+    measures: dict[str, int]
     hazards: dict[str, int]
     violations: tuple[str, ...]
 
 
-def run_seed(deployment: Deployment, seed: int) -> Row:
+def run_seed(deployment: Deployment | Machines, seed: int) -> Row:
     """Runs one seed."""
     outcome = simulate(deployment, seed)
-    totals = outcome.totals()
-    measures = tuple(int(totals.get(name, 0)) for name in MEASURES)
+    usual = {} if isinstance(deployment, Machines) else dict.fromkeys(MEASURES, 0)
+    measures = usual | {name: int(value) for name, value in outcome.totals().items()}
     return Row(seed, measures, outcome.hazards(), tuple(violation.what for _, violation in outcome.violations))
 
 
 def run_seeds(
-    deployment: Deployment, seeds: Sequence[int], jobs: int = 1, told: Callable[[int], None] | None = None
+    deployment: Deployment | Machines, seeds: Sequence[int], jobs: int = 1, told: Callable[[int], None] | None = None
 ) -> Iterator[Row]:
     """Runs all of them, in so many processes; rows come in the order of the seeds."""
     run = partial(run_seed, deployment)
@@ -87,7 +88,7 @@ class Fleet:
 
     def add(self, row: Row) -> None:
         """One row more."""
-        for name, value in zip(MEASURES, row.measures, strict=True):
+        for name, value in row.measures.items():
             one = self.measures.setdefault(name, Measured(0, value, value))
             one.total, one.least, one.most = one.total + value, min(one.least, value), max(one.most, value)
         for name, count in row.hazards.items():
@@ -120,10 +121,9 @@ class Fleet:
     def text(self) -> str:
         """As a table."""
         rows = [("mean", "least", "most", "")]
-        for name, words in NAMES.items():
-            if name in self.measures:
-                one = self.measures[name]
-                rows.append((show(name, one.total / self.runs), show(name, one.least), show(name, one.most), words))
+        for name, words in name_all(self.measures).items():
+            one = self.measures[name]
+            rows.append((show(name, one.total / self.runs), show(name, one.least), show(name, one.most), words))
         lines = [f"{self.runs} runs\n", table(rows)]
         lines += [f"known hazard: {name} ({count} times)\n" for name, count in sorted(self.hazards.items())]
         lines += [f"VIOLATED in {count} runs: {what}\n" for what, count in sorted(self.violations.items())]

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from fsm.render.wording import markup
+from fsm.simulate.outcome import Outcome
 from fsm.simulate.reading import read
-from fsm.simulate.run import Outcome, simulate
-from fsm.simulate.text import NAMES, show
+from fsm.simulate.run import simulate
+from fsm.simulate.text import NAMES, name_all, show
 from fsm.simulate.variants import vary
 from fsm.simulate.writing import show_ms
 
@@ -19,7 +20,7 @@ COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2")
 MARKS = {
     "crash": "#e45756", "restart": "#54a24b", "pause": "#b279a2", "slow": "#9d755d", "cut": "#f58518",
     "lose": "#f58518", "fail_over": "#4c78a8", "upgrade": "#4c78a8", "clock_back": "#4c78a8", "grow": "#72b7b2",
-    "stop": "#54a24b", "begin": "#54a24b",
+    "stop": "#54a24b", "begin": "#54a24b", "event": "#72b7b2",
 }  # fmt: skip
 STYLE = (
     "text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}.title{font-size:15px;font-weight:bold}"
@@ -47,17 +48,24 @@ def draw(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> str:
 
 def _draw(outcomes: Sequence[Outcome], names: Sequence[str]) -> Iterator[str]:
     first = outcomes[0]
-    height = TOP + (HEIGHT + GAP) * len(DRAWN) + 30
+    drawn = _drawn(outcomes)
+    height = TOP + (HEIGHT + GAP) * len(drawn) + 30
     yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
     yield f"<style>{STYLE}</style>"
     yield f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
     title = f"{first.deployment}: {show_ms(first.lasts_ms)}, seed {first.seed}"
     yield f'<text class="title" x="{LEFT}" y="22">{markup(title)}</text>'
     yield from _legend(first, names)
-    for row, name in enumerate(DRAWN):
-        yield from _chart(outcomes, name, TOP + (HEIGHT + GAP) * row + GAP)
+    for row, (name, words) in enumerate(drawn.items()):
+        yield from _chart(outcomes, name, words, TOP + (HEIGHT + GAP) * row + GAP)
     yield from _axis(first, height - 14)
     yield "</svg>"
+
+
+def _drawn(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """The measures that have a chart, in words."""
+    known = dict.fromkeys(name for outcome in outcomes for group in outcome.groups for name in group.series)
+    return {name: words for name, words in name_all(known).items() if name in DRAWN or name not in NAMES}
 
 
 def _legend(outcome: Outcome, names: Sequence[str]) -> Iterator[str]:
@@ -72,12 +80,13 @@ def _legend(outcome: Outcome, names: Sequence[str]) -> Iterator[str]:
         x += 30 + 7 * len(what)
 
 
-def _chart(outcomes: Sequence[Outcome], name: str, top: int) -> Iterator[str]:
+def _chart(outcomes: Sequence[Outcome], name: str, words: str, top: int) -> Iterator[str]:
     """One measure as steps; above it what was done."""
     width = WIDTH - LEFT - RIGHT
-    rows = [[sum(parts) for parts in zip(*(g.series[name] for g in o.groups), strict=True)] for o in outcomes]
+    series = [[group.series[name] for group in o.groups if name in group.series] or [[0]] for o in outcomes]
+    rows = [[sum(parts) for parts in zip(*values, strict=True)] for values in series]
     most = max([1, *(value for row in rows for value in row)])
-    yield f'<text class="head" x="{LEFT}" y="{top - 9}">{NAMES[name]}, in each {show_ms(outcomes[0].width_ms)}</text>'
+    yield f'<text class="head" x="{LEFT}" y="{top - 9}">{markup(words)}, in each {show_ms(outcomes[0].width_ms)}</text>'
     yield f'<text class="end" x="{LEFT - 6}" y="{top + 9}">{show(name, most)}</text>'
     yield f'<text class="end" x="{LEFT - 6}" y="{top + HEIGHT}">0</text>'
     for deed in outcomes[0].deeds:

@@ -17,14 +17,12 @@ faults:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fsm.cluster.client import CLASSIC as STRATEGIES
-from fsm.cluster.network import Latency
 from fsm.connect.worker.config import ConnectConfig
 from fsm.coordinator.model.context import BrokerConfig
 from fsm.coordinator.model.dialect import dialect as broker_dialect
@@ -35,17 +33,28 @@ from fsm.nodes import SIZE_LIMIT, Node, nearest, short, yaml_node
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.releases import LATEST
 from fsm.simulate.clients import CONSUMER_ASSIGNORS, check_service, keys_of
-from fsm.simulate.deployment import CONNECT, DEEDS, NETWORK, PROTOCOLS, UNITS, Broker, Deed, Deployment, Rate, Service
+from fsm.simulate.deployment import CONNECT, DEEDS, NETWORK, PROTOCOLS, Broker, Deed, Deployment, Rate, Service
+from fsm.simulate.machines.deployment import Machines
+from fsm.simulate.machines.reading import read_machines
+from fsm.simulate.values import (
+    LATENCY,
+    check_chance,
+    count_of,
+    duration_of,
+    latency_of,
+    named,
+    one_of,
+    range_of,
+    share_of,
+)
 from fsm.simulate.writing import show_ms
 
-KEYS = ("deployment", "lasts", "seed", "topics", "brokers", "network", "skews", "services", "plans", "faults")
-LONGEST_MS = 366 * 24 * 3_600_000
-MOST_MEMBERS, MOST_PARTITIONS, MOST_DEEDS = 100_000, 1_000_000, 1_000_000
-NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+KEYS = ("deployment", "lasts", "seed", "chance", "topics", "brokers", "network", "skews", "services", "plans", "faults")
+MOST_MEMBERS, MOST_PARTITIONS = 100_000, 1_000_000
 
 
-def read_file(path: Path) -> Deployment:
-    """The deployment in a file. Raises `InputError` for what is none."""
+def read_file(path: Path) -> Deployment | Machines:
+    """The deployment in a file; tables that it names are looked for beside it. Raises `InputError` for what is none."""
     try:
         with path.open("rb") as file:
             text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
@@ -53,22 +62,29 @@ def read_file(path: Path) -> Deployment:
         raise InputError("not UTF-8 text", str(path), "save the deployment as UTF-8") from None
     except OSError as problem:
         raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a deployment's file") from None
-    return read(text, str(path))
+    return read(text, str(path), path.parent)
 
 
-def read(text: str, where: str) -> Deployment:
+def read(text: str, where: str, folder: Path | None = None) -> Deployment | Machines:
     """The deployment in a text. Raises `InputError` with the line."""
-    return read_node(yaml_node(text, where, "deployment"))
+    return read_node(yaml_node(text, where, "deployment"), folder)
 
 
-def read_node(document: Node) -> Deployment:
-    """The same of a document that is parsed."""
+def read_node(document: Node, folder: Path | None = None) -> Deployment | Machines:
+    """The same of a document that is parsed: of one's own machines where it has any, else of Kafka's groups."""
+    if "machines" in document.mapping():
+        return read_machines(document, folder or Path())
+    return read_groups(document)
+
+
+def read_groups(document: Node) -> Deployment:
+    """A deployment of Kafka's groups. Raises `InputError` with the line for what is none."""
     given = document.fields(KEYS, ("deployment", "lasts", "services"))
     topics = (
-        {name: _count(node, MOST_PARTITIONS) for name, node in _named(given["topics"])} if "topics" in given else {}
+        {name: count_of(node, MOST_PARTITIONS) for name, node in named(given["topics"])} if "topics" in given else {}
     )
-    brokers = {name: _broker(name, node) for name, node in _named(given["brokers"])} if "brokers" in given else {}
-    services = {name: _service(name, node, topics) for name, node in _named(given["services"])}
+    brokers = {name: _broker(name, node) for name, node in named(given["brokers"])} if "brokers" in given else {}
+    services = {name: _service(name, node, topics) for name, node in named(given["services"])}
     if not services:
         raise InputError("no service", given["services"].where)
     for service in services.values():
@@ -78,16 +94,17 @@ def read_node(document: Node) -> Deployment:
     members = sum(service.processes * service.members for service in services.values())
     if members > MOST_MEMBERS:
         raise InputError(f"{members} members", given["services"].where, f"at most {MOST_MEMBERS}")
-    skews = {name: _duration(node, signed=True) for name, node in _named(given["skews"])} if "skews" in given else {}
-    latency, loses = _network(given["network"]) if "network" in given else (NETWORK, 0.0)
+    skews = {name: duration_of(node, signed=True) for name, node in named(given["skews"])} if "skews" in given else {}
+    check_chance(given.get("chance"))
+    network = given["network"].fields((*LATENCY, "loses")) if "network" in given else {}
     found = Deployment(
         given["deployment"].text(),
-        _duration(given["lasts"], least=1),
+        duration_of(given["lasts"], least=1),
         services,
         topics,
         brokers or {"b1": Broker("b1")},
-        latency,
-        loses,
+        latency_of(network, given["network"].where) if network else NETWORK,
+        share_of(network["loses"]) if "loses" in network else 0.0,
         skews,
         seed=given["seed"].number() if "seed" in given else 0,
     )
@@ -107,31 +124,11 @@ def read_node(document: Node) -> Deployment:
 # Parts
 
 
-def _named(node: Node) -> list[tuple[str, Node]]:
-    found = []
-    for name, (key, value) in node.mapping().items():
-        if not NAME.fullmatch(name):
-            raise InputError(f"{short(name)} is no name", key.where, "letters, digits, '.', '_' and '-'")
-        found.append((name, value))
-    return found
-
-
 def _broker(name: str, node: Node) -> Broker:
     given = node.fields(("release", "settings"))
     release = _release(given["release"], broker_dialect) if "release" in given else LATEST
     settings = _settings(given["settings"], BrokerConfig.keys(), BrokerConfig.of) if "settings" in given else {}
     return Broker(name, release, settings)
-
-
-def _network(node: Node) -> tuple[Latency, float]:
-    given = node.fields(("least", "median", "p99", "most", "loses"))
-    values = [_duration(given[key], least=1) if key in given else -1 for key in ("least", "median", "p99", "most")]
-    for i, default in enumerate(NETWORK):
-        if values[i] < 0:
-            values[i] = max(default, *values[:i], 1)
-    if values != sorted(values):
-        raise InputError(f"latencies {values} ms do not rise", node.where, "least, median, p99, most")
-    return Latency(*values), _share(given["loses"]) if "loses" in given else 0.0
 
 
 SERVICE = (
@@ -145,14 +142,14 @@ def _service(name: str, node: Node, topics: Mapping[str, int]) -> Service:
     given = node.fields(SERVICE)
     service = Service(name, given["group"].text() if "group" in given else name)
     if "starts" in given:
-        service = replace(service, starts_ms=_duration(given["starts"]))
+        service = replace(service, starts_ms=duration_of(given["starts"]))
     for key in ("processes", "members"):
         if key in given:
-            service = replace(service, **{key: _count(given[key], MOST_MEMBERS)})  # type: ignore[arg-type]
+            service = replace(service, **{key: count_of(given[key], MOST_MEMBERS)})  # type: ignore[arg-type]
     if "hosts" in given:
-        service = replace(service, hosts=_count(given["hosts"], service.processes))
+        service = replace(service, hosts=count_of(given["hosts"], service.processes))
     if "connectors" in given:
-        tasks = {name: _count(value, 10_000) for name, value in _named(given["connectors"])}
+        tasks = {name: count_of(value, 10_000) for name, value in named(given["connectors"])}
         service = replace(service, connectors=tasks)
     service = replace(service, **_changes(given, topics))  # type: ignore[arg-type]
     if service.protocol == CONNECT:
@@ -168,17 +165,17 @@ def _changes(given: Mapping[str, Node], topics: Mapping[str, int]) -> dict[str, 
     """What of a service these say."""
     found: dict[str, object] = {}
     if "protocol" in given:
-        found["protocol"] = _one_of(given["protocol"], PROTOCOLS)
+        found["protocol"] = one_of(given["protocol"], PROTOCOLS)
     if "topics" in given:
-        found["topics"] = tuple(sorted({_one_of(topic, tuple(topics)) for topic in given["topics"].items()}))
+        found["topics"] = tuple(sorted({one_of(topic, tuple(topics)) for topic in given["topics"].items()}))
     if "release" in given:
         found["release"] = _release(given["release"], client_dialect)
     if "assignor" in given:
-        found["assignor"] = _one_of(given["assignor"], (*STRATEGIES, *CONSUMER_ASSIGNORS))
+        found["assignor"] = one_of(given["assignor"], (*STRATEGIES, *CONSUMER_ASSIGNORS))
     if "static" in given:
         found["static"] = given["static"].flag()
     if "poll" in given:
-        found["poll_ms"] = _duration(given["poll"], least=1)
+        found["poll_ms"] = duration_of(given["poll"], least=1)
     if "settings" in given:
         keys = {name for one in (ConsumerConfig, ClassicConfig, ConnectConfig) for name in keys_of(one)}
         found["settings"] = _settings(given["settings"], sorted(keys), lambda _: None)
@@ -198,7 +195,7 @@ def _deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
     if len(words) != 1:
         raise InputError("one deed each" if words else "nothing is done", node.where, "one of " + ", ".join(DEEDS))
     what = words[0]
-    length = _range(given["for"] if "for" in given else given.get("away"))
+    length = range_of(given["for"] if "for" in given else given.get("away"))
     amount = _amount(what, given, deployment)
     target = "all" if what == "lose" else given[what].text()
     _check_target(what, target, given[what], deployment)
@@ -207,10 +204,10 @@ def _deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
     if "every" in given:
         if what in ("grow", "upgrade", "begin", "stop"):
             raise InputError(f"{what} happens once", given["every"].where, "say at what time")
-        until = _duration(given["until"]) if "until" in given else deployment.lasts_ms
-        since = _duration(given["from"]) if "from" in given else 0
-        return Rate(what, target, _duration(given["every"], least=1), since, until, length, amount)
-    at_ms = _duration(given["at"])
+        until = duration_of(given["until"]) if "until" in given else deployment.lasts_ms
+        since = duration_of(given["from"]) if "from" in given else 0
+        return Rate(what, target, duration_of(given["every"], least=1), since, until, length, amount)
+    at_ms = duration_of(given["at"])
     if at_ms > deployment.lasts_ms:
         raise InputError(f"is after the end, {show_ms(deployment.lasts_ms)}", given["at"].where)
     if length[0] != length[1]:
@@ -222,8 +219,8 @@ def _deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
 
 def _spread(one: Deed, given: Mapping[str, Node], deployment: Deployment) -> list[Deed]:
     """The deed of each process, or broker, that is meant: so many at once, so long after each other."""
-    each_ms = _duration(given["each"]) if "each" in given else 0
-    at_once = _count(given["at_once"], MOST_MEMBERS) if "at_once" in given else 1
+    each_ms = duration_of(given["each"]) if "each" in given else 0
+    at_once = count_of(given["at_once"], MOST_MEMBERS) if "at_once" in given else 1
     targets = [one.target]
     if one.what in ON_PROCESSES:
         targets = [service.process(number) for service, number in deployment.processes_of(one.target)] or targets
@@ -234,11 +231,11 @@ def _spread(one: Deed, given: Mapping[str, Node], deployment: Deployment) -> lis
 
 def _amount(what: str, given: Mapping[str, Node], deployment: Deployment) -> float:
     if what == "lose":
-        return _share(given["lose"])
+        return share_of(given["lose"])
     if what == "grow":
         if "partitions" not in given:
             raise InputError("the key 'partitions' is missing", given["grow"].where)
-        count, topic = _count(given["partitions"], MOST_PARTITIONS), given["grow"].text()
+        count, topic = count_of(given["partitions"], MOST_PARTITIONS), given["grow"].text()
         if count <= deployment.topics.get(topic, 0):
             raise InputError(
                 f"{topic} has {deployment.topics[topic]} partitions", given["partitions"].where, "say more"
@@ -247,7 +244,7 @@ def _amount(what: str, given: Mapping[str, Node], deployment: Deployment) -> flo
     if what == "clock_back":
         if "by" not in given:
             raise InputError("the key 'by' is missing", given["clock_back"].where)
-        return _duration(given["by"], least=1)
+        return duration_of(given["by"], least=1)
     return 0
 
 
@@ -302,12 +299,6 @@ def _check_skews(deployment: Deployment, node: Node | None) -> None:
 # Values
 
 
-def _one_of(node: Node, known: tuple[str, ...]) -> str:
-    if node.text() not in known:
-        raise InputError(f"{short(node.text())} is not known", node.where, nearest(node.text(), known))
-    return node.text()
-
-
 def _release(node: Node, find: Callable[[str], Any]) -> str:
     try:
         return str(find(node.text()).name)
@@ -326,41 +317,3 @@ def _settings(node: Node, known: Any, check: Callable[[dict[str, str]], object])
         except InputError as problem:
             raise InputError(f"{name} {problem.what}", value.where, problem.remedy) from None
     return found
-
-
-def _count(node: Node, most: int) -> int:
-    if not 1 <= node.number() <= most:
-        raise InputError(f"{node.number()}", node.where, f"1 to {most}")
-    return node.number()
-
-
-def _share(node: Node) -> float:
-    text = node.text()
-    digits, percent = text.removesuffix("%"), text.endswith("%")
-    if re.fullmatch(r"\d{1,3}(\.\d{1,9})?", digits, re.ASCII):
-        value = float(digits) / (100 if percent else 1)
-        if value <= 1:
-            return value
-    raise InputError(f"{short(text)} is no share", node.where, "for example 0.1% or 0.001")
-
-
-def _duration(node: Node, least: int = 0, *, signed: bool = False) -> int:
-    text = node.text()
-    sign = -1 if signed and text.startswith("-") else 1
-    parts = re.findall(r"(\d{1,12})(ms|s|m|h|d)", text, re.ASCII)
-    if not parts or "".join(a + b for a, b in parts) != (text[1:] if sign < 0 else text):
-        raise InputError(f"{short(text)} is no duration", node.where, "for example 90s, 10m, 1h30m or 250ms")
-    found = sum(int(number) * UNITS[unit] for number, unit in parts)
-    if not least <= found <= LONGEST_MS:
-        raise InputError(f"{text} is too {'short' if found < least else 'long'}", node.where, f"{least}ms to 366d")
-    return int(sign * found)
-
-
-def _range(node: Node | None) -> tuple[int, int]:
-    if node is None:
-        return 0, 0
-    first, _, last = node.text().partition("..")
-    ends = [_duration(replace(node, value=text)) for text in (first, last or first)]
-    if ends[0] > ends[1]:
-        raise InputError(f"{short(node.text())} falls", node.where, "say the shorter one first")
-    return ends[0], ends[1]

@@ -2,117 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from fsm.simulate.connect import ConnectRun
 from fsm.simulate.deployment import CONNECT, Deed, Deployment, Service
-from fsm.simulate.group import GroupRun, Stored, first_broker
+from fsm.simulate.group import GroupRun, first_broker
+from fsm.simulate.machines.deployment import Machines
+from fsm.simulate.machines.run import run_machines
 from fsm.simulate.meter import Meter
+from fsm.simulate.outcome import PATIENCE, QUIET_MS, SLICES, GroupOutcome, Outcome, Progress, Truth
 from fsm.simulate.schedule import expand
-from fsm.simulate.watch import Violation
-from fsm.trace import TraceRecord
-
-SLICES = 100
-"""So often progress is told."""
-QUIET_MS = 60_000
-"""After the run nothing goes wrong any more; first it is seen after this time whether a group has settled."""
-PATIENCE = 6
-"""So often that time doubles until a group that has not settled is told of."""
-
-Progress = Callable[[str, float], None]
-
-
-@dataclass
-class GroupOutcome:
-    """What came of one group."""
-
-    group: str
-    totals: dict[str, Any]
-    series: dict[str, list[int]]
-    hazards: dict[str, int] = field(default_factory=dict)
-    violations: list[Violation] = field(default_factory=list)
-
-
-@dataclass
-class Outcome:
-    """What came of one run."""
-
-    deployment: str
-    seed: int
-    lasts_ms: int
-    width_ms: int
-    """The length of a part of a series."""
-    groups: list[GroupOutcome]
-    deeds: tuple[Deed, ...] = ()
-
-    @property
-    def violations(self) -> list[tuple[str, Violation]]:
-        """Those of all groups, with the group."""
-        return [(one.group, violation) for one in self.groups for violation in one.violations]
-
-    def totals(self) -> dict[str, Any]:
-        """The measures of all groups together."""
-        found: dict[str, Any] = {}
-        for one in self.groups:
-            for name, value in one.totals.items():
-                found[name] = max(found.get(name, 0), value) if name in LONGEST else found.get(name, 0) + value
-        return found
-
-    def hazards(self) -> dict[str, int]:
-        """What happened of what is known to go wrong, and how often."""
-        found: dict[str, int] = {}
-        for one in self.groups:
-            for name, count in one.hazards.items():
-                found[name] = found.get(name, 0) + count
-        return dict(sorted(found.items()))
-
-    def as_document(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "deployment": self.deployment,
-            "seed": self.seed,
-            "lasts_ms": self.lasts_ms,
-            "width_ms": self.width_ms,
-            "totals": self.totals(),
-            "hazards": self.hazards(),
-            "violations": [{"group": group, **violation._asdict()} for group, violation in self.violations],
-            "groups": [
-                {"group": one.group, "totals": one.totals, "hazards": one.hazards, "series": one.series}
-                for one in self.groups
-            ],
-        }
-
-
-LONGEST = frozenset({"longest_unowned_ms"})
-"""Measures of which the largest counts."""
-
-
-@dataclass
-class Truth:
-    """What really happened, for whoever judges an audit of the trace."""
-
-    records: list[TraceRecord] = field(default_factory=list)
-    held: list[dict[str, Any]] = field(default_factory=list)
-    doubles: list[dict[str, Any]] = field(default_factory=list)
-    gaps: list[dict[str, Any]] = field(default_factory=list)
-    topic_ids: dict[str, str] = field(default_factory=dict)
-    """By topic."""
-    stored: list[Stored] = field(default_factory=list)
-    """What coordinators wrote."""
 
 
 def simulate(
-    deployment: Deployment,
+    deployment: Deployment | Machines,
     seed: int,
     *,
     rests: bool = True,
     truth: Truth | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Runs all groups. With `truth`, every heartbeat is stepped, and traces are kept."""
+    """Runs all groups, or all machines. With `truth`, every heartbeat is stepped, and traces are kept."""
     deeds = expand(deployment, seed)
+    if isinstance(deployment, Machines):
+        return run_machines(deployment, seed, deeds, truth, progress)
     groups = []
     for group_id, services in sorted(deployment.groups.items()):
         if services[0].protocol == CONNECT:

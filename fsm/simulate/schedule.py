@@ -11,8 +11,8 @@ from math import log
 import xxhash
 
 from fsm.errors import InputError
-from fsm.simulate.deployment import Deed, Deployment, Rate
-from fsm.simulate.reading import MOST_DEEDS
+from fsm.simulate.deployment import MOST_DEEDS, Deed, Deployment, Rate
+from fsm.simulate.machines.deployment import Machines
 
 
 def draw(seed: int, *what: object) -> float:
@@ -20,7 +20,7 @@ def draw(seed: int, *what: object) -> float:
     return xxhash.xxh3_64_intdigest(" ".join(map(str, what)).encode(), seed) / (1 << 64)
 
 
-def expand(deployment: Deployment, seed: int) -> tuple[Deed, ...]:
+def expand(deployment: Deployment | Machines, seed: int) -> tuple[Deed, ...]:
     """All that happens, by its time. Raises `InputError` where that is too much."""
     deeds = list(deployment.deeds)
     for i, rate in enumerate(deployment.rates):
@@ -31,9 +31,8 @@ def expand(deployment: Deployment, seed: int) -> tuple[Deed, ...]:
     return tuple(sorted(deeds, key=lambda deed: (deed.at_ms, deed.what, deed.target)))
 
 
-def _drawn(rate: Rate, number: int, deployment: Deployment, seed: int) -> Iterator[Deed]:
-    processes = [service.process(i) for service, i in deployment.processes_of(rate.target)]
-    targets = list(deployment.brokers) if rate.target == "brokers" else processes or [rate.target]
+def _drawn(rate: Rate, number: int, deployment: Deployment | Machines, seed: int) -> Iterator[Deed]:
+    targets = deployment.drawn_from(rate)
     at_ms, n = float(rate.from_ms), 0
     while True:
         at_ms += -rate.every_ms * log(1 - draw(seed, number, n, "when"))

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from fsm.simulate.deployment import Deed, Deployment
+from fsm.simulate.machines.deployment import Machines
+from fsm.simulate.machines.smaller import fewer_machines, is_of_the_end, plainer_machines, script
 from fsm.simulate.run import simulate
 from fsm.simulate.schedule import expand
 
@@ -21,9 +24,9 @@ SOON_MS = 1_000
 class Shrink:
     """The search for a smaller deployment whose run violates the same."""
 
-    def __init__(self, deployment: Deployment, seed: int, told: Callable[[str], None] | None = None) -> None:
+    def __init__(self, deployment: Deployment | Machines, seed: int, told: Callable[[str], None] | None = None) -> None:
         """`told` is called with what is left, now and then."""
-        self.found = replace(deployment, deeds=expand(deployment, seed), rates=(), seed=seed)
+        self.found: Deployment | Machines = replace(deployment, deeds=expand(deployment, seed), rates=(), seed=seed)
         self.seed = seed
         self.runs = 0
         self._told = told or (lambda _: None)
@@ -31,20 +34,24 @@ class Shrink:
         self.what = frozenset(violation.what for _, violation in first)
         """What the run violates; a smaller one violates some of it."""
 
-    def run(self) -> Deployment:
+    def run(self) -> Deployment | Machines:
         """The smallest that was found; as it was where nothing is violated."""
         if not self.what:
             return self.found
+        if isinstance(self.found, Machines) and (at_once := {one for one in self.what if not is_of_the_end(one)}):
+            self.what = frozenset(at_once)
+            self._cut_time()
+            self._fails(script(self.found))
         before = None
         while before != self.found and self.runs < MOST_RUNS:
             before = self.found
             self._cut_time()
             self._drop_deeds()
-            for smaller in (self._fewer_services, self._fewer_processes, self._fewer_partitions, self._plainer_network):
+            for smaller in MACHINES if isinstance(self.found, Machines) else GROUPS:
                 self._take_first(smaller)
         return self.found
 
-    def _fails(self, candidate: Deployment) -> bool:
+    def _fails(self, candidate: Deployment | Machines) -> bool:
         """Whether it violates some of the same; then it is taken."""
         if self.runs >= MOST_RUNS or candidate == self.found:
             return False
@@ -79,43 +86,50 @@ class Shrink:
                     return
                 parts *= 2
 
-    def _take_first(self, smaller: Callable[[], Iterator[Deployment]]) -> None:
+    def _take_first(self, smaller: Callable[[Any], Iterator[Any]]) -> None:
         """Goes on with the first smaller one that fails, again and again."""
-        while any(self._fails(candidate) for candidate in smaller()):
+        while any(self._fails(candidate) for candidate in smaller(self.found)):
             pass
 
-    def _fewer_services(self) -> Iterator[Deployment]:
-        for name in self.found.services:
-            if len(self.found.services) > 1:
-                left = {key: one for key, one in self.found.services.items() if key != name}
-                deeds = tuple(deed for deed in self.found.deeds if deed.target.rpartition("-")[0] != name)
-                yield replace(self.found, services=left, deeds=deeds, skews_ms={})
 
-    def _fewer_processes(self) -> Iterator[Deployment]:
-        """Fewer of a service; those with the highest numbers go, and whatever happened to them."""
-        for name, service in self.found.services.items():
-            for key in ("processes", "members"):
-                count = getattr(service, key)
-                for fewer in dict.fromkeys((count // 2, count - 1)):
-                    if fewer >= 1:
-                        changed = replace(service, **{key: fewer}, hosts=0)
-                        gone = {service.process(i) for i in range(changed.processes, service.processes)}
-                        deeds = tuple(deed for deed in self.found.deeds if deed.target not in gone)
-                        services = {**self.found.services, name: changed}
-                        yield replace(self.found, services=services, deeds=deeds, skews_ms={})
+# Smaller ones of Kafka's groups
 
-    def _fewer_partitions(self) -> Iterator[Deployment]:
-        for name, count in self.found.topics.items():
+
+def _fewer_services(found: Deployment) -> Iterator[Deployment]:
+    for name in found.services:
+        if len(found.services) > 1:
+            left = {key: one for key, one in found.services.items() if key != name}
+            deeds = tuple(deed for deed in found.deeds if deed.target.rpartition("-")[0] != name)
+            yield replace(found, services=left, deeds=deeds, skews_ms={})
+
+
+def _fewer_processes(found: Deployment) -> Iterator[Deployment]:
+    """Fewer of a service; those with the highest numbers go, and whatever happened to them."""
+    for name, service in found.services.items():
+        for key in ("processes", "members"):
+            count = getattr(service, key)
             for fewer in dict.fromkeys((count // 2, count - 1)):
                 if fewer >= 1:
-                    yield replace(self.found, topics={**self.found.topics, name: fewer})
+                    changed = replace(service, **{key: fewer}, hosts=0)
+                    gone = {service.process(i) for i in range(changed.processes, service.processes)}
+                    deeds = tuple(deed for deed in found.deeds if deed.target not in gone)
+                    services = {**found.services, name: changed}
+                    yield replace(found, services=services, deeds=deeds, skews_ms={})
 
-    def _plainer_network(self) -> Iterator[Deployment]:
-        if self.found.loses:
-            yield replace(self.found, loses=0.0)
-        shorter = tuple(_shorter(deed) for deed in self.found.deeds)
-        if shorter != self.found.deeds:
-            yield replace(self.found, deeds=shorter)
+
+def _fewer_partitions(found: Deployment) -> Iterator[Deployment]:
+    for name, count in found.topics.items():
+        for fewer in dict.fromkeys((count // 2, count - 1)):
+            if fewer >= 1:
+                yield replace(found, topics={**found.topics, name: fewer})
+
+
+def _plainer_network(found: Deployment) -> Iterator[Deployment]:
+    if found.loses:
+        yield replace(found, loses=0.0)
+    shorter = tuple(_shorter(deed) for deed in found.deeds)
+    if shorter != found.deeds:
+        yield replace(found, deeds=shorter)
 
 
 def _shorter(deed: Deed) -> Deed:
@@ -127,3 +141,12 @@ def _without(deeds: tuple[Deed, ...], size: int) -> Iterator[tuple[Deed, ...]]:
     """The deeds without so many of them, from each place on."""
     for at in range(0, len(deeds), size):
         yield deeds[:at] + deeds[at + size :]
+
+
+GROUPS: tuple[Callable[[Any], Iterator[Any]], ...] = (
+    _fewer_services,
+    _fewer_processes,
+    _fewer_partitions,
+    _plainer_network,
+)
+MACHINES: tuple[Callable[[Any], Iterator[Any]], ...] = (fewer_machines, plainer_machines)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fsm.simulate.run import Outcome
+from fsm.simulate.machines.measures import name_measure
+from fsm.simulate.outcome import Outcome
 from fsm.simulate.writing import show_ms
 
 NAMES = {
@@ -17,6 +18,14 @@ NAMES = {
     "heartbeats": "heartbeats",
     "requests": "requests to coordinators",
 }
+
+
+def name_all(measures: Iterable[str]) -> dict[str, str]:
+    """Measures in words, in the order in which they are shown; those that are not are left out."""
+    given = list(measures)
+    if any(name in NAMES for name in given):
+        return {name: words for name, words in NAMES.items() if name in given}
+    return {name: name_measure(name) for name in given}
 
 
 def show(name: str, value: float) -> str:
@@ -31,16 +40,16 @@ def report(outcome: Outcome) -> str:
 
 def _report(outcome: Outcome) -> Iterator[str]:
     groups = ", ".join(one.group for one in outcome.groups)
-    yield f"{outcome.deployment}: {show_ms(outcome.lasts_ms)} of virtual time, seed {outcome.seed}; groups: {groups}"
+    head = f"{outcome.deployment}: {show_ms(outcome.lasts_ms)} of virtual time, seed {outcome.seed}"
+    yield f"{head}; {outcome.made_of}: {groups}"
     faults: dict[str, int] = {}
     for deed in outcome.deeds:
         faults[deed.what] = faults.get(deed.what, 0) + 1
     if faults:
         yield "what happened: " + ", ".join(f"{count} {what}" for what, count in sorted(faults.items()))
     totals = outcome.totals()
-    for name, words in NAMES.items():
-        if name in totals:
-            yield f"  {show(name, totals[name]):>14}  {words}"
+    for name, words in name_all(totals).items():
+        yield f"  {show(name, totals[name]):>14}  {words}"
     yield from tell_judgement(outcome.hazards(), outcome.violations)
 
 
@@ -59,7 +68,8 @@ def side_by_side(names: tuple[str, str], sides: tuple[Mapping[str, float], Mappi
     """Two variants of a deployment: sums over their runs, and how many times as much the second has."""
     width = max(12, *map(len, names))
     lines = [f"over {runs} run{'s' if runs > 1 else ''}", f"  {names[0]:>{width}}  {names[1]:>{width}}   ratio"]
-    for name, words in NAMES.items():
+    measures = name_all(dict.fromkeys([*sides[0], *sides[1]]))
+    for name, words in (measures if measures.keys().isdisjoint(NAMES) else NAMES).items():
         first, second = (side.get(name, 0) for side in sides)
         ratio = f"{second / first:7.2f}" if first else "      -" if second else "   1.00"
         lines.append(f"  {show(name, first):>{width}}  {show(name, second):>{width}}  {ratio}  {words}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fsm.cluster.cluster import STARTED_MS
-from fsm.simulate.run import Outcome, Truth
+from fsm.simulate.outcome import Outcome, Truth
 from fsm.simulate.writing import write_deed
 
 

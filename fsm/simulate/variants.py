@@ -17,12 +17,21 @@ from fsm.member.dialect.dialect import dialect as client_dialect
 from fsm.nodes import FLAGS, nearest
 from fsm.simulate.clients import check_service, keys_of
 from fsm.simulate.deployment import CLASSIC, CONNECT, CONSUMER, Deployment, Service
+from fsm.simulate.machines.deployment import Machines
+from fsm.simulate.machines.variants import vary_machines
 
+Simulated = Deployment | Machines
 WORDS = ("client", "broker", "protocol", "assignor", "static")
 
 
-def vary(deployment: Deployment, variant: str) -> Deployment:
+def vary(deployment: Simulated, variant: str) -> Simulated:
     """The deployment as a variant has it. Raises `InputError` for a word that says nothing."""
+    if isinstance(deployment, Machines):
+        return vary_machines(deployment, variant)
+    return _vary_groups(deployment, variant)
+
+
+def _vary_groups(deployment: Deployment, variant: str) -> Deployment:
     for word in variant.split(","):
         deployment = _vary(deployment, word.strip(), variant)
     for service in deployment.services.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from fsm.cluster.client import Client
 from fsm.cluster.cluster import Answers, Cluster
@@ -25,6 +25,7 @@ from fsm.member.effects import MemberEffect
 from fsm.member.inputs import MemberInput
 from fsm.member.runtime.consumer_shell import ConsumerMember
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, JoinGroupRequest
+from fsm.simulate.outcome import Violation
 
 REVOKED_BEFORE_ASSIGNED = "23 partitions are revoked before they are assigned"
 """Holds of consumers alone: a classic member's join reports what it owns."""
@@ -38,14 +39,6 @@ EXPECTED = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
 """What a static member is told while another process has its instance id, or its last one did not leave (KIP-848)."""
 MOST = 50
 """So many violations are told."""
-
-
-class Violation(NamedTuple):
-    """Something that must not be."""
-
-    at_ms: int
-    what: str
-    detail: str = ""
 
 
 class Watcher:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from fsm.simulate.deployment import UNITS, Deed, Deployment, Rate, Service
+from fsm.simulate.deployment import CHANCE, UNITS, Deed, Deployment, Rate, Service
 
 
 def show_ms(ms: int) -> str:
@@ -22,18 +22,19 @@ def show_ms(ms: int) -> str:
 
 
 def write(deployment: Deployment) -> str:
-    """The deployment as a text that reads the same."""
+    """The deployment as a text that reads the same; `write_machines` is for one's own machines."""
     latency = dict(zip(("least", "median", "p99", "most"), map(show_ms, deployment.latency), strict=True))
     document: dict[str, Any] = {
         "deployment": deployment.name,
         "lasts": show_ms(deployment.lasts_ms),
         "seed": deployment.seed,
+        "chance": CHANCE,
         "topics": dict(deployment.topics),
         "brokers": {b.name: _pruned(release=b.release, settings=dict(b.settings)) for b in deployment.brokers.values()},
-        "network": {**latency, "loses": _show_share(deployment.loses)},
+        "network": {**latency, "loses": show_share(deployment.loses)},
         "skews": {name: show_ms(ms) for name, ms in deployment.skews_ms.items()},
         "services": {service.name: _write_service(service) for service in deployment.services.values()},
-        "faults": [*map(write_deed, deployment.deeds), *map(_write_rate, deployment.rates)],
+        "faults": [*map(write_deed, deployment.deeds), *map(write_rate, deployment.rates)],
     }
     kept = {key: value for key, value in document.items() if value not in ({}, [])}
     text: str = yaml.safe_dump(kept, sort_keys=False, default_flow_style=None, width=110)
@@ -44,7 +45,8 @@ def _pruned(**given: Any) -> dict[str, Any]:
     return {key.rstrip("_"): value for key, value in given.items() if value not in ("", 0, {}, [], False, None)}
 
 
-def _show_share(share: float) -> str:
+def show_share(share: float) -> str:
+    """A share as it is read."""
     return f"{share:.9f}".rstrip("0").rstrip(".") or "0"
 
 
@@ -81,7 +83,8 @@ def write_deed(one: Deed) -> dict[str, Any]:
     return found
 
 
-def _write_rate(one: Rate) -> dict[str, Any]:
+def write_rate(one: Rate) -> dict[str, Any]:
+    """Deeds at a rate as a document has them."""
     found = {"every": show_ms(one.every_ms), one.what: one.target, "from": show_ms(one.from_ms)}
     found |= {"until": show_ms(one.until_ms), **_write_amount(one.what, one.target, one.amount)}
     if one.for_ms != (0, 0):
@@ -91,7 +94,7 @@ def _write_rate(one: Rate) -> dict[str, Any]:
 
 def _write_amount(what: str, target: str, amount: float) -> dict[str, Any]:
     if what == "lose":
-        return {"lose": _show_share(amount)}
+        return {"lose": show_share(amount)}
     if what == "grow":
         return {"grow": target, "partitions": int(amount)}
     return {"by": show_ms(int(amount))} if what == "clock_back" else {}

@@ -6,42 +6,42 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fsm.simulate.deployment import Deployment
-from fsm.simulate.fleet import MEASURES, MOST_FAILED, Fleet, Measured, run_seed
+from fsm.simulate.fleet import MOST_FAILED, Fleet, Measured, run_seed
+from fsm.simulate.machines.deployment import Machines
 from fsm.spark.session import plainly, session
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-SCHEMA = ", ".join(
-    ["seed long", *(f"{name} long" for name in MEASURES), "hazards map<string, long>", "violations array<string>"]
-)
+SCHEMA = "seed long, measures map<string, long>, hazards map<string, long>, violations array<string>"
 SEEDS_A_TASK = 4
 
 
-def run_on_spark(deployment: Deployment, first: int, last: int, master: str) -> Fleet:
+def run_on_spark(deployment: Deployment | Machines, first: int, last: int, master: str) -> Fleet:
     """Runs the seeds from the first to the last one. Raises `InputError` where Spark does not start."""
     with session(master) as spark, plainly(lambda: "running seeds"):
         return add_up(rows_of(spark, deployment, first, last))
 
 
-def rows_of(spark: SparkSession, deployment: Deployment, first: int, last: int) -> DataFrame:
+def rows_of(spark: SparkSession, deployment: Deployment | Machines, first: int, last: int) -> DataFrame:
     """A row for each seed."""
     tasks = max(1, min((last - first + 1) // SEEDS_A_TASK, 10_000))
     seeds = spark.range(first, last + 1, 1, tasks)
     return seeds.mapInArrow(_runner(deployment), SCHEMA)
 
 
-def _runner(deployment: Deployment) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _runner(deployment: Deployment | Machines) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        types = [pa.int64()] * (1 + len(MEASURES)) + [pa.map_(pa.string(), pa.int64()), pa.list_(pa.string())]
-        schema = pa.schema(list(zip(("seed", *MEASURES, "hazards", "violations"), types, strict=True)))
+        counts = pa.map_(pa.string(), pa.int64())
+        types = [pa.int64(), counts, counts, pa.list_(pa.string())]
+        schema = pa.schema(list(zip(("seed", "measures", "hazards", "violations"), types, strict=True)))
         for batch in batches:
             for seed in batch.column(0).to_pylist():
                 row = run_seed(deployment, seed)
-                values = [row.seed, *row.measures, sorted(row.hazards.items()), list(row.violations)]
+                values = [row.seed, list(row.measures.items()), sorted(row.hazards.items()), list(row.violations)]
                 yield pa.record_batch([pa.array([v], t) for v, t in zip(values, types, strict=True)], schema=schema)
 
     return run
@@ -52,13 +52,14 @@ def add_up(rows: DataFrame) -> Fleet:
     import pyspark.sql.functions as F
 
     kept = rows.persist()
-    ends = [f(name).alias(f"{word}_{name}") for name in MEASURES for word, f in _ends(F)]
     failing = F.sum((F.size("violations") > 0).cast("long"))
-    one = kept.agg(F.count("*").alias("runs"), failing.alias("failures"), *ends).first()
+    one = kept.agg(F.count("*").alias("runs"), failing.alias("failures"), F.first("measures").alias("measures")).first()
     assert one is not None  # noqa: S101  # an aggregate over everything is one row
     found = Fleet(one["runs"], failures=one["failures"] or 0)
-    for name in MEASURES:
-        found.measures[name] = Measured(one[f"sum_{name}"], one[f"min_{name}"], one[f"max_{name}"])
+    measured = kept.select(F.explode("measures").alias("name", "value")).groupBy("name")
+    ends = measured.agg(*(function("value").alias(word) for word, function in _ends(F)))
+    by_name = {row["name"]: Measured(row["sum"], row["min"], row["max"]) for row in ends.toLocalIterator()}
+    found.measures = {name: by_name[name] for name in one["measures"]}
     hazards = (
         kept.select(F.explode("hazards").alias("name", "count")).groupBy("name").agg(F.sum("count").alias("count"))
     )

@@ -26,10 +26,13 @@ def chosen(name: str, folder: Path | None = None) -> Table:
             return found
         file, _, attribute = name.rpartition(":")
         raise InputError(f"{attribute} is no Table", file, "name an fsm.Table")
+    return _read((folder or Path()) / name) if is_file(name, folder) else find(name)
+
+
+def is_file(name: str, folder: Path | None = None) -> bool:
+    """Whether a name is that of a file, or of something in one."""
     path = (folder or Path()) / name
-    if path.suffix.lower() in SUFFIXES or "/" in name or path.is_file():
-        return _read(path)
-    return find(name)
+    return is_python(name) or path.suffix.lower() in SUFFIXES or "/" in name or path.is_file()
 
 
 def is_python(name: str) -> bool:

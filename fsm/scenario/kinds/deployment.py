@@ -8,21 +8,27 @@
     faults:
     - {at: 2m, pause: checkout-0, for: 1m}
 
-fsm/simulate/README.md has all keys. Each fault is a step, and then the end, where nothing may be violated: a violation
-is a difference. `--dialect` is the release of all brokers and clients.
+Machines of one's own tables are replayed alike (`machines` instead of `services`). fsm/simulate/README.md has all
+keys. Each fault is a step, and then the end, where nothing may be violated: a violation is a difference. `--dialect` is
+the release of all brokers and clients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from fsm.errors import InputError
 from fsm.nodes import Node
 from fsm.scenario.reading import has_key
 from fsm.scenario.story import Expected, Replay, Step
 from fsm.scenario.texts import show_list
+from fsm.simulate.deployment import Deployment
+from fsm.simulate.machines.deployment import Machines
+from fsm.simulate.outcome import Outcome
 from fsm.simulate.reading import read_node
-from fsm.simulate.run import Outcome, simulate
-from fsm.simulate.text import NAMES, show
+from fsm.simulate.run import simulate
+from fsm.simulate.text import name_all, show
 from fsm.simulate.variants import vary
 from fsm.simulate.writing import show_ms
 
@@ -32,13 +38,21 @@ reads = has_key("deployment")
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     """Runs the deployment under its seed. Raises `InputError` with the line for what is none."""
-    deployment = read_node(document)
+    deployment = read_node(document, Path(file).parent)
+    if dialect is not None and isinstance(deployment, Machines):
+        raise InputError("machines of your own have no dialect", file, "leave --dialect out")
     if dialect is not None:
         deployment = vary(deployment, dialect)
-    releases = {broker.release for broker in deployment.brokers.values()}
     outcome = simulate(deployment, deployment.seed)
     steps = tuple(_steps(outcome, document.where))
-    yield Replay(file, NAME, deployment.name, ",".join(sorted(releases)), steps)
+    yield Replay(file, NAME, deployment.name, _ruled_by(deployment), steps)
+
+
+def _ruled_by(deployment: Deployment | Machines) -> str:
+    """Releases of brokers, or the tables."""
+    if isinstance(deployment, Machines):
+        return ",".join(part.table.name for part in deployment.parts)
+    return ",".join(sorted({broker.release for broker in deployment.brokers.values()}))
 
 
 def _steps(outcome: Outcome, where: str) -> Iterator[Step]:
@@ -50,8 +64,9 @@ def _steps(outcome: Outcome, where: str) -> Iterator[Step]:
         f"{group} at {show_ms(one.at_ms)}: {one.what} {one.detail}".strip() for group, one in outcome.violations
     ]
     seen = {VIOLATED: show_list(violated), "hazards": show_list(outcome.hazards())}
-    totals = {name: value for name, value in outcome.totals().items() if name in NAMES}
-    lines = tuple(f"{show(name, value)} {NAMES[name]}" for name, value in totals.items())
-    seen |= {name: str(value) for name, value in totals.items()}
+    totals = outcome.totals()
+    names = name_all(totals)
+    lines = tuple(f"{show(name, totals[name])} {names[name]}" for name in totals if name in names)
+    seen |= {name: str(totals[name]) for name in totals if name in names}
     nothing = Expected(VIOLATED, show_list(()), where, implied=True)
     yield Step(f"{show_ms(outcome.lasts_ms)} the end", where, seen, (nothing,), lines)

@@ -1,0 +1,114 @@
+"""A deployment of one's own machines as data: tables, how many machines of each, a network, what comes from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from fsm.cluster.network import Latency
+from fsm.document import from_json, to_json
+from fsm.exchange import Exchange, Role, exchange_of
+from fsm.simulate.deployment import NETWORK, Deed, Rate
+from fsm.table import Table
+
+DEEDS = {
+    "crash": "a machine ends without a word; when it is there again, it begins in its initial state",
+    "restart": "a machine ends and comes back in the state in which it was",
+    "pause": "a machine stands still; what reaches it waits",
+    "cut": "no message of a machine passes, in either direction",
+    "lose": "a share of all messages is lost",
+    "event": "an event from outside happens, where the machine has a row for it",
+}
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How long after a machine came into its state an event from outside happens there, if it is still possible."""
+
+    least_ms: int
+    most_ms: int
+    is_mean: bool = False
+    """Both are then the mean of times that have no memory."""
+
+
+NEVER = Delay(0, 0)
+"""Of an event that does not happen by itself."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table under a name, of so many machines."""
+
+    name: str
+    table: Table
+    source: str
+    """The table's name, or its file from where the process runs."""
+    count: int = 1
+    happens: Mapping[str, Delay] = field(default_factory=dict)
+    """Events from outside by their names; one that is not here does not happen by itself."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes, as a document: the enums of a table that is read have no module to be found in."""
+        return _made_again, (self.name, to_json(self.table), self.source, self.count, dict(self.happens))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it says the same, wherever it was read."""
+        return isinstance(other, Part) and self.__reduce__()[1] == other.__reduce__()[1]
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.source, self.count))
+
+
+def _made_again(name: str, table: str, source: str, count: int, happens: Mapping[str, Delay]) -> Part:
+    return Part(name, from_json(table), source, count, happens)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """All of it."""
+
+    name: str
+    lasts_ms: int
+    parts: tuple[Part, ...]
+    latency: Latency = NETWORK
+    loses: float = 0.0
+    duplicates: float = 0.0
+    """How often a message arrives twice."""
+    reorders: bool = False
+    """Whether a message may overtake another one between the same two machines."""
+    never: tuple[str, ...] = ()
+    """Places that may not be taken at once, as `fsm.exchange` has them."""
+    goal: str = ""
+    """Places that are reached at last when all goes well again."""
+    deeds: tuple[Deed, ...] = ()
+    rates: tuple[Rate, ...] = ()
+    seed: int = 0
+
+    @cached_property
+    def exchange(self) -> Exchange:
+        """Who tells whom what."""
+        return exchange_of(Role(part.name, part.table, part.count) for part in self.parts)
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether no event comes from outside but at the times that are named."""
+        return all(delay == NEVER for part in self.parts for delay in part.happens.values())
+
+    def machines_of(self, target: str) -> tuple[str, ...]:
+        """The machines that a name means: one, those of a role, or `any`."""
+        return tuple(
+            name for name, role in self.exchange.role_of.items() if target in ("any", role.name, name)
+        )  # fmt: skip
+
+    def drawn_from(self, rate: Rate) -> list[str]:
+        """Of whom a fault at a rate meets one; an event, of the machines that have it."""
+        if rate.what != "event":
+            return list(self.machines_of(rate.target)) or [rate.target]
+        owner, _, event = rate.target.rpartition(".")
+        return [f"{name}.{event}" for name in self.machines_of(owner)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed."""
+        return {name: value for name, value in vars(self).items() if name != "exchange"}

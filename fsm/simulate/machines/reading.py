@@ -1,0 +1,215 @@
+"""Deployments of one's own machines as YAML, read with `file:line` for whatever cannot be.
+
+deployment: lift and doors       # marks the document
+lasts: 1h
+machines:
+  door: {table: door.yaml, count: 3, happens: {PUSHED: 20s}}       # on average; 2s..5s: between these; or never
+  lift: {table: lift.py:TABLE, happens: {ARRIVED: 2s..8s}}         # files are looked for beside this one
+network: {least: 1ms, median: 2ms, p99: 20ms, most: 100ms, loses: 1%, duplicates: 0.1%, reorders: yes}
+never: [door.OPEN, lift.MOVING]  # what may not be at once; several: [[...], [...]]
+goal: [door.OPEN]                # what is reached at last when all goes well again
+plans:
+- {at: 10m, event: door-0.PUSHED}
+faults:
+- {every: 10m, crash: any, for: 1s..20s}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os.path import normpath
+from pathlib import Path
+from typing import Any
+
+from fsm.errors import InputError
+from fsm.nodes import Node, nearest, short
+from fsm.simulate.deployment import NETWORK, Deed, Rate
+from fsm.simulate.machines.deployment import DEEDS, NEVER, Delay, Machines, Part
+from fsm.simulate.values import (
+    LATENCY,
+    check_chance,
+    count_of,
+    duration_of,
+    latency_of,
+    named,
+    range_of,
+    share_of,
+)
+from fsm.simulate.writing import show_ms
+from fsm.tables.files import chosen, is_file
+
+KEYS = ("deployment", "lasts", "seed", "chance", "machines", "network", "never", "goal", "plans", "faults")
+PART = ("table", "count", "happens")
+NETWORK_KEYS = (*LATENCY, "loses", "duplicates", "reorders")
+DEED = ("at", "every", "from", "until", "for")
+MOST_MACHINES = 100_000
+USUAL = Delay(10_000, 10_000, is_mean=True)
+"""Of events from outside where nothing else is said."""
+
+
+def read_machines(document: Node, folder: Path) -> Machines:
+    """The deployment in a document. Raises `InputError` with the line for what is none."""
+    given = document.fields(KEYS, ("deployment", "lasts", "machines"))
+    check_chance(given.get("chance"))
+    network = given["network"].fields(NETWORK_KEYS) if "network" in given else {}
+    parts = tuple(_part(name, node, folder) for name, node in named(given["machines"]))
+    if not parts:
+        raise InputError("no machine", given["machines"].where)
+    if sum(part.count for part in parts) > MOST_MACHINES:
+        raise InputError("too many machines", given["machines"].where, f"at most {MOST_MACHINES}")
+    found = Machines(
+        given["deployment"].text(),
+        duration_of(given["lasts"], least=1),
+        parts,
+        latency_of(network, given["network"].where) if network else NETWORK,
+        share_of(network["loses"]) if "loses" in network else 0.0,
+        share_of(network["duplicates"]) if "duplicates" in network else 0.0,
+        "reorders" in network and network["reorders"].flag(),
+        seed=given["seed"].number() if "seed" in given else 0,
+    )
+    found = replace(found, **_asked(given, found))
+    deeds: list[Deed] = []
+    rates: list[Rate] = []
+    for key in ("plans", "faults"):
+        for node in given[key].items() if key in given else ():
+            done = _deed(node, found)
+            (rates if isinstance(done, Rate) else deeds).append(done)  # type: ignore[arg-type]
+    found = replace(found, deeds=tuple(deeds), rates=tuple(rates))
+    _check_events(found, given["machines"])
+    return found
+
+
+def of_tables(names: list[str], lasts: str, never: tuple[str, ...], goal: str) -> Machines:
+    """A machine of each of these tables, by name or file; what comes from outside comes every ten seconds on average.
+
+    Raises `InputError` for what is no table, for places that there are not, and for what is no duration.
+    """
+    lasts_ms = duration_of(Node(lasts, "--lasts", "--lasts"), least=1)
+    tables = [(chosen(name), name) for name in names]
+    title = " with ".join(table.name for table, _ in tables)
+    plain = Machines(title, lasts_ms, tuple(Part(table.name, table, name) for table, name in tables))
+    roles = plain.exchange.named
+    parts = tuple(
+        replace(part, happens={event.name: USUAL for event in plain.exchange.outside(roles[part.name])})
+        for part in plain.parts
+    )
+    for places in (*never, *([goal] if goal else [])):
+        plain.exchange.places(places)
+    return replace(plain, parts=parts, never=never, goal=goal)
+
+
+def _part(name: str, node: Node, folder: Path) -> Part:
+    given = node.fields(PART, ("table",))
+    source = given["table"].text()
+    try:
+        table = chosen(source, folder)
+    except InputError as problem:
+        raise InputError(problem.what, problem.where or given["table"].where, problem.remedy) from None
+    if is_file(source, folder):
+        source = normpath(folder / source)
+    events = [event.name for event in table.alphabet]
+    happens = {}
+    for event, (key, value) in given["happens"].mapping().items() if "happens" in given else ():
+        if event not in events:
+            raise InputError(f"{name} has no event {short(event)}", key.where, nearest(event, events))
+        happens[event] = _delay(value)
+    return Part(name, table, source, count_of(given["count"], MOST_MACHINES) if "count" in given else 1, happens)
+
+
+def _delay(node: Node) -> Delay:
+    """A mean, two ends, or `never`."""
+    if node.text() == "never":
+        return NEVER
+    if ".." in node.text():
+        least, most = range_of(node)
+        if not most:
+            raise InputError(f"{short(node.text())} is no time at all", node.where, "1ms..5ms")
+        return Delay(least, most)
+    mean_ms = duration_of(node, least=1)
+    return Delay(mean_ms, mean_ms, is_mean=True)
+
+
+def _asked(given: Mapping[str, Node], found: Machines) -> dict[str, Any]:
+    """What may never be, and the goal."""
+    asked: dict[str, Any] = {}
+    if "never" in given:
+        items = given["never"].items()
+        alone = [] if any(isinstance(one.value, list) for one in items) else [items]
+        asked["never"] = tuple(_places(places, found) for places in (alone or [one.items() for one in items]))
+    if "goal" in given:
+        asked["goal"] = _places(given["goal"].items(), found, every=True)
+    return asked
+
+
+def _places(nodes: list[Node], found: Machines, *, every: bool = False) -> str:
+    text = ",".join(node.text() for node in nodes)
+    for node in nodes:
+        try:
+            found.exchange.places(text if node is nodes[-1] else node.text(), every=every)
+        except InputError as problem:
+            raise InputError(problem.what, node.where, problem.remedy) from None
+    if not text:
+        raise InputError("no place", "", "for example [door.OPEN, lift.MOVING]")
+    return text
+
+
+def _deed(node: Node, found: Machines) -> Deed | Rate:
+    given = node.fields((*DEEDS, *DEED))
+    words = [word for word in DEEDS if word in given]
+    if len(words) != 1:
+        raise InputError("one deed each" if words else "nothing is done", node.where, "one of " + ", ".join(DEEDS))
+    what = words[0]
+    if ("at" in given) == ("every" in given):
+        raise InputError("either at a time or every so often", node.where, "at: 10m, or every: 10m")
+    target = "all" if what == "lose" else given[what].text()
+    amount = share_of(given["lose"]) if what == "lose" else 0
+    if what != "lose":
+        _check_target(what, target, given[what], found)
+    length = range_of(given.get("for"))
+    if "every" in given:
+        since = duration_of(given["from"]) if "from" in given else 0
+        until = duration_of(given["until"]) if "until" in given else found.lasts_ms
+        return Rate(what, target, duration_of(given["every"], least=1), since, until, length, amount)
+    at_ms = duration_of(given["at"])
+    if at_ms > found.lasts_ms:
+        raise InputError(f"is after the end, {show_ms(found.lasts_ms)}", given["at"].where)
+    if length[0] != length[1]:
+        raise InputError("a range is for what comes every so often", given["for"].where)
+    return Deed(at_ms, what, target, length[0], amount)
+
+
+def _check_target(what: str, target: str, node: Node, found: Machines) -> None:
+    """Raises `InputError` with the nearest name for what is no machine, or no event of it that comes from outside."""
+    roles = found.exchange.roles
+    known = ("any", *(role.name for role in roles), *(name for role in roles for name in role.machines))
+    owner, _, event = target.rpartition(".") if what == "event" else (target, "", "")
+    if owner not in known:
+        raise InputError(f"no machine {short(owner)}", node.where, nearest(owner, known))
+    if what == "event":
+        for machine in found.machines_of(owner):
+            role = found.exchange.role_of[machine]
+            outside = [one.name for one in found.exchange.outside(role)]
+            if event not in outside:
+                what = f"{short(event)} does not come to {role.name} from outside"
+                raise InputError(what, node.where, nearest(event, outside))
+
+
+def _check_events(found: Machines, machines: Node) -> None:
+    """Raises `InputError` for an event that nobody sends, and for one that comes from outside and is sent as well."""
+    scripted = {
+        name.rpartition(".")[2] for name in (*(d.target for d in found.deeds), *(r.target for r in found.rates))
+    }
+    for part in found.parts:
+        outside = {event.name for event in found.exchange.outside(found.exchange.named[part.name])}
+        node = machines.mapping()[part.name][1]
+        for event in part.happens:
+            if event not in outside:
+                where = node.mapping()["happens"][1].mapping()[event][0].where
+                raise InputError(f"{part.name}.{event} is sent by another machine", where, "leave it out of `happens`")
+        if missing := sorted(outside - part.happens.keys() - scripted):
+            raise InputError(
+                f"nobody sends {part.name}.{missing[0]}: no machine orders it, and it does not come from outside",
+                node.where,
+                f"happens: {{{missing[0]}: 10s}}, or never",
+            )

@@ -1,0 +1,85 @@
+"""Smaller deployments of one's own machines, for whoever makes a run that fails small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fsm.cluster.network import Latency
+from fsm.errors import InputError
+from fsm.simulate.deployment import Deed
+from fsm.simulate.machines.deployment import NEVER, Machines
+from fsm.simulate.machines.run import NOT_REACHED, STUCK, MachinesRun
+
+SAME = Latency(10, 10, 10, 10)
+"""Every message takes as long."""
+
+
+def script(found: Machines) -> Machines:
+    """The same run with each event that came from outside at its time; by themselves none come any more.
+
+    So nothing is to be reached any more either.
+    """
+    run = MachinesRun(found, found.seed)
+    run.begin(found.deeds)
+    run.run(found.lasts_ms)
+    events = tuple(Deed(at_ms, "event", target) for at_ms, target in run.happened)
+    parts = tuple(replace(part, happens=dict.fromkeys(part.happens, NEVER)) for part in found.parts)
+    others = tuple(deed for deed in found.deeds if deed.what != "event")
+    return replace(found, parts=parts, goal="", deeds=tuple(sorted((*others, *events), key=lambda deed: deed.at_ms)))
+
+
+def is_of_the_end(violation: str) -> bool:
+    """Whether it is one that shows only where nothing happens any more, or where a goal is not reached."""
+    return violation == STUCK or violation.endswith(NOT_REACHED)
+
+
+def fewer_machines(found: Machines) -> Iterator[Machines]:
+    """Fewer of a role; those to which nothing happens go first."""
+    for number, part in enumerate(found.parts):
+        for count in dict.fromkeys((part.count // 2, part.count - 1)):
+            if count >= 1:
+                parts = (*found.parts[:number], replace(part, count=count), *found.parts[number + 1 :])
+                smaller = replace(found, parts=parts)
+                if all(_is_there(smaller, places) for places in (*found.never, *([found.goal] if found.goal else []))):
+                    yield replace(smaller, deeds=tuple(_left(found, smaller, part.name)))
+
+
+def _left(found: Machines, smaller: Machines, role: str) -> Iterator[Deed]:
+    """What still happens, to machines under their new names."""
+    names = smaller.exchange.named[role].machines
+    met = {part for deed in found.deeds for part in (deed.target, deed.target.rpartition(".")[0])}
+    stay = sorted(found.exchange.named[role].machines, key=lambda name: name not in met)[: len(names)]
+    gone = set(found.exchange.named[role].machines) - set(stay)
+    renamed = dict(zip(stay, names, strict=True))
+    known = {"any", "all", *smaller.exchange.named, *smaller.exchange.role_of}
+    for deed in found.deeds:
+        owner, dot, event = deed.target.rpartition(".") if deed.what == "event" else (deed.target, "", "")
+        if owner not in gone and renamed.get(owner, owner) in known:
+            owner = renamed.get(owner, owner)
+            yield replace(deed, target=owner + dot + event)
+
+
+def _is_there(found: Machines, places: str) -> bool:
+    """Whether there are still so many machines that all of these places can be taken."""
+    try:
+        return bool(found.exchange.places(places))
+    except InputError:
+        return False
+
+
+def plainer_machines(found: Machines) -> Iterator[Machines]:
+    """A network that does less by chance; faults of round numbers of seconds."""
+    for plainer in (
+        replace(found, loses=0.0),
+        replace(found, duplicates=0.0),
+        replace(found, reorders=False),
+        replace(found, latency=SAME),
+    ):
+        if plainer != found:
+            yield plainer
+    shorter = tuple(
+        replace(deed, for_ms=deed.for_ms // 1_000 * 1_000) if deed.for_ms > 1_000 else deed for deed in found.deeds
+    )
+    if shorter != found.deeds:
+        yield replace(found, deeds=shorter)

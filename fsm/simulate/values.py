@@ -1,0 +1,96 @@
+"""Values of deployments as they are written: durations, shares, counts, names. Each is told with its line if wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fsm.cluster.network import Latency
+from fsm.errors import InputError
+from fsm.nodes import Node, nearest, short
+from fsm.simulate.deployment import CHANCE, NETWORK, UNITS
+
+LONGEST_MS = 366 * 24 * 3_600_000
+NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+LATENCY = ("least", "median", "p99", "most")
+
+
+def check_chance(node: Node | None) -> None:
+    """Raises `InputError` for a file whose seed was drawn by another version."""
+    if node is not None and node.text() != str(CHANCE):
+        raise InputError(
+            f"its seed is of version {short(node.text())} of chance, this is version {CHANCE}: it is another run here",
+            node.where,
+            "find it again with --seeds, or leave `chance` out",
+        )
+
+
+def latency_of(given: Mapping[str, Node], where: str) -> Latency:
+    """How long messages take, of the keys `LATENCY`. Raises `InputError` where they do not rise."""
+    values = [duration_of(given[key], least=1) if key in given else -1 for key in LATENCY]
+    for i, default in enumerate(NETWORK):
+        if values[i] < 0:
+            values[i] = max(default, *values[:i], 1)
+    if values != sorted(values):
+        raise InputError(f"latencies {values} ms do not rise", where, "least, median, p99, most")
+    return Latency(*values)
+
+
+def named(node: Node) -> list[tuple[str, Node]]:
+    """What stands under each name, in order. Raises `InputError` for what is no name."""
+    found = []
+    for name, (key, value) in node.mapping().items():
+        if not NAME.fullmatch(name):
+            raise InputError(f"{short(name)} is no name", key.where, "letters, digits, '.', '_' and '-'")
+        found.append((name, value))
+    return found
+
+
+def one_of(node: Node, known: tuple[str, ...]) -> str:
+    """One of these words. Raises `InputError` with the nearest one."""
+    if node.text() not in known:
+        raise InputError(f"{short(node.text())} is not known", node.where, nearest(node.text(), known))
+    return node.text()
+
+
+def count_of(node: Node, most: int) -> int:
+    """A whole number from 1 on. Raises `InputError` for anything else."""
+    if not 1 <= node.number() <= most:
+        raise InputError(f"{node.number()}", node.where, f"1 to {most}")
+    return node.number()
+
+
+def share_of(node: Node) -> float:
+    """A share from 0 to 1, `0.1%` or `0.001`. Raises `InputError` for anything else."""
+    text = node.text()
+    digits, percent = text.removesuffix("%"), text.endswith("%")
+    if re.fullmatch(r"\d{1,3}(\.\d{1,9})?", digits, re.ASCII):
+        value = float(digits) / (100 if percent else 1)
+        if value <= 1:
+            return value
+    raise InputError(f"{short(text)} is no share", node.where, "for example 0.1% or 0.001")
+
+
+def duration_of(node: Node, least: int = 0, *, signed: bool = False) -> int:
+    """Milliseconds. Raises `InputError` for what is no duration, or too short or long."""
+    text = node.text()
+    sign = -1 if signed and text.startswith("-") else 1
+    parts = re.findall(r"(\d{1,12})(ms|s|m|h|d)", text, re.ASCII)
+    if not parts or "".join(a + b for a, b in parts) != (text[1:] if sign < 0 else text):
+        raise InputError(f"{short(text)} is no duration", node.where, "for example 90s, 10m, 1h30m or 250ms")
+    found = sum(int(number) * UNITS[unit] for number, unit in parts)
+    if not least <= found <= LONGEST_MS:
+        raise InputError(f"{text} is too {'short' if found < least else 'long'}", node.where, f"{least}ms to 366d")
+    return int(sign * found)
+
+
+def range_of(node: Node | None) -> tuple[int, int]:
+    """Two durations in milliseconds, `1s..20s`, or one twice. Raises `InputError` for what is none, or falls."""
+    if node is None:
+        return 0, 0
+    first, _, last = node.text().partition("..")
+    ends = [duration_of(replace(node, value=text)) for text in (first, last or first)]
+    if ends[0] > ends[1]:
+        raise InputError(f"{short(node.text())} falls", node.where, "say the shorter one first")
+    return ends[0], ends[1]
