@@ -178,6 +178,9 @@ def test_late_messages_are_marked_and_lost_ones_are_no_arrivals(opened: Opened) 
     assert texts(browser, ".pills .gone:not(.arrived) b") == ["late", "lost"]
     assert count(browser, ".pills .arrived") == 0
     assert texts(browser, "#steps .kind") == ["late", "lose"]
+    browser.press("s")
+    assert texts(browser, "#sequence .message") == ["late: heartbeat 0", "lost: heartbeat 0"]
+    assert count(browser, "#sequence .line.lost") == 2
 
 
 # -- views ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,13 @@ let matches = null; // numbers of the steps that fit the search; null where noth
 
 const stepText = (step) => `${step.text} ${step.message || ""} ${step.disturbance || ""}`.toLowerCase();
 
+/** A step as a row has room for it: of a long name its end, which tells more than its beginning. */
+function briefly(step) {
+  const text = sayOf(step);
+  const { actor } = step;
+  return actor.length > 12 && text.startsWith(actor) ? `…${actor.slice(-8)}${text.slice(actor.length)}` : text;
+}
+
 /** The number of the step that stands in a row: the start is step 0. */
 const inRow = (row) => (matches ? matches[row] : row);
 const rowOf = (at) => (matches ? matches.indexOf(at) : at);
@@ -32,7 +39,7 @@ function rowElement(row) {
       style: null,
     },
     make("span", { class: "no" }, number(at)),
-    make("span", { class: "say" }, step ? sayOf(step) : "start"),
+    make("span", { class: "say" }, step ? briefly(step) : "start"),
     step?.disturbance && make("span", { class: "kind" }, step.disturbance),
     broken && make("span", { class: "mark", title: `broken: ${step.delta.broken.join(", ")}` }, "✗"),
     step?.at_ms != null && make("span", { class: "time" }, time(step.at_ms)),

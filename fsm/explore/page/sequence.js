@@ -1,7 +1,7 @@
 // The last steps of the path as a sequence diagram: a lane for each component, messages as arrows, states as tags.
 
 const DRAWN = 60; // steps at most
-const LANE = { least: 120, most: 240 };
+const LANE = { least: 120, most: 420 };
 const STEP = 30;
 const TAG = 16;
 const TOP = 36;
@@ -20,7 +20,7 @@ function renderSequence() {
     const states = movedCells(at);
     const most = Math.max(0, ...states.map(([name]) => states.filter(([other]) => other === name).length));
     const tall = STEP + TAG * most;
-    drawn.push(stepRow(at, { y: height, tall, width, lane }, states, x));
+    drawn.push(stepRow(at, { y: height, tall, width }, states, x));
     height += tall;
   }
   height += 16;
@@ -59,7 +59,7 @@ function stepRow(at, row, states, x) {
     { class: words.join(" "), onclick: () => stand(at) },
     draw("rect", { class: "ground", x: 0, y: row.y, width: row.width, height: row.tall }),
     draw("text", { class: "no", x: 4, y: y }, number(at)),
-    step.sender ? arrow(step, y, x) : act(step, y, x, row.lane),
+    step.sender ? arrow(step, y, x) : act(step, y, x, row.width),
     tags,
     draw("title", {}, step.text),
   );
@@ -84,28 +84,29 @@ function stateTag(x, y, text) {
   ];
 }
 
-function act(step, y, x, lane) {
+function act(step, y, x, width) {
   const at = x(step.actor);
   if (at < 0) return draw("text", { class: "act", x: 30, y }, step.text);
   return [
     draw("circle", { class: "act", cx: at, cy: y - 4, r: 4 }),
-    draw("text", { class: "act", x: at + 9, y }, fitting(step.action, 1.5 * lane - 20)),
+    draw("text", { class: "act", x: at + 9, y }, fitting(step.action, width - at - 12)),
   ];
 }
 
 function arrow(step, y, x) {
   const [from, to] = [x(step.sender), x(step.receiver)];
-  const arrives = step.action.startsWith("receives");
+  const [what] = step.action.split(" ");
+  const arrives = !own(GONE, what);
   const end = arrives ? to : from + 0.6 * (to - from);
   const tip = to > from ? -7 : 7;
   const height = y;
   const head = arrives
     ? `M${end + tip},${height - 4}L${end},${height}L${end + tip},${height + 4}`
     : `M${end - 5},${height - 5}L${end + 5},${height + 5}M${end + 5},${height - 5}L${end - 5},${height + 5}`;
-  const late = arrives && step.action !== "receives";
-  const label = arrives ? `${late ? "late: " : ""}${step.message}` : `${step.action}: ${step.message}`;
+  const late = arrives && step.action === "receives, late";
+  const label = arrives ? `${late ? "late: " : ""}${step.message}` : `${what}: ${step.message}`;
   return [
-    draw("path", { class: `line ${late ? "late" : ""}`, d: `M${from},${height}H${end}` }),
+    draw("path", { class: `line ${late ? "late" : ""} ${arrives ? "" : "lost"}`, d: `M${from},${height}H${end}` }),
     draw("path", { class: "tip", d: head }),
     draw("text", { class: "message", x: (from + to) / 2, y: height - 6 }, fitting(label, Math.abs(to - from) - 20)),
   ];

@@ -11,6 +11,7 @@ const wireKey = ({ sender, receiver }) => `${sender}>${receiver}`;
 
 /** Which components stand on the right: those with that role, else the one that all others talk to. */
 function onTheRight(components, wires) {
+  if (!wires.length) return [];
   const named = components.filter(({ role }) => RIGHT.includes(role));
   if (named.length && named.length < components.length) return named;
   const talks = (one, other) =>
@@ -213,7 +214,7 @@ function connection(wires) {
   );
 }
 
-const GONE = { lost: "lost", late: "given up" };
+const GONE = { lost: "lost", late: "given up" }; // what became of a message that did not arrive
 
 function showLane(key, { lane, box }, before, now, step) {
   const messages = own(now.wires, key) || [];
@@ -227,7 +228,7 @@ function showLane(key, { lane, box }, before, now, step) {
   );
   box.replaceChildren(
     ...found.map(({ item, is }) => {
-      const how = is === "gone" && about ? GONE[step.action.split(" ")[0]] || "arrived" : "";
+      const how = is === "gone" && about ? own(GONE, step.action.split(" ")[0]) || "arrived" : "";
       return make(
         "li",
         { class: `${is} ${item.late ? "late" : ""} ${how === "arrived" ? "arrived" : ""}` },
