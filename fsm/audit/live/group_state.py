@@ -161,6 +161,8 @@ class GroupState:
         names = {old: new for old, new in names.items() if old in self.files}
         if not names:
             return
+        for name in sorted(set(names.values()) & self.files.keys() - names.keys()):
+            self._replace(name, -1)  # the file that has the name from here on takes its place
         moved = {new: self.files.pop(old).renamed(new) for old, new in names.items()}
         self.files |= moved
         kept: dict[Source, list[Kept]] = {}
