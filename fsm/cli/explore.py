@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, at_least, out
 from fsm.cli.check_options import add_model_options
-from fsm.cli.models import make_model
+from fsm.cli.models import make_model, refuse_options
 from fsm.cli.output import write
 from fsm.errors import InputError, LocalProtocolError
 
@@ -23,10 +23,18 @@ EXAMPLES = """examples:
   fsm explore lock --path 0.0.2                    from the start through the first step, again the first, the third
   fsm explore consumer-group --path 0.1 -o walk.html
                                                    one HTML file that needs nothing else
+  fsm explore door.yaml --with lift.yaml           tables of your own; my_model.py:MODEL, as of fsm check
+  fsm explore out/1-one-user.yaml                  a counterexample of fsm check -o, to walk on from any step of it
+  fsm explore talk.yaml --nth 2                    the second scenario of a file, as fsm replay runs it
+  fsm explore out/1-one-user.trace.jsonl           a trace, or any log that fsm audit reads: one lane a member
+  fsm explore capture.jsonl --group shop           what fsm capture or fsm serve --trace wrote, of one group
 
-Models: {models}; FILE.py:NAME; tables, as of fsm check. Ctrl-C ends it.
+Models: {models}; FILE.py:NAME; tables, as of fsm check. Of a model every step that may happen can be taken, and "what
+could go wrong from here" is asked of the checker. What was recorded is played, forward and back. Ctrl-C ends it.
 
 exit status: 0; 2 where what is given is none of these, or cannot be walked"""
+LOGS = (".jsonl", ".log", ".txt", ".gz")
+"""What a file may end in that is no model; any other file that is there is read as one of these, too."""
 
 
 def add(commands: Any) -> None:
@@ -35,6 +43,8 @@ def add(commands: Any) -> None:
     command = add_command(commands, "explore", "walk a model by hand in a page on loopback", details, run)
     command.add_argument("model", metavar="MODEL|FILE", help="a model of fsm check, or what was recorded")
     command.add_argument("--path", default="", metavar="0.3.1", help="walk there first: each step by its number")
+    command.add_argument("--group", default="", metavar="NAME", help="of a trace, a log or a capture: this one only")
+    command.add_argument("--nth", type=at_least(1), default=1, metavar="N", help="of a file of scenarios: this one (1)")
     command.add_argument("--port", type=at_least(0, 65535), default=0, metavar="N", help="of the page (any)")
     command.add_argument("--open", action="store_true", help="open the page in a browser")
     command.add_argument("-o", dest="file", type=Path, metavar="FILE", help="write the path as one HTML file, and end")
@@ -52,6 +62,34 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(args: argparse.Namespace) -> Session:
+    """What is to be explored, by what it is. Raises `InputError` for none, and for options of another kind."""
+    path = Path(args.model)
+    if path.suffix.lower() in (".yaml", ".yml") and path.is_file():
+        from fsm.explore.scenarios import is_scenario, open_scenario
+        from fsm.scenario.files import read
+
+        if is_scenario(read(path)):
+            refuse_options(args)
+            _refuse(args, "--path", "--group")
+            return open_scenario(path, args.nth)
+    elif path.is_file() or path.suffix.lower() in LOGS:
+        from fsm.explore.logs import open_log
+
+        refuse_options(args)
+        _refuse(args, "--path", "--nth")
+        return open_log(path, args.group)
+    _refuse(args, "--group", "--nth")
+    return _walk(args)
+
+
+def _refuse(args: argparse.Namespace, *options: str) -> None:
+    """Raises `InputError` for the first of these that is given."""
+    for option in options:
+        if getattr(args, option.removeprefix("--")) not in ("", 1):
+            raise InputError(f"{option} is of no use with it", args.model, "leave it out")
+
+
+def _walk(args: argparse.Namespace) -> Session:
     from fsm.explore import ModelSession
     from fsm.explore.documents import read_path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +16,30 @@ if TYPE_CHECKING:
     from fsm.simulate.machines.deployment import Machines, Part
 
 
+OWNERS = {**GROUPS, "tables": ("others", "never", "goal")}
+"""Options by what they are for."""
+
+
+def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None:
+    """Raises `InputError` for the first option of a model that is given, other than these."""
+    for options in OWNERS.values():
+        for option in options:
+            if _is_given(getattr(args, option)) and option not in mine:
+                whose = " and ".join(owner for owner, its in OWNERS.items() if option in its)
+                named = "with" if option == "others" else option.replace("_", "-")
+                raise InputError(f"--{named} is for {whose}", args.model, "leave it out")
+
+
 def make_model(args: argparse.Namespace) -> Model:
     """The model that the arguments mean; options of another kind of model are refused."""
     from fsm.cli.chosen import chosen, is_deployment
     from fsm.table import Table
     from fsm.tables.files import is_python, run_file
 
-    owners = {**GROUPS, "tables": ("others", "never", "goal")}
     own = run_file(args.model) if is_python(args.model) else None
     kind = args.model if args.model in GROUPS else "tables" if isinstance(own, Table) or _is_table(args.model) else ""
-    mine = owners.get(kind, ())
-    for options in owners.values():
-        for option in options:
-            if _is_given(getattr(args, option)) and option not in mine:
-                whose = " and ".join(owner for owner, its in owners.items() if option in its)
-                raise InputError(
-                    f"--{'with' if option == 'others' else option.replace('_', '-')} is for {whose}",
-                    args.model,
-                    "leave it out",
-                )
+    mine = OWNERS.get(kind, ())
+    refuse_options(args, mine)
     if kind == "tables":
         from fsm.check import compose
 

@@ -6,10 +6,9 @@ components and wires that are other than before. A *step* is what happened, with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from fsm.check import Model, Verdict
 from fsm.check.model import Look
 from fsm.errors import InputError
 
@@ -22,25 +21,13 @@ MOST_STEPS = 2_000
 
 
 class Session(Protocol):
-    """What a page asks of what was opened. Each raises `FsmError` for what there is not."""
+    """What a page asks of whatever was opened."""
 
     def opening(self) -> Document:
         """What there is to see, and the first position."""
 
     def steps(self, start: int, count: int) -> Document:
         """Steps of what was loaded, and the position before the first of them."""
-
-    def loaded(self) -> Document:
-        """Where what was loaded leads in the model: the place of each step among the options."""
-
-    def at(self, path: Sequence[int], known: int) -> Document:
-        """The steps of a path from the known ones on, and what may happen at its end."""
-
-    def model_at(self, path: Sequence[int]) -> Model:
-        """The model that begins at the end of a path."""
-
-    def tell(self, path: Sequence[int], verdict: Verdict | None) -> list[Document]:
-        """The violations that a check of that model found."""
 
 
 def show_component(said: str, look: Look | None) -> Document:

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from fsm.explore.checking import ask, read_question
 from fsm.explore.documents import Document, Session, read_number, read_path
+from fsm.explore.session import ModelSession
 from fsm.serve.loopback import Handler, Loopback, RefusedError
 
 LARGEST_BODY = 1 << 20
@@ -69,10 +70,16 @@ class Explorer:
                 case "/steps.json":
                     return self.session.steps(read_number(asked, "from", 0), read_number(asked, "count", 500))
                 case "/loaded.json":
-                    return self.session.loaded()
+                    return self._model().loaded()
                 case "/at.json":
-                    return self.session.at(read_path(asked.get("path", "")), read_number(asked, "known", 0))
+                    return self._model().at(read_path(asked.get("path", "")), read_number(asked, "known", 0))
         raise RefusedError(404, "nothing here")
+
+    def _model(self) -> ModelSession:
+        """The session of a model. Raises `RefusedError` where there is none."""
+        if not isinstance(self.session, ModelSession):
+            raise RefusedError(400, "this was recorded: there is no model to walk")
+        return self.session
 
     def _check(self, asked: Mapping[str, Any]) -> Document:
         """What could go wrong from here; the walk goes on meanwhile."""
@@ -81,10 +88,10 @@ class Explorer:
         try:
             question = read_question(asked)
             with self.asking:
-                model = self.session.model_at(question.path)
+                model = self._model().model_at(question.path)
             verdict, told = ask(model, question, time.monotonic)
             with self.asking:
-                return {**told, "violations": self.session.tell(question.path, verdict)}
+                return {**told, "violations": self._model().tell(question.path, verdict)}
         finally:
             self.checking.release()
 

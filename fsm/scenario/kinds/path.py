@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fsm.check import Model, PathStep, Walk
 
 NAME = "path"
+VERBS = ("do",)
 _DIALECTS = ("client", "coordinator")
 _LIVE = "live objects"
 _SAME = "do the same"
@@ -40,13 +41,18 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     """Walks the path. Raises `InputError` with the line for a model or an option that there is not."""
     from fsm.check import Walk  # noqa: PLC0415  # it needs numpy
 
-    given = document.fields((NAME, "model", "options", "steps"), (NAME, "model", "steps"))
-    model = _make(given, dialect)
+    given, model = read_model(document, dialect)
     stage = _Path(Walk(model))
     steps = play(stage, read_steps(given["steps"]))
     spoken = {name: model.made_by[name] for name in _DIALECTS if name in model.made_by}
     told = dialect or ", ".join(f"{name} {value}" for name, value in spoken.items())
     yield Replay(file, NAME, given[NAME].text(), told, (*steps, *_live(stage.walk, document.where)))
+
+
+def read_model(document: Node, dialect: str | None = None) -> tuple[dict[str, Node], Model]:
+    """The fields of a path, and its model. Raises `InputError` with the line for one that there is not."""
+    given = document.fields((NAME, "model", "options", "steps"), (NAME, "model", "steps"))
+    return given, _make(given, dialect)
 
 
 def _make(given: Mapping[str, Node], dialect: str | None) -> Model:
@@ -91,7 +97,7 @@ def _value(node: Node, default: Any) -> Any:
 class _Path(Stage):
     """A walk through the model."""
 
-    verbs = ("do",)
+    verbs = VERBS
     implied = {REFUSED: NOTHING}  # noqa: RUF012  # as every stage has it
 
     def __init__(self, walk: Walk) -> None:

@@ -1,0 +1,186 @@
+"""What went over the wire as a recording: each request and each answer is a step, one lane a member.
+
+Steps come by their time. What is under way between two of them is on the connection of its sender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from fsm.errors import FsmError, InputError
+from fsm.explore.lanes import COORDINATOR, Lane, Lanes, show
+from fsm.explore.recording import MOST_MOMENTS, Moment, Recording
+from fsm.kit.moments import GROUP_APIS
+from fsm.logs.exchanges import FORMATS, WIRE
+from fsm.protocol.messages import OffsetCommitResponse
+from fsm.scenario.texts import show_answer, show_request
+from fsm.trace import Kind, Partition, TraceRecord
+from fsm.wire.exchange import Exchange, from_line
+
+(_EXCHANGES,) = FORMATS
+LONGEST_TEXT = 300
+"""Characters of a message."""
+Heard = tuple[Exchange, Sequence[TraceRecord]]
+"""An exchange, and what it tells of its member."""
+
+
+def is_capture(first: bytes) -> bool:
+    """Whether a file that begins so is a trace of exchanges."""
+    return bool(_EXCHANGES.header.match(first))
+
+
+def open_capture(file: Path, group: str) -> Recording:
+    """Requests and answers. Raises `InputError` with the line for what is no trace of exchanges."""
+    names: dict[str, str] = {}
+    exchanges: list[Heard] = []
+    with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+        for number, line in enumerate(lines, 1):
+            if not _EXCHANGES.candidate.search(line.encode(errors="surrogateescape")):
+                continue
+            records = _EXCHANGES.parse(line, UTC) or ()
+            for record in records:
+                names |= record.settings if record.kind is Kind.TOPIC_NAMES else {}
+            seen = from_line(line, f"{file}:{number}")
+            if isinstance(seen, Exchange) and seen.api in GROUP_APIS and _is_of(seen, group):
+                exchanges.append((seen, records))
+            if len(exchanges) > MOST_MOMENTS:
+                break
+    if not exchanges:
+        what = f"holds nothing of a group {group!r}" if group else "holds no request of a member of a group"
+        raise InputError(what, str(file), "see fsm explore --help")
+    return _Capture(exchanges, names).recording(file)
+
+
+def _is_of(seen: Exchange, group: str) -> bool:
+    """Whether a request that could be read is of that group, or of any where none is named."""
+    named = getattr(seen.request, "group_id", None)
+    return named is not None and group in ("", named)
+
+
+def _named(record: TraceRecord, names: Mapping[str, str]) -> TraceRecord:
+    """The record with names for topic ids."""
+
+    def name(found: tuple[Partition, ...]) -> tuple[Partition, ...]:
+        return tuple((names.get(topic.removeprefix("id:"), topic), number) for topic, number in found)
+
+    return replace(
+        record,
+        client_id=record.client_id.removesuffix(WIRE),
+        partitions=name(record.partitions),
+        revoked=name(record.revoked),
+        full=None if record.full is None else name(record.full),
+    )
+
+
+class _Capture:
+    """Exchanges as they become steps."""
+
+    def __init__(self, exchanges: Sequence[Heard], names: Mapping[str, str]) -> None:
+        self.lanes = Lanes([_whose(seen) for seen, _ in exchanges])
+        self.names = names
+        self._under_way: dict[tuple[str, str], list[str]] = {}
+        ends = [(seen.at_ms, 0, at) for at, (seen, _) in enumerate(exchanges)]
+        ends += [(seen.answered_ms, 1, at) for at, (seen, _) in enumerate(exchanges) if seen.answered_ms is not None]
+        self.moments = [(self._answer if is_answer else self._ask)(*exchanges[at]) for _, is_answer, at in sorted(ends)]
+
+    def recording(self, file: Path) -> Recording:
+        """All of it."""
+        return Recording(file.name, str(file), self.lanes.parts(), self.moments)
+
+    def _ask(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
+        """A request leaves; what it says of its sender shows at once. One that is not answered is told so."""
+        lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
+        for record in records:
+            if seen.answered_ms is None or record.ts_ms < round(seen.answered_ms):
+                lane.take(_named(record, self.names))
+        text = self._text(show_request, seen.request)
+        vain = "" if seen.is_answered else "; it is not answered"
+        return Moment(
+            f"{lane.name}: {text}{vain}",
+            seen.at_ms,
+            lane.name,
+            f"sends{vain}",
+            lane.name,
+            hub.name,
+            text,
+            is_disturbance=bool(vain or seen.fault),
+            components={lane.name: lane.show()},
+            wires={} if vain else {(lane.name, hub.name): self._put((lane.name, hub.name), text)},
+        )
+
+    def _answer(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
+        """It is answered: what the member is told, and what the coordinator knows of it by that."""
+        lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
+        for record in records:
+            if seen.answered_ms is not None and record.ts_ms >= round(seen.answered_ms):
+                told = _named(record, self.names)
+                lane.take(told)
+                _note(hub, lane.name, told)
+        text = self._text(_show_answer, seen.response) if seen.response is not None else "an answer"
+        ends = lane.name, hub.name
+        return Moment(
+            f"{hub.name} to {lane.name}: {text}",
+            seen.answered_ms,
+            hub.name,
+            "answers",
+            hub.name,
+            lane.name,
+            text,
+            is_disturbance=bool(getattr(seen.response, "error_code", 0)) or bool(seen.fault),
+            components={lane.name: lane.show(), hub.name: hub.show()},
+            wires={ends: self._take(ends, self._text(show_request, seen.request))},
+        )
+
+    def _hub(self, seen: Exchange) -> Lane:
+        return self.lanes.of(TraceRecord(0, Kind.GROUP_STATE, seen.request.group_id, thread=COORDINATOR))
+
+    def _put(self, ends: tuple[str, str], text: str) -> tuple[str, ...]:
+        self._under_way.setdefault(ends, []).append(text)
+        return tuple(self._under_way[ends])
+
+    def _take(self, ends: tuple[str, str], text: str) -> tuple[str, ...]:
+        known = self._under_way.setdefault(ends, [])
+        if text in known:
+            known.remove(text)
+        return tuple(known)
+
+    def _text(self, show_it: Callable[[Any], str], message: object) -> str:
+        """A message on one line, with names for topic ids; whatever it holds."""
+        try:
+            text = show_it(message)
+        except (FsmError, AttributeError, TypeError, ValueError):
+            text = type(message).__name__
+        for topic_id, name in self.names.items():
+            text = text.replace(topic_id, name)
+        return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} …"
+
+
+def _show_answer(answer: Any) -> str:
+    """An answer on one line; of a commit what became of it."""
+    if isinstance(answer, OffsetCommitResponse):
+        codes = sorted({one.error_code.name for topic in answer.topics for one in topic.partitions})
+        return f"OffsetCommit answered({', '.join(codes)})"
+    return show_answer(answer)
+
+
+def _whose(seen: Exchange) -> TraceRecord:
+    """Whom an exchange is of: its member, or its client where it has no id yet."""
+    members = getattr(seen.request, "members", None)
+    member_id = getattr(seen.request, "member_id", "") or (members[0].member_id if members else "")
+    return TraceRecord(0, Kind.JOINING, seen.request.group_id, seen.client_id or "", member_id or "")
+
+
+def _note(hub: Lane, who: str, record: TraceRecord) -> None:
+    """What a coordinator knows of a member, by what it told it."""
+    if record.kind in (Kind.JOINED, Kind.SYNCED, Kind.HEARTBEAT_OK, Kind.TARGET) and record.epoch is not None:
+        hub.fields[f"{who} epoch"] = str(record.epoch)
+        hub.fields["epoch"] = str(max(record.epoch, int(hub.fields.get("epoch", 0))))
+    if record.full is not None and record.kind in (Kind.TARGET, Kind.OWNED):
+        hub.fields[f"{who} assigned"] = show(record.full)
+    if record.kind in (Kind.LEFT, Kind.FENCED):
+        hub.fields.pop(f"{who} epoch", None)
+        hub.fields.pop(f"{who} assigned", None)

@@ -1,0 +1,63 @@
+"""Traces and logs of clients as recordings: whatever `fsm audit` reads, one lane a member, each record a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+
+from fsm.audit.reading import signs_of_formats
+from fsm.audit.scanning import Scanner, parse_all
+from fsm.errors import InputError
+from fsm.explore.captures import is_capture, open_capture
+from fsm.explore.lanes import COORDINATOR, Lanes, tell
+from fsm.explore.recording import MOST_MOMENTS, Recording
+from fsm.logs import formats
+from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip, reader_of
+from fsm.trace import TraceRecord
+
+
+def open_log(file: Path, group: str = "") -> Recording:
+    """What a file holds, of one group where it is named. Raises `InputError` for one that is none of these."""
+    try:
+        with file.open("rb") as opened:
+            first = opened.readline(1 << 16)
+        if is_capture(first):
+            return open_capture(file, group)
+        records = sorted(islice(_records(file), MOST_MOMENTS + 1), key=attrgetter("ts_ms"))
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(file), "give a file") from None
+    chosen = _of_group((one for one in records if one.client_id or one.member_id or one.thread == COORDINATOR), group)
+    if not chosen:
+        what = f"holds nothing of a group {group!r}" if group else "holds no model, scenario, trace, capture or log"
+        raise InputError(what, str(file), "see fsm explore --help")
+    lanes = Lanes(chosen)
+    moments = []
+    for record in chosen:
+        lane = lanes.of(record)
+        lane.take(record)
+        moments.append(tell(record, lane))
+    return Recording(file.name, str(file), lanes.parts(), moments)
+
+
+def _records(file: Path) -> Iterator[TraceRecord]:
+    """The records of a log in whatever layout."""
+    known = formats()
+    reader = reader_of(Piece(str(file), 0, WHOLE, is_gzip(file)), known)
+    if isinstance(reader, PieceReader):
+        found = Scanner(reader, signs_of_formats(known), UTC).scan()
+    else:
+        found = parse_all(reader.entries(), UTC)
+    for parsed in found:
+        yield from parsed.records or ()
+
+
+def _of_group(records: Iterable[TraceRecord], group: str) -> list[TraceRecord]:
+    """Those of a group, and those of its clients that name none; all where no group is named."""
+    held = list(records)
+    if not group:
+        return held
+    clients = {one.client_id for one in held if one.group == group}
+    return [one for one in held if one.group == group or (not one.group and one.client_id in clients)]

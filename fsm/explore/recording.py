@@ -1,0 +1,141 @@
+"""What was recorded, step by step: it is as it was, and nothing else can happen in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fsm.check.model import Look
+from fsm.errors import InputError
+from fsm.explore.diagrams import diagram
+from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_component
+from fsm.table import Table
+
+MOST_MOMENTS = 200_000
+"""A recording has at most so many steps."""
+MOST_LANES = 100
+"""And so many components: more cannot be seen side by side."""
+
+
+class Part(NamedTuple):
+    """A component of a recording."""
+
+    name: str
+    role: str = "component"
+    tables: tuple[Table, ...] = ()
+
+
+class Shown(NamedTuple):
+    """A component at one moment."""
+
+    said: str = ""
+    look: Look = Look()
+
+
+class Moment(NamedTuple):
+    """A step, and what is other than before."""
+
+    text: str
+    at_ms: float | None = None
+    actor: str = ""
+    action: str = ""
+    sender: str = ""
+    receiver: str = ""
+    message: str = ""
+    is_disturbance: bool = False
+    components: Mapping[str, Shown] = {}
+    wires: Mapping[tuple[str, str], tuple[str, ...]] = {}
+    """Messages under way, by sender and receiver."""
+    broken: tuple[str, ...] = ()
+
+
+class Recording:
+    """A session in which one goes forward and back."""
+
+    def __init__(self, title: str, source: str, parts: Sequence[Part], moments: Sequence[Moment]) -> None:
+        """Raises `InputError` for one that is empty, and for more than can be shown."""
+        if not moments:
+            raise InputError("holds no step", source, "give a trace, a capture, a scenario or a model")
+        if len(moments) > MOST_MOMENTS:
+            raise InputError(f"holds more than {MOST_MOMENTS:,} steps", source, "give a part of it")
+        if len(parts) > MOST_LANES:
+            raise InputError(f"holds {len(parts)} members", source, f"give at most {MOST_LANES}: choose a --group")
+        self.title, self.source, self.parts, self.moments = title, source, parts, moments
+        self._of_parts: dict[str, list[int]] = {part.name: [] for part in parts}
+        self._of_wires: dict[tuple[str, str], list[int]] = {}
+        """Where each component, and each wire, is other than before."""
+        for at, moment in enumerate(moments):
+            for name in moment.components:
+                self._of_parts[name].append(at)
+            for ends in moment.wires:
+                self._of_wires.setdefault(ends, []).append(at)
+
+    def opening(self) -> Document:
+        """Who is there, the diagrams of their tables, and how it begins."""
+        tables = {table.name: table for part in self.parts for table in part.tables}
+        return {
+            "title": self.title,
+            "source": self.source,
+            "kind": "recording",
+            "components": [
+                {"name": part.name, "role": part.role, "tables": [table.name for table in part.tables]}
+                for part in self.parts
+            ],
+            "wires": [{"sender": sender, "receiver": receiver} for sender, receiver in sorted(self._of_wires)],
+            "tables": {name: drawn for name, table in tables.items() if (drawn := diagram(table))},
+            "states": {name: [state.name for state in table.leaves()] for name, table in tables.items()},
+            "kinds": [],
+            "properties": {},
+            "start": self._position(0),
+            "can_branch": False,
+            "length": len(self.moments),
+        }
+
+    def steps(self, start: int, count: int) -> Document:
+        """Some steps, and the position before the first of them."""
+        begin = max(0, min(start, len(self.moments)))
+        end = min(begin + max(0, min(count, MOST_STEPS)), len(self.moments))
+        return {"position": self._position(begin), "steps": [self._step(at) for at in range(begin, end)]}
+
+    def _step(self, at: int) -> Document:
+        moment = self.moments[at]
+        told = {
+            "text": moment.text,
+            "actor": moment.actor,
+            "action": moment.action or moment.text,
+            "disturbance": "disturbance" if moment.is_disturbance else "",
+            "sender": moment.sender,
+            "receiver": moment.receiver,
+            "message": moment.message,
+            "at_ms": moment.at_ms,
+            "delta": {
+                "components": {name: show_component(*shown) for name, shown in moment.components.items()},
+                "wires": {_name(ends): _messages(texts) for ends, texts in moment.wires.items()},
+                "broken": list(moment.broken),
+                "disturbances": 0,
+            },
+        }
+        if (at + 1) % WHOLE_EVERY == 0:
+            told["position"] = self._position(at + 1)
+        return told
+
+    def _position(self, many: int) -> Document:
+        """After so many steps."""
+        components, wires = {}, {}
+        for name, places in self._of_parts.items():
+            last = bisect_right(places, many - 1)
+            components[name] = show_component(*(self.moments[places[last - 1]].components[name] if last else Shown()))
+        for ends, places in self._of_wires.items():
+            last = bisect_right(places, many - 1)
+            wires[_name(ends)] = _messages(self.moments[places[last - 1]].wires[ends] if last else ())
+        broken = self.moments[many - 1].broken if many else ()
+        return {"components": components, "wires": wires, "broken": list(broken), "disturbances": 0}
+
+
+def _name(ends: tuple[str, str]) -> str:
+    return ">".join(ends)
+
+
+def _messages(texts: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"text": text, "late": False} for text in texts]

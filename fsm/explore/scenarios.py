@@ -1,0 +1,208 @@
+"""A scenario of `fsm replay` as something to explore: a path as a walk through its model, all others as they went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from fsm.check import Walk
+from fsm.check.model import InState, Look
+from fsm.errors import InputError, LocalProtocolError
+from fsm.explore.documents import Session
+from fsm.explore.recording import Moment, Part, Recording, Shown
+from fsm.explore.session import ModelSession
+from fsm.nodes import Node
+from fsm.render.sequence import Arrow
+from fsm.render.sequence import Look as ArrowLook
+from fsm.scenario import Replay, Step, replay_document
+from fsm.scenario.conversation.record import APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE
+from fsm.scenario.files import read
+from fsm.scenario.kinds import path as paths
+from fsm.scenario.story import parse_step, read_steps
+from fsm.scenario.texts import NOTHING
+from fsm.table import Table
+from fsm.tables import (
+    classic_group,
+    classic_member,
+    connect_worker,
+    consumer_group,
+    consumer_group_member,
+    consumer_member,
+)
+
+_DETAIL = re.compile(r"\w+ \d+ ")
+"""A field of one of several messages or rounds, which are told as they happen."""
+_TIME = re.compile(r" *(\d+) ms  (.*)", re.DOTALL)
+COORDINATOR, MEMBER, REST = "coordinator", "member", "scenario"
+THREADS, QUEUES = (APPLICATION, BACKGROUND), (APPLICATION_QUEUE, BACKGROUND_QUEUE)
+OF_GROUP = ("group", "answer", "records", "other_answers", "members", "target", "target_epoch")
+"""First words of fields that are about the group and what its coordinator says."""
+
+
+def is_scenario(document: Node) -> bool:
+    """Whether a document is a scenario of any kind."""
+    from fsm.scenario import list_kinds  # noqa: PLC0415  # it loads every kind
+
+    return any(kind.reads(document) for kind in list_kinds())
+
+
+def open_scenario(file: Path, number: int = 1) -> Session:
+    """The scenario of that number in the file. Raises `InputError` for what cannot be run, and where it does not go."""
+    document = read(file)
+    if paths.reads(document):
+        return _walk(document)
+    found = replay_document(document, str(file))
+    if not 0 < number <= len(found):
+        raise InputError(f"no scenario {number}", str(file), f"it holds {len(found)}")
+    return record(found[number - 1])
+
+
+def _walk(document: Node) -> ModelSession:
+    """A counterexample: its steps are taken once more. Raises `InputError` with the line of one that cannot be."""
+    given, model = paths.read_model(document)
+    walk = Walk(model)
+    for number, item in enumerate(read_steps(given["steps"]), 1):
+        step = parse_step(item, paths.VERBS).value
+        try:
+            walk.take(step.text())
+        except LocalProtocolError as problem:
+            what = f"step {number}: {problem}"[:600]
+            raise InputError(what, step.where, "it may be of another version; find it anew with fsm check") from None
+    return ModelSession(model, walk.indices, given[paths.NAME].text())
+
+
+# What ran without a model
+
+
+def record(found: Replay) -> Recording:
+    """A scenario as it went: each step, the messages in it, and the fields that it showed."""
+    telling = _Telling(found)
+    moments = [moment for step in found.steps for moment in telling.tell(step)]
+    parts = [Part(name, _role(name, tables), tuple(tables.values())) for name, tables in telling.tables.items()]
+    return Recording(found.title, f"{found.file}: {found.kind}, {found.dialect}", parts, moments)
+
+
+class _Telling:
+    """Who there is in a scenario, and where everybody stands as it is told."""
+
+    def __init__(self, found: Replay) -> None:
+        self.tables: dict[str, dict[str, Table]] = {}
+        """By component, those that its states are of."""
+        self._shown: dict[str, Shown] = {}
+        self._queues: dict[str, list[str]] = {}
+        for step in found.steps:
+            for name, fields in _group(step.seen).items():
+                table = _table_of(fields)
+                self.tables.setdefault(name, {}).update({table.name: table} if table else {})
+            for arrow in step.arrows:
+                for lane in arrow[:2]:
+                    self.tables.setdefault(_component(lane), {})
+                    if lane in QUEUES:
+                        self._queues[lane] = []
+
+    def tell(self, step: Step) -> Iterator[Moment]:
+        """What was done, then all that happened, and what came of it with the last of that."""
+        timed = _TIME.fullmatch(step.title)
+        at_ms, title = (float(timed[1]), timed[2]) if timed else (None, step.title)
+        told = [Moment(f"{title} ({step.note})" if step.note else title, at_ms, action=title)]
+        told += [self._happens(arrow, at_ms) for arrow in step.arrows]
+        told += [Moment(line[2], float(line[1])) for line in map(_TIME.fullmatch, step.lines) if line]
+        shown = {name: self._with_queues(name, _show(fields)) for name, fields in _group(step.seen).items()}
+        changed = {name: one for name, one in shown.items() if self._shown.get(name) != one}
+        self._shown |= changed
+        broken = tuple(f"{one.field}: {one.got_in(step)}" for one in step.expected if one.got_in(step) != one.value)
+        yield from told[:-1]
+        yield told[-1]._replace(components={**told[-1].components, **changed}, broken=broken)
+
+    def _happens(self, arrow: Arrow, at_ms: float | None) -> Moment:
+        """A message, something that is put into a queue or taken out of it, or another state."""
+        source, target = _component(arrow.source), _component(arrow.target)
+        if arrow.target in QUEUES:
+            self._queues[arrow.target].append(arrow.text)
+        if arrow.source in QUEUES and arrow.text in self._queues[arrow.source]:
+            self._queues[arrow.source].remove(arrow.text)
+        if source != target:
+            text = f"{source} to {target}: {arrow.text}"
+            lost = arrow.look is ArrowLook.RAISE
+            return Moment(text, at_ms, source, "sends", source, target, arrow.text, is_disturbance=lost)
+        shown = self._with_queues(source, self._shown.get(source, Shown()))
+        states = _states(arrow.text, tuple(self.tables[source].values()))
+        if arrow.look is ArrowLook.STATE and states:
+            shown = Shown(arrow.text, shown.look._replace(states=states))
+        self._shown[source] = shown
+        inside = f"{arrow.source} to {arrow.target}: " if arrow.source != arrow.target else f"{arrow.source}: "
+        return Moment(inside + arrow.text, at_ms, source, arrow.text, components={source: shown})
+
+    def _with_queues(self, name: str, shown: Shown) -> Shown:
+        if name != MEMBER or not self._queues:
+            return shown
+        queues = [(lane, tuple(self._queues[lane])) for lane in QUEUES if lane in self._queues]
+        return shown._replace(look=shown.look._replace(queues=queues))
+
+
+def _component(lane: str) -> str:
+    """The component that a lane of a sequence diagram is of: threads and queues are a member's."""
+    return MEMBER if lane in (*QUEUES, *THREADS) else lane
+
+
+def _group(seen: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The fields of a step by whose they are: `A epoch`, `A.epoch`, `group state`; others are of the only member."""
+    whose = {re.split(r"[ .]", key, maxsplit=1)[0] for key in seen if re.search(r"\w[ .]\w", key)}
+    found: dict[str, dict[str, str]] = {}
+    for key, value in seen.items():
+        if _DETAIL.match(key):
+            continue
+        who, *rest = re.split(r"[ .]", key, maxsplit=1)
+        if who in OF_GROUP:
+            name, field = COORDINATOR, " ".join(rest) if who == "group" and rest else key
+        elif rest and who in whose and not who.isdigit():
+            name, field = who, rest[0]
+        else:
+            name, field = MEMBER if "state" in seen else REST, key
+        if not (field == "refused" and value == NOTHING):
+            found.setdefault(name, {})[field] = value
+    return found
+
+
+def _show(fields: Mapping[str, str]) -> Shown:
+    table, state = _table_of(fields), fields.get("state", "")
+    said = state or ", ".join(f"{name} {value}" for name, value in list(fields.items())[:3])
+    return Shown(said, Look(_states(state, (table,) if table else ()), tuple(fields.items())))
+
+
+def _states(state: str, tables: Sequence[Table]) -> list[InState]:
+    """The state of that name, of the table that has it."""
+    return [
+        InState(table.name, leaf.name)
+        for table in tables
+        for leaf in table.leaves()
+        if _plain(leaf.name) == _plain(state)
+    ]
+
+
+def _plain(state: str) -> str:
+    """PreparingRebalance and PREPARING_REBALANCE are one state."""
+    return state.replace("_", "").casefold()
+
+
+def _table_of(fields: Mapping[str, str]) -> Table | None:
+    """The table that a state among these fields is of."""
+    if "type" in fields:
+        return _OF_TYPE.get(fields["type"])
+    return next((table for field, table in _BY_FIELD.items() if field in fields and "state" in fields), None)
+
+
+_OF_TYPE: Mapping[str, Table] = {"consumer": consumer_group.TABLE, "classic": classic_group.TABLE}
+_BY_FIELD: Mapping[str, Table] = {
+    "holds": connect_worker.TABLE,
+    "previous_epoch": consumer_group_member.TABLE,
+    "generation": classic_member.TABLE,
+    "epoch": consumer_member.TABLE,
+}
+
+
+def _role(name: str, tables: Mapping[str, Table]) -> str:
+    if name == COORDINATOR:
+        return COORDINATOR
+    return "worker" if connect_worker.TABLE.name in tables else "member" if tables or name == MEMBER else "component"
