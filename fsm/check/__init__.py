@@ -2,6 +2,7 @@
 
 * `check`, `Verdict`, `Violation`, `PathStep`: a check, and what it says
 * `Model`, `Component`, `Choice`, `Step`, `Action`: who takes steps, and a step as it is told
+* `Look`, `InState`: more of a component's state than one line, for `fsm explore`
 * `Wire`, `Queue`, `Disturbance`, `Fault`, `Told`: the connections between them, and how those fail
 * `Received`, `Undelivered`, `Missed`: what a connection tells a component
 * `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
         Disturbance,
         Fault,
         Goal,
+        InState,
+        Look,
         Missed,
         Model,
         PairProperty,
@@ -61,7 +64,9 @@ __all__ = [
     "Disturbance",
     "Fault",
     "Goal",
+    "InState",
     "Limits",
+    "Look",
     "Memo",
     "Missed",
     "Model",
@@ -98,6 +103,8 @@ __getattr__ = on_demand(
         "Disturbance": "model",
         "Fault": "model",
         "Goal": "model",
+        "InState": "model",
+        "Look": "model",
         "Missed": "model",
         "Model": "model",
         "PairProperty": "model",

@@ -109,13 +109,14 @@ def _write(session: Session, file: Path) -> None:
 
 
 def _serve(session: Session, args: argparse.Namespace) -> int:
-    from signal import SIGTERM, default_int_handler, signal
+    from signal import SIGINT, SIGTERM, default_int_handler, signal
 
     from fsm.explore.html import page
     from fsm.explore.server import Explorer
 
     server = Explorer(session, lambda key: page(key=key), args.port)
-    signal(SIGTERM, default_int_handler)
+    for one in (SIGINT, SIGTERM):  # a shell without jobs starts what is in the background deaf to the first
+        signal(one, default_int_handler)
     out(f"exploring on {server.url}\n")
     sys.stdout.flush()
     if args.open:

@@ -18,6 +18,8 @@ WHOLE_EVERY = 200
 """Every step of so many comes with the whole position after it, so that a jump needs no step before that."""
 MOST_STEPS = 2_000
 """So many steps are given at once."""
+LONGEST_PATH = 50_000
+"""So many steps may be walked by hand."""
 
 
 class Session(Protocol):
@@ -49,20 +51,13 @@ def all_steps(session: Session) -> Iterator[Document]:
         start += len(found)
 
 
-def apply(position: Document, delta: Document) -> Document:
-    """The position after a delta."""
-    return {
-        **delta,
-        "components": {**position["components"], **delta["components"]},
-        "wires": {**position["wires"], **delta["wires"]},
-    }
-
-
 def read_path(told: Any) -> tuple[int, ...]:
     """A path as `0.3.1`. Raises `InputError` for what is none."""
     if not isinstance(told, str):
         raise InputError(f"no path: {told!r}"[:80], "path", "write it as 0.3.1")
     numbers = told.split(".") if told else []
+    if len(numbers) > LONGEST_PATH:
+        raise InputError(f"a path of {len(numbers)} steps", "path", f"give at most {LONGEST_PATH:,}")
     for number in numbers:
         if not (number.isascii() and number.isdigit() and len(number) < 6):
             raise InputError(f"no path: {number[:20]!r} is no number of a step", "path", "write it as 0.3.1")

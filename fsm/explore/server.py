@@ -26,6 +26,8 @@ from fsm.explore.session import ModelSession
 from fsm.serve.loopback import Handler, Loopback, RefusedError
 
 LARGEST_BODY = 1 << 20
+POLL_S = 0.1
+"""So long the end of the server may take."""
 POLICY = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'"
 """What the page itself says besides in its head: which style and script it has, and that it asks nobody else."""
 
@@ -48,7 +50,7 @@ class Explorer:
     def serve(self) -> None:
         """Answers until it is interrupted, or closed by another thread."""
         try:
-            self._server.serve_forever()
+            self._server.serve_forever(POLL_S)
         finally:
             self._server.server_close()
 

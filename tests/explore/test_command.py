@@ -1,0 +1,147 @@
+"""`fsm explore`: what it opens, the one file that it writes, how it ends, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsm.check import check, scenario, shipped
+from fsm.cli import main
+from fsm.trace import Kind, TraceRecord
+
+DOOR = """
+fsm: 1
+name: door
+states: {OPEN: one can pass, SHUT: nobody can}
+events: {PUSHED: somebody pushed}
+initial: SHUT
+rows:
+  - {states: [SHUT], events: [PUSHED], steps: [OPEN]}
+  - {states: [OPEN], events: [PUSHED], steps: [SHUT]}
+"""
+MODEL = """
+from fsm.check import Choice, Component, Model, Step
+
+MODEL = Model("mine", [Component("one", 0, lambda _: [Choice("goes")], lambda state, _: Step(state + 1))])
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def written(*args: str) -> dict[str, Any]:
+    """What a page that was written holds."""
+    assert main(["explore", *args, "-o", "page.html"]) == 0
+    html = Path("page.html").read_text(encoding="utf-8")
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    return dict(json.loads(text))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """The one line that it is refused with."""
+    assert main(["explore", *args, "-o", "page.html"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert not Path("page.html").exists()
+    return told
+
+
+def test_a_path_as_one_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same arguments give the same bytes."""
+    held = written("lock", "--path", "0.0.1")
+    assert capsys.readouterr().out == "page.html\n"
+    assert held["steps"][0]["text"] == "ann asks"
+    first = Path("page.html").read_bytes()
+    written("lock", "--path", "0.0.1")
+    assert Path("page.html").read_bytes() == first
+
+
+def test_models_take_the_options_of_check() -> None:
+    """Of groups, of tables, and of Python files."""
+    Path("door.yaml").write_text(DOOR)
+    Path("mine.py").write_text(MODEL)
+    opened = [
+        written("mixed-group", "--members", "3", "--policy", "upgrade"),
+        written("door.yaml", "--never", "door.OPEN", "--path", "0"),
+        written("mine.py:MODEL", "--path", "0.0"),
+        written("classic-member"),
+    ]
+    sources = [one["opening"]["source"] for one in opened]
+    assert sources[0].startswith("mixed-group, 2 members of 4.4.0, 1 eager ones, policy upgrade")
+    assert sources[1:] == ["door", "mine", "classic-member"]
+
+
+def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
+    """A counterexample, a trace."""
+    model = shipped("lock")
+    (found,) = check(model, disturb=["expire"], disturbances=1).violations
+    Path("found.yaml").write_text(scenario(found, model.made_by))
+    Path("trace.txt").write_text(TraceRecord(1, Kind.STARTED, group="g", client_id="a").to_json())
+    titles = [written(name)["opening"]["title"] for name in ("found.yaml", "trace.txt")]
+    assert titles == ["writes come in the order of the lock", "trace.txt"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("nothing",), "no model 'nothing'; choose from consumer-group"),
+        (("nothing.jsonl",), "nothing.jsonl: cannot be read: No such file"),
+        (("lock", "--path", "0.9"), "--path: step 2: no such step here: there are 2, from 0 on, and not 9"),
+        (("lock", "--path", "one"), "'one' is no number of a step"),
+        (("lock", "--members", "3"), "lock: --members is for consumer-group and"),
+        (("lock", "--group", "g"), "lock: --group is of no use with it"),
+        (("odd.yaml",), "odd.yaml:1: unknown key 'x'"),
+        (("odd.txt",), "odd.txt: holds no model, scenario, trace, capture or log"),
+        (("odd.txt", "--members", "3"), "odd.txt: --members is for"),
+        (("odd.txt", "--path", "0"), "odd.txt: --path is of no use with it"),
+        (("old.yaml",), "old.yaml:2: no model 'gone'; choose from"),
+        (("old.yaml", "--path", "0"), "old.yaml: --path is of no use with it"),
+        (("lock", "--port", "99999"), "'99999' is not a whole number from 0 to 65535"),
+    ],
+)
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str) -> None:
+    """With where and what to do."""
+    Path("odd.yaml").write_text("x: 1\n")
+    Path("odd.txt").write_text("hello\n")
+    Path("old.yaml").write_text("path: one user\nmodel: gone\nsteps: [{do: a polls}]\n")
+    assert words in refused(capsys, *args)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_the_page_is_and_ends_when_it_is_told_to(how: signal.Signals) -> None:
+    """The page comes with its policy; the end is clean."""
+    command = [sys.executable, "-m", "fsm", "explore", "lock"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        url = re.fullmatch(r"exploring on http://(127\.0\.0\.1:\d+)/\n", told)
+        assert url is not None, told
+        connection = HTTPConnection(url[1], timeout=30)
+        connection.request("GET", "/")
+        assert b"<title>" in connection.getresponse().read()
+        connection.close()
+        process.send_signal(how)
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.communicate()

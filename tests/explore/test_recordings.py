@@ -1,0 +1,290 @@
+"""What was recorded: scenarios, traces and captures, with everybody in a lane."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strolls import check_whole
+
+from fsm.check import check, scenario, shipped
+from fsm.errors import InputError
+from fsm.explore import ModelSession
+from fsm.explore.documents import all_steps
+from fsm.explore.logs import open_log
+from fsm.explore.recording import MOST_LANES, Moment, Part, Recording
+from fsm.explore.scenarios import is_scenario, open_scenario
+from fsm.scenario.files import read
+from fsm.trace import Kind, TraceRecord
+
+ROOT = Path(__file__).parents[1]
+SCENARIOS = sorted(path for path in (ROOT / "scenarios").glob("*.yaml") if "members" not in path.name)
+CASES = [ROOT / "cases" / "seed_connect.yaml", ROOT / "cases" / "seed_migration.yaml"]
+
+
+def components_after(session: Any, steps: int) -> dict[str, Any]:
+    """The components after so many steps."""
+    return dict(session.steps(steps, 0)["position"]["components"])
+
+
+def find(session: Any, text: str) -> int:
+    """The number of the first step that is told so."""
+    return next(number for number, step in enumerate(all_steps(session), 1) if text in step["text"])
+
+
+# Scenarios
+
+
+@pytest.mark.parametrize("path", [*SCENARIOS, *CASES], ids=lambda path: path.stem)
+def test_every_scenario_is_told_step_by_step(path: Path) -> None:
+    """Whatever its kind: deltas come to positions, and states are of the tables of their components."""
+    assert is_scenario(read(path))
+    session = open_scenario(path)
+    check_whole(session)
+    assert session.opening()["kind"] == "recording"
+
+
+def test_a_conversation_fills_and_empties_both_queues() -> None:
+    """The member has two queues; between its thread and the coordinator there are messages."""
+    session = open_scenario(ROOT / "scenarios" / "conversation.yaml")
+    opening = session.opening()
+    assert [(one["name"], one["role"]) for one in opening["components"]] == [
+        ("member", "member"),
+        ("coordinator", "coordinator"),
+    ]
+    at = find(session, "application event queue: TopicSubscriptionChangeEvent")
+    application, background = components_after(session, at)["member"]["queues"]
+    assert (application["name"], background["name"]) == ("application event queue", "background event queue")
+    assert [text.partition("(")[0] for text in application["items"]] == ["TopicSubscriptionChangeEvent"]
+    steps = list(all_steps(session))
+    taken = next(step for step in steps if step["text"].startswith("application event queue to background thread"))
+    assert taken["delta"]["components"]["member"]["queues"][0]["items"] == []
+    sent = next(step for step in steps if step["receiver"] == "coordinator")
+    assert sent["sender"] == "member"
+    assert sent["message"].startswith("ConsumerGroupHeartbeat(")
+    states = [step["delta"]["components"].get("member", {}).get("cells") for step in steps]
+    lit = [cells[0]["state"] for cells in states if cells]
+    assert {"UNSUBSCRIBED", "JOINING", "RECONCILING", "STABLE", "FENCED"} <= set(lit)
+
+
+def test_a_group_in_virtual_time_is_told_as_it_goes() -> None:
+    """What happens while time passes is a step at its own time."""
+    session = open_scenario(ROOT / "scenarios" / "consumer_group.yaml")
+    starts = next(step for step in all_steps(session) if "starts using" in step["text"])
+    assert starts["at_ms"] is not None
+    last = components_after(session, session.opening()["length"])
+    assert last["coordinator"]["cells"][0]["table"] == "consumer-group"
+
+
+def test_a_difference_is_what_is_broken(tmp_path: Path) -> None:
+    """What a scenario expects and does not get."""
+    text = (ROOT / "scenarios" / "conversation.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text.replace("state: FENCED", "state: STALE", 1), encoding="utf-8")
+    broken = [step["delta"]["broken"] for step in all_steps(open_scenario(path)) if step["delta"]["broken"]]
+    assert broken == [["state: FENCED"]]
+
+
+def test_one_of_several_scenarios(tmp_path: Path) -> None:
+    """By its number."""
+    cases = CASES[0]
+    titles = [open_scenario(cases, number).opening()["title"] for number in (1, 2)]
+    assert titles[0] != titles[1]
+    with pytest.raises(InputError, match=r"no scenario 99; it holds \d+"):
+        open_scenario(cases, 99)
+    assert tmp_path.is_dir()
+
+
+# Counterexamples
+
+
+@pytest.fixture(scope="module")
+def counterexample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `fsm check -o` writes it."""
+    model = shipped("lock")
+    (found,) = check(model, disturb=["expire"], disturbances=1).violations
+    path = tmp_path_factory.mktemp("found") / "lock.yaml"
+    path.write_text(scenario(found, model.made_by), encoding="utf-8")
+    return path
+
+
+def test_a_counterexample_is_a_walk_that_one_may_leave(counterexample: Path) -> None:
+    """Its steps are a path in the model, whose end breaks the property."""
+    session = open_scenario(counterexample)
+    assert isinstance(session, ModelSession)
+    check_whole(session)
+    opening = session.opening()
+    assert (opening["title"], opening["can_branch"]) == ("writes come in the order of the lock", True)
+    path = session.loaded()["path"]
+    assert len(path) == opening["length"] > 5
+    assert session.at(path[:3], 3)["options"]
+    assert session.steps(len(path), 0)["position"]["broken"] == ["writes come in the order of the lock"]
+
+
+def test_a_counterexample_of_another_version_is_refused_with_its_line(counterexample: Path, tmp_path: Path) -> None:
+    """The step that there is not."""
+    path = tmp_path / "old.yaml"
+    path.write_text(counterexample.read_text(encoding="utf-8").replace("do: ann asks", "do: ann begs", 1))
+    with pytest.raises(InputError) as refused:
+        open_scenario(path)
+    told = str(refused.value)
+    assert "old.yaml:" in told
+    assert "no such step here, but " in told
+    assert "it may be of another version" in told
+
+
+# Traces and logs
+
+
+def record(ts_ms: int, kind: Kind, **about: Any) -> str:
+    """A line of a trace."""
+    return TraceRecord(ts_ms, kind, **{"group": "g", **about}).to_json() + "\n"
+
+
+def test_a_trace_has_a_lane_for_each_member(tmp_path: Path) -> None:
+    """States, epochs and what is owned, in the order of time; the coordinator has a lane of its own."""
+    a, b = {"client_id": "a", "member_id": "a-0"}, {"client_id": "b", "member_id": "b-0"}
+    moved = {"machine": "consumer-member/4.0.2", "state": "JOINING", "next_state": "RECONCILING"}
+    lines = [
+        record(3, Kind.ASSIGN_BEGIN, partitions=(("foo", 0), ("foo", 1)), **a),
+        record(1, Kind.STARTED, **a),
+        record(2, Kind.TRANSITION, epoch=1, **moved, **a),
+        record(4, Kind.ASSIGN_END, **a),
+        record(5, Kind.STARTED, **b),
+        record(6, Kind.REVOKE_BEGIN, partitions=(("foo", 1),), **a),
+        record(7, Kind.REVOKE_END, **a),
+        record(8, Kind.FENCED, detail="FENCED_MEMBER_EPOCH", **a),
+        record(9, Kind.MEMBER_STATE, thread="coordinator", next_state="STABLE", epoch=2, full=(("foo", 1),), **b),
+    ]
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(lines))
+    session = open_log(path)
+    check_whole(session)
+    opening = session.opening()
+    assert [(one["name"], one["role"], one["tables"]) for one in opening["components"]] == [
+        ("a", "member", ["consumer-member"]),
+        ("b", "member", []),
+        ("coordinator", "coordinator", ["consumer-group-member"]),
+    ]
+    assert [step["at_ms"] for step in all_steps(session)] == list(range(1, 10))
+    there = components_after(session, 3)["a"]
+    assert there["cells"] == [{"table": "consumer-member", "state": "RECONCILING", "of": ""}]
+    assert ["callback", "assign foo-0, foo-1"] in there["fields"]
+    assert ["owns", "foo-0, foo-1"] in there["fields"]
+    last = components_after(session, 9)
+    assert ["owns", "foo-0"] in last["a"]["fields"]
+    assert ["last error", "fenced: FENCED_MEMBER_EPOCH"] in last["a"]["fields"]
+    assert last["coordinator"]["cells"] == [{"table": "consumer-group-member", "state": "STABLE", "of": "b"}]
+
+
+def test_processes_under_one_client_id_have_lanes_of_their_own(tmp_path: Path) -> None:
+    """Where they speak at the same time; one after the other they are one."""
+
+    def lanes(members: str) -> list[str]:
+        path = tmp_path / "trace.jsonl"
+        beats = (record(at, Kind.HEARTBEAT_SENT, client_id="c", member_id=who) for at, who in enumerate(members))
+        path.write_text("".join(beats))
+        return [one["name"] for one in open_log(path).opening()["components"]]
+
+    assert lanes("xxyy") == ["c"]
+    assert lanes("xyxy") == ["x", "y"]
+
+
+def test_groups_are_told_apart(tmp_path: Path) -> None:
+    """All of them with their names, or one that is chosen."""
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(record(at, Kind.STARTED, group=group, client_id="a") for at, group in enumerate("gh")))
+    assert [one["name"] for one in open_log(path).opening()["components"]] == ["g: a", "h: a"]
+    assert [one["name"] for one in open_log(path, "h").opening()["components"]] == ["a"]
+    with pytest.raises(InputError, match="holds nothing of a group 'i'"):
+        open_log(path, "i")
+
+
+def test_a_large_trace_is_read_once_and_asked_anywhere(tmp_path: Path) -> None:
+    """Of 12,000 records any part is told alone."""
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(record(at, Kind.HEARTBEAT_OK, client_id=f"c{at % 7}", epoch=at) for at in range(12_000)))
+    session = open_log(path)
+    found = session.steps(11_990, 100)
+    assert len(found["steps"]) == 10
+    assert ["epoch", "11989"] in found["position"]["components"]["c5"]["fields"]
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b"\x00\xff" * 4_000, b'{"v": 99}\n', b"{}\n"])
+def test_what_is_none_of_these_is_refused(tmp_path: Path, content: bytes) -> None:
+    """On one line."""
+    path = tmp_path / "other.bin"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="holds no model, scenario, trace, capture or log"):
+        open_log(path)
+
+
+def test_more_than_can_be_shown_is_refused() -> None:
+    """Too many lanes, and none."""
+    parts = [Part(f"m{number}") for number in range(MOST_LANES + 1)]
+    with pytest.raises(InputError, match=rf"holds {MOST_LANES + 1} members; give at most {MOST_LANES}"):
+        Recording("many", "", parts, [Moment("x")])
+    with pytest.raises(InputError, match="holds no step"):
+        Recording("none", "", parts, [])
+
+
+# Captures
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two consumers of either protocol, as `fsm capture` saw them."""
+    path = tmp_path_factory.mktemp("captured") / "session.jsonl"
+    path.write_bytes(lzma.decompress((ROOT / "capture" / "session.jsonl.xz").read_bytes()))
+    return path
+
+
+def test_a_capture_has_messages_under_way(capture: Path) -> None:
+    """A request is on its wire until it is answered; both are steps."""
+    session = open_log(capture, "g-consumer")
+    check_whole(session)
+    assert [(one["name"], one["role"]) for one in session.opening()["components"]] == [
+        ("consumer0", "member"),
+        ("consumer1", "member"),
+        ("coordinator", "coordinator"),
+    ]
+    first, second, *_ = all_steps(session)
+    assert (first["sender"], first["receiver"], second["receiver"]) == ("consumer0", "coordinator", "consumer0")
+    assert first["message"].startswith("ConsumerGroupHeartbeat(member_epoch=0")
+    assert [one["text"] for one in first["delta"]["wires"]["consumer0>coordinator"]] == [first["message"]]
+    assert second["delta"]["wires"] == {"consumer0>coordinator": []}
+    assert "assignment=[foo-0, foo-1, foo-2, foo-3]" in second["message"]
+    told = components_after(session, 2)
+    assert ["target", "foo-0, foo-1, foo-2, foo-3"] in told["consumer0"]["fields"]
+    assert ["consumer0 assigned", "foo-0, foo-1, foo-2, foo-3"] in told["coordinator"]["fields"]
+    assert [step["at_ms"] for step in all_steps(session)] == sorted(step["at_ms"] for step in all_steps(session))
+
+
+def test_all_groups_of_a_capture(capture: Path) -> None:
+    """Each has its own coordinator."""
+    session = open_log(capture)
+    check_whole(session)
+    names = [one["name"] for one in session.opening()["components"]]
+    assert {"g-consumer: coordinator", "g-kpy: coordinator", "g-kpy: k0"} <= set(names)
+    with pytest.raises(InputError, match="holds nothing of a group 'g'"):
+        open_log(capture, "g")
+
+
+def test_a_request_that_nobody_answered_is_told_so(capture: Path, tmp_path: Path) -> None:
+    """It is not under way for ever; a line that is damaged is named."""
+    lines = capture.read_text(encoding="utf-8").splitlines()
+    at, beat = next((at, line) for at, line in enumerate(lines) if "ConsumerGroupHeartbeat" in line)
+    lost = json.loads(beat)
+    del lost["answered_ms"]
+    lost["response"] = None
+    path = tmp_path / "lost.jsonl"
+    path.write_text("\n".join([*lines[:at], json.dumps(lost)]))
+    (step,) = all_steps(open_log(path, "g-consumer"))
+    assert step["text"].endswith("; it is not answered")
+    assert (step["disturbance"], step["delta"]["wires"]) == ("disturbance", {})
+    path.write_text("\n".join([*lines[: at + 1], beat[:-30]]))
+    with pytest.raises(InputError, match=rf"lost.jsonl:{at + 2}: no JSON"):
+        open_log(path)
