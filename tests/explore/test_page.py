@@ -157,30 +157,31 @@ def test_what_is_broken_is_told_in_the_list_and_above_the_components(opened: Ope
 
 
 def test_late_messages_are_marked_and_lost_ones_are_no_arrivals(opened: Opened) -> None:
-    """A message that is given up stays on its connection; one that is lost leaves it struck through."""
-    steps = recorded(1)
-    lost = {**steps[0], "text": "lost on the way from a to broker (lose): heartbeat 0", "disturbance": "lose"}
-    lost |= {"action": "lost", "sender": "a", "receiver": "broker", "message": "heartbeat 0"}
-    late = {
-        **lost,
-        "text": "late on the way from a to broker (late): heartbeat 0",
-        "disturbance": "late",
-        "action": "late",
-    }
-    one = {"text": "heartbeat 0", "late": True}
-    late["delta"] = {"components": {}, "wires": {"a>broker": [one]}, "broken": [], "disturbances": 1}
-    lost["delta"] = {"components": {}, "wires": {"a>broker": []}, "broken": [], "disturbances": 2}
-    browser = opened(page(opening(3), [*steps, late, lost]), "#at=2")
+    """A message that is given up stays on its connection until it arrives; one that is lost is struck through."""
+    (sends,) = recorded(1)
+    about = {**sends, "sender": "a", "receiver": "broker", "message": "heartbeat 0"}
+    late = [{"text": "heartbeat 0", "late": True}]
+
+    def becomes(action: str, under_way: list[Any], cost: int) -> dict[str, Any]:
+        delta = {"components": {}, "wires": {"a>broker": under_way}, "broken": [], "disturbances": cost}
+        return {**about, "text": f"{action} heartbeat 0", "action": action, "delta": delta}
+
+    lose, delay = {"disturbance": "lose"}, {"disturbance": "late"}
+    path = [becomes("late", late, 1) | delay, becomes("receives late", [], 1), sends, becomes("lost", [], 2) | lose]
+    browser = opened(page(opening(5), [sends, *path]), "#at=2")
     assert texts(browser, ".pills .late") == ["lateheartbeat 0"]
     assert texts(browser, ".pills .gone b") == ["given up"]
     assert "1 disturbance so far" in text(browser, "#now")
     browser.press("j")
-    assert texts(browser, ".pills .gone:not(.arrived) b") == ["late", "lost"]
+    assert texts(browser, ".pills .gone.arrived b") == ["late", "arrived"]
+    browser.press("End", END)
+    assert texts(browser, ".pills .gone:not(.arrived) b") == ["lost"]
     assert count(browser, ".pills .arrived") == 0
     assert texts(browser, "#steps .kind") == ["late", "lose"]
     browser.press("s")
-    assert texts(browser, "#sequence .message") == ["late: heartbeat 0", "lost: heartbeat 0"]
+    assert texts(browser, "#sequence .message") == [f"{what}: heartbeat 0" for what in ("late", "late", "lost")]
     assert count(browser, "#sequence .line.lost") == 2
+    assert count(browser, "#sequence .line.late") == 1
 
 
 # -- views ---------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ function arrow(step, y, x) {
   const head = arrives
     ? `M${end + tip},${height - 4}L${end},${height}L${end + tip},${height + 4}`
     : `M${end - 5},${height - 5}L${end + 5},${height + 5}M${end + 5},${height - 5}L${end - 5},${height + 5}`;
-  const late = arrives && step.action === "receives, late";
+  const late = arrives && step.action === "receives late";
   const label = arrives ? `${late ? "late: " : ""}${step.message}` : `${what}: ${step.message}`;
   return [
     draw("path", { class: `line ${late ? "late" : ""} ${arrives ? "" : "lost"}`, d: `M${from},${height}H${end}` }),
