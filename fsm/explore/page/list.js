@@ -12,7 +12,7 @@ const stepText = (step) => `${step.text} ${step.message || ""} ${step.disturbanc
 function briefly(step) {
   const text = sayOf(step);
   const { actor } = step;
-  return actor.length > 12 && text.startsWith(actor) ? `…${actor.slice(-8)}${text.slice(actor.length)}` : text;
+  return actor.length > 12 && text.startsWith(`${actor} `) ? `…${actor.slice(-8)}${text.slice(actor.length)}` : text;
 }
 
 /** The number of the step that stands in a row: the start is step 0. */
