@@ -11,13 +11,18 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
+from fsm.audit.lag import read_lag
 from fsm.cli import at_least
 from fsm.cli.audit_summary import check_understood, say_change
+from fsm.cli.broker_lag import LagWatch, read_broker_lag
+from fsm.cli.chosen import address
 from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
 from fsm.cli.topic_files import TopicFiles
 from fsm.errors import InputError
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
+from fsm.spark.live.lag_kept import TABLE, KeptLag
 from fsm.spark.options import Options
 
 if TYPE_CHECKING:
@@ -29,7 +34,7 @@ EXAMPLES = """
   fsm audit logs/ -o live --follow --exec ./page-me  each alarm as JSON on stdin of a command
   fsm audit kafka://localhost:9092/logs -o live --follow      a topic that carries logs, a line or more each record
   fsm audit logs/ -o live --follow --master none --stop-ms 60000"""
-NEVER_THEN = ("junit", "sarif", "lag", "lag_from")
+NEVER_THEN = ("junit", "sarif")
 ONLY_THEN = ("trigger_ms", "expire_ms", "close_ms", "exec", "stop_ms")
 
 
@@ -82,6 +87,7 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         expire_ms=args.expire_ms or usual.expire_ms,
         close_ms=args.close_ms or usual.close_ms,
         command=_command(args.exec),
+        lag=_lag_file(args),
         stop_ms=args.stop_ms,
     )
     out = Path(args.folder).absolute()
@@ -90,12 +96,16 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
     print(f"fsm: following {', '.join(args.paths)} into {args.folder}; Ctrl-C ends", file=sys.stderr)  # noqa: T201
     topics = {path: place_of(path) for path in args.paths if path.startswith(SCHEME)}
     copies: list[TopicCopy] = []
+    watches: list[LagWatch] = []
 
     def look(offsets: Offsets) -> None:
         if topics and not copies:
             marks, idle_s = out / CHECKPOINT / "copied", follow.expire_ms / 1000
             for path, one in topics.items():
                 copies.append(TopicCopy(one, TopicFiles(_copied(out, path), marks / one.folder, idle_s)))
+        if args.lag_from and not watches:
+            where = address(args.lag_from, "--lag-from")
+            watches.append(LagWatch(*where, KeptLag(Path(follow.lag)), args.group))
         read = {name: one.size for name, one in offsets.items() if not one.is_away} if copies else {}
         for copy in copies:
             copy.copy(read)
@@ -110,8 +120,20 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         signal.signal(signal.SIGTERM, before)
         for copy in copies:
             copy.close()
+        for watch in watches:
+            watch.close()
     check_understood(result, args.folder)
     return 1 if result.bad else 0
+
+
+def _lag_file(args: argparse.Namespace) -> str:
+    """Where it stands how far groups are behind. Raises `InputError` where nothing is to be had of it."""
+    if args.lag:
+        read_lag(args.lag, ZoneInfo(args.timezone))
+    if args.lag_from:
+        read_broker_lag(*address(args.lag_from, "--lag-from"), args.group)
+        return str(Path(args.folder).absolute() / CHECKPOINT / TABLE)
+    return str(args.lag.absolute()) if args.lag else ""
 
 
 def _copied(out: Path, address: str) -> Path:

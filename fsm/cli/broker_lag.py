@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,11 +21,13 @@ from fsm.protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
+from fsm.spark.live.lag_kept import KeptLag
 from fsm.trace import Partition
 from fsm.wire import Connection, PeerError
 
 CLIENT = "fsm-audit"
 TIMEOUT_S = 10.0
+EVERY_S = 30.0
 AT_ONCE = 200
 """Groups whose offsets one request asks for."""
 
@@ -47,6 +52,40 @@ def read_broker_lag(host: str, port: int, chosen: Sequence[str] = (), now_s: Cal
         for (group, partition), offset in sorted(committed.items())
         if partition in ends
     )
+
+
+class LagWatch:
+    """Asks a broker for the lag again and again, beside whatever else is done, and keeps what it says."""
+
+    def __init__(
+        self, host: str, port: int, kept: KeptLag, chosen: Sequence[str] = (), every_s: float = EVERY_S
+    ) -> None:
+        """Asks once, and begins. Raises `InputError` where the broker cannot be asked, or refuses."""
+        self.place = host, port
+        self.kept = kept
+        self.chosen = tuple(chosen)
+        self.every_s = every_s
+        kept.add(read_broker_lag(host, port, chosen))
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._go_on, name="lag", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Asks no more."""
+        self._ends.set()
+        self._thread.join(TIMEOUT_S)
+
+    def _go_on(self) -> None:
+        said = ""
+        while not self._ends.wait(self.every_s):
+            try:
+                self.kept.add(read_broker_lag(*self.place, self.chosen))
+                text = ""
+            except (InputError, OSError, sqlite3.Error) as problem:
+                text = str(problem)
+            if text and text != said:  # once, as it asks again
+                print(f"fsm: {text}", file=sys.stderr)  # noqa: T201
+            said = text
 
 
 class _Cluster:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,14 @@ from pyarrow import parquet
 
 from fsm import cli
 from fsm.audit import unparsed
+from fsm.audit.lag import by_group
 from fsm.audit.live.changes import Change, Status
 from fsm.cli.audit_summary import say_change
+from fsm.cli.broker_lag import LagWatch
+from fsm.protocol.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from fsm.spark.live import lag_kept
+from fsm.testing import LiveBroker
+from fsm.wire import Connection
 
 HERE = ("--follow", "--master", "none", "--trigger-ms", "50", "--stop-ms", "300")
 
@@ -182,6 +190,87 @@ def test_no_verdict_where_too_little_was_understood(logs: Path, capsys: pytest.C
     assert follow("--min-understood", "1") == 2  # it was begun with another
     capsys.readouterr()
     assert cli.main(["audit", "logs", "-o", "again", *HERE, "--min-understood", "0"]) == 1
+
+
+# -- lag ------------------------------------------------------------------------------------------------------
+
+GAP = "j09_kill9"
+"""A recording in which partitions have no owner for a while."""
+
+
+def unowned() -> list[str]:
+    """What stands about partitions without owner."""
+    told = json.loads(Path("out/standing.json").read_text())["findings"]
+    return [one["summary"] for one in told if one["kind"] == "unowned_partition"]
+
+
+def lag_at(ts_ms: int, lag: int, found: dict[str, Any]) -> str:
+    """The lag of all partitions of a finding, as JSON lines."""
+    about = {"ts_ms": ts_ms, "group": found["group"], "lag": lag}
+    rows = (about | {"topic": topic, "partition": number} for topic, number in found["partitions"])
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_lag_of_a_file_that_grows_while_logs_do(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What piled up is told of a gap whose lag came later, as soon as its group says more."""
+    shutil.rmtree(logs)
+    logs.mkdir()
+    for name, data in recordings.logs("java")[GAP].items():
+        (logs / name).write_bytes(data)
+    assert cli.main(["audit", "logs", "-o", "before", *HERE]) in (0, 1)
+    stands = json.loads(Path("before/standing.json").read_text())["findings"]
+    gap = next(one for one in stands if one["kind"] == "unowned_partition")
+    Path("lag.txt").write_text(lag_at(gap["start_ms"] - 1000, 5, gap))
+    follow("--lag", "lag.txt")
+    assert unowned()
+    assert all("records piled up" not in one for one in unowned())
+    with Path("lag.txt").open("a") as out:
+        out.write(lag_at(gap["end_ms"], 25, gap))
+    with (logs / "A.log").open("a") as out:
+        out.write(recordings.logs("java")[GAP]["A.log"].decode().splitlines()[-1] + "\n")
+    follow("--lag", "lag.txt")
+    piled = 20 * len(gap["partitions"])
+    assert any(f"; {piled} records piled up, from a lag of" in one for one in unowned())
+    assert piled in {row["piled_up"] for row in parquet.read_table("out/findings.parquet").to_pylist()}
+    assert "gone.txt: the lag cannot be read" in refusal(capsys, "logs", "-o", "x", *HERE, "--lag", "gone.txt")
+
+
+def test_what_a_broker_said_is_kept_for_its_group_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What says nothing new is left out, but not for long; the oldest goes."""
+    kept = lag_kept.KeptLag(tmp_path / "lag.db")
+    assert "g" not in kept
+    for second in range(0, 600, 30):
+        kept.add(by_group([("g", ("t", 0), 1000 * second, 7), ("h", ("t", 1), 1000 * second, second)]))
+    assert [one.ts_ms for one in kept["g"]["t", 0]] == [0, 90_000, 180_000, 270_000, 360_000, 450_000, 540_000]
+    assert [one.lag for one in kept["h"]["t", 1]] == list(range(0, 600, 30))
+    assert sorted(kept) == ["g", "h"]
+    monkeypatch.setattr(lag_kept, "ROWS", 3)
+    kept.add(by_group([("g", ("t", 0), 700_000, 9)]))
+    assert sum(len(own) for group in kept.values() for own in group.values()) == 3
+
+
+def test_a_broker_is_asked_for_the_lag_again_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """When it is gone that is said once, and what it said stands; where it never was, nothing is followed."""
+    end_s = time.monotonic() + 60
+    with LiveBroker({"t1": 1}, records_a_second=200.0) as broker:
+        client = Connection("127.0.0.1", broker.port, "test")
+        asked = (OffsetCommitRequestTopic("t1", partitions=(OffsetCommitRequestPartition(0, 0),)),)
+        assert not client.call(OffsetCommitRequest("g", topics=asked)).errors
+        kept = lag_kept.KeptLag(tmp_path / "lag.db")
+        watch = LagWatch("127.0.0.1", broker.port, kept, every_s=0.05)
+        while len({one.lag for one in kept["g"]["t1", 0]}) < 3:
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+        client.close()
+    said = ""
+    while "127.0.0.1" not in said:
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+        said += capsys.readouterr().err
+    watch.close()
+    assert len(kept["g"]["t1", 0]) >= 3
+    assert "cannot connect" in refusal(capsys, "logs", "-o", "out", *HERE, "--lag-from", "127.0.0.1:1")
+    assert not Path("out").exists()
 
 
 # -- refusals -------------------------------------------------------------------------------------------------

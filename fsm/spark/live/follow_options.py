@@ -26,6 +26,8 @@ class Follow:
     """A finding that ended so long ago, by the same clock, is closed."""
     command: tuple[str, ...] = ()
     """What is run for an alarm, with the finding as JSON on stdin; none where it is empty."""
+    lag: str = ""
+    """The file that tells how far groups are behind, as `fsm.spark.live.lag_kept` reads it; none where it is empty."""
     stop_ms: int | None = None
     """Ends when nothing new came for so long; None means never."""
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsm.audit import baseline
 from fsm.audit.findings import Finding
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import find_incidents, of_files
+from fsm.audit.lag import add_lag
 from fsm.audit.live.changes import Change
 from fsm.audit.live.group_state import SETTLE_MS, GroupState
 from fsm.audit.report import Highlights
 from fsm.audit.routing import OF_FILE, Sent
 from fsm.render.report.folder import remove_group
 from fsm.spark.live.follow_options import Follow
+from fsm.spark.live.lag_kept import lag_in
 from fsm.spark.live.page import draw_file, draw_group
 from fsm.spark.options import Options
 from fsm.spark.pipeline import Plan
@@ -40,7 +42,9 @@ class Judge:
         elif state.files:
             noted = Highlights()
             audit = state.audit(self.options.limits, names, noted)
-            found = self._unknown(audit.findings, audit)
+            lag = lag_in(self.follow.lag, self.options.timezone)
+            own = Plan("", replace(self.options, lag=lag), {}, cut=False).lag_of(key)
+            found = self._unknown(add_lag(audit.findings, own), audit)
             changes = state.tell(found, self.follow.close_ms, now_ms)
             draw_group(self.out, audit, found, noted)
             state.expire(audit, self.follow.expire_ms, now_ms)
