@@ -122,10 +122,14 @@ def _names_at(checkpoint: Path, _changed_ns: int) -> dict[str, str]:
     return dict(Kept(checkpoint).names())
 
 
-def reached(checkpoint: Path) -> plan.Offsets:
-    """How far the last batch read that is done."""
-    done = [int(path.name) for path in (checkpoint / "spark" / "commits").glob("[0-9]*")]
-    return _reach(checkpoint / "spark" / "offsets" / str(max(done))) if done else {}
+def committed(checkpoint: Path) -> int:
+    """The number of the last batch that Spark has done with; -1 where there is none."""
+    return max((int(path.name) for path in (checkpoint / "spark" / "commits").glob("[0-9]*")), default=-1)
+
+
+def reached(checkpoint: Path, number: int) -> plan.Offsets:
+    """How far a batch read."""
+    return _reach(checkpoint / "spark" / "offsets" / str(number)) if number >= 0 else {}
 
 
 def _reach(path: Path) -> plan.Offsets:

@@ -161,10 +161,20 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
     idle, sweeper = _Idle(followed.follow.stop_ms), _Sweeper(followed)
     failed: list[FsmError] = []
 
+    checkpoint = followed.checkpoint
+    number = query.committed(checkpoint)
+    last = [(number, query.reached(checkpoint, number))]
+
     def told(offsets: Offsets, alarms: list[Change]) -> None:
         idle.new()
+        last[0] = query.committed(checkpoint) + 1, offsets  # which is committed after this
         page.change(offsets)
         tell(alarms)
+
+    def reached() -> Offsets:
+        """Where no group was judged, nothing was told."""
+        done = query.committed(checkpoint)
+        return query.reached(checkpoint, done) if done > last[0][0] else last[0][1]
 
     with (
         session.session(
@@ -174,7 +184,7 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
         ) as spark,
         session.plainly(lambda: "following"),
     ):
-        page.reached = lambda: query.reached(followed.checkpoint)
+        page.reached = reached
         running = query.start(spark, followed, told, sink, failed)
         idle.new()
         try:
