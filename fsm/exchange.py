@@ -56,8 +56,8 @@ class Exchange:
 
     def __post_init__(self) -> None:
         names = [name for role in self.roles for name in role.machines]
-        if twice := sorted({name for name in names if names.count(name) > 1}) if len(names) < 1_000 else []:
-            raise InputError("two machines have one name", ", ".join(twice), "rename one")
+        if len(set(names)) < len(names):
+            raise InputError("two machines have one name", ", ".join(role.name for role in self.roles), "rename one")
 
     @cached_property
     def named(self) -> dict[str, Role]:

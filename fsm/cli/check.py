@@ -35,6 +35,7 @@ EXAMPLES = """examples:
   fsm check lock --disturb expire --disturbances 1          a small model that comes along; fenced-lock holds
   fsm check my_model.py:MODEL                               a model of your own: a Model, or a function that makes one
   fsm check door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
+  fsm check crossing.yaml                                   machines of a deployment, as fsm simulate runs them
   fsm check consumer-group --client fixed --mutate lose,never     which mutants do the properties kill?
 
 A model is explored whole: every order of messages and choices, with at most so many disturbances. A property that does
@@ -56,7 +57,7 @@ def add(commands: Any) -> None:
     details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
     command = add_command(commands, "check", "explore every state of a model, and prove or refute", details, run)
     command.add_argument(
-        "model", metavar="MODEL", help="its name, FILE.py:NAME (a Model or a Table), or a table as YAML"
+        "model", metavar="MODEL", help="its name, FILE.py:NAME (a Model or a Table), or a table or a deployment as YAML"
     )
     add_options(command)
 

@@ -17,23 +17,22 @@ def chosen(name: str) -> Table:
     return find(name)
 
 
-def is_deployment(name: str) -> bool:
-    """Whether a name is that of a file with a deployment; one that is no table's either counts as such."""
+def has_key(name: str, key: str) -> bool:
+    """Whether a name is that of a YAML file whose document has this key: `deployment`, or `fsm` of a table."""
     from pathlib import Path
 
     from fsm.errors import FsmError
     from fsm.nodes import SIZE_LIMIT, yaml_node
-    from fsm.tables.files import is_file, is_python
 
     path = Path(name)
-    if is_python(name) or path.suffix.lower() == ".json" or not (path.is_file() or is_file(name)):
+    if not path.is_file():
         return False
     try:
         with path.open("rb") as file:
             text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
-        return "fsm" not in yaml_node(text, name, "deployment").mapping()
+        return key in yaml_node(text, name, "document").mapping()
     except (OSError, UnicodeDecodeError, FsmError):
-        return True
+        return False
 
 
 def setting(text: str) -> tuple[str, str]:

@@ -32,7 +32,7 @@ def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None
 
 def make_model(args: argparse.Namespace) -> Model:
     """The model that the arguments mean; options of another kind of model are refused."""
-    from fsm.cli.chosen import chosen, is_deployment
+    from fsm.cli.chosen import chosen, has_key
     from fsm.table import Table
     from fsm.tables.files import is_python, run_file
 
@@ -43,7 +43,7 @@ def make_model(args: argparse.Namespace) -> Model:
     if kind == "tables":
         from fsm.check import compose
 
-        if own is None and is_deployment(args.model):
+        if own is None and has_key(args.model, "deployment"):
             machines = _read_machines(args)
             return compose(machines.exchange.roles, machines.never, machines.goal)
         first = own if isinstance(own, Table) else chosen(args.model)
@@ -75,9 +75,9 @@ def _read_machines(args: argparse.Namespace) -> Machines:
 
 def named_machines(args: argparse.Namespace) -> tuple[Part, ...]:
     """What a deployment names, if the model is one: other files say what it is."""
-    from fsm.cli.chosen import is_deployment
+    from fsm.cli.chosen import has_key
 
-    return _read_machines(args).parts if _is_table(args.model) and is_deployment(args.model) else ()
+    return _read_machines(args).parts if _is_table(args.model) and has_key(args.model, "deployment") else ()
 
 
 def _is_given(value: Any) -> bool:

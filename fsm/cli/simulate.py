@@ -101,17 +101,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _deployment(args: argparse.Namespace) -> Deployment | Machines:
     """What the file holds; or a machine of each table that is named."""
-    from fsm.cli.chosen import is_deployment
+    from fsm.cli.chosen import has_key
     from fsm.simulate.machines.reading import of_tables
     from fsm.simulate.reading import read_file
+    from fsm.tables.files import is_file, is_python
 
-    if is_deployment(args.deployment):
-        for option in ("others", "never", "goal", "lasts"):
-            if getattr(args, option):
-                name = {"others": "with"}.get(option, option)
-                raise InputError(f"--{name} is for tables", args.deployment, "say it in the deployment")
-        return read_file(Path(args.deployment))
-    return of_tables([args.deployment, *args.others], args.lasts or "1h", tuple(args.never), args.goal)
+    name, path = args.deployment, Path(args.deployment)
+    if is_python(name) or not is_file(name) or path.suffix.lower() == ".json" or has_key(name, "fsm"):
+        return of_tables([name, *args.others], args.lasts or "1h", tuple(args.never), args.goal)
+    for option in ("others", "never", "goal", "lasts"):
+        if getattr(args, option):
+            word = "with" if option == "others" else option
+            raise InputError(f"--{word} is for tables", name, "say it in the deployment")
+    return read_file(path)
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fsm import document
 from fsm.check import check, compose
 from fsm.cli import main
 from fsm.errors import InputError
@@ -99,6 +100,28 @@ def test_what_is_measured_of_a_calm_game_can_be_told_in_advance(tmp_path: Path) 
     assert outcome.violations == []
     for group in outcome.groups:
         assert {name: sum(values) for name, values in group.series.items()} == group.totals
+
+
+def test_a_machine_may_be_in_a_table_inside_a_state(tmp_path: Path) -> None:
+    """A place that holds others is taken by whoever is in one of them; the time is told of each by itself."""
+    grammar = document.__doc__ or ""
+    (tmp_path / "door.yaml").write_text("    fsm: 1" + grammar.partition("    fsm: 1")[2].partition("A row without")[0])
+    text = """
+deployment: doors
+lasts: 1h
+machines:
+  door: {table: door.yaml, count: 20, happens: {PUSHED: 20s, PULLED: 10s, KICKED: 10h}}
+never: [[door.OPEN, door.OPEN, door.OPEN], [door.BROKEN, door.BROKEN]]
+"""
+    found = read(text, "doors.yaml", tmp_path)
+    outcome = simulate(found, 1)
+    totals = outcome.totals()
+    assert totals["door.AJAR_ms"] > totals["door.WIDE_ms"] > 0
+    assert sum(value for name, value in totals.items() if name.endswith("_ms")) == 20 * 3_600_000
+    first, *_ = (violation for _, violation in outcome.violations)
+    assert first.what == "never door.OPEN,door.OPEN,door.OPEN"
+    named = first.detail.partition(" (")[0].split(", ")
+    assert [one.split()[1] in ("AJAR", "WIDE") for one in named] == [True] * 3
 
 
 def test_many_are_answered_each_by_itself(tmp_path: Path) -> None:
@@ -337,6 +360,10 @@ faults:
         ("event: signal.TRAIN", "event: signal.LOWERED", 14, "'LOWERED' does not come to signal from outside"),
         ("at: 5m", "at: 5h", 14, "is after the end, 1h"),
         ("crash: barrier-1", "crash: barrier-7", 15, "no machine 'barrier-7'; did you mean barrier-1?"),
+        ("never: [signal.GREEN, barrier.UP]", "never: []", 10, "no place"),
+        ("goal: [signal.GREEN]", "goal: signal.GREEN", 11, "must be a list"),
+        ("[signal.GREEN, barrier.UP]", "[barrier.UP, barrier.UP, barrier.UP]", 10, "3 times; there are 2 machines"),
+        ("  barrier: {table: barrier.yaml, count: 2}", "  barrier: barrier.yaml", 8, "must be a mapping"),
         ("deployment: crossing", "deployment: crossing\nchance: 7", 3, "its seed is of version '7' of chance"),
         ("table: barrier.yaml", "table: barier.yaml", None, "barier.yaml: cannot be read"),
         ("table: barrier.yaml", "table: consumer-membr", 8, "did you mean consumer-member"),

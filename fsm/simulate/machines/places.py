@@ -9,7 +9,7 @@ from fsm.simulate.machines.deployment import Machines
 from fsm.table import Symbol
 
 
-class _Together:
+class Together:
     """Places that count as taken when all of them are."""
 
     def __init__(self, text: str, places: tuple[Place, ...]) -> None:
@@ -31,12 +31,12 @@ class Watched:
 
     def __init__(self, deployment: Machines) -> None:
         exchange = deployment.exchange
-        self._never = [_Together(f"never {text}", exchange.places(text)) for text in deployment.never]
-        self._goal = _Together("", exchange.places(deployment.goal, every=True)) if deployment.goal else None
+        self._never = [Together(f"never {text}", exchange.places(text)) for text in deployment.never]
+        self._goal = Together("", exchange.places(deployment.goal, every=True)) if deployment.goal else None
         self.goal_is_reached = False
         self._broken: set[str] = set()
         """What is broken now: it is told of when it begins."""
-        self._about: dict[tuple[str, Symbol], list[tuple[_Together, int]]] = {}
+        self._about: dict[tuple[str, Symbol], list[tuple[Together, int]]] = {}
         for one in (*self._never, *([self._goal] if self._goal else [])):
             for number, place in enumerate(one.places):
                 for machine in place.machines:
@@ -48,8 +48,8 @@ class Watched:
         for one, number in self._about.get((machine, state), ()):
             one.change(number, -1)
 
-    def enter(self, machine: str, state: Symbol) -> Iterator[str]:
-        """A machine has come there; gives what may not be and is so from here on."""
+    def enter(self, machine: str, state: Symbol) -> Iterator[Together]:
+        """A machine has come there; gives places that may not be taken at once, and are from here on."""
         for one, number in self._about.get((machine, state), ()):
             one.change(number, 1)
         for one in self._never:
@@ -57,7 +57,7 @@ class Watched:
                 self._broken.discard(one.text)
             elif one.text not in self._broken:
                 self._broken.add(one.text)
-                yield one.text
+                yield one
         self.goal_is_reached = self.goal_is_reached or self.is_at_goal()
 
     def is_at_goal(self) -> bool:

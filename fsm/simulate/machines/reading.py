@@ -136,21 +136,23 @@ def _asked(given: Mapping[str, Node], found: Machines) -> dict[str, Any]:
     if "never" in given:
         items = given["never"].items()
         alone = [] if any(isinstance(one.value, list) for one in items) else [items]
-        asked["never"] = tuple(_places(places, found) for places in (alone or [one.items() for one in items]))
+        several = alone or [one.items() for one in items]
+        asked["never"] = tuple(_places(given["never"], places, found) for places in several)
     if "goal" in given:
-        asked["goal"] = _places(given["goal"].items(), found, every=True)
+        asked["goal"] = _places(given["goal"], given["goal"].items(), found, every=True)
     return asked
 
 
-def _places(nodes: list[Node], found: Machines, *, every: bool = False) -> str:
+def _places(whole: Node, nodes: list[Node], found: Machines, *, every: bool = False) -> str:
+    """Places as `fsm.exchange` has them: each by itself, and then all together."""
     text = ",".join(node.text() for node in nodes)
-    for node in nodes:
+    if not text:
+        raise InputError("no place", whole.where, "for example [door.OPEN, lift.MOVING]")
+    for places, node in (*((node.text(), node) for node in nodes), (text, whole)):
         try:
-            found.exchange.places(text if node is nodes[-1] else node.text(), every=every)
+            found.exchange.places(places, every=every)
         except InputError as problem:
             raise InputError(problem.what, node.where, problem.remedy) from None
-    if not text:
-        raise InputError("no place", "", "for example [door.OPEN, lift.MOVING]")
     return text
 
 

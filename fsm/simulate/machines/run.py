@@ -17,7 +17,7 @@ import xxhash
 
 from fsm.cluster.cluster import STARTED_MS
 from fsm.errors import IllegalTransition, InputError
-from fsm.exchange import Role
+from fsm.exchange import Place, Role
 from fsm.simulate.deployment import Deed
 from fsm.simulate.machines.deployment import NEVER, Delay, Machines
 from fsm.simulate.machines.measures import AWAY, Measures
@@ -128,13 +128,14 @@ class MachinesRun:
             if self.watched.goal_is_reached:
                 return
             self.now_ms, quiet_ms = until_ms, 2 * quiet_ms
-        self._add(self.deployment.parts[0].name, f"{self.deployment.goal} {NOT_REACHED}", self._describe())
+        self._add(self.deployment.parts[0].name, f"{self.deployment.goal} {NOT_REACHED}")
 
     # What happens
 
     def _do(self, deed: Deed) -> None:
         if deed.what == "lose":
-            self._losses.append((self.now_ms + deed.for_ms, deed.amount))
+            lasting = [one for one in self._losses if one[0] > self.now_ms]
+            self._losses = [*lasting, (self.now_ms + deed.for_ms, deed.amount)]
             return
         owner, _, event = deed.target.rpartition(".") if deed.what == "event" else (deed.target, "", "")
         for name in self.deployment.machines_of(owner):
@@ -202,7 +203,7 @@ class MachinesRun:
         try:
             cell = role.table.compiled[before, event]
         except IllegalTransition as refused:
-            self._add(role.name, str(refused), self._describe())
+            self._add(role.name, str(refused))
             return
         if cell.ignored:
             return
@@ -223,8 +224,8 @@ class MachinesRun:
         machine.state = state
         machine.life += 1
         self.measures[machine.role.name].enter(state.name, self.now_ms)
-        for what in self.watched.enter(machine.name, state):
-            self._add(machine.role.name, what, self._describe())
+        for broken in self.watched.enter(machine.name, state):
+            self._add(machine.role.name, broken.text, broken.places)
         for event in self._outside[machine.role.name].get(state, ()):
             self._wind(machine, event)
 
@@ -276,8 +277,10 @@ class MachinesRun:
 
     # Judgement
 
-    def _add(self, role: str, what: str, detail: str) -> None:
-        self._violations.setdefault((role, what), [self.now_ms, detail, 0])[2] += 1
+    def _add(self, role: str, what: str, places: tuple[Place, ...] = ()) -> None:
+        if (role, what) not in self._violations:
+            self._violations[role, what] = [self.now_ms, self._describe(places), 0]
+        self._violations[role, what][2] += 1
 
     def violations(self, role: str) -> list[Violation]:
         """What was violated, each once."""
@@ -291,11 +294,13 @@ class MachinesRun:
         machines = self.machines.values()
         over = all(machine.state in machine.role.table.compiled.terminal for machine in machines)
         if not (self.watched.is_at_goal() if self.deployment.goal else over):
-            self._add(self.deployment.parts[0].name, STUCK, self._describe())
+            self._add(self.deployment.parts[0].name, STUCK)
 
-    def _describe(self) -> str:
-        """Where the machines are; of many, some."""
-        there = [f"{one.name} {AWAY if one.is_away else one.state.name}" for one in self.machines.values()]
+    def _describe(self, places: tuple[Place, ...]) -> str:
+        """Where the machines are, or those that take these places; of many, some."""
+        taking = {name for place in places for name in place.machines if self.machines[name].state in place.leaves}
+        shown = [one for one in self.machines.values() if not places or (one.name in taking and not one.is_away)]
+        there = [f"{one.name} {AWAY if one.is_away else one.state.name}" for one in shown]
         return ", ".join(there[:6]) + (f" and {len(there) - 6} more" if len(there) > 6 else "")
 
     def _tell(
