@@ -13,6 +13,8 @@ from fsm.tables import find
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 COORDINATOR = "coordinator"
+OF_GROUP = ("group", "epoch", "target epoch")
+"""Fields of a coordinator that are not about one member."""
 Changes = Callable[["Lane", TraceRecord], None]
 
 
@@ -34,8 +36,11 @@ class Lane:
     def show(self) -> Shown:
         """It as it stands."""
         states = [InState(table, state, of) for (table, of), state in sorted(self.states.items())]
-        owns = {"owns": show(self.owned)} if self.role != COORDINATOR else {}
-        fields = {**self.fields, **owns}
+        fields = {**self.fields, "owns": show(self.owned)}
+        if self.role == COORDINATOR:
+            fields = {
+                name: self.fields[name] for name in sorted(self.fields, key=lambda name: (name not in OF_GROUP, name))
+            }
         said = [state.state for state in states if not state.of]
         said += [f"epoch {fields['epoch']}"] if "epoch" in fields else []
         return Shown(", ".join(said), Look(states, tuple(fields.items())))
@@ -138,6 +143,14 @@ def _see(text: str) -> Changes:
     return change
 
 
+def _begin(lane: Lane, record: TraceRecord) -> None:
+    """Another process: nothing of the one before is left."""
+    lane.states.clear()
+    lane.fields = {name: value for name, value in lane.fields.items() if name in ("group", "member id", "instance id")}
+    lane.owned, lane.called_for = (), ()
+    lane.fields["process"] = f"runs {record.settings['version']}" if "version" in record.settings else "runs"
+
+
 def _end(text: str) -> Changes:
     def change(lane: Lane, _record: TraceRecord) -> None:
         lane.fields["process"] = text
@@ -173,7 +186,7 @@ def _group_state(lane: Lane, record: TraceRecord) -> None:
 
 _CHANGES: Mapping[Kind, Changes] = {
     Kind.TRANSITION: _go,
-    Kind.STARTED: _end("runs"),
+    Kind.STARTED: _begin,
     Kind.CLOSE_BEGIN: _end("closes"),
     Kind.CLOSE_END: _end("is closed"),
     Kind.SUBSCRIBED: _subscribe,

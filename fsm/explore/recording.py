@@ -46,7 +46,7 @@ class Moment(NamedTuple):
     is_disturbance: bool = False
     components: Mapping[str, Shown] = {}
     wires: Mapping[tuple[str, str], tuple[str, ...]] = {}
-    """Messages under way, by sender and receiver."""
+    """What is under way after it, by sender and receiver; where nothing is said, what was before."""
     broken: tuple[str, ...] = ()
 
 
@@ -66,6 +66,8 @@ class Recording:
         self._of_wires: dict[tuple[str, str], list[int]] = {}
         """Where each component, and each wire, is other than before."""
         for at, moment in enumerate(moments):
+            if moment.sender:
+                self._of_wires.setdefault((moment.sender, moment.receiver), [])
             for name in moment.components:
                 self._of_parts[name].append(at)
             for ends in moment.wires:

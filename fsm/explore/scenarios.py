@@ -31,12 +31,15 @@ from fsm.tables import (
     consumer_member,
 )
 
+HAPPENINGS = ("transitions", "sent", "committed", "callbacks", "events", "effects", "returned", "records")
+"""Fields that say what a step did: that is told as it happens."""
+PROBLEMS = ("refused", "raised")
 _DETAIL = re.compile(r"\w+ \d+ ")
 """A field of one of several messages or rounds, which are told as they happen."""
 _TIME = re.compile(r" *(\d+) ms  (.*)", re.DOTALL)
 COORDINATOR, MEMBER, REST = "coordinator", "member", "scenario"
 THREADS, QUEUES = (APPLICATION, BACKGROUND), (APPLICATION_QUEUE, BACKGROUND_QUEUE)
-OF_GROUP = ("group", "answer", "records", "other_answers", "members", "target", "target_epoch")
+OF_GROUP = ("group", "answer", "other_answers", "members", "target", "target_epoch")
 """First words of fields that are about the group and what its coordinator says."""
 
 
@@ -151,7 +154,7 @@ def _group(seen: Mapping[str, str]) -> dict[str, dict[str, str]]:
     whose = {re.split(r"[ .]", key, maxsplit=1)[0] for key in seen if re.search(r"\w[ .]\w", key)}
     found: dict[str, dict[str, str]] = {}
     for key, value in seen.items():
-        if _DETAIL.match(key):
+        if _DETAIL.match(key) or key in HAPPENINGS or (key in PROBLEMS and value == NOTHING):
             continue
         who, *rest = re.split(r"[ .]", key, maxsplit=1)
         if who in OF_GROUP:
@@ -160,8 +163,7 @@ def _group(seen: Mapping[str, str]) -> dict[str, dict[str, str]]:
             name, field = who, rest[0]
         else:
             name, field = MEMBER if "state" in seen else REST, key
-        if not (field == "refused" and value == NOTHING):
-            found.setdefault(name, {})[field] = value
+        found.setdefault(name, {})[field] = value
     return found
 
 
