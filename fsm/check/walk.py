@@ -70,7 +70,6 @@ class Stand:
     breaks: tuple[str, ...] = ()
     """What that step breaks."""
     after: dict[int, Stand] = field(default_factory=dict)
-    options: list[Stand] | None = None
 
 
 class Walk:
@@ -87,6 +86,8 @@ class Walk:
         rows = self._space.start()
         self._here = self._first = Stand(rows, self._numbered(rows))
         self._kept = 0
+        self._offered: tuple[Stand, list[Stand]] = self._first, []
+        """Where options were looked at last, and where each leads."""
 
     # Where it stands
 
@@ -197,18 +198,19 @@ class Walk:
         )
 
     def _options(self) -> list[Stand]:
-        here = self._here
-        if here.options is None:
-            here.options = [self._after(here, i, one) for i, one in enumerate(self._successors(here))]
-        return here.options
+        here, (there, offered) = self._here, self._offered
+        if there is not here or not offered:
+            offered = [self._after(here, index, one) for index, one in enumerate(self._successors(here))]
+            self._offered = here, offered
+        return offered
 
     def _next(self, here: Stand, index: int) -> Stand:
         """Where a step leads, which is kept."""
         known = here.after.get(index)
         if known is not None:
             return known
-        if here.options is not None:
-            there, many = here.options[index : index + 1], len(here.options)
+        if self._offered[0] is here and self._offered[1]:
+            there, many = self._offered[1][index : index + 1], len(self._offered[1])
         else:
             some = list(islice(self._successors(here), max(index, 0) + 1))
             there, many = [self._after(here, index, one) for one in some[index:]], len(some)
@@ -224,7 +226,7 @@ class Walk:
         """Drops all but the way there."""
         self._kept = 0
         while here.before is not None:
-            here.before.after, here.before.options = {here.index: here}, None
+            here.before.after = {here.index: here}
             here = here.before
 
     def _successors(self, here: Stand) -> Iterator[Successor]:

@@ -26,6 +26,7 @@ EXAMPLES = """examples:
   fsm explore door.yaml --with lift.yaml           tables of your own; my_model.py:MODEL, as of fsm check
   fsm explore out/1-one-user.yaml                  a counterexample of fsm check -o, to walk on from any step of it
   fsm explore talk.yaml --nth 2                    the second scenario of a file, as fsm replay runs it
+  fsm explore shop.yaml --group checkout           what the members of a deployment write, as fsm simulate runs it
   fsm explore out/1-one-user.trace.jsonl           a trace, or any log that fsm audit reads: one lane a member
   fsm explore capture.jsonl --group shop           what fsm capture or fsm serve --trace wrote, of one group
 
@@ -70,8 +71,8 @@ def _open(args: argparse.Namespace) -> Session:
 
         if is_scenario(read(path)):
             refuse_options(args)
-            _refuse(args, "--path", "--group")
-            return open_scenario(path, args.nth)
+            _refuse(args, "--path")
+            return open_scenario(path, args.nth, args.group)
     elif path.is_file() or path.suffix.lower() in LOGS:
         from fsm.explore.logs import open_log
 

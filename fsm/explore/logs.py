@@ -26,20 +26,26 @@ def open_log(file: Path, group: str = "") -> Recording:
             first = opened.readline(1 << 16)
         if is_capture(first):
             return open_capture(file, group)
-        records = sorted(islice(_records(file), MOST_MOMENTS + 1), key=attrgetter("ts_ms"))
+        records = list(islice(_records(file), MOST_MOMENTS + 1))
     except OSError as problem:
         raise InputError(f"cannot be read: {problem.strerror}", str(file), "give a file") from None
-    chosen = _of_group((one for one in records if one.client_id or one.member_id or one.thread == COORDINATOR), group)
+    return record(records, file.name, str(file), group)
+
+
+def record(records: Iterable[TraceRecord], title: str, source: str, group: str = "") -> Recording:
+    """Records as they come by their time. Raises `InputError` where none is of a member of the group."""
+    told = (one for one in records if one.client_id or one.member_id or one.thread == COORDINATOR)
+    chosen = _of_group(sorted(told, key=attrgetter("ts_ms")), group)
     if not chosen:
         what = f"holds nothing of a group {group!r}" if group else "holds no model, scenario, trace, capture or log"
-        raise InputError(what, str(file), "see fsm explore --help")
+        raise InputError(what, source, "see fsm explore --help")
     lanes = Lanes(chosen)
     moments = []
-    for record in chosen:
-        lane = lanes.of(record)
-        lane.take(record)
-        moments.append(tell(record, lane))
-    return Recording(file.name, str(file), lanes.parts(), moments)
+    for one in chosen:
+        lane = lanes.of(one)
+        lane.take(one)
+        moments.append(tell(one, lane))
+    return Recording(title, source, lanes.parts(), moments)
 
 
 def _records(file: Path) -> Iterator[TraceRecord]:
@@ -54,9 +60,8 @@ def _records(file: Path) -> Iterator[TraceRecord]:
         yield from parsed.records or ()
 
 
-def _of_group(records: Iterable[TraceRecord], group: str) -> list[TraceRecord]:
+def _of_group(held: list[TraceRecord], group: str) -> list[TraceRecord]:
     """Those of a group, and those of its clients that name none; all where no group is named."""
-    held = list(records)
     if not group:
         return held
     clients = {one.client_id for one in held if one.group == group}

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fsm.check import Walk
+from fsm.check import Walk, compose
 from fsm.check.model import InState, Look
 from fsm.errors import InputError, LocalProtocolError
+from fsm.explore import logs
 from fsm.explore.documents import Session
 from fsm.explore.recording import Moment, Part, Recording, Shown
 from fsm.explore.session import ModelSession
@@ -18,9 +19,14 @@ from fsm.render.sequence import Look as ArrowLook
 from fsm.scenario import Replay, Step, replay_document
 from fsm.scenario.conversation.record import APPLICATION, APPLICATION_QUEUE, BACKGROUND, BACKGROUND_QUEUE
 from fsm.scenario.files import read
+from fsm.scenario.kinds import deployment
 from fsm.scenario.kinds import path as paths
 from fsm.scenario.story import parse_step, read_steps
 from fsm.scenario.texts import NOTHING
+from fsm.simulate.machines.deployment import Machines
+from fsm.simulate.outcome import Truth
+from fsm.simulate.reading import read_node
+from fsm.simulate.run import simulate
 from fsm.table import Table
 from fsm.tables import (
     classic_group,
@@ -50,11 +56,16 @@ def is_scenario(document: Node) -> bool:
     return any(kind.reads(document) for kind in list_kinds())
 
 
-def open_scenario(file: Path, number: int = 1) -> Session:
-    """The scenario of that number in the file. Raises `InputError` for what cannot be run, and where it does not go."""
+def open_scenario(file: Path, number: int = 1, group: str = "") -> Session:
+    """The scenario of that number in the file; of a deployment one group, where it is named.
+
+    Raises `InputError` for what cannot be run, and for a path that leads nowhere.
+    """
     document = read(file)
     if paths.reads(document):
         return _walk(document)
+    if deployment.reads(document):
+        return _simulate(document, file, group)
     found = replay_document(document, str(file))
     if not 0 < number <= len(found):
         raise InputError(f"no scenario {number}", str(file), f"it holds {len(found)}")
@@ -73,6 +84,18 @@ def _walk(document: Node) -> ModelSession:
             what = f"step {number}: {problem}"[:600]
             raise InputError(what, step.where, "it may be of another version; find it anew with fsm check") from None
     return ModelSession(model, walk.indices, given[paths.NAME].text())
+
+
+def _simulate(document: Node, file: Path, group: str) -> Session:
+    """A deployment: machines of one's own are walked; what Kafka's clients do in virtual time is a trace."""
+    found = read_node(document, file.parent)
+    if isinstance(found, Machines):
+        return ModelSession(compose(found.exchange.roles, found.never, found.goal), title=found.name)
+    truth = Truth()
+    simulate(found, found.seed, truth=truth)
+    if not truth.records:
+        raise InputError("no member of a group writes anything", str(file), "run it with fsm simulate")
+    return logs.record(truth.records, found.name, f"{file}, seed {found.seed}", group)
 
 
 # What ran without a model

@@ -98,6 +98,34 @@ def test_one_of_several_scenarios(tmp_path: Path) -> None:
     assert tmp_path.is_dir()
 
 
+def test_a_deployment_is_told_by_what_its_members_write(tmp_path: Path) -> None:
+    """In virtual time, under its seed; of machines of one's own the model is walked."""
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        "deployment: shop\nlasts: 2m\nseed: 3\ntopics: {orders: 2}\n"
+        "services: {checkout: {topics: [orders], processes: 2}}\nfaults: [{at: 1m, pause: checkout-0, for: 50s}]\n"
+    )
+    session = open_scenario(path)
+    check_whole(session)
+    assert session.opening()["source"] == f"{path}, seed 3"
+    assert [one["name"] for one in session.opening()["components"]] == ["checkout-0", "checkout-1"]
+    texts = [step["text"] for step in all_steps(session)]
+    assert any("fenced" in text for text in texts)
+    with pytest.raises(InputError, match="holds nothing of a group 'other'"):
+        open_scenario(path, group="other")
+    (tmp_path / "door.yaml").write_text(
+        "fsm: 1\nname: door\nstates: {OPEN: one can pass, SHUT: nobody can}\nevents: {PUSHED: somebody pushed}\n"
+        "initial: SHUT\nrows:\n- {states: [SHUT], events: [PUSHED], steps: [OPEN]}\n"
+        "- {states: [OPEN], events: [PUSHED], steps: [SHUT]}\n"
+    )
+    path.write_text(
+        "deployment: house\nlasts: 1m\nmachines:\n  door: {table: door.yaml, count: 2, happens: {PUSHED: 10s}}\n"
+    )
+    walked = open_scenario(path)
+    assert isinstance(walked, ModelSession)
+    assert [one["text"] for one in walked.at([])["options"]] == ["door-0 PUSHED", "door-1 PUSHED"]
+
+
 # Counterexamples
 
 
