@@ -2,17 +2,33 @@
 
 const ROW = 28;
 const BEYOND = 6;
+const SHORT = 14; // characters of a name that a row has room for
 const list = byId("steps");
 const rows = list.querySelector(".rows");
 let matches = null; // numbers of the steps that fit the search; null where nothing is searched
 
 const stepText = (step) => `${step.text} ${step.message || ""} ${step.disturbance || ""}`.toLowerCase();
 
-/** A step as a row has room for it: of a long name its end, which tells more than its beginning. */
+/** A step as it is told, beside a mark that says which kind of disturbance it is. */
+const sayOf = ({ text, disturbance }) => (disturbance ? text.replace(` (${disturbance})`, "") : text);
+
+/** That mark; where no kind is known, the colour of the step is enough. */
+const kindOf = ({ disturbance }) =>
+  disturbance && disturbance !== "disturbance" && make("span", { class: "kind" }, disturbance);
+
+/** A name where there is little room: of a long one its end, which tells more than its beginning. */
+function brief(name) {
+  const end = name.slice(name.lastIndexOf(": ") + 1).trim();
+  return name.length <= SHORT ? name : end.length <= SHORT ? end : `…${name.slice(-SHORT + 4)}`;
+}
+
+/** A step as a row has room for it. */
 function briefly(step) {
-  const text = sayOf(step);
-  const { actor } = step;
-  return actor.length > 12 && text.startsWith(`${actor} `) ? `…${actor.slice(-8)}${text.slice(actor.length)}` : text;
+  const long = walk.opening.components.map(({ name }) => name).filter((name) => name.length > SHORT);
+  return long.reduce(
+    (text, name) => text.replaceAll(`${name} `, `${brief(name)} `).replaceAll(`${name}: `, `${brief(name)}: `),
+    sayOf(step),
+  );
 }
 
 /** The number of the step that stands in a row: the start is step 0. */
@@ -40,7 +56,7 @@ function rowElement(row) {
     },
     make("span", { class: "no" }, number(at)),
     make("span", { class: "say" }, step ? briefly(step) : "start"),
-    step?.disturbance && make("span", { class: "kind" }, step.disturbance),
+    step && kindOf(step),
     broken && make("span", { class: "mark", title: `broken: ${step.delta.broken.join(", ")}` }, "✗"),
     step?.at_ms != null && make("span", { class: "time" }, time(step.at_ms)),
   );

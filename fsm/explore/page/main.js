@@ -49,7 +49,7 @@ function showStep(step, now) {
     " ",
     make("span", { class: "say" }, step ? sayOf(step) : "nothing has happened yet"),
     " ",
-    step?.disturbance && make("span", { class: "kind" }, step.disturbance),
+    step && kindOf(step),
     " ",
     step?.at_ms != null && make("span", { class: "time" }, time(step.at_ms)),
     now.disturbances > 0 && make("small", {}, ` ${many(now.disturbances, "disturbance")} so far`),

@@ -4,7 +4,6 @@ const DRAWN = 60; // steps at most
 const LANE = { least: 120, most: 420 };
 const STEP = 30;
 const TAG = 16;
-const TOP = 36;
 
 function renderSequence() {
   const first = Math.max(0, walk.at - DRAWN);
@@ -15,7 +14,7 @@ function renderSequence() {
   const x = (name) => lane * (names.indexOf(name) + 0.5);
   const width = lane * names.length;
   const drawn = [];
-  let height = TOP;
+  let height = 0;
   for (let at = first + 1; at <= walk.at; at += 1) {
     const states = movedCells(at);
     const most = Math.max(0, ...states.map(([name]) => states.filter(([other]) => other === name).length));
@@ -24,15 +23,16 @@ function renderSequence() {
     height += tall;
   }
   height += 16;
-  const heads = names.map((name) => [
-    draw("line", { class: "life", x1: x(name), x2: x(name), y1: TOP - 12, y2: height }),
-    draw("text", { class: "head", x: x(name), y: 18 }, fitting(name, lane - 16)),
-  ]);
+  const heads = names.map((name) =>
+    draw("text", { class: "head", x: x(name), y: 18 }, fitting(brief(name), lane - 16)),
+  );
+  const lives = names.map((name) => draw("line", { class: "life", x1: x(name), x2: x(name), y1: 0, y2: height }));
   const label = `sequence of the last ${many(walk.at - first, "step")}`;
   put(
     box,
     first > 0 && make("p", { class: "soft" }, `${many(first, "step")} before these are left out`),
-    draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, heads, drawn),
+    draw("svg", { class: "heads", viewBox: `0 0 ${width} 26`, width, height: 26, "aria-hidden": "true" }, heads),
+    draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, lives, drawn),
   );
   box.scrollTop = box.scrollHeight;
 }
@@ -114,6 +114,6 @@ function arrow(step, y, x) {
 
 /** As much of a text as there is room for. */
 function fitting(text, room) {
-  const most = Math.max(4, Math.floor(room / 5.6));
+  const most = Math.max(4, Math.floor(room / 6.1));
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }

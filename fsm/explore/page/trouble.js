@@ -73,7 +73,7 @@ function violation({ property, meaning, path, steps, doomed_at: doomed }, from) 
           "li",
           {},
           make("button", { type: "button", class: "plain", onclick: () => walkTo(path, begun + i + 1) }, sayOf(step)),
-          step.disturbance && make("span", { class: "kind" }, step.disturbance),
+          kindOf(step),
           begun + i + 1 === doomed &&
             make("small", { class: "bad" }, "from here on, undisturbed, that is out of reach"),
         ),

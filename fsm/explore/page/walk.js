@@ -57,8 +57,6 @@ const walk = {
 const readPath = (text) => text.split(".").filter(Boolean).map(Number);
 const pathTo = (at) => walk.path.slice(0, at).join(".");
 const isModel = () => walk.opening.kind === "model";
-/** A step as it is told, beside a mark that says which kind of disturbance it is. */
-const sayOf = ({ text, disturbance }) => (disturbance ? text.replace(` (${disturbance})`, "") : text);
 const stepCount = () => walk.way.steps.length;
 const commonStart = (one, other) => {
   const differs = one.findIndex((each, i) => each !== other[i]);
