@@ -13,14 +13,14 @@ from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, out
 from fsm.cli.check_engine import choice_of, making
 from fsm.cli.check_options import GROUPS, add_options
-from fsm.cli.models import make_model, named_machines
+from fsm.cli.models import find_maker, named_machines
 from fsm.document import to_json
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fsm.check import Limits, Memo, Verdict
+    from fsm.check import Limits, Memo, Model, Verdict
 
 EXAMPLES = """examples:
   fsm check consumer-group                                  two members, one topic, undisturbed
@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         from fsm.check import Limits, check, lines
 
-        model = make_model(args)
+        make = find_maker(args)
+        model = make()
     finally:
         gc.freeze()
         gc.enable()
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
             "no kind of disturbance is switched on", "--disturb", f"choose from {', '.join(model.kinds)}, or all"
         )
     if args.mutate is not None:
-        return _mutate(args, kinds, most, limits)
+        return _mutate(args, make, kinds, most, limits)
     choice, (show, clear) = choice_of(args), _progress()
     if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
         raise InputError("is no folder", str(args.folder), "give -o a folder")
@@ -121,7 +122,9 @@ def run(args: argparse.Namespace) -> int:
     return {"holds": 0, "violated": 1, "stopped": 2}[verdict.word]
 
 
-def _mutate(args: argparse.Namespace, kinds: Sequence[str], most: int, limits: Limits) -> int:
+def _mutate(
+    args: argparse.Namespace, make: Callable[[], Model], kinds: Sequence[str], most: int, limits: Limits
+) -> int:
     """Tries mutants of the model's tables and rules; 1 where one survives, 2 where a limit stopped one."""
     from fsm.check.kafka.mutants import subject
     from fsm.check.mutation_score import lines, score
@@ -137,7 +140,7 @@ def _mutate(args: argparse.Namespace, kinds: Sequence[str], most: int, limits: L
             sys.stderr.flush()
 
     found = score(
-        subject(args.model, lambda: make_model(args)),
+        subject(args.model, make),
         _split(args.mutate),
         disturb=kinds,
         disturbances=most,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,11 @@ def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None
 
 def make_model(args: argparse.Namespace) -> Model:
     """The model that the arguments mean; options of another kind of model are refused."""
+    return find_maker(args)()
+
+
+def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
+    """What makes that model, again and again of the same tables: files are read once."""
     from fsm.cli.chosen import chosen, has_key
     from fsm.table import Table
     from fsm.tables.files import is_python, run_file
@@ -45,14 +51,14 @@ def make_model(args: argparse.Namespace) -> Model:
 
         if own is None and has_key(args.model, "deployment"):
             machines = _read_machines(args)
-            return compose(machines.exchange.roles, machines.never, machines.goal)
-        first = own if isinstance(own, Table) else chosen(args.model)
-        return compose([first, *map(chosen, args.others)], args.never, args.goal)
+            return partial(compose, machines.exchange.roles, machines.never, machines.goal)
+        tables = [own if isinstance(own, Table) else chosen(args.model), *map(chosen, args.others)]
+        return partial(compose, tables, args.never, args.goal)
     if args.model in SHIPPED:
         given = {option: getattr(args, option) for option in mine}
-        return shipped(args.model, **{option: value for option, value in given.items() if _is_given(value)})
+        return partial(shipped, args.model, **{option: value for option, value in given.items() if _is_given(value)})
     if is_python(args.model):
-        return _own(args.model, own)
+        return partial(_own, args.model, own)
     raise InputError(
         f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
     )

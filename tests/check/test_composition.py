@@ -206,3 +206,14 @@ def test_a_table_of_a_python_file_goes_wherever_one_of_yaml_does(
         assert says in capsys.readouterr().err
     assert main(["tables", f"{tmp_path / 'none.py'}:TABLE"]) == 2
     assert "cannot be run" in capsys.readouterr().err
+
+
+def test_mutants_of_tables_of_files_are_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables that are changed are those that the model is made of: a lift that never stops is noticed."""
+    (tmp_path / "door.yaml").write_text(DOOR)
+    (tmp_path / "lift.yaml").write_text(LIFT)
+    files = [str(tmp_path / "door.yaml"), "--with", str(tmp_path / "lift.yaml"), "--goal", "door.OPEN"]
+    assert main(["check", *files, "--mutate", "drop,lose,target"]) == 1
+    said = capsys.readouterr().out
+    assert "killed    drop:lift.MOVING.CALL by 'lift: CALL is illegal in MOVING" in said
+    assert "killed    lose:lift.MOVING.ARRIVED:STOPPED by 'door.OPEN can be reached'" in said
