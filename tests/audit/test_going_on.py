@@ -104,6 +104,27 @@ def test_what_is_kept_does_not_grow_with_what_was(tmp_path: Path) -> None:
     assert len(state.told) < len(live.found) / 2
 
 
+def test_files_of_long_ago_are_forgotten(tmp_path: Path) -> None:
+    """A log that is rotated again and again: what its member's files tell is kept for as long as members are."""
+    logs = files("j07_maxpoll", tmp_path)
+    data = {path: path.read_bytes() for path in logs.values()}
+    live = Live(late_ms=LATE_MS, settle_ms=60_000, expire_ms=1_200_000)
+    many, sizes = [], []
+    for number in range(12):
+        for path, said in data.items():
+            path.write_bytes(later(said, 5 * number))
+        live.read(*(growth(path, path.stat().st_size) for path in data))
+        for path in data:
+            older = path.rename(f"{path}.2026-11-21-{number:02}00")
+            live.read(growth(older, older.stat().st_size, was=str(path)))
+        (state,) = (one for one in groups(live) if one.key == "g-j07-maxpoll")
+        many.append(sum(map(len, (member.sources for member in state.members))))
+        sizes.append(len(live.groups["g-j07-maxpoll"]))
+    assert max(many) == many[5] == many[-1]
+    assert sizes[-1] < 1.2 * sizes[6]
+    assert len([one for one in live.found if one.kind is FindingKind.PARTITIONS_LOST]) == len(many)
+
+
 def later(said: bytes, minutes: int) -> bytes:
     """The same lines so much later, by their stamps."""
 

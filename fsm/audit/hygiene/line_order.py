@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from fsm.audit.findings import Finding, FindingKind, finding
@@ -89,6 +89,10 @@ class LineOrder:
             _reach(known.furthest, record.ts_ms, place.offset)
         if is_step:
             _reach(known.furthest_step, record.ts_ms, place.offset)
+
+    def forget(self, files: Container[str]) -> None:
+        """Nothing more comes from other files: what is known of them goes, if it is not to be told."""
+        self.files = {name: known for name, known in self.files.items() if known.moved or name in files}
 
     def findings(self) -> Iterator[Finding]:
         interleaved = self.scattered and not rotations(self.files)

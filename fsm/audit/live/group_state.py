@@ -290,6 +290,17 @@ class GroupState:
         gone = {member for member, ms in last.items() if ms < horizon_ms}
         rests = {line.file for one in audit.findings if one.end_ms >= judged_ms for line in one.evidence}
         gone -= {key.member for (*_, file), key in audit.members.items() if file in rests}
+        over_ms = clock_ms - expire_ms
+        old = {member for member, ms in last.items() if ms < over_ms}
+        for one in self.files.values():  # those of files of long ago go, while their member lives
+            one.facts = [
+                fact
+                for fact in one.facts
+                if fact.last_ms >= over_ms
+                or self.kept.get(fact[:3])
+                or fact[:3] not in audit.members
+                or audit.members[fact[:3]].member in old
+            ]
         if gone:
             over = {source for one in self.members if one.key.member in gone for source in one.sources}
             self.members = [one for one in self.members if one.key.member not in gone]
@@ -363,6 +374,7 @@ class GroupState:
         it is theirs. 0 where there is no record.
         """
         times = sorted(fact.last_ms for one in self.files.values() for fact in one.facts)
+        times = times or sorted(one.last_ms for one in self.coordinators)
         if not times:
             return 0
         middle_ms = times[len(times) // 2]

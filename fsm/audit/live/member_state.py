@@ -136,7 +136,7 @@ class MemberState:
             self.seen[source] = max(one.chunk.last_offset, self.seen.get(source, -1))
         rows = self._rows(own, lines)
         follower = blobs.load(self.states[-1][1], lines) if self.states else follow.make(self.key)
-        follower.regard(follow.gone)
+        follower.regard(follow.gone, {file for _, _, file in self.sources})
         done = 0
         for stop_ms in self._stops(own, follow.late_ms):
             end = bisect_right(rows, stop_ms, key=itemgetter(0))
@@ -227,10 +227,9 @@ class MemberState:
         """Lets go of the records to which nobody goes back any more."""
         for source in self.sources if not self.is_whole else ():
             own = kept.get(source, [])
-            left = [one for one in own if one.is_open or one.last_ms > self.dropped_ms]
-            if len(left) < len(own):
+            if any(one.last_ms <= self.dropped_ms and not one.is_open for one in own):
                 self.dropped.add(source)
-                kept[source] = left
+            kept[source] = [one for one in own if one.last_ms > self.dropped_ms]
 
     # -- what was told ------------------------------------------------------------------------------------------
 

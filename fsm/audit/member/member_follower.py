@@ -5,7 +5,7 @@ What several members do to each other is left to `fsm.audit.group`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -121,10 +121,11 @@ class MemberFollower:
     def finish(self) -> Sequence[Row]:
         return self._follow(self.streams.finish())
 
-    def regard(self, gone: Missing) -> None:
-        """From here on these files are missing."""
+    def regard(self, gone: Missing, files: Container[str]) -> None:
+        """From here on these files are missing, and nothing more comes from any but `files`."""
         if isinstance(self.streams.processes, ConsumerInstances):
             self.streams.processes.gone = gone
+            self.streams.processes.order.forget(files)
 
     def _follow(self, stream: Stream) -> list[Row]:
         rows: list[Row] = []
@@ -167,11 +168,12 @@ class SharedFollower:
             rows += follower.finish()
         return rows
 
-    def regard(self, gone: Missing) -> None:
-        """From here on these files are missing."""
+    def regard(self, gone: Missing, files: Container[str]) -> None:
+        """From here on these files are missing, and nothing more comes from any but `files`."""
         self.gone = gone
+        self.apart.order.forget(files)
         for follower in self.members.values():
-            follower.regard(gone)
+            follower.regard(gone, files)
 
     def _follow(self, told_apart: Owned) -> list[Row]:
         rows: list[Row] = []
