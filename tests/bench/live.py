@@ -20,8 +20,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).parent.parent))
 
@@ -37,8 +37,18 @@ PARTS_OF_FILE = 10
 ROUND_MIN = 5
 """How much later a round is than the one before where groups last: longer than any recording."""
 _STAMP = re.compile(rb"(?<![\d.])(1[78]\d{8})(?=\.\d{3}\|)|(?<=20\d\d.\d\d.\d\d[ T])(\d\d):(\d\d)(?=:\d\d)")
+LOOK_S = 0.2
 PARTS = 6
 """Of a run, for which is told what a line takes."""
+
+
+class Sample(NamedTuple):
+    """When a batch had ended: how much was written and read by then, in bytes, and what that took."""
+
+    at_s: float
+    offered: int
+    read: int
+    cpu_s: float
 
 
 def main() -> None:
@@ -103,20 +113,30 @@ def run(options: argparse.Namespace, work: Path, prepared: list[Prepared], lines
     watch = measure.Watch(following.pid)
     watch.start()
     begun_s = time.monotonic()
-    done, samples = 0, [(0.0, 0, 0, 0.0)]
+    offered, samples = 0, [Sample(0.0, 0, 0, 0.0)]
+
+    def look() -> int:
+        """Notes what a batch took, and gives how much is read."""
+        has = read_bytes(work / "out")
+        if has > samples[-1].read:
+            samples.append(Sample(time.monotonic() - begun_s, offered, has, sum(watch.cpu_s.values())))
+        return has
+
     try:
+        looked_s = begun_s
         for due_s, number, path, data in parts:
             told = later(data, number) if options.lasting else data
             time.sleep(max(0.0, begun_s + due_s - time.monotonic()))
             with path.open("ab") as out:
                 out.write(told)
-            done += len(data)
-            if done * PARTS >= size * len(samples):
-                samples.append((time.monotonic() - begun_s, done, read_bytes(work / "out"), sum(watch.cpu_s.values())))
+            offered += len(told)
+            if time.monotonic() - looked_s > LOOK_S:
+                looked_s = time.monotonic()
+                look()
         written_s = time.monotonic()
         behind = size - read_bytes(work / "out")
-        while read_bytes(work / "out") < size and following.poll() is None:
-            time.sleep(0.2)
+        while look() < size and following.poll() is None:
+            time.sleep(LOOK_S)
         peak_mb = watch.peak_mb["all"]
         done_s = time.monotonic()
         cpu_s = sum(watch.cpu_s.values())
@@ -131,11 +151,20 @@ def run(options: argparse.Namespace, work: Path, prepared: list[Prepared], lines
     print(f"read {done_s - written_s:.1f} s after the last, of which {100 * behind / size:.0f} % were left then")
     print(f"CPU {cpu_s:.1f} s: {1e6 * cpu_s / count:.1f} us a line, {count / cpu_s:,.0f} lines a CPU second")
     print(f"at most {peak_mb:,.0f} MB")
-    a_byte = count / size
+    print_samples(samples, count / size)
+
+
+def print_samples(samples: list[Sample], lines_a_byte: float) -> None:
+    """What a line took in each part of a run, by batches."""
     print("    until s  lines offered   left to read  us a line")
-    for (_, _, had, cpu_before), (until_s, offered, has, cpu) in pairwise(samples):
-        took_us = 1e6 * (cpu - cpu_before) / max(1.0, (has - had) * a_byte)
-        print(f"{until_s:11.0f} {offered * a_byte:14,.0f} {(offered - has) * a_byte:14,.0f} {took_us:10.1f}")
+    before, shown = samples[0], 0
+    for sample in samples[1:]:
+        if sample.read * PARTS < samples[-1].read * (shown + 1):
+            continue
+        took_us = 1e6 * (sample.cpu_s - before.cpu_s) / ((sample.read - before.read) * lines_a_byte)
+        offered, left = sample.offered * lines_a_byte, (sample.offered - sample.read) * lines_a_byte
+        print(f"{sample.at_s:11.0f} {offered:14,.0f} {left:14,.0f} {took_us:10.1f}")
+        before, shown = sample, sample.read * PARTS // samples[-1].read
 
 
 Part = tuple[float, int, Path, bytes]
