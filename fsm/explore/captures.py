@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fsm.errors import FsmError, InputError
+from fsm.explore.incidents import mark
 from fsm.explore.lanes import COORDINATOR, Lane, Lanes, show
 from fsm.explore.recording import MOST_MOMENTS, Moment, Recording
 from fsm.kit.moments import GROUP_APIS
@@ -52,7 +53,8 @@ def open_capture(file: Path, group: str) -> Recording:
     if not exchanges:
         what = f"holds nothing of a group {group!r}" if group else "holds no request of a member of a group"
         raise InputError(what, str(file), "see fsm explore --help")
-    return _Capture(exchanges, names).recording(file)
+    capture = _Capture(exchanges, names)
+    return Recording(file.name, str(file), capture.lanes.parts(), list(mark(capture.moments, file, group)))
 
 
 def _is_of(seen: Exchange, group: str) -> bool:
@@ -86,10 +88,6 @@ class _Capture:
         ends = [(seen.at_ms, 0, at) for at, (seen, _) in enumerate(exchanges)]
         ends += [(seen.answered_ms, 1, at) for at, (seen, _) in enumerate(exchanges) if seen.answered_ms is not None]
         self.moments = [(self._answer if is_answer else self._ask)(*exchanges[at]) for _, is_answer, at in sorted(ends)]
-
-    def recording(self, file: Path) -> Recording:
-        """All of it."""
-        return Recording(file.name, str(file), self.lanes.parts(), self.moments)
 
     def _ask(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
         """A request leaves; what it says of its sender shows at once. One that is not answered is told so."""

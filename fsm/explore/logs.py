@@ -12,6 +12,7 @@ from fsm.audit.reading import signs_of_formats
 from fsm.audit.scanning import Scanner, parse_all
 from fsm.errors import InputError
 from fsm.explore.captures import is_capture, open_capture
+from fsm.explore.incidents import mark
 from fsm.explore.lanes import COORDINATOR, Lanes, tell
 from fsm.explore.recording import MOST_MOMENTS, Recording
 from fsm.logs import formats
@@ -29,11 +30,16 @@ def open_log(file: Path, group: str = "") -> Recording:
         records = list(islice(_records(file), MOST_MOMENTS + 1))
     except OSError as problem:
         raise InputError(f"cannot be read: {problem.strerror}", str(file), "give a file") from None
-    return record(records, file.name, str(file), group)
+    return record(records, file.name, str(file), group, file)
 
 
-def record(records: Iterable[TraceRecord], title: str, source: str, group: str = "") -> Recording:
-    """Records as they come by their time. Raises `InputError` where none is of a member of the group."""
+def record(
+    records: Iterable[TraceRecord], title: str, source: str, group: str = "", file: Path | None = None
+) -> Recording:
+    """Records as they come by their time, with what an audit says of the file that they are of.
+
+    Raises `InputError` where none is of a member of the group.
+    """
     told = (one for one in records if one.client_id or one.member_id or one.thread == COORDINATOR)
     chosen = _of_group(sorted(told, key=attrgetter("ts_ms")), group)
     if not chosen:
@@ -45,7 +51,7 @@ def record(records: Iterable[TraceRecord], title: str, source: str, group: str =
         lane = lanes.of(one)
         lane.take(one)
         moments.append(tell(one, lane))
-    return Recording(title, source, lanes.parts(), moments)
+    return Recording(title, source, lanes.parts(), moments if file is None else list(mark(moments, file, group)))
 
 
 def _records(file: Path) -> Iterator[TraceRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from fsm.check import (
     Component,
     Disturbance,
     Fault,
+    Memo,
     Model,
     PathStep,
     Property,
@@ -168,8 +170,8 @@ def test_live_objects_take_the_path_from_the_start_on() -> None:
     assert "one user" in walk.broken()
 
 
-def test_a_wire_may_have_something_under_way_at_first() -> None:
-    """It arrives, late or not, and is what a check begins with."""
+def test_a_wire_may_have_something_under_way_at_first(tmp_path: Path) -> None:
+    """It arrives, late or not, and is what a check begins with, also one whose tables were kept."""
 
     def hears(heard: str, given: Received) -> Step:
         return Step(heard + given.message + ("!" if given.late else ""))
@@ -182,6 +184,6 @@ def test_a_wire_may_have_something_under_way_at_first() -> None:
         "there receives from here, late: c",
         "there receives from here: a",
     ]
-    verdict = check(model)
-    assert verdict.word == "violated"
-    assert len(verdict.violations[0].path) == 3
+    verdicts = [check(model, memo=memo) for memo in (None, Memo(tmp_path, "begun"), Memo(tmp_path, "begun"))]
+    assert [(one.word, len(one.violations[0].path)) for one in verdicts] == [("violated", 3)] * 3
+    assert [one.memo_steps > 0 for one in verdicts] == [True, True, False]

@@ -231,6 +231,29 @@ def test_groups_are_told_apart(tmp_path: Path) -> None:
         open_log(path, "i")
 
 
+def test_what_an_audit_says_is_broken_while_it_lasts(tmp_path: Path) -> None:
+    """Two members own one partition, from the second one's callback to the first one's."""
+    a, b = {"client_id": "a", "member_id": "a-0"}, {"client_id": "b", "member_id": "b-0"}
+    lines = [
+        record(1_000, Kind.STARTED, thread="app", settings={"group.protocol": "consumer", "version": "4.4.0"}, **one)
+        for one in (a, b)
+    ]
+    lines += [
+        record(2_000, Kind.ASSIGN_BEGIN, thread="app", partitions=(("foo", 0),), **a),
+        record(2_001, Kind.ASSIGN_END, thread="app", **a),
+        record(3_000, Kind.ASSIGN_BEGIN, thread="app", partitions=(("foo", 0),), **b),
+        record(3_001, Kind.ASSIGN_END, thread="app", **b),
+        record(5_000, Kind.REVOKE_BEGIN, thread="app", partitions=(("foo", 0),), **a),
+        record(5_001, Kind.REVOKE_END, thread="app", partitions=(("foo", 0),), **a),
+        record(9_000, Kind.HEARTBEAT_OK, thread="background", epoch=3, **b),
+    ]
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(lines))
+    broken = [step["delta"]["broken"] for step in all_steps(open_log(path))]
+    assert [bool(one) for one in broken] == [False] * 4 + [True] * 4 + [False]
+    assert "both owned foo-[0]" in broken[5][0]
+
+
 def test_a_large_trace_is_read_once_and_asked_anywhere(tmp_path: Path) -> None:
     """Of 12,000 records any part is told alone."""
     path = tmp_path / "trace.jsonl"
