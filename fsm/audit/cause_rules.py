@@ -71,6 +71,9 @@ OTHERS_WAIT = _without_cause([K.STUCK_STATE])
 WAITED: tuple[What, ...] = ((K.UNASSIGNED_WORK, C.REVOKED), (K.UNASSIGNED_WORK, C.HEARTBEAT_INTERVAL))
 """Work of Connect that was let go in order, and waited for the round that gave it away."""
 
+WEAK_SPOTS = (*(C.LEFT_OUT, C.LATE_REQUEST, C.UNTOLD, C.STRANDED, C.EARLY_JOIN, C.OWED_JOIN, C.NO_TARGET, C.FORGOTTEN),)
+"""Causes that `diagrams/hazards.md` has numbers for."""
+
 RULES = (
     Rule(
         Scope.INSTANCE,
@@ -90,7 +93,7 @@ RULES = (
         cause=C.SHARED_INSTANCE,
     ),
     # What the checker found, by number.
-    *(Rule(Scope.GROUP, (cause,)) for cause in (C.LEFT_OUT, C.LATE_REQUEST, C.UNTOLD, C.STRANDED, C.EARLY_JOIN)),
+    *(Rule(Scope.GROUP, (cause,)) for cause in WEAK_SPOTS),
     Rule(
         Scope.COORDINATOR,
         (C.COORDINATOR_LOST, C.SESSION_EXPIRED, C.FENCED),

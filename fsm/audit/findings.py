@@ -118,6 +118,12 @@ class Cause(StrEnum):
     """No consumer-protocol member is left to have a target computed, and the downgrade was refused (W5)."""
     EARLY_JOIN = "early_join"
     """A consumer-protocol member joined a classic group that waited for its first generation (W12)."""
+    OWED_JOIN = "owed_join"
+    """A cooperative static member was restarted before it gave up what the round withheld (W13)."""
+    NO_TARGET = "no_target"
+    """A classic group was converted before its generation had an assignment, and has no target (W14)."""
+    FORGOTTEN = "forgotten"
+    """A downgrade assigned it to a classic member that waited for it, and is not told (W15)."""
     UNKNOWN = "unknown"
     """The logs do not tell."""
 

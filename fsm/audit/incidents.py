@@ -18,7 +18,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from fsm.audit.cause_rules import RULES, Rule, Scope, What
+from fsm.audit.cause_rules import RULES, WEAK_SPOTS, Rule, Scope, What
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.findings import rank as rank_finding
 from fsm.audit.group_audit import GroupAudit
@@ -30,7 +30,6 @@ from fsm.audit.next_steps import Step, step_of
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 _NUMBERED = re.compile(r"(?:: |\()(W\d+)\b")
 """A weak spot as `fsm.audit.weak_spots` names it at the end of a summary."""
-_WEAK_SPOTS = (Cause.LEFT_OUT, Cause.LATE_REQUEST, Cause.UNTOLD, Cause.STRANDED, Cause.EARLY_JOIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +274,7 @@ def _sentence(rule: Rule, own: Sequence[Finding], root: Finding, blamed: Sequenc
 
 def _hazard(root: Finding, step: Step, lives: MemberLives) -> str:
     """What the finding names, or what Java clients of that protocol do."""
-    if root.cause in _WEAK_SPOTS:
+    if root.cause in WEAK_SPOTS:
         numbers = _NUMBERED.findall(root.summary)
         return numbers[-1].lower() if numbers else "w1" if root.cause is Cause.LEFT_OUT else ""
     return step.hazard if lives.is_java_consumer(root.member, root.start_ms) else ""

@@ -78,6 +78,9 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
     C.STRANDED: Step(
         "Restart any member of the group now; keep {setting} at bidirectional", "group.consumer.migration.policy"
     ),
+    C.OWED_JOIN: Step("Restart any member of the group now, or scale it: nothing else begins the next round"),
+    C.NO_TARGET: Step("Restart the member once more, or remove it by its {setting}", INSTANCE_ID),
+    C.FORGOTTEN: Step("Restart any member of the group now: nothing tells the one that waits"),
     C.KILLED: Step(
         "See why the process ended without a close (out of memory, a forced stop); others wait for {setting} then",
         SESSION_TIMEOUT,

@@ -13,6 +13,7 @@
 * W5, a refused downgrade: the last member of the consumer protocol went, the group's epoch moved on, and the target
   did not for longer than classic members take to hear of it. Only the coordinator's records show that. It is for
   information where they do not tell assignments: a member whose log is missing may have had the partition.
+* W13 to W15, static members that restart: `restarted_members`.
 * W12, an early join: UNKNOWN_SERVER_ERROR ended a member of the consumer protocol while a classic one waited for
   generation 1, by its own log or by the coordinator's.
 
@@ -29,15 +30,16 @@ from fsm.audit.coordinator.assignments import AWAY, REPEATED_MS, Assignment, Ass
 from fsm.audit.coordinator.evidence import ACKNOWLEDGED
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
 from fsm.audit.group.clocks import APART
-from fsm.audit.group.unowned_partitions import ELSEWHERE
+from fsm.audit.group.unowned_partitions import ELSEWHERE, matches
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, SKEW_MS
+from fsm.audit.restarted_members import Unclaimed, find_unclaimed
 from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, Place
 from fsm.audit.wording import names, seconds
 from fsm.logs import facts_of
 from fsm.logs.broker import CLASSIC, MEMBER
 from fsm.logs.client_facts import JAVA
 from fsm.reference.reports import named
-from fsm.trace import Kind
+from fsm.trace import Kind, Partition, by_partition
 
 LATE_MS = 120_000
 """A request that was given up may be handled this much later: its connection sends it again and again."""
@@ -59,6 +61,18 @@ class _Group:
     @cached_property
     def stalls(self) -> list[_Stall]:
         return list(_stalls(self.told))
+
+    @cached_property
+    def unclaimed(self) -> list[Unclaimed]:
+        """What restarts of static members left to nobody, for long enough that it is no hand-over."""
+        last_ms = max([self.told[-1].record.ts_ms, *(life.end_ms for life in self.rows.lives)]) if self.told else 0
+        ended = (one if one.end_ms else one._replace(end_ms=last_ms) for one in find_unclaimed(self.told))
+        return [one for one in ended if (one.end_ms or 0) - one.start_ms > self.hears_ms + TOLD_MS]
+
+    @property
+    def hears_ms(self) -> int:
+        """So long after it classic members hear of a rebalance: with their next heartbeats."""
+        return max((life.heartbeat_interval_ms or 0 for life in self.rows.lives), default=0) + 2 * self.slack_ms
 
     @property
     def slack_ms(self) -> int:
@@ -100,14 +114,16 @@ def name_weak_spots(
     if any(found.summary.startswith(APART) for found in known):
         return known
     group = _Group(rows, told, given, skew_ms)
-    return [*(_name(found, group) or found for found in known), *_never_used(group)]
+    named_now = [_name(found, group) or found for found in known]
+    return [*named_now, *_never_used(group), *_never_claimed(named_now, group)]
 
 
 def _name(found: Finding, group: _Group) -> Finding | None:
     if found.kind is FindingKind.DOUBLE_OWNERSHIP and found.cause in (Cause.UNKNOWN, Cause.LEFT_OUT):
         return _left_out(found, group)
-    if found.kind is FindingKind.UNOWNED_PARTITION and found.cause not in BY_DESIGN:
-        return _stranded(found, group) or _untold(found, group)
+    if found.kind is FindingKind.UNOWNED_PARTITION:
+        by_design = found.cause in BY_DESIGN
+        return _claimed(found, group) or (None if by_design else _stranded(found, group) or _untold(found, group))
     if found.kind is FindingKind.MEMBER_OUT_FOR_GOOD and REFUSED in found.summary:
         return _early(found, group)
     return None
@@ -272,11 +288,10 @@ def _is_near(ts_ms: int, gone_ms: int | None) -> bool:
 
 def _stranded(found: Finding, group: _Group) -> Finding | None:
     """Classic members hear of a rebalance with their next heartbeat, where somebody tells them."""
-    hears_ms = max((life.heartbeat_interval_ms or 0 for life in group.rows.lives), default=0) + 2 * group.slack_ms
     for stall in group.stalls:
         end_ms = found.end_ms if stall.end_ms is None else min(stall.end_ms, found.end_ms)
         start_ms = max(stall.start_ms, found.start_ms)
-        long = end_ms - start_ms > hears_ms and 2 * (end_ms - start_ms) > found.end_ms - found.start_ms
+        long = end_ms - start_ms > group.hears_ms and 2 * (end_ms - start_ms) > found.end_ms - found.start_ms
         if long and not _is_assigned(found, start_ms, end_ms, group):
             real = _certain(found) if group.current else found
             why = (
@@ -299,6 +314,57 @@ def _is_assigned(found: Finding, start_ms: int, end_ms: int, group: _Group) -> b
 
 def _near(one: CoordinatorRecord, stall: _Stall) -> bool:
     return abs(one.record.ts_ms - stall.start_ms) <= SETTLED_MS
+
+
+def _claimed(found: Finding, group: _Group) -> Finding | None:
+    """Most of the time nobody could have had the partition."""
+    for one in group.unclaimed:
+        shared_ms = min(one.end_ms or 0, found.end_ms) - max(one.start_ms, found.start_ms)
+        if _is_about(one, found.partitions[0]) and 2 * shared_ms > found.end_ms - found.start_ms:
+            return _as(_certain(found), one.cause, one.why, [one.place])
+    return None
+
+
+def _is_about(one: Unclaimed, partition: Partition) -> bool:
+    return partition in one.partitions or partition[0] in one.topics
+
+
+def _never_claimed(known: Iterable[Finding], group: _Group) -> Iterator[Finding]:
+    """Findings for what no log has the end of an owner of, or no owner at all."""
+    told = {(found.cause, partition) for found in known for partition in found.partitions}
+    for one in group.unclaimed:
+        of_topics = {(i.topic, i.partition) for i in group.rows.intervals if i.topic in one.topics}
+        partitions = [p for p in one.partitions or by_partition(of_topics) if (one.cause, p) not in told]
+        wanted = any(matches(sub, topic) for sub in group.rows.subscriptions for topic in _topics(one))
+        if not wanted or (not partitions and of_topics) or any(_is_used(p, one, group) for p in partitions):
+            continue
+        what = names(partitions) or f"any partition of {', '.join(sorted(one.topics))}"
+        summary = f"nobody owned {what} for {seconds((one.end_ms or 0) - one.start_ms)}; {one.why}"
+        yield finding(
+            FindingKind.UNOWNED_PARTITION,
+            group.told[0].record.group,
+            one.member,
+            one.start_ms,
+            one.end_ms or 0,
+            summary=summary,
+            partitions=partitions,
+            cause=one.cause,
+            places=[one.place],
+        )
+
+
+def _topics(one: Unclaimed) -> set[str]:
+    return {topic for topic, _ in one.partitions} | one.topics
+
+
+def _is_used(partition: Partition, one: Unclaimed, group: _Group) -> bool:
+    """Whether a client's log has an owner of it meanwhile."""
+    return any(
+        (i.topic, i.partition) == partition
+        and i.start_ms < (one.end_ms or 0)
+        and i.end_ms > one.start_ms + group.slack_ms + TOLD_MS
+        for i in group.rows.intervals
+    )
 
 
 # -- ended --------------------------------------------------------------------------------------------------

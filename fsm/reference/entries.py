@@ -298,6 +298,7 @@ LOG_FACTS = Section(
 )
 
 _WEAK, _ARISES = "tests/coordinator/test_weak_spots.py::", "tests/cluster/test_weak_spots.py::"
+_RESTARTED = "tests/audit/test_restarted_members.py::test_what_happened_is_named_and_nothing_else_is_found"
 _FOUND, _NAMED = "tests/check/test_", "tests/audit/test_weak_spots.py::test_"
 
 WEAK_SPOTS = Section(
@@ -436,7 +437,11 @@ WEAK_SPOTS = Section(
             "again. Its place is taken without a rebalance, and it is told what the round left it.",
             "Nobody asks for the round in which somebody would be given the rest: it stays unused until somebody "
             "joins, leaves or changes. Seen of a real broker of 4.4.0.",
-            tests=(f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",),
+            tests=(
+                f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",
+                f"{_FOUND}cures.py::test_who_takes_the_place_of_one_that_owes_a_join_rebalances",
+                _RESTARTED,
+            ),
         ),
         Entry(
             "W14",
@@ -444,7 +449,11 @@ WEAK_SPOTS = Section(
             "protocol. The group is converted with empty targets, and the member's subscription is the one before.",
             "No epoch is bumped, so no target is computed: the group is STABLE and its partitions have no owner until "
             "somebody joins, leaves or changes. Seen of a real broker of 4.4.0.",
-            tests=(f"{_FOUND}mixed_group.py::test_a_group_that_is_converted_before_its_assignment_stays_empty",),
+            tests=(
+                f"{_FOUND}mixed_group.py::test_a_group_that_is_converted_before_its_assignment_stays_empty",
+                f"{_FOUND}cures.py::test_a_conversion_within_a_rebalance_computes_a_target",
+                _RESTARTED,
+            ),
         ),
         Entry(
             "W15",
@@ -452,7 +461,11 @@ WEAK_SPOTS = Section(
             "member waits for one of its partitions. The group becomes a classic one, STABLE, in the same generation.",
             "Whoever waited has the partition by the group's assignment, and is never told: it stays unused until "
             "somebody joins, leaves or changes. Seen of a real broker of 4.4.0.",
-            tests=(f"{_FOUND}mixed_group.py::test_a_downgrade_forgets_who_waits",),
+            tests=(
+                f"{_FOUND}mixed_group.py::test_a_downgrade_forgets_who_waits",
+                f"{_FOUND}cures.py::test_a_downgrade_lets_nobody_wait",
+                _RESTARTED,
+            ),
         ),
     ),
     remark="Consequence",

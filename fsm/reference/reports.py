@@ -208,6 +208,9 @@ REPORTS = (
         "process has nothing to give up, and joins no more. It costs that one rebalance, and a broker that reads "
         "subscriptions and assignments, as an upgrade does anyway.",
         "Watch the lag of each partition; restart or scale once more, or call `enforceRebalance` in any member.",
+        "`unowned_partition` with the cause `owed_join`, from what the coordinator stored (`__consumer_offsets`): "
+        "within a generation that withholds what a member had, another process takes its place, and no generation "
+        "follows.",
     ),
     Report(
         "W14",
@@ -226,6 +229,8 @@ REPORTS = (
         "Bump the epoch where a group is converted during a rebalance, as it does where a member is new (F34): what "
         "its members are assigned then is not what they joined for. It costs one target.",
         "Restart the member once more, or remove it by its instance id (`Admin.removeMembersFromConsumerGroup`).",
+        "`unowned_partition` with the cause `no_target`, from what the coordinator stored, and the members' "
+        "subscriptions: the group was converted, and no target of its members names a partition.",
     ),
     Report(
         "W15",
@@ -246,6 +251,8 @@ REPORTS = (
         "Prepare a rebalance in the downgrade where a member waits for what others hold (F35); it does so where the "
         "target is behind (KAFKA-20273). It costs that rebalance.",
         "Restart any member once more after a migration back.",
+        "`unowned_partition` with the cause `forgotten`, from what the coordinator stored: a consumer group became a "
+        "classic one in which a member has more than it was told in the same generation.",
     ),
     Report(
         "G3",

@@ -31,6 +31,7 @@ from fsm.coordinator.model.dialect import Dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
 from fsm.member.classic.assignors import ClientAssignor
+from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from fsm.protocol.messages import (
@@ -94,10 +95,11 @@ def classic_group(
     asked = ClassicQuestions(names, known.everything(()), changes, resubscribes=bool(fewer))
     told = name_those({"static": static, "they commit": commits, "with changes of topics": topic_changes})
 
-    def make(timeouts: Timeouts | None) -> ClassicReplay:
+    def make(timeouts: Timeouts | None, trace: TraceTo | None) -> ClassicReplay:
         of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}
         live: dict[str, LiveMember] = {
-            one.name: LiveClassic(one, 1_000 * at, of_path[one.name]) for at, one in enumerate(consumers, 1)
+            one.name: LiveClassic(one, NOW if trace else 1_000 * at, of_path[one.name], trace)
+            for at, one in enumerate(consumers, 1)
         }
         return ClassicReplay(live, context)
 

@@ -19,13 +19,17 @@ from fsm.check.kafka.live_broker import LiveBroker
 from fsm.check.kafka.replay import book_of_consumer_group
 from fsm.check.kafka.telling import Seen, tell_difference
 from fsm.check.kafka.topics import CLUSTER
+from fsm.check.kafka.tracing import go_on, stored, topics_of
 from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.step import Step
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
+from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
+from fsm.trace import TraceRecord
 
 GONE = (App.DEAD, App.CRASHED)
 """Nobody answers these; one that has closed left its connection in order."""
@@ -41,13 +45,22 @@ class LiveClassic(LiveMember):
 
     shell: ClassicConsumerMember
 
-    def __init__(self, model: ClassicModel, now_ms: int, config: ClassicConfig | None = None, *, life: int = 0) -> None:
+    def __init__(
+        self,
+        model: ClassicModel,
+        now_ms: int,
+        config: ClassicConfig | None = None,
+        trace: TraceTo | None = None,
+        *,
+        life: int = 0,
+    ) -> None:
         self.model, self.config, self.name, self.life = model, config or model.config, model.name, life
-        counts = tuple(model.known.first.items())
-        super().__init__(ClassicConsumerMember(self.config), model.setting, counts, now_ms)
+        self.trace, counts = trace, tuple(model.known.first.items())
+        shell = ClassicConsumerMember(self.config, trace=trace, now_ms=now_ms)
+        super().__init__(shell, model.setting, counts, now_ms)
 
     def next_life(self) -> LiveClassic:
-        return LiveClassic(self.model, self.now_ms, self.config, life=self.life + 1)
+        return LiveClassic(self.model, self.now_ms, self.config, self.trace, life=self.life + 1)
 
     @property
     def seen(self) -> Seen:
@@ -99,6 +112,7 @@ class ClassicReplay:
 
         `note` is called before and after each step. Where times are given, one clock is everybody's.
         """
+        is_untimed = note is None and not times_ms
         for number, (action, after) in enumerate(path, 1):
             if times_ms:
                 self._set_clocks(NOW + times_ms[number - 1])
@@ -113,12 +127,35 @@ class ClassicReplay:
                 if name == CLUSTER:
                     continue
                 if name == BROKER:
-                    live, wanted = (book(one, lengths=note is None) for one in (self.broker.host.state, state.state))
+                    live, wanted = (book(one, lengths=is_untimed) for one in (self.broker.host.state, state.state))
                 else:
                     live, wanted = self.members[name].seen, _seen(state)
                 if differs := tell_difference(name, live, wanted):
                     return f"step {number}, {action.actor} {action.what}: {differs}"
         return ""
+
+    def trace_coordinator(self, to: Callable[[TraceRecord], None]) -> None:
+        """What the coordinator stores from here on."""
+        host = self.broker.host
+        to(topics_of(host.context.image, host.now_ms))
+
+        def note(step: Step[Coordinator]) -> None:
+            for record in stored(step.records, host.now_ms):
+                to(record)
+
+        host.on_step = note
+
+    def go_on(self, now_ms: int) -> None:
+        """Nothing disturbs it any more."""
+        go_on(self.members, self._serve, self._pass_time, now_ms)
+
+    def _pass_time(self, now_ms: int) -> None:
+        self._set_clocks(now_ms)
+        self.broker.expire()
+
+    def _serve(self, name: str) -> None:
+        self.broker.pass_time()
+        self.broker.request(name, Action(BROKER, "receives", message=self.members[name].out[0]))
 
     def _set_clocks(self, now_ms: int) -> None:
         """It is the same time for everybody; each adds a millisecond as it acts."""

@@ -96,6 +96,11 @@ class LiveBroker:
         self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
         self._answer(group, self.host.expire(self.host.now_ms))
 
+    def expire(self) -> None:
+        """Timers that are due run out."""
+        before = self.host.state.groups.get(GROUP)
+        self._answer(before, self.host.expire(self.host.now_ms))
+
     def timers(self) -> dict[str, int]:
         """When each of its timers runs out, by what a path says of it."""
         group = self.host.state.groups.get(GROUP)

@@ -41,6 +41,7 @@ from fsm.coordinator.model.dialect import Dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.errors import InputError
 from fsm.member.dialect.dialect import dialect as member_dialect
+from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.releases import LATEST
 
 if TYPE_CHECKING:
@@ -130,22 +131,24 @@ def mixed_group(
     )
 
 
-def _live(models: Mapping[str, EitherModel], context: Context, timeouts: Timeouts | None) -> ClassicReplay:
+def _live(
+    models: Mapping[str, EitherModel], context: Context, timeouts: Timeouts | None, trace: TraceTo | None
+) -> ClassicReplay:
     """Live members, each of the protocol that it begins with."""
 
     def make(model: EitherModel, now_ms: int, life: int, *, classic: bool) -> LiveMember:
         if classic:
             config = timeouts and timeouts.member(model.name, model.classic.config)
-            return LiveClassic(model.classic, now_ms, config, life=life)
+            return LiveClassic(model.classic, now_ms, config, trace, life=life)
         longest_ms = timeouts.max_poll_interval_ms(model.name) if timeouts else LONG_MS
-        return LiveConsumer(model.consumer, now_ms, longest_ms, None, life=life)
+        return LiveConsumer(model.consumer, now_ms, longest_ms, trace, life=life)
 
     def convert(before: LiveMember) -> LiveMember:
         model = models[before.name]
         return make(model, before.now_ms, before.life + 1, classic=isinstance(before, LiveConsumer))
 
     live = {
-        name: make(model, 1_000 * at, 0, classic=model.begins_classic)
+        name: make(model, NOW if trace else 1_000 * at, 0, classic=model.begins_classic)
         for at, (name, model) in enumerate(models.items(), 1)
     }
     return ClassicReplay(live, timeouts.context(context) if timeouts else context, convert)

@@ -7,7 +7,7 @@ more by one clock for all, and the members write their trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from fsm.check.kafka.coordinator import CoordinatorModel, let_pass, refuse, requ
 from fsm.check.kafka.live import LONG_MS, LiveConsumer
 from fsm.check.kafka.telling import Seen, tell_difference
 from fsm.check.kafka.topics import CLUSTER
+from fsm.check.kafka.tracing import go_on, stored, topics_of
 from fsm.check.model import Action, Path, Replayed
 from fsm.check.timing import Timing
 from fsm.coordinator import coordinator as broker
@@ -30,13 +31,9 @@ from fsm.coordinator.model.step import Step as Taken
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.member.effects import UnsentRequest
-from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest
 from fsm.tables.consumer_member import State
-from fsm.trace import Kind, TraceRecord
-
-AFTER_MS = 1_000
-"""So long after the last step a trace says what is used: a path ends at the instant at which something breaks."""
+from fsm.trace import TraceRecord
 
 
 class Timeouts(NamedTuple):
@@ -97,7 +94,7 @@ def replay(cast: Cast, path: Path) -> Replayed:
         times_ms, records = timing.solve(), list[TraceRecord]()
         timed = _Replay(cast, timeouts, times_ms, records.append)
         if times_ms and not timed.along(path):
-            timed.note_users(NOW + times_ms[-1] + AFTER_MS)
+            timed.go_on(NOW + times_ms[-1])
             return Replayed("", times_ms, timeouts.settings(), tuple(record.to_json() for record in records))
     return Replayed()
 
@@ -119,9 +116,13 @@ class _Replay:
     """Live consumers and a live coordinator, driven along a path."""
 
     def __init__(
-        self, cast: Cast, timeouts: Timeouts, times_ms: Sequence[int] = (), trace: TraceTo | None = None
+        self,
+        cast: Cast,
+        timeouts: Timeouts,
+        times_ms: Sequence[int] = (),
+        trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
-        self.times_ms, self.timeouts = times_ms, timeouts
+        self.times_ms, self.timeouts, self.trace = times_ms, timeouts, trace
         self.hub = cast.hub
         self.consumers = {
             one.name: LiveConsumer(one, NOW, timeouts.max_poll_interval_ms[one.name], trace)
@@ -133,6 +134,8 @@ class _Replay:
         self.log: Log = ()
         self.elsewhere: frozenset[str] = frozenset()
         self.topics: tuple[str, ...] = ()
+        if trace is not None:
+            trace(topics_of(self.context.image, NOW))
 
     @property
     def context(self) -> Context:
@@ -168,11 +171,18 @@ class _Replay:
                     return f"step {number}, {action.actor} {action.what}: {differs}"
         return ""
 
-    def note_users(self, now_ms: int) -> None:
-        """Notes in the trace what each application uses at that time."""
-        for one in self.consumers.values():
-            if one.app not in ENDED and one.shell.trace is not None:
-                one.shell.trace.write(now_ms, Kind.OWNED, full=one.using, thread="app")
+    def go_on(self, now_ms: int) -> None:
+        """Nothing disturbs it any more."""
+        go_on(self.consumers, self._serve, self._pass_time, now_ms)
+
+    def _pass_time(self, now_ms: int) -> None:
+        self._set_clocks(now_ms)
+        self._note(broker.handle_timer(self.state, self.context))
+
+    def _serve(self, name: str) -> None:
+        consumer = self.consumers[name]
+        self.token += 1
+        self._request(Action(BROKER, "receives", message=consumer.out[0]), consumer)
 
     def _set_clocks(self, now_ms: int) -> None:
         """It is the same time for everybody; each adds a millisecond as it acts."""
@@ -283,6 +293,9 @@ class _Replay:
     def _note(self, done: Taken[Coordinator]) -> None:
         """The coordinator after a step, and its log, which is compacted at once."""
         self.state, self.log = done.state, appended(self.log, done.records)
+        if self.trace is not None:
+            for record in stored(done.records, self.now_ms):
+                self.trace(record)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -8,12 +8,12 @@ what it asks is what it was given.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from fsm.check.kafka.application import BROKER, ENDED
+from fsm.check.kafka.application import BROKER, ENDED, NOW
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.live import LiveConsumer, LiveMember
 from fsm.check.kafka.replay import FIRED, SILENT
@@ -21,7 +21,9 @@ from fsm.check.model import Path, Replayed
 from fsm.check.timing import Timing
 from fsm.coordinator.model.context import Context
 from fsm.member.classic.state import ClassicConfig
+from fsm.member.runtime.trace import TraceTo
 from fsm.tables.consumer_member import State
+from fsm.trace import TraceRecord
 
 PASSES = 5
 """So often times are taken from the pass before."""
@@ -74,25 +76,36 @@ def _tried(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
             yield Timeouts(short, heartbeat_interval_ms)
 
 
-def find_times(path: Path, make: Callable[[Timeouts | None], ClassicReplay]) -> Replayed:
+def find_times(path: Path, make: Callable[[Timeouts | None, TraceTo | None], ClassicReplay]) -> Replayed:
     """What live objects do along a path, and when it can happen; `make` gives new ones, None those of the model."""
-    if differs := make(None).along(path):
+    if differs := make(None, None).along(path):
         return Replayed(differs)
-    live = make(None)
+    live = make(None, None)
     names, delay_ms = sorted(live.members), live.broker.host.context.config.group_initial_rebalance_delay_ms
     for timeouts in _tried(path, names):
         times_ms: tuple[int, ...] = ()
         for _ in range(PASSES):
             timing = Timing()
-            if make(timeouts).along(path, partial(_note, timing), times_ms):
+            if make(timeouts, None).along(path, partial(_note, timing), times_ms):
                 break
             before, times_ms = times_ms, timing.solve()
             if not times_ms:
                 break
             if before == times_ms:
                 settings = timeouts.settings(names) | {"group.initial.rebalance.delay.ms": delay_ms}
-                return Replayed("", times_ms, settings)
+                return Replayed("", times_ms, settings, _trace(path, partial(make, timeouts), times_ms))
     return Replayed()
+
+
+def _trace(path: Path, make: Callable[[TraceTo], ClassicReplay], times_ms: Sequence[int]) -> tuple[str, ...]:
+    """What members and coordinator write, who take the path once more and go on."""
+    records: list[TraceRecord] = []
+    live = make(records.append)
+    live.trace_coordinator(records.append)
+    if live.along(path, None, times_ms):
+        return ()
+    live.go_on(NOW + times_ms[-1])
+    return tuple(record.to_json() for record in records)
 
 
 def _note(timing: Timing, live: ClassicReplay, what: str, who: str) -> None:

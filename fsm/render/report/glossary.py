@@ -55,6 +55,9 @@ CAUSES = {
     "untold": "the coordinator assigned it to a member that did not hear of it",
     "stranded": "the downgrade to a classic group was refused, and nobody is left for whom a target is computed",
     "early_join": "a member of the consumer protocol joined a classic group before its first generation",
+    "owed_join": "a cooperative static member was restarted before it gave up what the round withheld",
+    "no_target": "the group was converted before it had an assignment, and no target was computed",
+    "forgotten": "a downgrade assigned it to a member that waited for it, and is not told",
     "unknown": "the logs do not tell",
 }
 """Cause of a finding -> the cause in words."""

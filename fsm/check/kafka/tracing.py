@@ -1,0 +1,82 @@
+"""What live objects leave behind where one clock is everybody's: what a coordinator stores, and how a path goes on.
+
+A path ends at the instant at which something breaks, or has become hopeless. What is still so some time later is what
+an audit sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from fsm.check.kafka.application import ENDED, GROUP, App
+from fsm.check.kafka.live import LiveMember
+from fsm.coordinator.model.context import Image
+from fsm.logs.broker import THREAD
+from fsm.logs.consumer_offsets import interpret
+from fsm.protocol.records import Record, to_json
+from fsm.trace import Kind, TraceRecord
+
+HELD_MS, WATCHED_MS = 1_000, 20_000
+"""So long nothing happens after the last step, and so long what does is written."""
+TURN_MS = 500
+"""So often an application polls then."""
+ROUND_TRIPS = 4
+"""So many requests follow from each other within a turn at most."""
+
+
+def topics_of(image: Image, now_ms: int) -> TraceRecord:
+    """The names of topics by their ids, by which the log of a consumer group calls them."""
+    return TraceRecord(now_ms, Kind.TOPIC_NAMES, GROUP, thread=THREAD, settings=dict(image.names))
+
+
+def stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]:
+    """What a coordinator wrote to its log then, as a parser of that log tells it."""
+    for record in records:
+        printed = to_json(record)
+        yield from interpret(now_ms, int(printed["key"]["type"]), printed["key"], printed["value"]) or ()
+
+
+def go_on(
+    members: Mapping[str, LiveMember], serve: Callable[[str], None], pass_time: Callable[[int], None], now_ms: int
+) -> None:
+    """Goes on from then: first nothing happens for a while, then everything that is due does.
+
+    What a path has broken may raise an error later: that ends it, for the path itself was taken. `serve` has the first
+    request of a member handled; `pass_time` sets all clocks, and the coordinator does what is due.
+    """
+    held_ms = now_ms + HELD_MS
+    note_users(members, held_ms)
+    with suppress(Exception):
+        for turn_ms in range(held_ms, held_ms + WATCHED_MS, TURN_MS):
+            pass_time(turn_ms)
+            for name, one in members.items():
+                _take_turn(name, one, serve, turn_ms)
+        note_users(members, held_ms + WATCHED_MS)
+
+
+def _take_turn(name: str, one: LiveMember, serve: Callable[[str], None], now_ms: int) -> None:
+    _exchange(name, one, serve)
+    if one.asked is not None and one.app is not App.HUNG:
+        one.act("returns from its callback")
+    if one.app is App.RUNNING and one.heartbeat_due_ms <= now_ms:
+        one.act("heartbeat interval is over")
+    if one.app is App.RUNNING:
+        one.act("polls")
+    _exchange(name, one, serve)
+
+
+def _exchange(name: str, one: LiveMember, serve: Callable[[str], None]) -> None:
+    """What a member has sent is handled, and what was answered it receives."""
+    for _ in range(ROUND_TRIPS):
+        for _ in range(len(one.out)):
+            serve(name)
+        for _ in range(len(one.back)):
+            one.end(*one.back.pop(0))
+
+
+def note_users(members: Mapping[str, LiveMember], now_ms: int) -> None:
+    """Notes in the trace what each application uses at that time."""
+    for one in members.values():
+        if one.app not in ENDED and one.shell.trace is not None:
+            one.shell.trace.write(now_ms, Kind.OWNED, full=one.using, thread="app")
