@@ -4,14 +4,17 @@
     outcome = simulate(deployment, seed=1)
     outcome.totals(), outcome.hazards(), outcome.violations
 
-* `read`, `read_file`, `write`: deployments as YAML;
+* `read`, `read_file`, `write`, `write_machines`: deployments as YAML;
 * `Deployment`, `Service`, `Broker`, `Deed`, `Rate`: what they hold;
+* `Machines`, `Part`, `Delay`: a deployment of one's own machines;
 * `simulate`, `Outcome`, `GroupOutcome`, `Truth`, `Violation`: a run, and what came of it.
 """
 
 from __future__ import annotations
 
 from fsm.simulate.deployment import Broker, Deed, Deployment, Rate, Service
+from fsm.simulate.machines.deployment import Delay, Machines, Part
+from fsm.simulate.machines.writing import write_machines
 from fsm.simulate.outcome import GroupOutcome, Outcome, Truth, Violation
 from fsm.simulate.reading import read, read_file
 from fsm.simulate.run import simulate
@@ -20,9 +23,12 @@ from fsm.simulate.writing import write
 __all__ = [
     "Broker",
     "Deed",
+    "Delay",
     "Deployment",
     "GroupOutcome",
+    "Machines",
     "Outcome",
+    "Part",
     "Rate",
     "Service",
     "Truth",
@@ -31,4 +37,5 @@ __all__ = [
     "read_file",
     "simulate",
     "write",
+    "write_machines",
 ]

@@ -25,7 +25,8 @@ def name_all(measures: Iterable[str]) -> dict[str, str]:
     given = list(measures)
     if any(name in NAMES for name in given):
         return {name: words for name, words in NAMES.items() if name in given}
-    return {name: name_measure(name) for name in given}
+    roles = list(dict.fromkeys(name.rpartition(".")[0] for name in given))
+    return {name: name_measure(name) for role in roles for name in given if name.rpartition(".")[0] == role}
 
 
 def show(name: str, value: float) -> str:

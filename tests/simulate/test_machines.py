@@ -365,6 +365,7 @@ faults:
         ("TRAIN: 5m", "TRAIN: soon", 7, "'soon' is no duration"),
         ("TRAIN: 5m", "TRAIN: 0s", 7, "too short"),
         ("20s..60s", "60s..20s", 7, "falls"),
+        ("lasts: 1h\nmachines:", "lasts: 366d\nmachines:", 7, "more than 1,000,000,000 events"),
         ("20s..60s", "0s..0s", 7, "no time at all"),
         (", LATE: 2s..2s", "", 6, "nobody sends signal.LATE"),
         ("LATE: 2s..2s", "LATE: 2s, LOWERED: 1s", 7, "signal.LOWERED is sent by another machine"),
@@ -393,10 +394,24 @@ def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int | Non
     """One line that names the place, and the nearest name where there is one."""
     assert old in GOOD
     read(GOOD, "crossing.yaml", TUTORIAL)
+    wrong = GOOD.replace(old, new, 1)
+    if "366d" in new:
+        wrong = wrong.replace("LATE: 2s..2s", "LATE: 1ms..2ms")
     with pytest.raises(InputError) as found:
-        read(GOOD.replace(old, new, 1), "crossing.yaml", TUTORIAL)
+        read(wrong, "crossing.yaml", TUTORIAL)
     assert says in str(found.value)
     assert line is None or str(found.value).startswith(f"crossing.yaml:{line}:")
+
+
+def test_an_event_of_one_role_at_named_times_is_not_sent_to_another(tmp_path: Path) -> None:
+    """Two roles of one table: each has to say where its events come from."""
+    both = GAME % ("", "", "plans: [{at: 1m, event: ping.RANG}]")
+    game(tmp_path)
+    text = both.replace("happens: {RANG: 10s..10s}", "happens: {}").replace(
+        "  pong:", "  other: {table: ping.yaml}\n  pong:"
+    )
+    with pytest.raises(InputError, match=r"game.yaml:6: nobody sends other.RANG"):
+        read(text, "game.yaml", tmp_path)
 
 
 def test_what_cannot_be_asked_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ KEYS = ("deployment", "lasts", "seed", "chance", "machines", "network", "never",
 PART = ("table", "count", "happens")
 NETWORK_KEYS = (*LATENCY, "loses", "duplicates", "reorders")
 DEED = ("at", "every", "from", "until", "for")
-MOST_MACHINES = 100_000
+MOST_MACHINES, MOST_EVENTS = 100_000, 1_000_000_000
 USUAL = Delay(10_000, 10_000, is_mean=True)
 """Of events from outside where nothing else is said."""
 
@@ -198,18 +198,25 @@ def _check_target(what: str, target: str, node: Node, found: Machines) -> None:
 
 
 def _check_events(found: Machines, machines: Node) -> None:
-    """Raises `InputError` for an event that nobody sends, and for one that comes from outside and is sent as well."""
+    """Raises `InputError` for an event that nobody sends, for one that is sent as well, and for too many of them."""
+    named = [one.target for one in found.deeds if one.what == "event"]
+    named += [one.target for one in found.rates if one.what == "event"]
     scripted = {
-        name.rpartition(".")[2] for name in (*(d.target for d in found.deeds), *(r.target for r in found.rates))
+        (found.exchange.role_of[machine].name, target.rpartition(".")[2])
+        for target in named
+        for machine in found.machines_of(target.rpartition(".")[0])
     }
     for part in found.parts:
         outside = {event.name for event in found.exchange.outside(found.exchange.named[part.name])}
         node = machines.mapping()[part.name][1]
-        for event in part.happens:
+        for event, delay in part.happens.items():
+            where = node.mapping()["happens"][1].mapping()[event][1].where
             if event not in outside:
-                where = node.mapping()["happens"][1].mapping()[event][0].where
                 raise InputError(f"{part.name}.{event} is sent by another machine", where, "leave it out of `happens`")
-        if missing := sorted(outside - part.happens.keys() - scripted):
+            if part.count * found.lasts_ms > MOST_EVENTS * max(delay.most_ms, 1) and delay != NEVER:
+                raise InputError(f"more than {MOST_EVENTS:,} events", where, "let it be rarer, or the run shorter")
+        missing = [event for event in sorted(outside - part.happens.keys()) if (part.name, event) not in scripted]
+        if missing:
             raise InputError(
                 f"nobody sends {part.name}.{missing[0]}: no machine orders it, and it does not come from outside",
                 node.where,
