@@ -38,7 +38,6 @@ from fsm.audit.wording import names, seconds
 from fsm.logs import facts_of
 from fsm.logs.broker import CLASSIC, MEMBER
 from fsm.logs.client_facts import JAVA
-from fsm.reference.reports import named
 from fsm.trace import Kind, Partition, by_partition
 
 LATE_MS = 120_000
@@ -153,7 +152,7 @@ def _left_out(found: Finding, group: _Group) -> Finding | None:
             why = f"{found.member} gave a heartbeat up while its assigned callback ran, and its next report left out"
             acknowledged = f"{found.member} {ACKNOWLEDGED}"
             found = replace(found, summary=found.summary.replace(acknowledged, f"{found.member} had left it out"))
-            return _as(found, Cause.LEFT_OUT, f"{why} what was being assigned: {named('W9')}", [one.place])
+            return _as(found, Cause.LEFT_OUT, f"{why} what was being assigned: {_named('W9')}", [one.place])
     late = any(0 <= found.start_ms - one.ts_ms <= LATE_MS for one in given_up)
     lives = group.lives(found.member)
     if found.cause is Cause.UNKNOWN or late or not lives or not all(one.version and one.whole_start for one in lives):
@@ -164,7 +163,7 @@ def _left_out(found: Finding, group: _Group) -> Finding | None:
         near = abs(found.start_ms - third.start_ms) <= after_ms
         if added and near and partition in set(second.partitions).difference(first.partitions, third.partitions):
             why = f"{found.member} gave no request up: its acknowledgement was under way when more was assigned"
-            return _as(found, Cause.LEFT_OUT, f"{why}: {named('W11')}", [second.start])
+            return _as(found, Cause.LEFT_OUT, f"{why}: {_named('W11')}", [second.start])
     return None
 
 
@@ -244,7 +243,7 @@ def _with_reason(found: Finding, one: Assignment, until_ms: int, group: _Group) 
     if before and not later and until_ms - one.start_ms > before[-1].timeout_ms:
         ago = seconds(max(0, one.start_ms - before[-1].ts_ms))
         why = f"{held}: a request that it had given up {ago} before was handled then, and its answer went nowhere"
-        return _as(real, Cause.LATE_REQUEST, f"{why}: {named('W8')}", [one.start, before[-1].place])
+        return _as(real, Cause.LATE_REQUEST, f"{why}: {_named('W8')}", [one.start, before[-1].place])
     lost = "the answer was lost, and it gave its request up"
     why = lost if later else "the answer was lost or late, or was that to a request that it had given up (W8)"
     return _as(real, Cause.UNTOLD, f"{held}: {why}", [one.start, *(g.place for g in later[:1])])
@@ -298,7 +297,7 @@ def _stranded(found: Finding, group: _Group) -> Finding | None:
                 f"the last member of the consumer protocol had gone, and for epoch {stall.epoch} no target was computed"
             )
             refused = [t.place for t in group.told if t.record.kind is Kind.ERROR and _near(t, stall)]
-            return _as(real, Cause.STRANDED, f"{why}: {named('W5')}", [*refused, stall.place])
+            return _as(real, Cause.STRANDED, f"{why}: {_named('W5')}", [*refused, stall.place])
     return None
 
 
@@ -382,5 +381,11 @@ def _early(found: Finding, group: _Group) -> Finding | None:
     ]
     if not waits and not first:
         return None
-    why = f"classic members waited for the group's first generation: {named('W12')}"
+    why = f"classic members waited for the group's first generation: {_named('W12')}"
     return _as(found, Cause.EARLY_JOIN, why, [*(t.place for t in waits), *first[:1]])
+
+
+def _named(number: str) -> str:
+    from fsm.reference.reports import named  # noqa: PLC0415  # it comes with the coordinator, and few logs need it
+
+    return named(number)

@@ -16,10 +16,7 @@ from zoneinfo import ZoneInfo
 from fsm.audit.lag import read_lag
 from fsm.cli import at_least
 from fsm.cli.audit_summary import check_understood, say_change
-from fsm.cli.broker_lag import LagWatch, read_broker_lag
 from fsm.cli.chosen import address
-from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
-from fsm.cli.topic_files import TopicFiles
 from fsm.errors import InputError
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
 from fsm.spark.live.lag_kept import TABLE, KeptLag
@@ -27,6 +24,7 @@ from fsm.spark.options import Options
 
 if TYPE_CHECKING:
     from fsm.audit.live.changes import Change
+    from fsm.cli.topic_copy import Place, TopicCopy
     from fsm.spark.live.known_files import Offsets
 
 EXAMPLES = """
@@ -90,19 +88,24 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         lag=_lag_file(args),
         stop_ms=args.stop_ms,
     )
+    from fsm.cli.broker_lag import LagWatch  # clients' side of the protocol, which other audits do not need
+    from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
+    from fsm.cli.topic_files import TopicFiles
+
     out = Path(args.folder).absolute()
-    paths = tuple(str(_copied(out, path)) if path.startswith(SCHEME) else path for path in args.paths)
+    topics = {path: place_of(path) for path in args.paths if path.startswith(SCHEME)}
+    paths = tuple(str(_copied(out, topics[path])) if path in topics else path for path in args.paths)
     followed = Followed(paths, out, options, follow)
     print(f"fsm: following {', '.join(args.paths)} into {args.folder}; Ctrl-C ends", file=sys.stderr)  # noqa: T201
-    topics = {path: place_of(path) for path in args.paths if path.startswith(SCHEME)}
     copies: list[TopicCopy] = []
     watches: list[LagWatch] = []
 
     def look(offsets: Offsets) -> None:
         if topics and not copies:
             marks, idle_s = out / CHECKPOINT / "copied", follow.expire_ms / 1000
-            for path, one in topics.items():
-                copies.append(TopicCopy(one, TopicFiles(_copied(out, path), marks / one.folder, idle_s)))
+            copies.extend(
+                TopicCopy(one, TopicFiles(_copied(out, one), marks / one.folder, idle_s)) for one in topics.values()
+            )
         if args.lag_from and not watches:
             where = address(args.lag_from, "--lag-from")
             watches.append(LagWatch(*where, KeptLag(Path(follow.lag)), args.group))
@@ -131,14 +134,16 @@ def _lag_file(args: argparse.Namespace) -> str:
     if args.lag:
         read_lag(args.lag, ZoneInfo(args.timezone))
     if args.lag_from:
+        from fsm.cli.broker_lag import read_broker_lag
+
         read_broker_lag(*address(args.lag_from, "--lag-from"), args.group)
         return str(Path(args.folder).absolute() / CHECKPOINT / TABLE)
     return str(args.lag.absolute()) if args.lag else ""
 
 
-def _copied(out: Path, address: str) -> Path:
+def _copied(out: Path, topic: Place) -> Path:
     """Where a topic is copied to."""
-    return out / CHECKPOINT / TOPICS / place_of(address).folder
+    return out / CHECKPOINT / TOPICS / topic.folder
 
 
 def _tell(as_json: bool) -> Callable[[Sequence[Change]], None]:

@@ -12,9 +12,9 @@ and nothing but counts and steps to be taken comes to the driver. What a level i
 it is the search's own (`fsm.check.search`), as are all questions; a level of few states is met in the driver's process.
 States have the numbers that they have in the search in memory, so a counterexample is the same one.
 
-A level that is complete is noted; a search that was killed goes on from there. When all states are met, the driver
-puts them side by side in files of plain columns: for the ways to what is broken, and for liveness, which it then asks
-as the search on disk does, with some bytes of memory a state.
+What is complete is noted, small levels together; a search that was killed goes on from there. When all states are met,
+the driver puts them side by side in files of plain columns: for the ways to what is broken, and for liveness, which it
+then asks as the search on disk does, with some bytes of memory a state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from uuid import uuid4
 import numpy as np
 
 from fsm.check import kept
-from fsm.check.disk import NOTE, digest_of, numbers, own, read_note, take_up
+from fsm.check.disk import NOTE, WORTH, digest_of, numbers, own, read_note, take_up
 from fsm.check.kept import Memo
 from fsm.check.search import NO_PARENT, Search
 from fsm.check.steps import Found, Tally, add_up
@@ -234,8 +234,14 @@ class SparkSearch(Search):
 
     _known = -1
     """So much the tables knew when they were saved."""
+    _noted = 0
+    """So many states were met when that was noted."""
 
     def _note(self) -> None:
+        """Notes what is known at the end of a level, where enough is new: a job's work always is."""
+        if self.met - self._noted < min(self.small, self.met // WORTH):
+            return
+        self._noted = self.met
         self._save_tables()
         told = numbers(self, digest_of(self, self.memo)) | {
             "tables": self.saved, "parts": self.parts, "levels": self.levels, "waiting": list(self.waiting),
@@ -247,7 +253,7 @@ class SparkSearch(Search):
 
     def _resume(self, told: dict[str, Any]) -> None:
         take_up(self, told, self.memo)
-        self.parts, self.saved = told["parts"], told["tables"]
+        self.parts, self.saved, self._noted = told["parts"], told["tables"], told["met"]
         self.levels = [Level(name, tuple(tuple(file) for file in files)) for name, files in told["levels"]]
         self.waiting = {(cost, level): [] for cost, level in told["waiting"]}
 
@@ -266,7 +272,7 @@ class SparkSearch(Search):
         (self.folder / NOTE).unlink(missing_ok=True)
         self._remove_all_but([])
         self.levels, self.layers, self.waiting, self.waiting_broken, self.found, self.cut = [], [], {}, {}, {}, {}
-        self.cost = self.level = self.low = self.met = self.transitions = self.looked_up = self.depth = 0
+        self.cost = self.level = self.low = self.met = self._noted = self.transitions = self.looked_up = self.depth = 0
 
     def _gather(self) -> None:
         """Puts all states side by side, in their order, and their keys."""

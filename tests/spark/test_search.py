@@ -173,7 +173,7 @@ def test_cells_that_outgrow_their_keys_begin_again(spark: SparkSession, tmp_path
                 self.packing = Packing([1] * len(self.packing.bits))
             super()._start()
 
-    case = two_phase_commit(3), ["lose"], 1
+    case = two_phase_commit(2), ["lose"], 1
     for small in (0, 20_000):
         folder = tmp_path / f"{small}"
         assert told(*case, on_spark(spark, folder, Tight, small=small), every=True) == told(*case, every=True)
