@@ -9,11 +9,14 @@ import pty
 import re
 import subprocess
 import sys
-from io import StringIO
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from fsm.cli import main
 from fsm.render.report.folder import PAGE
 from fsm.spark.progress import LINE_S, Progress
 from fsm.spark.result import MARK
@@ -23,9 +26,14 @@ IN_PROCESS = ("--master", "none")
 
 
 def audit(folder: Path, *arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """The command in a folder, without Spark."""
-    command = [*AUDIT, *arguments, *IN_PROCESS]
-    return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, check=False)
+    """The command in a folder, without Spark; in this process, whose streams are no terminals meanwhile."""
+    given, said, complained = (TextIOWrapper(BytesIO(data), encoding="utf-8") for data in (stdin, b"", b""))
+    command = [str(one) for one in ("audit", *arguments, *IN_PROCESS)]
+    with chdir(folder), patch.object(sys, "stdin", given), redirect_stdout(said), redirect_stderr(complained):
+        status = main(command)
+    for told in (said, complained):
+        told.flush()
+    return subprocess.CompletedProcess(command, status, *(told.buffer.getvalue() for told in (said, complained)))  # type: ignore[attr-defined]
 
 
 # -- stdin ----------------------------------------------------------------------------------------------------
