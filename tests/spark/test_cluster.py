@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.u
 SPARK = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""No process of the cluster lives long enough to win back what the good compiler costs; there are six of them."""
+"""No process of the cluster lives long enough to win back what the good compiler costs; there are five of them."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def environment() -> dict[str, str]:
     own = {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
     own["SPARK_DAEMON_JAVA_OPTS"] = own["SPARK_SUBMIT_OPTS"] = SHORT_LIVED
     own["PYSPARK_SUBMIT_ARGS"] = (
-        f"--executor-memory 512m --conf 'spark.executor.extraJavaOptions={SHORT_LIVED}' "
+        f"--executor-memory 512m --executor-cores 1 --conf 'spark.executor.extraJavaOptions={SHORT_LIVED}' "
         "--conf spark.scheduler.minRegisteredResourcesRatio=1.0 "
         "--conf spark.scheduler.maxRegisteredResourcesWaitingTime=600s pyspark-shell"
     )
@@ -43,16 +43,15 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
-    """The address of a master with two workers of a core each."""
+    """The address of a master with a worker, which starts two executors of a core each."""
     with ExitStack() as stack:
         master = ("master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         said = stack.enter_context(daemon(master, tmp_path / "master.log", environment))
         address = said(r"Starting Spark master at (spark://[\d.:]+)")
-        for number in range(2):
-            worker = ("worker.Worker", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1")
-            worker += ("--memory", "1g", "--work-dir", str(tmp_path / f"worker-{number}"), address)
-            said = stack.enter_context(daemon(worker, tmp_path / f"worker-{number}.log", environment))
-            said("(Successfully registered) with master")
+        worker = ("worker.Worker", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "2")
+        worker += ("--memory", "2g", "--work-dir", str(tmp_path / "worker"), address)
+        said = stack.enter_context(daemon(worker, tmp_path / "worker.log", environment))
+        said("(Successfully registered) with master")
         yield address
 
 
@@ -95,7 +94,7 @@ def assert_same_bytes(folder: Path) -> None:
 def test_a_cluster_gives_the_bytes_of_this_process(
     recordings: Path, cluster: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files are named by relative paths, though workers run elsewhere; files are cut, and both workers get pieces."""
+    """Files are named by relative paths, though workers run elsewhere; files are cut, and both executors get pieces."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").symlink_to(recordings)
     run([Path("logs")], Path("local"), split_bytes=65536)
@@ -103,7 +102,7 @@ def test_a_cluster_gives_the_bytes_of_this_process(
         _, complained = ran.communicate()
     assert ran.returncode == 2, complained  # one scenario is of a client that is hardly understood
     assert_same_bytes(tmp_path)
-    executors = list(tmp_path.glob("worker-*/app-*/*/stderr"))
+    executors = list(tmp_path.glob("worker/app-*/*/stderr"))
     assert len(executors) == 2
     assert len([log for log in executors if "Running task" in log.read_text()]) == 2
 
@@ -120,7 +119,7 @@ def test_a_killed_executor_changes_no_byte(
         parts = ".cluster-*/records.parquet/.part-*"
         wait_until(lambda: ran.poll() is not None or [*tmp_path.glob(parts)])
         assert ran.poll() is None, ran.communicate()
-        (killed,) = executors_below(tmp_path / "worker-0")
+        killed, _ = executors_below(tmp_path / "worker")
         os.kill(killed, signal.SIGKILL)
         _, complained = ran.communicate()
     assert ran.returncode == 2, complained
