@@ -1,4 +1,4 @@
-"""Audits of logs in memory, as `fsm.audit.local.audit_files` makes them of files; no entry is parsed twice."""
+"""Audits of logs in memory, as `fsm.audit.local.audit_files` makes them of files; no entry is parsed twice, no file of a scenario read twice."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def audit(files: Mapping[str, bytes], limits: Limits = _DEFAULTS) -> Audit:
     return audit_pieces((_piece(name, files[name]) for name in sorted(files)), limits)
 
 
+@lru_cache(maxsize=64)
 def _piece(name: str, data: bytes) -> PieceRecords:
     found = SourceRecords(Piece(name, 0, WHOLE, False))
     for entry in parsed(data):
