@@ -1,4 +1,7 @@
-"""Audits of logs in memory, as `fsm.audit.local.audit_files` makes them of files; no entry is parsed twice, no file of a scenario read twice."""
+"""Audits of logs in memory, as `fsm.audit.local.audit_files` makes them of files.
+
+No entry is parsed twice, and no file of a scenario read twice.
+"""
 
 from __future__ import annotations
 
