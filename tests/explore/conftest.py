@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import Browser
-from explore_pages import Opened
+from explore_pages import Opened, Serve
 
 from fsm.check.catalog import shipped
-from fsm.explore import ModelSession
+from fsm.explore import ModelSession, Session
 from fsm.explore.html import page
 from fsm.explore.server import Explorer
-
-Serve = Callable[[ModelSession], str]
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +50,11 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[ModelSession], str]]:
+def serve() -> Iterator[Serve]:
     """Serves sessions on loopback; gives their addresses."""
     running: list[tuple[Explorer, threading.Thread]] = []
 
-    def start(session: ModelSession) -> str:
+    def start(session: Session) -> str:
         explorer = Explorer(session, page=lambda key: page(key=key))
         thread = threading.Thread(target=explorer.serve, daemon=True)
         thread.start()
@@ -70,6 +68,6 @@ def serve() -> Iterator[Callable[[ModelSession], str]]:
 
 
 @pytest.fixture
-def group(serve: Callable[[ModelSession], str]) -> str:
+def group(serve: Serve) -> str:
     """A served consumer group."""
     return serve(ModelSession(shipped("consumer-group")))

@@ -8,11 +8,14 @@ from typing import Any
 
 from browser import Browser
 
+from fsm.explore import Session
 from fsm.explore.diagrams import diagram
 from fsm.tables import find
 
 Opened = Callable[..., Browser]
 """Opens a page, from its text or from where it is served."""
+Serve = Callable[[Session], str]
+"""Serves a session; gives its address."""
 END, HOME, LEFT, RIGHT, DOWN = 35, 36, 37, 39, 40
 ENTER, ESCAPE = 13, 27
 """Codes of keys."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 
 import pytest
 from browser import Browser
-from explore_pages import Opened, kinds, options, stands, text, texts
+from explore_pages import Opened, Serve, kinds, options, stands, text, texts, types
 
 from fsm.check.catalog import shipped
 from fsm.explore import ModelSession
 from fsm.explore.html import page
+from fsm.explore.recording import Moment, Part, Recording, Shown
 from fsm.explore.server import Explorer
 
 pytestmark = pytest.mark.clients
@@ -71,7 +71,7 @@ def test_another_step_leaves_the_path_and_back_returns_to_it(group: str, opened:
     assert text(again, "#now").startswith("step 2 a polls")
 
 
-def test_a_path_that_was_loaded_is_left_by_hand(serve: Callable[[ModelSession], str], opened: Opened) -> None:
+def test_a_path_that_was_loaded_is_left_by_hand(serve: Serve, opened: Opened) -> None:
     """It is read from the server, walked like a recording, and left where the reader wants."""
     session = ModelSession(shipped("consumer-group"), [0, 0, 0])
     loaded = [step["text"] for step in session.steps(0, 9)["steps"]]
@@ -102,9 +102,7 @@ def test_an_address_that_leads_nowhere_is_told(group: str, opened: Opened, brows
     browser.errors.clear()
 
 
-def test_what_could_go_wrong_from_here_is_a_path_one_click_away(
-    serve: Callable[[ModelSession], str], opened: Opened
-) -> None:
+def test_what_could_go_wrong_from_here_is_a_path_one_click_away(serve: Serve, opened: Opened) -> None:
     """The checker searches from the step of now; what it finds is walked like any path, and ends where it is broken."""
     browser = opened(serve(ModelSession(shipped("lock"))))
     options(browser)
@@ -131,6 +129,20 @@ def test_what_could_go_wrong_from_here_is_a_path_one_click_away(
     again = opened(browser.run("location.origin") + "/", address)
     assert text(again, "#place") == f"{1 + len(steps)} / {1 + len(steps)}"
     assert not again.run("document.querySelector('#broken').hidden")
+
+
+def test_a_long_recording_is_read_in_pieces_and_shown_where_the_address_says(serve: Serve, opened: Opened) -> None:
+    """It can be walked while the rest of it is read; there is nothing to choose in it."""
+    moments = [Moment(f"a does {i}", i, "a", f"does {i}", components={"a": Shown(f"did {i}")}) for i in range(1, 2_301)]
+    browser = opened(serve(Recording("long", "made by hand", [Part("a", "member")], moments)), "#at=1700")
+    stands(browser, "1,700 / 2,300")
+    assert text(browser, "[data-name=a] .said") == "did 1700"
+    assert browser.run("document.querySelector('#reading').textContent") == ""
+    assert browser.run("document.querySelector('#next').hidden")
+    types(browser, "#search", "does 2222")
+    assert text(browser, "#found") == "1 step fits"
+    browser.click("#steps .row")
+    stands(browser, "2,222 / 2,300")
 
 
 def test_a_server_that_has_ended_is_told(opened: Opened, browser: Browser) -> None:

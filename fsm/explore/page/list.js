@@ -64,12 +64,14 @@ function rowElement(row) {
 
 function paintList() {
   list.querySelector(".tall").style.height = `${rowCount() * ROW}px`;
-  const first = Math.max(0, Math.floor(list.scrollTop / ROW) - BEYOND);
-  const last = Math.min(rowCount(), Math.ceil((list.scrollTop + list.clientHeight) / ROW) + BEYOND);
+  const top = Math.min(list.scrollTop, Math.max(0, rowCount() * ROW - list.clientHeight)); // a search leaves few rows
+  const first = Math.max(0, Math.floor(top / ROW) - BEYOND);
+  const last = Math.min(rowCount(), Math.ceil((top + list.clientHeight) / ROW) + BEYOND);
   const shown = [];
   for (let row = first; row < last; row += 1) shown.push(rowElement(row));
   rows.replaceChildren(...shown);
   rows.style.transform = `translateY(${first * ROW}px)`;
+  if (top < list.scrollTop) list.scrollTop = top;
 }
 
 /** Draws the list, with the step of now in view. */
