@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fsm.errors import FsmError, InputError
-from fsm.explore.incidents import mark
+from fsm.explore.findings import mark
 from fsm.explore.lanes import COORDINATOR, Lane, Lanes, show
 from fsm.explore.recording import MOST_MOMENTS, Moment, Recording
 from fsm.kit.moments import GROUP_APIS

@@ -12,7 +12,7 @@ from fsm.audit.reading import signs_of_formats
 from fsm.audit.scanning import Scanner, parse_all
 from fsm.errors import InputError
 from fsm.explore.captures import is_capture, open_capture
-from fsm.explore.incidents import mark
+from fsm.explore.findings import mark
 from fsm.explore.lanes import COORDINATOR, Lanes, tell
 from fsm.explore.recording import MOST_MOMENTS, Recording
 from fsm.logs import formats

@@ -1,0 +1,25 @@
+"""What an audit finds wrong in a file, where it is so: while it lasts, that is what does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from pathlib import Path
+
+from fsm.audit.findings import Finding, Severity
+from fsm.audit.local import audit_files
+from fsm.explore.recording import Moment
+from fsm.logs.exchanges import WIRE
+
+
+def mark(moments: Iterable[Moment], file: Path, group: str = "") -> Iterator[Moment]:
+    """These moments, which come by their time, with what an audit of the file finds wrong then."""
+    found = (one for one in audit_files([file]).findings if one.severity is not Severity.INFO)
+    waiting = sorted((one for one in found if group in ("", one.group)), key=attrgetter("start_ms"), reverse=True)
+    lasting: list[Finding] = []
+    for moment in moments:
+        now_ms = round(moment.at_ms or 0)
+        while waiting and waiting[-1].start_ms <= now_ms:
+            lasting.append(waiting.pop())
+        lasting = [one for one in lasting if one.end_ms >= now_ms]
+        yield moment._replace(broken=tuple(one.summary.replace(WIRE, "") for one in lasting))
