@@ -34,8 +34,8 @@ Models: {models}; FILE.py:NAME; tables, as of fsm check. Of a model every step t
 could go wrong from here" is asked of the checker. What was recorded is played, forward and back. Ctrl-C ends it.
 
 exit status: 0; 2 where what is given is none of these, or cannot be walked"""
-LOGS = (".jsonl", ".log", ".txt", ".gz")
-"""What a file may end in that is no model; any other file that is there is read as one of these, too."""
+MODELS, LOGS = (".json", ".py"), (".jsonl", ".log", ".txt", ".gz")
+"""What a file of a model, and one of a log, may end in; any other file that is there is read as a log, too."""
 
 
 def add(commands: Any) -> None:
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _open(args: argparse.Namespace) -> Session:
     """What is to be explored, by what it is. Raises `InputError` for none, and for options of another kind."""
-    path = Path(args.model)
-    if path.suffix.lower() in (".yaml", ".yml") and path.is_file():
+    path, suffix = Path(args.model), Path(args.model).suffix.lower()
+    if suffix in (".yaml", ".yml") and path.is_file():
         from fsm.explore.scenarios import is_scenario, open_scenario
         from fsm.scenario.files import read
 
@@ -73,7 +73,7 @@ def _open(args: argparse.Namespace) -> Session:
             refuse_options(args)
             _refuse(args, "--path")
             return open_scenario(path, args.nth, args.group)
-    elif path.is_file() or path.suffix.lower() in LOGS:
+    elif suffix in LOGS or (path.is_file() and suffix not in MODELS and args.model not in SHIPPED):
         from fsm.explore.logs import open_log
 
         refuse_options(args)

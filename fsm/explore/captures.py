@@ -14,7 +14,7 @@ from typing import Any
 from fsm.errors import FsmError, InputError
 from fsm.explore.findings import mark
 from fsm.explore.lanes import COORDINATOR, Lane, Lanes, show
-from fsm.explore.recording import MOST_MOMENTS, Moment, Recording
+from fsm.explore.recording import Moment, Recording, check_size
 from fsm.kit.moments import GROUP_APIS
 from fsm.logs.exchanges import FORMATS, WIRE
 from fsm.protocol.messages import OffsetCommitResponse
@@ -48,13 +48,12 @@ def open_capture(file: Path, group: str) -> Recording:
             seen = from_line(line, f"{file}:{number}")
             if isinstance(seen, Exchange) and seen.api in GROUP_APIS and _is_of(seen, group):
                 exchanges.append((seen, records))
-            if len(exchanges) > MOST_MOMENTS:
-                break
+            check_size(len(exchanges), str(file))
     if not exchanges:
         what = f"holds nothing of a group {group!r}" if group else "holds no request of a member of a group"
         raise InputError(what, str(file), "see fsm explore --help")
     capture = _Capture(exchanges, names)
-    return Recording(file.name, str(file), capture.lanes.parts(), list(mark(capture.moments, file, group)))
+    return mark(Recording(file.name, str(file), capture.lanes.parts(), capture.moments), file, group)
 
 
 def _is_of(seen: Exchange, group: str) -> bool:

@@ -8,12 +8,17 @@ from pathlib import Path
 
 from fsm.audit.findings import Finding, Severity
 from fsm.audit.local import audit_files
-from fsm.explore.recording import Moment
+from fsm.explore.recording import Moment, Recording
 from fsm.logs.exchanges import WIRE
 
 
-def mark(moments: Iterable[Moment], file: Path, group: str = "") -> Iterator[Moment]:
-    """These moments, which come by their time, with what an audit of the file finds wrong then."""
+def mark(recording: Recording, file: Path, group: str = "") -> Recording:
+    """The recording, whose steps come by their time, with what an audit of its file finds wrong at each of them."""
+    recording.moments = list(_mark(recording.moments, file, group))
+    return recording
+
+
+def _mark(moments: Iterable[Moment], file: Path, group: str) -> Iterator[Moment]:
     found = (one for one in audit_files([file]).findings if one.severity is not Severity.INFO)
     waiting = sorted((one for one in found if group in ("", one.group)), key=attrgetter("start_ms"), reverse=True)
     lasting: list[Finding] = []

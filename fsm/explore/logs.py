@@ -14,7 +14,7 @@ from fsm.errors import InputError
 from fsm.explore.captures import is_capture, open_capture
 from fsm.explore.findings import mark
 from fsm.explore.lanes import COORDINATOR, Lanes, tell
-from fsm.explore.recording import MOST_MOMENTS, Recording
+from fsm.explore.recording import MOST_MOMENTS, Recording, check_size
 from fsm.logs import formats
 from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip, reader_of
 from fsm.trace import TraceRecord
@@ -27,7 +27,7 @@ def open_log(file: Path, group: str = "") -> Recording:
             first = opened.readline(1 << 16)
         if is_capture(first):
             return open_capture(file, group)
-        records = list(islice(_records(file), MOST_MOMENTS + 1))
+        records = list(islice(_records(file), MOST_MOMENTS + 1))  # one more says that there are too many
     except OSError as problem:
         raise InputError(f"cannot be read: {problem.strerror}", str(file), "give a file") from None
     return record(records, file.name, str(file), group, file)
@@ -40,7 +40,9 @@ def record(
 
     Raises `InputError` where none is of a member of the group.
     """
-    told = (one for one in records if one.client_id or one.member_id or one.thread == COORDINATOR)
+    held = list(records)
+    check_size(len(held), source)
+    told = (one for one in held if one.client_id or one.member_id or one.thread == COORDINATOR)
     chosen = _of_group(sorted(told, key=attrgetter("ts_ms")), group)
     if not chosen:
         what = f"holds nothing of a group {group!r}" if group else "holds no model, scenario, trace, capture or log"
@@ -51,7 +53,8 @@ def record(
         lane = lanes.of(one)
         lane.take(one)
         moments.append(tell(one, lane))
-    return Recording(title, source, lanes.parts(), moments if file is None else list(mark(moments, file, group)))
+    found = Recording(title, source, lanes.parts(), moments)
+    return found if file is None else mark(found, file, group)
 
 
 def _records(file: Path) -> Iterator[TraceRecord]:

@@ -50,6 +50,12 @@ class Moment(NamedTuple):
     broken: tuple[str, ...] = ()
 
 
+def check_size(steps: int, source: str) -> None:
+    """Raises `InputError` for more steps than a recording may have."""
+    if steps > MOST_MOMENTS:
+        raise InputError(f"holds more than {MOST_MOMENTS:,} steps", source, "give a part of it")
+
+
 class Recording:
     """A session in which one goes forward and back."""
 
@@ -57,8 +63,7 @@ class Recording:
         """Raises `InputError` for one that is empty, and for more than can be shown."""
         if not moments:
             raise InputError("holds no step", source, "give a trace, a capture, a scenario or a model")
-        if len(moments) > MOST_MOMENTS:
-            raise InputError(f"holds more than {MOST_MOMENTS:,} steps", source, "give a part of it")
+        check_size(len(moments), source)
         if len(parts) > MOST_LANES:
             raise InputError(f"holds {len(parts)} members", source, f"give at most {MOST_LANES}: choose a --group")
         self.title, self.source, self.parts, self.moments = title, source, parts, moments

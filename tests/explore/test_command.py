@@ -70,16 +70,18 @@ def test_a_path_as_one_file(capsys: pytest.CaptureFixture[str]) -> None:
 def test_models_take_the_options_of_check() -> None:
     """Of groups, of tables, and of Python files."""
     Path("door.yaml").write_text(DOOR)
+    Path("lock").write_text("a file may be called as a model is")
     Path("mine.py").write_text(MODEL)
     opened = [
         written("mixed-group", "--members", "3", "--policy", "upgrade"),
         written("door.yaml", "--never", "door.OPEN", "--path", "0"),
         written("mine.py:MODEL", "--path", "0.0"),
         written("classic-member"),
+        written("lock"),
     ]
     sources = [one["opening"]["source"] for one in opened]
     assert sources[0].startswith("mixed-group, 2 members of 4.4.0, 1 eager ones, policy upgrade")
-    assert sources[1:] == ["door", "mine", "classic-member"]
+    assert sources[1:] == ["door", "mine", "classic-member", "lock"]
 
 
 def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
@@ -101,6 +103,8 @@ def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
         (("lock", "--path", "one"), "'one' is no number of a step"),
         (("lock", "--members", "3"), "lock: --members is for consumer-group and"),
         (("lock", "--group", "g"), "lock: --group is of no use with it"),
+        (("odd.py",), "no model 'odd.py'; choose from"),
+        (("odd.json",), "odd.json:"),
         (("odd.yaml",), "odd.yaml:1: unknown key 'x'"),
         (("odd.txt",), "odd.txt: holds no model, scenario, trace, capture or log"),
         (("odd.txt", "--members", "3"), "odd.txt: --members is for"),
@@ -113,7 +117,8 @@ def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str) -> None:
     """With where and what to do."""
     Path("odd.yaml").write_text("x: 1\n")
-    Path("odd.txt").write_text("hello\n")
+    for suffix in ("txt", "py", "json"):
+        Path(f"odd.{suffix}").write_text("hello\n")
     Path("old.yaml").write_text("path: one user\nmodel: gone\nsteps: [{do: a polls}]\n")
     assert words in refused(capsys, *args)
 
