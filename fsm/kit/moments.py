@@ -363,5 +363,6 @@ _TAKES: Mapping[What | None, Callable[[Client, Exchange], None]] = {
     What.SYNC: lambda client, exchange: client.classic.take_sync(exchange),
     What.BEAT: lambda client, exchange: client.classic.take_beat(exchange),
     What.COMMIT: _commit,
+    What.SEARCH: _search,  # who was looking already when it was refused need not ask again
     What.OFFSETS: lambda client, exchange: client.reads.learn(exchange, client.around.names),
 }

@@ -17,6 +17,10 @@ from fsm.protocol.messages import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -152,3 +156,21 @@ def test_the_end_is_a_moment_of_every_client() -> None:
     ends = [moment.client.name for moment in follow(seen) if moment.what is What.END]
     assert ends == ["app", "other"]
     assert list(follow([])) == []
+
+
+def test_who_was_looking_for_the_coordinator_already_need_not_ask_again() -> None:
+    """The answer to what was asked before comes after it is told that it asks the wrong broker."""
+
+    def search(at_ms: float, answered_ms: float) -> Exchange:
+        request, response = FindCoordinatorRequest(coordinator_keys=("g",)), FindCoordinatorResponse()
+        return Exchange(at_ms, 2, "app", "FindCoordinator", 6, request, answered_ms, response)
+
+    def classic(at_ms: float, code: ErrorCode = ErrorCode.NONE) -> Exchange:
+        request, response = HeartbeatRequest("g", 1, "m-1"), HeartbeatResponse(error_code=code)
+        return Exchange(at_ms, 1, "app", "Heartbeat", 4, request, at_ms + 10, response)
+
+    refused = classic(1_000, ErrorCode.NOT_COORDINATOR)
+    assert broken(refused, classic(1_200)) == {"K14"}
+    assert broken(search(990, 995), refused, classic(1_200)) == {"K14"}
+    assert broken(search(990, 1_100), refused, classic(1_200)) == set()
+    assert broken(refused, search(1_020, 1_100), classic(1_200)) == set()
