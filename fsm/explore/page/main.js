@@ -129,7 +129,7 @@ const ACTS = {
   s: () => choose({ view: "sequence" }),
   c: () => {
     byId("trouble").open = true;
-    form.querySelector("input, button").focus();
+    (form.querySelector("input[type=checkbox]") || byId("look")).focus();
   },
 };
 

@@ -92,30 +92,28 @@ function optionButton(option) {
 /** The kinds of disturbance, to be left out or not. */
 function buildKinds() {
   const kinds = walk.opening.can_branch ? walk.opening.kinds || [] : [];
+  const box = byId("kinds").lastElementChild;
   byId("kinds").hidden = !kinds.length;
-  const boxes = kinds.map((kind) => kindBox(kind, true, (on) => (on ? hidden.delete(kind) : hidden.add(kind))));
-  const all = (on) => () => {
-    boxes.forEach((box) => (box.querySelector("input").checked = on));
-    hidden.clear();
-    if (!on) kinds.forEach((kind) => hidden.add(kind));
-    renderOptions();
-  };
-  byId("kinds").lastElementChild.replaceChildren(
-    make("button", { type: "button", onclick: all(true) }, "all"),
-    make("button", { type: "button", onclick: all(false) }, "none"),
-    ...boxes,
+  put(
+    box,
+    kindBoxes(kinds, true, () => {
+      hidden.clear();
+      for (const each of box.querySelectorAll("input:not(:checked)")) hidden.add(each.value);
+      renderOptions();
+    }),
   );
 }
 
-function kindBox(kind, checked, change) {
-  const changed = (event) => {
-    change(event.target.checked);
-    renderOptions();
+/** A box to check for each kind, and buttons for all and none of them. */
+function kindBoxes(kinds, checked, changed) {
+  const boxes = kinds.map((value) => make("input", { type: "checkbox", value, checked, onchange: changed }));
+  const all = (on) => () => {
+    boxes.forEach((box) => (box.checked = on));
+    changed();
   };
-  return make(
-    "label",
-    { class: "check" },
-    make("input", { type: "checkbox", value: kind, checked, onchange: changed }),
-    kind,
-  );
+  return [
+    make("button", { type: "button", onclick: all(true) }, "all"),
+    make("button", { type: "button", onclick: all(false) }, "none"),
+    boxes.map((box) => make("label", { class: "check" }, box, box.value)),
+  ];
 }

@@ -4,7 +4,10 @@ const form = byId("check");
 
 function buildCheck() {
   byId("trouble").hidden = !(walk.opening.can_branch && isModel());
-  byId("disturb").replaceChildren(...(walk.opening.kinds || []).map((kind) => kindBox(kind, false, () => {})));
+  put(
+    byId("disturb"),
+    kindBoxes(walk.opening.kinds || [], false, () => {}),
+  );
 }
 
 async function look() {
@@ -12,7 +15,7 @@ async function look() {
   const chosen = [...byId("disturb").querySelectorAll("input:checked")].map((each) => each.value);
   const from = walk.at ? `step ${number(walk.at)}` : "the start";
   const box = byId("verdict");
-  const button = form.querySelector("button");
+  const button = byId("look");
   box.replaceChildren(make("p", {}, `searching from ${from} …`));
   button.disabled = true;
   try {
