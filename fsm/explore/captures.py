@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,8 @@ def open_capture(file: Path, group: str) -> Recording:
                 names |= record.settings if record.kind is Kind.TOPIC_NAMES else {}
             seen = from_line(line, f"{file}:{number}")
             if isinstance(seen, Exchange) and seen.api in GROUP_APIS and _is_of(seen, group):
+                if not all(_is_time(at_ms) for at_ms in (seen.at_ms, seen.answered_ms or 0)):
+                    raise InputError("no time of an exchange", f"{file}:{number}", "give what fsm capture wrote")
                 exchanges.append((seen, records))
             check_size(len(exchanges), str(file))
     if not exchanges:
@@ -60,6 +63,10 @@ def _is_of(seen: Exchange, group: str) -> bool:
     """Whether a request that could be read is of that group, or of any where none is named."""
     named = getattr(seen.request, "group_id", None)
     return named is not None and group in ("", named)
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
 
 
 def _named(record: TraceRecord, names: Mapping[str, str]) -> TraceRecord:
@@ -168,7 +175,7 @@ def _whose(seen: Exchange) -> TraceRecord:
     """Whom an exchange is of: its member, or its client where it has no id yet."""
     members = getattr(seen.request, "members", None)
     member_id = getattr(seen.request, "member_id", "") or (members[0].member_id if members else "")
-    return TraceRecord(0, Kind.JOINING, seen.request.group_id, seen.client_id or "", member_id or "")
+    return TraceRecord(0, Kind.JOINING, seen.request.group_id, str(seen.client_id or ""), member_id or "")
 
 
 def _note(hub: Lane, who: str, record: TraceRecord) -> None:

@@ -336,6 +336,10 @@ def test_a_request_that_nobody_answered_is_told_so(capture: Path, tmp_path: Path
     (step,) = all_steps(open_log(path, "g-consumer"))
     assert step["text"].endswith("; it is not answered")
     assert (step["disturbance"], step["delta"]["wires"]) == ("disturbance", {})
+    for wrong in ("soon", float("nan"), 1e999):
+        path.write_text("\n".join([*lines[:at], json.dumps({**lost, "answered_ms": wrong})]))
+        with pytest.raises(InputError, match=rf"lost.jsonl:{at + 1}: no time of an exchange"):
+            open_log(path)
     path.write_text("\n".join([*lines[: at + 1], beat[:-30]]))
     with pytest.raises(InputError, match=rf"lost.jsonl:{at + 2}: no JSON"):
         open_log(path)
