@@ -403,6 +403,33 @@ def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int | Non
     assert line is None or str(found.value).startswith(f"crossing.yaml:{line}:")
 
 
+def test_timers_of_states_that_are_over_do_not_pile_up(tmp_path: Path) -> None:
+    """A door that is moved each second, and each time might be kicked in within a year; who stands still is told."""
+    (tmp_path / "door.yaml").write_text(
+        PING.replace("PONG: it is answered", "PONG: it is answered, KICKED: it breaks")
+        .replace("name: ping", "name: door")
+        .replace("effects: {PING: asks}\n", "")
+        .replace("steps: [ASKING, PING]", "steps: [ASKING]")
+        + "  - {states: [IDLE, ASKING], events: [KICKED], steps: [IDLE]}\n"
+    )
+    text = """
+deployment: door
+lasts: 12h
+machines:
+  door: {table: door.yaml, happens: {RANG: 1s..1s, PONG: 1s..1s, KICKED: 366d..366d}}
+"""
+    found = read(text, "doors.yaml", tmp_path)
+    assert isinstance(found, Machines)
+    run = MachinesRun(found, 1)
+    run.begin([])
+    run.run(found.lasts_ms)
+    assert run.measures["door"].series()["door.transitions"] == [359] + [360] * 119
+    assert len(run._queue) < 5_000
+    still = read(text.replace("PONG: 1s..1s", "PONG: never").replace("366d..366d", "never"), "doors.yaml", tmp_path)
+    (violated,) = [violation for _, violation in simulate(still, 1).violations]
+    assert (violated.what, violated.at_ms) == ("nothing can happen any more", 1_000)
+
+
 def test_an_event_of_one_role_at_named_times_is_not_sent_to_another(tmp_path: Path) -> None:
     """Two roles of one table: each has to say where its events come from."""
     both = GAME % ("", "", "plans: [{at: 1m, event: ping.RANG}]")

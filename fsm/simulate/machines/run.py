@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from math import log
 from typing import Any
@@ -39,6 +39,8 @@ from fsm.trace import TraceRecord
 
 MOST_UNDER_WAY = 1_000_000
 """Messages and timers at once."""
+Entry = tuple[int, int, Callable[..., None], tuple[Any, ...]]
+"""When, in which order, what, with what."""
 STUCK = "nothing can happen any more"
 NOT_REACHED = "is not reached"
 
@@ -76,7 +78,9 @@ class MachinesRun:
         self._loses, self._duplicates = deployment.loses, deployment.duplicates
         self._losses: list[tuple[int, float]] = []
         """Faults under which more is lost: until when, and how much."""
-        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._queue: list[Entry] = []
+        self._room = 4_096
+        """With so many entries those are dropped that do not matter any more."""
         self._numbers = count()
         self._stands_still = False
         self._drawn: dict[tuple[str, str], int] = {}
@@ -101,7 +105,7 @@ class MachinesRun:
         while queue and queue[0][0] <= until_ms:
             self.now_ms, _, happen, given = heappop(queue)
             happen(*given)
-        if not queue and not self._stands_still and not self.deployment.is_scripted:
+        if not self._stands_still and not self.deployment.is_scripted and not any(map(self._matters, queue)):
             self._stands_still = True
             self._judge_standstill()
         self.now_ms = max(self.now_ms, until_ms)
@@ -233,10 +237,8 @@ class MachinesRun:
         """Sets the time at which an event from outside happens."""
         what = machine.name, event.name
         number = self._drawn[what] = self._drawn.get(what, -1) + 1
-        delay = next(part for part in self.deployment.parts if part.name == machine.role.name).happens[event.name]
-        self._put(
-            self.now_ms + _length(delay, draw(self.seed, *what, number)), self._ring, machine, event, machine.life
-        )
+        length_ms = _length(self._delays[machine.role.name][event.name], draw(self.seed, *what, number))
+        self._put(self.now_ms + length_ms, self._ring, machine, event, machine.life)
 
     # Messages
 
@@ -269,11 +271,20 @@ class MachinesRun:
         return lost, latency.at((first >> 32) / 0x1_0000_0000), doubled * latency.at((second >> 32) / 0x1_0000_0000)
 
     def _put(self, at_ms: int, happen: Callable[..., None], *given: Any) -> None:
+        if len(self._queue) >= self._room:
+            self._queue[:] = filter(self._matters, self._queue)
+            heapify(self._queue)
+            self._room = max(self._room, 2 * len(self._queue))
         if len(self._queue) >= MOST_UNDER_WAY:
             raise InputError(
                 f"more than {MOST_UNDER_WAY:,} messages and timers at once", self.deployment.name, "let there be fewer"
             )
         heappush(self._queue, (at_ms, next(self._numbers), happen, given))
+
+    def _matters(self, entry: Entry) -> bool:
+        """Whether it is no timer of a machine that has come into another state since."""
+        _, _, happen, given = entry
+        return happen != self._ring or given[0].life == given[2]
 
     # Judgement
 
