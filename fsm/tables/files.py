@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from fsm import tables
 from fsm.document import from_json, from_yaml
 from fsm.errors import InputError
 from fsm.nodes import SIZE_LIMIT
 from fsm.table import Table
-from fsm.tables import find
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """Of files that hold a table."""
@@ -26,7 +26,7 @@ def chosen(name: str, folder: Path | None = None) -> Table:
             return found
         file, _, attribute = name.rpartition(":")
         raise InputError(f"{attribute} is no Table", file, "name an fsm.Table")
-    return _read((folder or Path()) / name) if is_file(name, folder) else find(name)
+    return _read((folder or Path()) / name) if is_file(name, folder) else tables.find(name)
 
 
 def is_file(name: str, folder: Path | None = None) -> bool:

@@ -12,8 +12,6 @@ from contextlib import suppress
 from fsm.check.kafka.application import ENDED, GROUP, App
 from fsm.check.kafka.live import LiveMember
 from fsm.coordinator.model.context import Image
-from fsm.logs.broker import THREAD
-from fsm.logs.consumer_offsets import interpret
 from fsm.protocol.records import Record, to_json
 from fsm.trace import Kind, TraceRecord
 
@@ -27,11 +25,13 @@ ROUND_TRIPS = 4
 
 def topics_of(image: Image, now_ms: int) -> TraceRecord:
     """The names of topics by their ids, by which the log of a consumer group calls them."""
-    return TraceRecord(now_ms, Kind.TOPIC_NAMES, GROUP, thread=THREAD, settings=dict(image.names))
+    return TraceRecord(now_ms, Kind.TOPIC_NAMES, GROUP, thread="coordinator", settings=dict(image.names))
 
 
 def stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]:
     """What a coordinator wrote to its log then, as a parser of that log tells it."""
+    from fsm.logs.consumer_offsets import interpret  # noqa: PLC0415  only a counterexample needs it
+
     for record in records:
         printed = to_json(record)
         yield from interpret(now_ms, int(printed["key"]["type"]), printed["key"], printed["value"]) or ()
