@@ -145,6 +145,26 @@ def test_a_long_recording_is_read_in_pieces_and_shown_where_the_address_says(ser
     stands(browser, "2,222 / 2,300")
 
 
+@pytest.mark.parametrize(
+    ("model", "right"),
+    [
+        ("connect", ["config topic", "broker"]),
+        ("two-phase-commit", ["manager"]),
+        ("lock", ["server", "store"]),
+        ("consumer-group", ["broker"]),
+    ],
+)
+def test_who_talks_to_each_other_stands_on_either_side(
+    serve: Serve, opened: Opened, model: str, right: list[str]
+) -> None:
+    """Members on the left, whom they talk to on the right, and what is under way between them."""
+    session = ModelSession(shipped(model))
+    browser = opened(serve(session))
+    assert texts(browser, ".hubs .card h3 bdi") == right
+    wires = [f"{wire['sender']} → {wire['receiver']}" for wire in session.opening()["wires"]]
+    assert sorted(texts(browser, ".sides .lane h4") + texts(browser, ".sides + .wires .lane h4")) == sorted(wires)
+
+
 def test_a_server_that_has_ended_is_told(opened: Opened, browser: Browser) -> None:
     """What the page has stays; what it would have to ask for is named."""
     explorer = Explorer(ModelSession(shipped("lock"), [0, 0]), page=lambda key: page(key=key))

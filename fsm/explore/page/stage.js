@@ -9,15 +9,21 @@ const RIGHT = ["coordinator", "topics"];
 
 const wireKey = ({ sender, receiver }) => `${sender}>${receiver}`;
 
-/** Which components stand on the right: those with that role, else the one that all others talk to. */
+/** Which components stand on the right: those with that role, else those that only the ones on the left talk to. */
 function onTheRight(components, wires) {
-  if (!wires.length) return [];
   const named = components.filter(({ role }) => RIGHT.includes(role));
   if (named.length && named.length < components.length) return named;
-  const talks = (one, other) =>
-    wires.some((w) => [w.sender, w.receiver].includes(one) && [w.sender, w.receiver].includes(other));
-  const hub = components.filter(({ name }) => components.every((each) => each.name === name || talks(name, each.name)));
-  return components.length > 2 && hub.length === 1 ? hub : components.length === 2 ? [components[1]] : [];
+  const isRight = new Map();
+  const place = (name, right) => {
+    if (isRight.has(name)) return isRight.get(name) === right;
+    isRight.set(name, right);
+    const others = wires.flatMap(({ sender, receiver }) =>
+      sender === name ? receiver : receiver === name ? sender : [],
+    );
+    return others.every((other) => place(other, !right));
+  };
+  const areParted = components.every(({ name }) => isRight.has(name) || place(name, false));
+  return areParted ? components.filter(({ name }) => isRight.get(name)) : [];
 }
 
 function buildStage() {
