@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from kafka_broker import RELEASE, STEPS, TIME, broker
+from patience import PATIENCE_S
 
 from fsm.cli import main
 from fsm.conformance.broker_peer import Broker
@@ -30,7 +31,7 @@ SEED = int(os.environ.get("KAFKA_SEED", "1"))
 COUNT = int(os.environ.get("KAFKA_STEPS", "2000"))
 SLACK_MS = 500
 """A machine that does other things, too, fires a timer late."""
-TIMEOUT_S = 60
+TIMEOUT_S = PATIENCE_S
 """For one answer: far above what a machine with other work needs."""
 TOPIC_REQUESTS = {"CreateTopics", "CreatePartitions", "DeleteTopics"}
 """Counted as changes of topics."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kafka_broker import RELEASE, STEPS, broker
+from patience import PATIENCE_S
 from produced_batches import SENT
 
 from fsm.protocol import messages as m
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("messages")]
 
 DIFFERENT = {"Produce": (0, 13), "InitProducerId": (0, 5)}
 """Brokers announce versions of Produce that they refuse, and not the version of InitProducerId that is not stable."""
-ANSWER_S = 60
+ANSWER_S = PATIENCE_S
 MANY_BYTES = 1 << 20
 
 GROUP_CONFIG = 32

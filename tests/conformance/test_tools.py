@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka_broker import broker, tools
+from patience import PATIENCE_S, wait_until
 
 from fsm.protocol.messages import DeleteTopicsRequest, DeleteTopicState
 from tests.serve.live_broker import served
@@ -148,7 +148,7 @@ def groups_at_work(address: str) -> Iterator[None]:
     producer = Producer({"bootstrap.servers": address})
     for number in range(8):
         producer.produce("foo", f"value {number}".encode(), partition=number % 4)
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
     commits = Consumer({**common, "group.id": "e"})
     commits.commit(offsets=[TopicPartition("foo", 0, 1), TopicPartition("foo", 1, 1)], asynchronous=False)
     commits.close()
@@ -159,11 +159,8 @@ def groups_at_work(address: str) -> Iterator[None]:
     done = threading.Event()
     for consumer in consumers:
         consumer.subscribe(["foo"])
-        read, until = 0, time.monotonic() + 30
-        while read < 8:
-            assert time.monotonic() < until
-            message = consumer.poll(0.2)
-            read += message is not None and message.error() is None
+        read: list[bytes] = []
+        wait_until(lambda read=read: len(read) >= 8, lambda one=consumer, read=read: read.extend(poll_one(one)))  # type: ignore[misc]
         consumer.commit(asynchronous=False)
 
     def poll() -> None:
@@ -180,6 +177,12 @@ def groups_at_work(address: str) -> Iterator[None]:
         polling.join()
         for consumer in consumers:
             consumer.close()
+
+
+def poll_one(consumer: Consumer) -> list[bytes]:
+    """The value of the next record, if one comes."""
+    message = consumer.poll(0.2)
+    return [] if message is None or message.error() else [message.value() or b""]
 
 
 def all_that_is_printed(address: str) -> dict[str, list[str]]:
