@@ -46,6 +46,8 @@ class Network(Channel):
     cut: set[str] = field(default_factory=set)
     """Clients whose messages do not pass, in either direction."""
     _sent: dict[tuple[str, bool], int] = field(default_factory=dict)
+    _arriving: dict[tuple[str, bool], tuple[float, int]] = field(default_factory=dict)
+    """Up to which number messages are known to arrive, where so many are lost."""
 
     def send(self, now_ms: int, arrive: Callable[[int], None], name: str = "", *, is_answer: bool = False) -> bool:
         number = self._sent[name, is_answer] = self._sent.get((name, is_answer), -1) + 1
@@ -71,6 +73,21 @@ class Network(Channel):
             return None
         return sent_ms + there_ms, sent_ms + there_ms + back_ms
 
+    def foresee_loss(self, name: str, within: int) -> int | None:
+        """Which of a client's next requests is the first that is lost, or its answer, counted from 0."""
+        lost = [self._first_lost(name, way, within) for way in (False, True)]
+        return min((one for one in lost if one is not None), default=None)
+
+    def _first_lost(self, name: str, way: bool, within: int) -> int | None:
+        first = self._sent.get((name, way), -1) + 1
+        loses, number = self._arriving.get((name, way), (self.loses, 0))
+        number = max(first, number if loses == self.loses else 0)
+        last, share, seed = first + within, self.loses * 0x1_0000_0000, self.seed
+        while number < last and (_draw(name, number, way, seed) & 0xFFFFFFFF) >= share:
+            number += 1
+        self._arriving[name, way] = self.loses, number
+        return number - first if number < last else None
+
     def pass_over(self, name: str, count: int) -> None:
         """So many requests were sent and answered."""
         for way in (False, True):
@@ -78,7 +95,12 @@ class Network(Channel):
 
     def _fate(self, name: str, number: int, *, is_answer: bool) -> int | None:
         """How long that message takes; None where it is lost."""
-        drawn = xxhash.xxh3_64_intdigest(f"{name} {number} {is_answer}".encode(), self.seed)
+        drawn = _draw(name, number, is_answer, self.seed)
         if (drawn & 0xFFFFFFFF) < self.loses * 0x1_0000_0000:
             return None
         return self.latency.at((drawn >> 32) / 0x1_0000_0000)
+
+
+def _draw(name: str, number: int, is_answer: bool, seed: int) -> int:
+    """What decides about a message, by its client and its number."""
+    return xxhash.xxh3_64_intdigest(f"{name} {number} {is_answer}".encode(), seed)

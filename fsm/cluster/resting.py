@@ -144,12 +144,12 @@ class RestingCluster(Cluster):
         name = rest.client.name
         if self.resting.get(name) is not rest:
             return
-        first_ms = rest.due_ms + ahead * rest.interval_ms
-        for i in range(AHEAD):
-            if self.channel.foresee(name, ahead + i, 0) is None:
-                self.channel.at(first_ms + i * rest.interval_ms, lambda _: self._wake_for_loss(rest))
-                return
-        self.channel.at(first_ms + AHEAD * rest.interval_ms, partial(self._look_ahead, rest, ahead + AHEAD))
+        lost = self.channel.foresee_loss(name, ahead + AHEAD)
+        if lost is None:
+            next_ms = rest.due_ms + (ahead + AHEAD) * rest.interval_ms
+            self.channel.at(next_ms, partial(self._look_ahead, rest, ahead + AHEAD))
+        else:
+            self.channel.at(rest.due_ms + lost * rest.interval_ms, lambda _: self._wake_for_loss(rest))
 
     def _wake_for_loss(self, rest: Rest) -> None:
         if self.resting.get(rest.client.name) is rest:
@@ -241,7 +241,10 @@ class RestingCluster(Cluster):
 
     def _concerned(self, change: Change) -> Collection[Client]:
         old, new = change.before, change.after
-        if not isinstance(old, ConsumerGroup) or not isinstance(new, ConsumerGroup):
+        if isinstance(old, ClassicGroup) and isinstance(new, ClassicGroup):
+            if old.generation != new.generation or old.state is not new.state:
+                return self.clients.values()
+        elif not isinstance(old, ConsumerGroup) or not isinstance(new, ConsumerGroup):
             return self.clients.values()
         changed = {self._clients_by_id.get(i) for i in new.members.by_id.differing(old.members.by_id)}
         return [

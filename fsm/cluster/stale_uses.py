@@ -95,8 +95,8 @@ class StaleUses:
 
     def note_step(self, change: Change, clients: Iterable[Client]) -> None:
         """The coordinator took a step that changed the group."""
-        self.swapped = _find_swap(change, self.swapped)
         gone, come = _exchanged(change.before, change.after)
+        self.swapped = _find_swap(change, self.swapped, is_exchange=bool(gone and come))
         for member_id in sorted(gone):
             self.removed[member_id] = _why_removed(change, member_id)
         returned = {member_id for member_id in come if member_id in self.removed}
@@ -227,19 +227,18 @@ def _is_out_of_step(client: Client, change: Change) -> bool:
     return not joins and member_id in old.members and member_id in new.members and member_id not in old.delayed_joins
 
 
-def _find_swap(change: Change, until_now: int | None) -> int | None:
+def _find_swap(change: Change, until_now: int | None, *, is_exchange: bool) -> int | None:
     """Kafka compares the protocol that would be chosen, and begins no rebalance where that stays the same."""
     old, new = change.before, change.after
     if not isinstance(new, ClassicGroup) or new.state is not State.STABLE:
         return None
     if not isinstance(old, ClassicGroup) or old.generation != new.generation or len(old.members) != len(new.members):
         return until_now
-    topics, were = _topics(new), _topics(old)
-    return new.generation if topics.keys() != were.keys() and {*topics.values()} != {*were.values()} else until_now
+    return new.generation if is_exchange and _topics(new) != _topics(old) else until_now
 
 
-def _topics(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
-    return {m.member_id: decode_subscription(m.metadata(group.protocol_name)).topics for m in group.members.values()}
+def _topics(group: ClassicGroup) -> set[tuple[str, ...]]:
+    return {decode_subscription(m.metadata(group.protocol_name)).topics for m in group.members.values()}
 
 
 # What a step was

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
+from fsm.cluster.cluster import STARTED_MS
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.simulation.process import Latencies
 from fsm.simulate.clients import connect_config
@@ -18,17 +20,28 @@ from fsm.simulate.deployment import Deed, Deployment, Service
 from fsm.simulate.meter import Meter
 from fsm.simulate.outcome import Violation
 from fsm.simulate.watch import MOST
+from fsm.trace import TraceRecord
 
 
 class ConnectRun:
     """A cluster, and what happens to it."""
 
-    def __init__(self, deployment: Deployment, service: Service, broker: str) -> None:
-        """`broker` coordinates the group at first."""
+    def __init__(
+        self,
+        deployment: Deployment,
+        service: Service,
+        broker: str,
+        trace: Callable[[TraceRecord], None] | None = None,
+    ) -> None:
+        """`broker` coordinates the group at first; `trace` is given what the workers' logs would say."""
         self.service, self._brokers, self.broker = service, [*deployment.brokers], broker
         median_ms = deployment.latency.median_ms
         self.cluster = Cluster(connect_config(service), Latencies(network_ms=median_ms))
         self._lasts_ms = deployment.lasts_ms
+        if trace is not None:
+            hosts = {f"connect-{service.process(i)}": service.host(i) for i in range(service.processes)}
+            skews = {name: deployment.skews_ms.get(host, 0) for name, host in hosts.items()}
+            self.cluster.write_trace(lambda record: trace(_ahead(record, skews[record.client_id])), STARTED_MS)
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
         self._frozen_until_ms: dict[str, int] = {}
@@ -155,6 +168,10 @@ class ConnectRun:
                 meter.note_use(worker, (unit,) if starts else (), () if starts else (unit,), at_ms)
         for one in self.cluster.rounds:
             meter.count("rebalances", one.now_ms)
+
+
+def _ahead(record: TraceRecord, skew_ms: int) -> TraceRecord:
+    return replace(record, ts_ms=record.ts_ms + skew_ms)
 
 
 ON_BROKERS = frozenset({"fail_over", "upgrade"})

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from fsm.cluster.cluster import STARTED_MS
+from fsm.logs.connect_writing import write_connect
 from fsm.logs.java_layouts import kafka_line
 from fsm.logs.java_writing import write_java
 from fsm.logs.message import Message
@@ -34,11 +35,14 @@ def log_files(deployment: Deployment, truth: Truth, level: str) -> Iterator[tupl
     for record in truth.records:
         told.setdefault(record.client_id, []).append(record)
     for service in deployment.services.values():
-        if service.protocol != CONNECT:
-            for number in range(service.processes):
+        for number in range(service.processes):
+            if service.protocol == CONNECT:
+                messages = [*write_connect(told.get(f"connect-{service.process(number)}", ()))]
+            else:
                 members = [told.get(service.member(number, i), []) for i in range(service.members)]
-                text = "".join(map(kafka_line, _at(level, _messages(service, members, truth.topic_ids))))
-                yield f"{service.host(number)}/{service.process(number)}.log", text.encode()
+                messages = _messages(service, members, truth.topic_ids)
+            text = "".join(map(kafka_line, _at(level, messages)))
+            yield f"{service.host(number)}/{service.process(number)}.log", text.encode()
     if truth.stored:
         yield SEGMENT, b"".join(_batches(deployment, truth))
 

@@ -29,7 +29,7 @@ def simulate(
     groups = []
     for group_id, services in sorted(deployment.groups.items()):
         if services[0].protocol == CONNECT:
-            groups.append(_run_connect(deployment, services[0], deeds, progress))
+            groups.append(_run_connect(deployment, services[0], deeds, truth, progress))
             continue
         groups.append(_run_group(deployment, group_id, seed, deeds, rests, truth, progress))
     width_ms = max(1, -(-deployment.lasts_ms // len(groups[0].series["moves"]))) if groups else 1
@@ -66,17 +66,21 @@ def _run_group(  # noqa: PLR0917
 
 
 def _run_connect(
-    deployment: Deployment, service: Service, deeds: Iterable[Deed], progress: Progress | None
+    deployment: Deployment, service: Service, deeds: Iterable[Deed], truth: Truth | None, progress: Progress | None
 ) -> GroupOutcome:
-    run = ConnectRun(deployment, service, first_broker(deployment, service.group))
+    trace = None if truth is None else truth.records.append
+    run = ConnectRun(deployment, service, first_broker(deployment, service.group), trace)
     run.begin(deeds)
     for part in range(1, SLICES + 1):
         run.run(deployment.lasts_ms * part // SLICES)
         if progress is not None:
             progress(service.group, part / SLICES)
     meter = Meter(deployment.lasts_ms, sum(1 + tasks for tasks in service.connectors.values()))
+    meter.keeps = truth is not None
     run.measure(meter)
     meter.end()
+    if truth is not None:
+        _tell_uses(service.group, meter, truth)
     totals = {name: value for name, value in meter.totals().items() if name not in ("heartbeats", "requests")}
     return GroupOutcome(service.group, totals, meter.series, violations=run.judge())
 
@@ -100,14 +104,18 @@ def _settle(run: GroupRun) -> Iterator[str]:
 def _tell(run: GroupRun, truth: Truth) -> None:
     group = run.group_id
     truth.topic_ids |= {name: topic.topic_id for name, topic in run.context.image.topics.items()}
-    truth.held += [
-        {"group": group, "client": name, "partition": one, "start_ms": start, "end_ms": end}
-        for name, one, start, end in run.meter.held
-    ]
-    truth.gaps += [
-        {"group": group, "partition": one, "start_ms": start, "end_ms": end} for one, start, end in run.meter.gaps
-    ]
+    _tell_uses(group, run.meter, truth)
     truth.doubles += [
         {"group": group, "at_ms": d.at_ms, "partition": d.partition, "users": d.users, "cause": d.cause}
         for d in run.doubles
+    ]
+
+
+def _tell_uses(group: str, meter: Meter, truth: Truth) -> None:
+    truth.held += [
+        {"group": group, "client": name, "partition": one, "start_ms": start, "end_ms": end}
+        for name, one, start, end in meter.held
+    ]
+    truth.gaps += [
+        {"group": group, "partition": one, "start_ms": start, "end_ms": end} for one, start, end in meter.gaps
     ]

@@ -42,3 +42,27 @@ CALM = ""
 def deployment(kind: str, faults: str = FAULTS, lasts: str = "12m", loses: str = "0.05%") -> Deployment:
     """One of `SERVICES` under these faults."""
     return read(HEAD.format(lasts=lasts, loses=loses) + SERVICES[kind] + faults, f"{kind}.yaml")
+
+
+CONNECT = """
+deployment: connect
+lasts: 90m
+brokers: {b1: {}, b2: {}}
+services:
+  c: {protocol: connect, processes: 4, connectors: {A: 10, B: 5}, settings: {scheduled.rebalance.max.delay.ms: 60000}}
+plans:
+- {at: 20m, restart: c, each: 3m, away: 20s}
+faults:
+"""
+CONNECT_FAULTS = """
+- {at: 50m, crash: c-1, away: 30s}
+- {at: 60m, pause: c-2, for: 40s}
+- {at: 65m, cut: c-0, for: 40s}
+- {at: 70m, fail_over: brokers, each: 2m, for: 3s}
+- {every: 10m, pause: any, for: 1s..40s}
+"""
+
+
+def connect(faults: str = CONNECT_FAULTS) -> Deployment:
+    """Four workers and two connectors."""
+    return read(CONNECT + faults, "connect.yaml")

@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from simulate_scene import CONNECT, CONNECT_FAULTS, connect
 
 from fsm.errors import InputError
-from fsm.simulate import Deployment, read, simulate, write
-
-CLUSTER = """
-deployment: connect
-lasts: 90m
-brokers: {b1: {}, b2: {}}
-services:
-  c: {protocol: connect, processes: 4, connectors: {A: 10, B: 5}, settings: {scheduled.rebalance.max.delay.ms: 60000}}
-plans:
-- {at: 20m, restart: c, each: 3m, away: 20s}
-faults:
-"""
-FAULTS = """
-- {at: 50m, crash: c-1, away: 30s}
-- {at: 60m, pause: c-2, for: 40s}
-- {at: 65m, cut: c-0, for: 40s}
-- {at: 70m, fail_over: brokers, each: 2m, for: 3s}
-- {every: 10m, pause: any, for: 1s..40s}
-"""
-
-
-def cluster(faults: str = FAULTS) -> Deployment:
-    """Four workers and two connectors."""
-    return read(CLUSTER + faults, "connect.yaml")
+from fsm.simulate import read, simulate, write
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_workers_come_and_go_and_the_work_is_done(seed: int) -> None:
     """Every invariant of Connect holds, and the same seed gives the same."""
-    outcome = simulate(cluster(), seed)
+    outcome = simulate(connect(), seed)
     assert outcome.violations == []
-    assert outcome.as_document() == simulate(cluster(), seed).as_document()
+    assert outcome.as_document() == simulate(connect(), seed).as_document()
     totals = outcome.totals()
     assert totals["moves"] > 10
     assert totals["rebalances"] > 10
@@ -45,17 +23,17 @@ def test_workers_come_and_go_and_the_work_is_done(seed: int) -> None:
 
 def test_a_crash_leaves_work_undone_for_the_delay_and_a_session() -> None:
     """Of a worker that does not come back in time; its session is ten seconds, the delay a minute."""
-    gone = cluster("- {at: 50m, crash: c-1, away: 10m}\n")
+    gone = connect("- {at: 50m, crash: c-1, away: 10m}\n")
     totals = simulate(gone, 1).totals()
     assert 60_000 < totals["longest_unowned_ms"] <= 60_000 + 10_000 + 6_000
     assert totals["shared_ms"] == 0
 
 
-def test_two_services_cannot_share_a_connect_cluster() -> None:
+def test_two_services_cannot_share_a_connect_connect() -> None:
     """A worker has connectors, not topics."""
-    assert read(write(cluster()), "again") == cluster()
+    assert read(write(connect()), "again") == connect()
     other = "  d: {group: c, protocol: connect, connectors: {X: 1}}\nplans:"
     with pytest.raises(InputError, match="c and d share a group"):
-        read((CLUSTER + FAULTS).replace("plans:", other), "connect.yaml")
+        read((CONNECT + CONNECT_FAULTS).replace("plans:", other), "connect.yaml")
     with pytest.raises(InputError, match="Connect has connectors, and no topics"):
-        read((CLUSTER + FAULTS).replace("connectors: {A: 10, B: 5}, ", ""), "connect.yaml")
+        read((CONNECT + CONNECT_FAULTS).replace("connectors: {A: 10, B: 5}, ", ""), "connect.yaml")

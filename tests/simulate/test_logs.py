@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from simulate_scene import deployment
+from simulate_scene import connect, deployment
 
 from fsm.cli import main
+from fsm.logs.connect_writing import write_connect
 from fsm.logs.java_writing import write_java
 from fsm.simulate import Deployment, write
 from fsm.simulate.logs import LEVELS
@@ -18,6 +20,7 @@ from fsm.trace import Kind, TraceRecord, from_json
 
 TOLERANCE_MS, UNOWNED_MS = 100, 2_000
 """What the audit lets pass."""
+TWICE = ("double_ownership", "ran_twice")
 Partition = tuple[str, str, int]
 Interval = tuple[int, int]
 
@@ -53,7 +56,7 @@ class Story:
         told = json.loads(capsys.readouterr().out)
         assert told["inputs"]["understood_share"] == 1.0
         assert told["inputs"]["not_understood"] == 0
-        assert (what == "logs") == (told["inputs"]["layouts"].get("consumer-offsets/json", 0) > 0)
+        self.layouts = sorted(told["inputs"]["layouts"])
         found: list[dict[str, Any]] = told["findings"]
         return found
 
@@ -65,18 +68,20 @@ class Story:
         printed = {client: self._printed(records) for client, records in told.items()}
         found: dict[Partition, list[Use]] = {}
         for one in self.truth["held"]:
-            start_ms, end_ms, own = one["start_ms"], one["end_ms"], told.get(one["client"], [])
+            name = one["client"] if one["client"] in told else f"connect-{one['client']}"
+            start_ms, end_ms, own = one["start_ms"], one["end_ms"], told.get(name, [])
             lost = (r.ts_ms for r in own if r.kind is Kind.LOST_BEGIN and start_ms <= r.ts_ms <= end_ms)
             end_ms = min(lost, default=end_ms)
             reborn_ms = min((r.ts_ms for r in own if r.kind is Kind.STARTED and r.ts_ms >= end_ms), default=1 << 60)
-            last_ms = max((ts_ms for ts_ms in printed[one["client"]] if ts_ms < reborn_ms), default=start_ms)
+            last_ms = max((ts_ms for ts_ms in printed[name] if ts_ms < reborn_ms), default=start_ms)
             use = Use(start_ms, end_ms, max(start_ms, min(end_ms, last_ms)), one["client"])
             found.setdefault((one["group"], *one["partition"]), []).append(use)
         return {where: sorted(uses) for where, uses in found.items()}
 
     def _printed(self, records: list[TraceRecord]) -> list[int]:
         """When the client has a line in its log."""
-        messages = write_java(records, {}, {})
+        is_connect = records[0].client_id.startswith("connect-")
+        messages = write_connect(records) if is_connect else write_java(records, {}, {})
         return [one.ts_ms for one in messages if self.level == "debug" or one.level != "DEBUG"]
 
     def judge(self, kind: str, found: list[dict[str, Any]], uses: dict[Partition, list[Use]]) -> tuple[int, int, int]:
@@ -87,8 +92,9 @@ class Story:
                 for partition in one["partitions"]:
                     interval = one["start_ms"], one["end_ms"] or self.ends_ms
                     shown.setdefault((one["group"], *partition), []).append(interval)
-        intervals = shared if kind == "double_ownership" else free
-        least_ms = TOLERANCE_MS if kind == "double_ownership" else UNOWNED_MS
+        start_ms = self.truth["started_ms"] if kind == "unassigned_work" else None
+        intervals = shared if kind in TWICE else partial(free, since_ms=start_ms)
+        least_ms = TOLERANCE_MS if kind in TWICE else UNOWNED_MS
         hits = missed = invented = 0
         for where, own in uses.items():
             there = [one for one in intervals(own, sure=True) if one[1] - one[0] > least_ms]
@@ -108,9 +114,9 @@ def shared(uses: list[Use], *, sure: bool) -> Iterator[Interval]:
                 yield other.start_ms, min(ends)
 
 
-def free(uses: list[Use], *, sure: bool) -> Iterator[Interval]:
-    """When nobody used a partition that somebody had used: surely, or perhaps."""
-    reached_ms = uses[0].start_ms
+def free(uses: list[Use], *, sure: bool, since_ms: int | None) -> Iterator[Interval]:
+    """When nobody used a partition, since then or since somebody had used it: surely, or perhaps."""
+    reached_ms = uses[0].start_ms if since_ms is None else since_ms
     for one in uses:
         if one.start_ms > reached_ms:
             yield reached_ms, one.start_ms
@@ -140,9 +146,34 @@ def test_the_audit_of_logs_finds_what_really_happened(
     """Whatever the log can tell is found, and nothing else; at DEBUG it is what the trace tells."""
     story = Story(deployment(kind), 1, level, tmp_path)
     found, uses = story.findings("logs", capsys), story.uses()
+    assert story.layouts == ["consumer-offsets/json", "java/kafka"]
     for what in ("double_ownership", "unowned_partition"):
         hits, missed, invented = story.judge(what, found, uses)
         assert (missed, invented) == (0, 0)
         assert hits or (kind, what) == ("consumer", "double_ownership")
     if level == "debug":
         assert _judged(found, KINDS) == _judged(story.findings("trace.jsonl", capsys), KINDS)
+
+
+def test_the_audit_of_workers_logs_finds_what_really_happened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Connectors and tasks that ran twice or nowhere."""
+    story = Story(connect(), 1, "info", tmp_path)
+    found, uses = story.findings("logs", capsys), story.uses()
+    assert story.layouts == ["connect/kafka"]
+    assert "illegal_transition" not in {one["kind"] for one in found}
+    for what in ("ran_twice", "unassigned_work"):
+        hits, missed, invented = story.judge(what, found, uses)
+        assert (missed, invented) == (0, 0)
+        assert hits > 10
+
+
+def test_at_debug_heartbeats_tell_that_a_worker_stood_still(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each time that the audit says so, one had been paused; no other silence is taken for that."""
+    story = Story(connect(), 1, "debug", tmp_path)
+    paused = [one["at_ms"] for one in story.truth["faults"] if "pause" in one]
+    frozen = [one for one in story.findings("logs", capsys) if one["cause"] == "worker_frozen"]
+    assert len(frozen) > 10
+    for one in frozen:
+        assert any(abs(at_ms - one["start_ms"]) < 60_000 for at_ms in paused)

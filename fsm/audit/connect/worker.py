@@ -143,8 +143,9 @@ class WorkerFollower(Follower):
         return self.rounds.join(known)
 
     @on(Kind.JOINED)
-    def _joined(self, _known: Known) -> None:
+    def _joined(self, known: Known) -> None:
         self.process.in_group = True
+        self.heartbeat_ms = known.at.ts_ms  # from here on the next one is due in an interval
 
     @on(Kind.TARGET)
     def _round(self, known: Known) -> Rows:

@@ -13,13 +13,14 @@ Everything is a function of the stimuli and their times: there is no chance in h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.protocol import Assignment
 from fsm.connect.simulation.invariants import broken_at_rest
 from fsm.connect.simulation.process import Latencies, Process
+from fsm.connect.simulation.trace import WorkerTrace
 from fsm.connect.simulation.wiring import Wiring
 from fsm.connect.units import Units
 from fsm.connect.worker.config import ConnectConfig, version_of
@@ -29,6 +30,7 @@ from fsm.errors import InputError
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.render.timeline.ownership import Bar, Mark, Picture, Stay, delays
 from fsm.tables.connect_worker import State
+from fsm.trace import TraceRecord
 
 UNHURRIED_MS = 1_000
 """For what else takes its time when a cluster is to be quiet."""
@@ -51,6 +53,10 @@ class Cluster:
         self.stays, self.ends, self.broken = seen.stays, seen.ends, seen.broken
         self._away = 0
         """Bounced workers that have not returned yet."""
+
+    def write_trace(self, take: Callable[[TraceRecord], None], offset_ms: int = 0) -> None:
+        """From now on every worker's log is told as records, with instants so much later than the cluster's."""
+        self._wiring.trace = WorkerTrace(take, offset_ms)
 
     # Stimuli: processes
 
@@ -252,6 +258,6 @@ class Cluster:
         self.start(name, protocol)
 
     def _end(self, process: Process) -> None:
+        process.alive = False
         self._wiring.stop_everything(process)
         self._wiring.observer.note_end(process, self.now_ms)
-        process.alive = False

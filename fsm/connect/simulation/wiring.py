@@ -13,6 +13,7 @@ from fsm.connect.simulation.connectors import Connectors
 from fsm.connect.simulation.invariants import Group
 from fsm.connect.simulation.observer import Observer
 from fsm.connect.simulation.process import Latencies, Process
+from fsm.connect.simulation.trace import WorkerTrace
 from fsm.connect.units import Unit, Units
 from fsm.connect.worker.inputs import (
     Answered,
@@ -27,6 +28,7 @@ from fsm.connect.worker.inputs import (
     RestartUnits,
     Send,
     StartUnits,
+    Stop,
     StopEverything,
     StopUnits,
     Taken,
@@ -41,6 +43,7 @@ from fsm.coordinator.model.step import Answer
 from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.member.timers import NEVER
 from fsm.protocol.messages import DISCONNECTED, ClassicResponse, JoinGroupResponse, SyncGroupRequest
+from fsm.trace import Kind
 
 
 class Wiring:
@@ -64,6 +67,7 @@ class Wiring:
         """Tasks that do not stop when told to."""
         self.unreadable: set[str] = set()
         """Workers that cannot read the config topic."""
+        self.trace: WorkerTrace | None = None
 
     def living(self) -> Iterable[Process]:
         """The processes that have not ended."""
@@ -101,8 +105,12 @@ class Wiring:
         process.worker, effects = step(before, incoming, self.agenda.now_ms)
         if isinstance(incoming, Answered) and isinstance(incoming.answer, JoinGroupResponse):
             self.observer.check_join(process, before, incoming.answer, self.agenda.now_ms)
+        if self.trace is not None:
+            self.trace.step(process, before, incoming, effects, self.agenda.now_ms)
         for effect in effects:
             self._carry_out(process, effect)
+        if self.trace is not None and isinstance(incoming, Stop):
+            self.trace.write(process, Kind.CLOSE_END, self.agenda.now_ms)
         self.observer.check_step(process, before, self.agenda.now_ms)
         was = process.zombie
         process.judge()
@@ -170,6 +178,8 @@ class Wiring:
             if unit in process.running:
                 continue  # the start fails, and the old instance goes on
             self.observer.start_unit(process, unit, self.agenda.now_ms)
+            if self.trace is not None:
+                self.trace.start_unit(process, unit, self.agenda.now_ms)
             if unit.is_connector:
                 self._publish_soon(unit.connector)
 
@@ -178,7 +188,7 @@ class Wiring:
         running = [unit for unit in units if unit in process.running]
         for unit in running:
             if unit not in self.stubborn:
-                self.observer.stop_unit(process, unit, self.agenda.now_ms)
+                self._stop_unit(process, unit)
         return not self.stubborn.isdisjoint(running)
 
     def _restart_units(self, process: Process, units: Units) -> None:
@@ -188,7 +198,12 @@ class Wiring:
     def stop_everything(self, process: Process) -> None:
         """Nothing runs in the process any more."""
         for unit in list(process.running):
-            self.observer.stop_unit(process, unit, self.agenda.now_ms)
+            self._stop_unit(process, unit)
+
+    def _stop_unit(self, process: Process, unit: Unit) -> None:
+        self.observer.stop_unit(process, unit, self.agenda.now_ms)
+        if self.trace is not None and process.alive:
+            self.trace.stop_unit(process, unit, self.agenda.now_ms)
 
     # The config topic
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from heapq import heapify, heapreplace
+from itertools import groupby, islice
 
 from fsm.protocol.assignment import Partitions, TopicPartition, partitions
 from fsm.protocol.consumer_protocol import Subscription
@@ -111,30 +112,32 @@ def _balance(
 ) -> dict[Candidate, list[TopicPartition]]:
     """Free partitions go to who has least; then who has two more than another gives it one, until nobody has."""
     taken = {p for mine in given.values() for p in mine}
-    for p in sorted({*existing} - taken):
-        takers = [c for c in given if p[0] in members[c].topics]
-        if takers:
-            given[_least(takers, given)].append(p)
-    while (move := _move(members, given)) is not None:
+    free = sorted({*existing} - taken)
+    topics = {topic for topic, _ in free}.union(*(subscription.topics for subscription in members.values()))
+    takers = {topic: [c for c in given if topic in members[c].topics] for topic in topics}
+    for topic, numbers in groupby(free, key=lambda p: p[0]):
+        least = [(len(given[c]), c) for c in takers[topic]]
+        heapify(least)
+        for p in numbers if least else ():
+            count, candidate = least[0]
+            given[candidate].append(p)
+            heapreplace(least, (count + 1, candidate))
+    while (move := _move(takers, given)) is not None:
         p, source, target = move
         given[source].remove(p)
         given[target].append(p)
     return given
 
 
-def _least(takers: list[Candidate], given: Mapping[Candidate, list[TopicPartition]]) -> Candidate:
-    return min(takers, key=lambda c: (len(given[c]), c))
-
-
 def _move(
-    members: Mapping[Candidate, Subscription], given: Mapping[Candidate, list[TopicPartition]]
+    takers: Mapping[str, list[Candidate]], given: Mapping[Candidate, list[TopicPartition]]
 ) -> tuple[TopicPartition, Candidate, Candidate] | None:
     """The next partition that makes the assignment more even, from the fullest member that has one."""
+    least = {topic: min(own, key=lambda c: (len(given[c]), c)) for topic, own in takers.items() if own}
     for source in sorted(given, key=lambda c: (-len(given[c]), c)):
         for p in sorted(given[source], reverse=True):
-            takers = [c for c in given if p[0] in members[c].topics and len(given[c]) + 1 < len(given[source])]
-            if takers:
-                return p, source, _least(takers, given)
+            if len(given[least[p[0]]]) + 1 < len(given[source]):
+                return p, source, least[p[0]]
     return None
 
 

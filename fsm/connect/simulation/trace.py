@@ -1,0 +1,174 @@
+"""What the log of a Connect worker says, as records: `fsm.logs.connect_worker` reads the same ones from real logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fsm.connect.simulation.process import Process
+from fsm.connect.units import Unit, Units
+from fsm.connect.worker.inputs import (
+    Answered,
+    Change,
+    ConfigTopicAdvanced,
+    HerderEnded,
+    Send,
+    Start,
+    StartUnits,
+    Stop,
+    StopEverything,
+    StopUnits,
+    Taken,
+    WorkerEffect,
+    WorkerInput,
+)
+from fsm.connect.worker.state import Worker
+from fsm.member.inputs import CoordinatorFound, CoordinatorLost
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest
+from fsm.tables.connect_worker import TABLE, Event, State
+from fsm.trace import Kind, TraceRecord
+
+Partial = Iterator[tuple[Kind, dict[str, Any]]]
+CONFIGS = {
+    Change.CONFIG: "config",
+    Change.REMOVED: "removed",
+    Change.TASKS: "tasks",
+    Change.PAUSED_OR_RESUMED: "target",
+    Change.STOPPED: "target",
+}
+SETTINGS = (
+    "group.id",
+    "heartbeat.interval.ms",
+    "rebalance.timeout.ms",
+    "scheduled.rebalance.max.delay.ms",
+    "session.timeout.ms",
+    "task.shutdown.graceful.timeout.ms",
+    "worker.sync.timeout.ms",
+)
+STEPS = {
+    "START": {"event": "START", "state": "DOWN", "next_state": "DISCONNECTED"},
+    "STARTED": {"event": "STARTED", "state": "STARTING"},
+    "POLL_TIMEOUT": {"event": "POLL_TIMEOUT"},
+    "DELAY_REACHED": {"event": "DELAY_REACHED"},
+    "CAUGHT_UP_MISMATCH": {"event": "MISMATCH", "next_state": "UNJOINED"},
+    "CATCH_UP_TIMED_OUT": {"event": "CATCH_UP_TIMED_OUT", "state": "CATCHING_UP"},
+    "DISCOVERY_FAILED_HOLDING": {
+        "event": "DISCOVERY_FAILED_HOLDING",
+        "state": "DISCONNECTED",
+        "next_state": "DISCONNECTED",
+    },
+}
+"""Steps of the worker's table that its log tells by lines of their own, as far as these do."""
+
+
+class WorkerTrace:
+    """Gives each record to `take`; `offset_ms` is what makes epoch milliseconds of the cluster's clock."""
+
+    def __init__(self, take: Callable[[TraceRecord], None], offset_ms: int) -> None:
+        self._take, self._offset_ms = take, offset_ms
+
+    def write(self, process: Process, kind: Kind, now_ms: int, **fields: Any) -> None:
+        """Writes a record about a process."""
+        worker = process.worker
+        values = {"machine": TABLE.name, **fields}
+        record = TraceRecord(
+            now_ms + self._offset_ms, kind, worker.config.group_id, f"connect-{process.name}", **values
+        )
+        self._take(record)
+
+    def start_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
+        """A unit runs from now on."""
+        self.write(process, Kind.UNITS_STARTED, now_ms, partitions=(tuple(unit),))
+
+    def stop_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
+        """The unit does not run any more."""
+        self.write(process, Kind.UNITS_STOPPED, now_ms, partitions=(tuple(unit),))
+
+    def step(
+        self, process: Process, before: Worker, given: WorkerInput, effects: tuple[WorkerEffect, ...], now_ms: int
+    ) -> None:
+        """Writes what a step shows, before its effects are carried out."""
+        for kind, fields in _input(before, given):
+            self.write(process, kind, now_ms, **fields)
+        for effect in effects:
+            for kind, fields in _effect(process, effect):
+                self.write(process, kind, now_ms, **fields)
+
+
+def _input(before: Worker, given: WorkerInput) -> Partial:
+    match given:
+        case Start():
+            settings = {name: str(getattr(before.config, name.replace(".", "_"))) for name in SETTINGS}
+            yield Kind.STARTED, {}
+            yield Kind.SETTINGS, {"settings": {"connect.protocol": before.config.connect_protocol, **settings}}
+        case Stop():
+            yield Kind.CLOSE_BEGIN, {}
+        case CoordinatorFound() if not before.coordinator_known:
+            yield Kind.COORDINATOR_FOUND, {}
+        case CoordinatorLost() if before.coordinator_known:
+            yield Kind.COORDINATOR_LOST, {}
+        case Answered(answer=HeartbeatResponse(error_code=ErrorCode.NONE)):
+            yield Kind.HEARTBEAT_OK, {}
+        case ConfigTopicAdvanced(snapshot=snapshot, changes=changes):
+            for connector, what in changes:
+                event = CONFIGS[what]
+                tasks = [tuple(u) for u in snapshot.units if u.connector == connector and not u.is_connector]
+                listed = {"partitions": tuple(sorted(tasks))} if event == "tasks" else {}
+                yield Kind.CONFIG_TOPIC, {"event": event, "topics": (connector,), **listed}
+
+
+def _effect(process: Process, effect: WorkerEffect) -> Partial:
+    match effect:
+        case Taken():
+            yield from _row(process.worker, effect)
+        case Send(body=JoinGroupRequest()):
+            yield Kind.JOINING, {}
+        case Send(body=HeartbeatRequest(generation_id=epoch, member_id=member_id)):
+            yield Kind.HEARTBEAT_SENT, {"epoch": epoch, "member_id": member_id}
+        case Send(body=LeaveGroupRequest(members=(leaving,))):
+            yield Kind.LEAVE_SENT, {"member_id": leaving.member_id, "detail": leaving.reason or ""}
+        case StartUnits(units=units) if units:
+            yield Kind.UNITS_STARTED, {"event": "asked", "partitions": _partitions(units)}
+        case StopUnits(units=units) if units:
+            yield Kind.UNITS_STOPPING, {"partitions": _partitions(units)}
+        case StopEverything() if process.running:
+            yield Kind.UNITS_STOPPING, {"partitions": _partitions(tuple(sorted(process.running)))}
+        case HerderEnded(reason=reason):
+            yield Kind.FATAL, {"detail": reason}
+
+
+def _row(after: Worker, taken: Taken) -> Partial:
+    """A row of the table, and what the log says of it by other lines."""
+    event, name = taken.event, taken.event.name
+    if name.startswith("JOIN_DUE") and event is not Event.JOIN_DUE_AGAIN:
+        yield Kind.JOINING, {"event": "JOIN_DUE"}
+    elif event in (Event.JOINED_FOLLOWER, Event.JOINED_LEADER):
+        fields = {"member_id": after.member_id, "settings": {"protocol": after.elected}}
+        yield Kind.JOINED, {"epoch": after.generation, **fields}
+    elif name.startswith(("SYNCED_", "REVOKED_")):
+        epoch = {"epoch": after.generation, "member_id": after.member_id}
+        if name.startswith("SYNCED_"):
+            yield Kind.SYNCED, epoch
+        else:
+            yield Kind.REVOKE_END, {}
+        if taken.target is not State.REVOKING and after.held is not None:
+            held = after.held
+            settings = {
+                "error": str(held.error),
+                "leader": held.leader,
+                "offset": str(held.offset),
+                "version": str(held.version),
+                "delay_ms": str(held.delay_ms),
+            }
+            full, revoked = _partitions(held.assigned), _partitions(held.revoked)
+            yield Kind.TARGET, {"epoch": after.generation, "full": full, "revoked": revoked, "settings": settings}
+    told = STEPS.get(name.partition("_")[0] if name.startswith("STARTED") else name)
+    if told is not None:
+        yield Kind.TRANSITION, told
+    if taken.target in (State.STARTING, State.CATCHING_UP):
+        yield Kind.TRANSITION, {"next_state": taken.target.name}
+
+
+def _partitions(units: Units) -> tuple[tuple[str, int], ...]:
+    return tuple((unit.connector, unit.number) for unit in units)
