@@ -50,12 +50,16 @@ class Network(Channel):
     """Up to which number messages are known to arrive, where so many are lost."""
 
     def send(self, now_ms: int, arrive: Callable[[int], None], name: str = "", *, is_answer: bool = False) -> bool:
-        number = self._sent[name, is_answer] = self._sent.get((name, is_answer), -1) + 1
-        takes_ms = self._fate(name, number, is_answer=is_answer)
+        number, takes_ms = self.draw(name, is_answer=is_answer)
         if takes_ms is None or name in self.cut:
             return False
         self.put((now_ms + takes_ms, (now_ms, name, is_answer, number), arrive))
         return True
+
+    def draw(self, name: str, *, is_answer: bool = False) -> tuple[int, int | None]:
+        """The number of a client's next message, and how long that takes; None where it is lost."""
+        number = self._sent[name, is_answer] = self._sent.get((name, is_answer), -1) + 1
+        return number, self._fate(name, number, is_answer=is_answer)
 
     def at(self, at_ms: int, arrive: Callable[[int], None], name: str = "") -> None:
         """Has something happen at that time, before the messages of that time; not to a client that is cut off."""

@@ -1,7 +1,6 @@
 """One Connect cluster of a deployment: `fsm.connect.simulation` under the deployment's schedule.
 
-Its workers have one host each and send their own messages; loss, slow callbacks and clocks of brokers are not played
-to them.
+Its workers have one host each and send their own messages; slow callbacks and clocks of brokers are not played to them.
 """
 
 from __future__ import annotations
@@ -12,9 +11,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
+from fsm.cluster.channel import STEADY
 from fsm.cluster.cluster import STARTED_MS
+from fsm.cluster.network import Network
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.simulation.process import Latencies
+from fsm.protocol.messages import ClassicRequest, HeartbeatRequest
 from fsm.simulate.clients import connect_config
 from fsm.simulate.deployment import Deed, Deployment, Service
 from fsm.simulate.meter import Meter
@@ -31,6 +33,8 @@ class ConnectRun:
         deployment: Deployment,
         service: Service,
         broker: str,
+        seed: int = 0,
+        *,
         trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
         """`broker` coordinates the group at first; `trace` is given what the workers' logs would say."""
@@ -38,6 +42,10 @@ class ConnectRun:
         median_ms = deployment.latency.median_ms
         self.cluster = Cluster(connect_config(service), Latencies(network_ms=median_ms))
         self._lasts_ms = deployment.lasts_ms
+        self.meter = Meter(deployment.lasts_ms, sum(1 + tasks for tasks in service.connectors.values()))
+        self._loses = deployment.loses
+        self.network = Network(STEADY, seed=seed, latency=deployment.latency, loses=deployment.loses)
+        self.cluster.watch_network(self._arrives, self._count)
         if trace is not None:
             hosts = {f"connect-{service.process(i)}": service.host(i) for i in range(service.processes)}
             skews = {name: deployment.skews_ms.get(host, 0) for name, host in hosts.items()}
@@ -60,7 +68,7 @@ class ConnectRun:
         for connector, tasks in self.service.connectors.items():
             self._at(0, partial(self.cluster.create, connector, tasks))
         for deed in deeds:
-            if deed.what in DO and (deed.what in ON_BROKERS or deed.target.rpartition("-")[0] == self.service.name):
+            if deed.what in DO and (deed.what in ON_ALL or deed.target.rpartition("-")[0] == self.service.name):
                 self._at(deed.at_ms, partial(DO[deed.what], self, deed))
 
     def run(self, until_ms: int) -> None:
@@ -73,6 +81,15 @@ class ConnectRun:
 
     def _at(self, at_ms: int, act: Callable[[], None]) -> None:
         heapq.heappush(self._coming, (at_ms, next(self._numbers), act))
+
+    def _arrives(self, name: str, is_answer: bool) -> bool:
+        _, takes_ms = self.network.draw(name, is_answer=is_answer)
+        return takes_ms is not None
+
+    def _count(self, request: ClassicRequest) -> None:
+        self.meter.count("requests", self.now_ms)
+        if isinstance(request, HeartbeatRequest):
+            self.meter.count("heartbeats", self.now_ms)
 
     # Deeds
 
@@ -133,6 +150,13 @@ class ConnectRun:
             self.cluster.broker_down()
             self._at(self.now_ms + deed.for_ms, self._take_over)
 
+    def _lose(self, deed: Deed) -> None:
+        self.network.loses = deed.amount
+        self._at(self.now_ms + deed.for_ms, self._lose_no_more)
+
+    def _lose_no_more(self) -> None:
+        self.network.loses = self._loses
+
     def _take_over(self) -> None:
         self.broker = self._brokers[(self._brokers.index(self.broker) + 1) % len(self._brokers)]
         self.cluster.broker_back()
@@ -145,6 +169,7 @@ class ConnectRun:
             self._frozen_until_ms[name] = self._cut_until_ms[name] = 0
             self._thaw(name)
             self._heal(name)
+        self.network.loses = 0.0
         if not self.cluster.broker_up:
             self._take_over()
         found = [Violation(at_ms, f"invariant of Connect: {what}") for at_ms, what in self.cluster.broken]
@@ -156,9 +181,9 @@ class ConnectRun:
         found += [Violation(self.now_ms, "the cluster does not settle", problem) for problem in problems]
         return found[:MOST]
 
-    def measure(self, meter: Meter) -> None:
-        """Units, who ran them, and rounds; connectors and tasks count as partitions."""
-        changes = []
+    def measure(self) -> Meter:
+        """Units, who ran them, rounds, and requests; connectors and tasks count as partitions."""
+        changes, meter = [], self.meter
         for ran in self.cluster.ran:
             changes.append((ran.start_ms, 1, ran.worker, ran.unit))
             if ran.end_ms is not None:
@@ -168,13 +193,15 @@ class ConnectRun:
                 meter.note_use(worker, (unit,) if starts else (), () if starts else (unit,), at_ms)
         for one in self.cluster.rounds:
             meter.count("rebalances", one.now_ms)
+        meter.end()
+        return meter
 
 
 def _ahead(record: TraceRecord, skew_ms: int) -> TraceRecord:
     return replace(record, ts_ms=record.ts_ms + skew_ms)
 
 
-ON_BROKERS = frozenset({"fail_over", "upgrade"})
+ON_ALL = frozenset({"fail_over", "upgrade", "lose"})
 DO: dict[str, Callable[[ConnectRun, Deed], None]] = {
     "crash": ConnectRun._crash,
     "restart": ConnectRun._restart,
@@ -182,6 +209,7 @@ DO: dict[str, Callable[[ConnectRun, Deed], None]] = {
     "begin": ConnectRun._begin,
     "pause": ConnectRun._pause,
     "cut": ConnectRun._cut,
+    "lose": ConnectRun._lose,
     "fail_over": ConnectRun._fail_over,
     "upgrade": ConnectRun._fail_over,
 }

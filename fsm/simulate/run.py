@@ -29,7 +29,7 @@ def simulate(
     groups = []
     for group_id, services in sorted(deployment.groups.items()):
         if services[0].protocol == CONNECT:
-            groups.append(_run_connect(deployment, services[0], deeds, truth, progress))
+            groups.append(_run_connect(deployment, services[0], seed, deeds, truth, progress))
             continue
         groups.append(_run_group(deployment, group_id, seed, deeds, rests, truth, progress))
     width_ms = max(1, -(-deployment.lasts_ms // len(groups[0].series["moves"]))) if groups else 1
@@ -65,24 +65,26 @@ def _run_group(  # noqa: PLR0917
     return found
 
 
-def _run_connect(
-    deployment: Deployment, service: Service, deeds: Iterable[Deed], truth: Truth | None, progress: Progress | None
+def _run_connect(  # noqa: PLR0917
+    deployment: Deployment,
+    service: Service,
+    seed: int,
+    deeds: Iterable[Deed],
+    truth: Truth | None,
+    progress: Progress | None,
 ) -> GroupOutcome:
     trace = None if truth is None else truth.records.append
-    run = ConnectRun(deployment, service, first_broker(deployment, service.group), trace)
+    run = ConnectRun(deployment, service, first_broker(deployment, service.group), seed, trace=trace)
     run.begin(deeds)
     for part in range(1, SLICES + 1):
         run.run(deployment.lasts_ms * part // SLICES)
         if progress is not None:
             progress(service.group, part / SLICES)
-    meter = Meter(deployment.lasts_ms, sum(1 + tasks for tasks in service.connectors.values()))
-    meter.keeps = truth is not None
-    run.measure(meter)
-    meter.end()
+    run.meter.keeps = truth is not None
+    meter = run.measure()
     if truth is not None:
         _tell_uses(service.group, meter, truth)
-    totals = {name: value for name, value in meter.totals().items() if name not in ("heartbeats", "requests")}
-    return GroupOutcome(service.group, totals, meter.series, violations=run.judge())
+    return GroupOutcome(service.group, meter.totals(), meter.series, violations=run.judge())
 
 
 def _settle(run: GroupRun) -> Iterator[str]:

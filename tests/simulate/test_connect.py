@@ -37,3 +37,19 @@ def test_two_services_cannot_share_a_connect_connect() -> None:
         read((CONNECT + CONNECT_FAULTS).replace("plans:", other), "connect.yaml")
     with pytest.raises(InputError, match="Connect has connectors, and no topics"):
         read((CONNECT + CONNECT_FAULTS).replace("connectors: {A: 10, B: 5}, ", ""), "connect.yaml")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_are_lost_and_the_work_is_done(seed: int) -> None:
+    """Who waits in vain finds its coordinator again; every invariant holds."""
+    outcome = simulate(connect("- {at: 10m, lose: 20%, for: 20m}\n- {at: 40m, lose: 2%, for: 40m}\n"), seed)
+    assert outcome.violations == []
+    calm = simulate(connect("- {at: 80m, pause: c-0, for: 1s}\n"), seed)
+    assert outcome.totals()["rebalances"] > calm.totals()["rebalances"] + 5
+
+
+def test_heartbeats_and_requests_are_counted() -> None:
+    """Four workers send one every three seconds, but for what a rolling restart takes."""
+    totals = simulate(connect("- {at: 80m, pause: c-0, for: 1s}\n"), 1).totals()
+    assert totals["heartbeats"] == pytest.approx(4 * 90 * 20, rel=0.03)
+    assert 10 < totals["requests"] - totals["heartbeats"] < 200

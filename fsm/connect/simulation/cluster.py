@@ -28,6 +28,7 @@ from fsm.connect.worker.inputs import RestartRequested, Start, Stop, ThreadFaile
 from fsm.connect.worker.state import new_worker
 from fsm.errors import InputError
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.protocol.messages import ClassicRequest
 from fsm.render.timeline.ownership import Bar, Mark, Picture, Stay, delays
 from fsm.tables.connect_worker import State
 from fsm.trace import TraceRecord
@@ -57,6 +58,13 @@ class Cluster:
     def write_trace(self, take: Callable[[TraceRecord], None], offset_ms: int = 0) -> None:
         """From now on every worker's log is told as records, with instants so much later than the cluster's."""
         self._wiring.trace = WorkerTrace(take, offset_ms)
+
+    def watch_network(self, arrives: Callable[[str, bool], bool], on_send: Callable[[ClassicRequest], None]) -> None:
+        """From now on the first is asked by a worker's name whether its message, or the answer to it, arrives.
+
+        Who waits for an answer in vain does so until its request times out. The second is called with each request.
+        """
+        self._wiring.arrives, self._wiring.on_send = arrives, on_send
 
     # Stimuli: processes
 

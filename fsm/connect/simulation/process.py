@@ -104,6 +104,10 @@ class Process:
         """Finds out whether it has become a zombie, or is none any more."""
         worker = self.worker
         if self.frozen or not self.herder or (self.running and not worker.is_member):
-            self.zombie, self.zombie_since = True, max(worker.generation, worker.last_completed_generation)
+            self.expel()
         elif worker.state in SETTLED and worker.last_completed_generation > self.zombie_since:
             self.zombie = False
+
+    def expel(self) -> None:
+        """It is no member any more, whether it knows or not."""
+        self.zombie, self.zombie_since = True, max(self.worker.generation, self.worker.last_completed_generation)

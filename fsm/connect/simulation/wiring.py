@@ -42,8 +42,20 @@ from fsm.coordinator.host import Host
 from fsm.coordinator.model.step import Answer
 from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.member.timers import NEVER
-from fsm.protocol.messages import DISCONNECTED, ClassicResponse, JoinGroupResponse, SyncGroupRequest
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    ClassicRequest,
+    ClassicResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+)
 from fsm.trace import Kind
+
+REQUEST_TIMEOUT_MS = 40_000
+"""Of Connect, by default: so long an answer is waited for."""
+JOIN_LAPSE_MS = 5_000
+"""A join is waited for so much longer than the others may take."""
 
 
 class Wiring:
@@ -55,9 +67,11 @@ class Wiring:
     def __init__(self, latencies: Latencies) -> None:
         self.latencies = latencies
         self.host = Host()
-        self.unanswered: dict[int, tuple[Process, int]] = {}
-        """By the token of a request, whose it is, and the number that the worker gave it."""
+        self.unanswered: dict[int, tuple[Process, Send, int]] = {}
+        """By the token of a request, whose it is, what it is, and when it was sent."""
         self._sent = 0
+        self._groups = self.host.state.groups
+        """As they were when it was last looked who is no member any more."""
         self.broker_up = True
         self.agenda = Agenda()
         self.observer = Observer()
@@ -68,6 +82,10 @@ class Wiring:
         self.unreadable: set[str] = set()
         """Workers that cannot read the config topic."""
         self.trace: WorkerTrace | None = None
+        self.arrives: Callable[[str, bool], bool] = lambda _name, _is_answer: True
+        """Asked of each message of a worker, and of each answer to it."""
+        self.on_send: Callable[[ClassicRequest], None] = lambda _: None
+        """Called with each request."""
 
     def living(self) -> Iterable[Process]:
         """The processes that have not ended."""
@@ -229,28 +247,58 @@ class Wiring:
         if isinstance(effect.body, SyncGroupRequest):
             workers = {name: each.worker for name, each in self.processes.items()}
             self.observer.check_sync(process, effect.body, self.agenda.now_ms, workers)
-        if self.broker_up and not process.cut:
-            self.agenda.later(self.latencies.network_ms, lambda: self._receive(process, effect))
-        else:
+        self.on_send(effect.body)
+        sent_ms = self.agenda.now_ms
+        if not self.broker_up or process.cut:
             self.deliver_later(process, Answered(effect.number, DISCONNECTED))
+        elif self.arrives(process.name, False):
+            self.agenda.later(self.latencies.network_ms, lambda: self._receive(process, effect, sent_ms))
+        else:
+            self._time_out(process, effect, sent_ms)
 
-    def _receive(self, process: Process, effect: Send) -> None:
+    def _time_out(self, process: Process, effect: Send, sent_ms: int) -> None:
+        """Nothing comes back: the worker waits for as long as it waits for an answer."""
+        waits_ms = REQUEST_TIMEOUT_MS
+        if isinstance(effect.body, JoinGroupRequest):
+            waits_ms = max(waits_ms, process.worker.config.rebalance_timeout_ms + JOIN_LAPSE_MS)
+        left_ms = max(0, sent_ms + waits_ms - self.agenda.now_ms)
+        self.deliver_later(process, Answered(effect.number, DISCONNECTED), left_ms)
+
+    def _receive(self, process: Process, effect: Send, sent_ms: int) -> None:
         if not self.broker_up or process.cut:
             self.deliver_later(process, Answered(effect.number, DISCONNECTED))
             return
         token = self._sent = self._sent + 1
-        self.unanswered[token] = process, effect.number
+        self.unanswered[token] = process, effect, sent_ms
         client_id, made = f"connect-{process.name}", f"{token:08d}"
         self._answer(
             self.host.send(client_id, effect.body, None, self.agenda.now_ms, fresh_id=made, token=token).answers
         )
 
     def _answer(self, answers: tuple[Answer, ...]) -> None:
+        self._note_expelled()
         for token, body in answers:
-            process, number = self.unanswered.pop(token, (None, 0))
-            if process is not None and not process.cut and isinstance(body, ClassicResponse):
-                self.deliver_later(process, Answered(number, body))
+            waiting = self.unanswered.pop(token, None)
+            if waiting is None or waiting[0].cut or not isinstance(body, ClassicResponse):
+                continue
+            process, effect, sent_ms = waiting
+            if self.arrives(process.name, True):
+                self.deliver_later(process, Answered(effect.number, body))
+            else:
+                self._time_out(process, effect, sent_ms)
         self.watch_broker()
+
+    def _note_expelled(self) -> None:
+        """Who was not heard for a session is no member, and learns of it when it is heard again."""
+        groups = self.host.state.groups
+        if groups is self._groups:
+            return
+        self._groups = groups
+        for process in self.living():
+            worker = process.worker
+            group = groups.get(worker.config.group_id)
+            if worker.is_member and process.running and (group is None or worker.member_id not in group.members):
+                process.expel()
 
     def watch_broker(self) -> None:
         """The coordinator looks at its timers when the next one is due."""
