@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import zlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -217,3 +219,7 @@ def test_only_the_audits_own_classes_are_loaded() -> None:
     assert lines == {place: (3, "text")}
     with pytest.raises(Exception, match="no part of what is kept"):
         blobs.load(blobs.dump([Path("x")], {}), {})
+    for name in ("fsm.audit.live.blobs", "io.open"), ("fsm.audit.live.blobs", "zlib.compress"), ("os", "system"):
+        by_name = b"\x80\x04" + b"".join(b"\x8c" + bytes([len(one)]) + one.encode() for one in name) + b"\x93."
+        with pytest.raises(pickle.UnpicklingError):
+            blobs.load(zlib.compress(by_name), {})

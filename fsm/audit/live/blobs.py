@@ -101,8 +101,9 @@ class _Pickler(pickle.Pickler):
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _CONTAINERS or module.startswith("fsm."):
-            return super().find_class(module, name)
+        found = super().find_class(module, name) if module.startswith("fsm.") or (module, name) in _CONTAINERS else None
+        if isinstance(found, type) and found.__module__ == module:
+            return found
         raise pickle.UnpicklingError(f"{module}.{name} is no part of what is kept of a member")
 
 
