@@ -121,7 +121,10 @@ def scenarios(archive: str, work: Path) -> list[recordings.Scenario]:
 
 
 def by_time(logs: list[Path], steps: int) -> Iterator[tuple[int, list[Growth]]]:
-    """Batches in which all files have grown to the same time, as they do when they are followed; and that time."""
+    """Batches in which all files have grown to the same time, as they do when they are followed; and that time.
+
+    None where no line tells one.
+    """
     when: dict[Path, list[tuple[int, int]]] = {}
     for path in logs:
         latest, when[path] = 0, []
@@ -129,7 +132,7 @@ def by_time(logs: list[Path], steps: int) -> Iterator[tuple[int, list[Growth]]]:
             latest = max(latest, transform.when_ms(entry.data))
             when[path].append((latest, entry.offset))
     times = [ms for own in when.values() for ms, _ in own if ms]
-    for step in range(1, steps + 1):
+    for step in range(1, steps + 1) if times else ():
         until_ms = min(times) + (max(times) - min(times)) * step // steps
         ends = {path: next((at for ms, at in when[path] if ms > until_ms), path.stat().st_size) for path in logs}
         yield until_ms, [growth(path, end) for path, end in ends.items()]
