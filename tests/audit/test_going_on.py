@@ -162,6 +162,27 @@ def test_a_line_that_is_too_late_is_counted_and_left_out(tmp_path: Path) -> None
     assert late.evidence[0].text
 
 
+@pytest.mark.parametrize("minutes", [-60, 60])
+def test_a_clock_that_is_set_back_blinds_nobody(minutes: int, tmp_path: Path) -> None:
+    """A member that was ahead, or is late from there on by an hour, is followed anew, and found to lose partitions."""
+    logs = files("j07_maxpoll", tmp_path)
+    path = logs["B.log"]
+    first = path.read_bytes()
+    path.write_bytes(first if minutes < 0 else later(first, minutes))
+    live = Live(late_ms=LATE_MS)
+    follow(live, [path])
+    lost = [one.start_ms for one in live.found if one.kind is FindingKind.PARTITIONS_LOST]
+    with path.open("ab") as out:
+        out.write(later(first, minutes) if minutes < 0 else first)
+    for size in (path.stat().st_size - len(first) // 2, path.stat().st_size):
+        live.read(growth(path, size))
+    again = [one.start_ms for one in live.found if one.kind is FindingKind.PARTITIONS_LOST]
+    assert sorted(again) == sorted([*lost, *(ms - abs(minutes) * 60_000 for ms in lost)])
+    (back,) = (one for one in live.found if "went back by" in one.summary)
+    assert back.evidence[0].text
+    assert not any("judged for good" in one.summary for one in live.found)
+
+
 def split(folder: Path) -> tuple[Path, Path]:
     """The log of one member, dealt out to two files."""
     lines = recordings.logs("java")["j07_maxpoll"]["B.log"].splitlines(keepends=True)

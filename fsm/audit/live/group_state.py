@@ -183,10 +183,13 @@ class GroupState:
         keys = self._find_members(identify(facts), lines)
         gone: Missing = {stem(name): frozenset(one.gone) for name, one in self.files.items() if one.gone}
         follow = Follow(partial(follower_of, limits=limits, gone=gone), gone, names, late_ms)
-        for member in self.members:
+        for number, member in enumerate(self.members):
             if member.nameless and len(names) != self.names:
                 member.start_again()
             since = [self.touched[source] for source in member.sources if source in self.touched]
+            if since and min(since) <= member.dropped_ms and member.is_set_back(self.kept):
+                self.members.append(member)
+                member = self.members[number] = member.begin_anew(self.kept, lines)  # noqa: PLW2901
             if since or (member.sources and not member.rest):
                 member.take(self.kept, min(since, default=member.dropped_ms + 1), follow, lines)
                 member.drop(self.kept)
@@ -242,11 +245,12 @@ class GroupState:
             elif len(own) == 1 and claims.count(own[0]) == 1 and own[0].shared == one.key.shared:
                 going[own[0]] = one
             else:
+                for key in own:
+                    began_ms[key] = max(one.reached_ms, began_ms.get(key, -1))
                 if one.sources and one.states:
-                    for key in own:
-                        began_ms[key] = max(one.states[-1][0], began_ms.get(key, -1))
                     one.end(lines)
-                ended.append(one)
+                if not one.sources:
+                    ended.append(one)
         for key, sources in owned.items():
             one = going.setdefault(key, MemberState(key, sources, dropped_ms=began_ms.get(key, -1)))
             if one.is_whole and any(sources.get(source) != rank for source, rank in one.sources.items()):

@@ -29,11 +29,13 @@ from fsm.audit.member.member_follower import MemberFollower, SharedFollower
 from fsm.audit.records import NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Source, to_seen, unpack
 from fsm.audit.records import Row as Packed
 from fsm.audit.rows import GivenUp, ObservedTransition, Place, Seen
+from fsm.audit.wording import seconds
 
 SLACK_MS = CLOCK_MS
 """What is younger than the newest record by no more than this is taken again with the next batch."""
 _STATES = 2
 """States of a follower beside the newest."""
+NEVER_MS = 1 << 60
 _SHOWN = 5
 """Late lines that are shown."""
 _Ranked = tuple[int, int, int, int, Packed, str]
@@ -93,7 +95,8 @@ class MemberState:
         return self.dropped_ms < 0
 
     @property
-    def _reached_ms(self) -> int:
+    def reached_ms(self) -> int:
+        """Up to when its records were taken."""
         return self.states[-1][0] if self.states else self.dropped_ms
 
     def start_again(self) -> None:
@@ -109,8 +112,35 @@ class MemberState:
     def end(self, lines: blobs.Lines) -> None:
         """It goes on as another one: what it told stands."""
         follower = blobs.load(self.states[-1][1], lines)
-        self.told.append((self._reached_ms, blobs.dump(list(follower.finish()), lines)))
+        self.told.append((self.reached_ms, blobs.dump(list(follower.finish()), lines)))
         self.sources, self.rest = {}, b""
+
+    def is_set_back(self, kept: Mapping[Source, Sequence[Kept]]) -> bool:
+        """Whether a file goes on long before what was judged for good: its clock was set back, or was ahead."""
+        for source, seen in self.seen.items() if self.states else ():
+            new = (one for one in kept.get(source, ()) if one.chunk.last_offset > seen)
+            _, last_ms = max(
+                ((row[OFFSET], row[TIME]) for one in new for row in unpack_kept(one)), default=(0, NEVER_MS)
+            )
+            if last_ms <= self.dropped_ms:
+                return True
+        return False
+
+    def begin_anew(self, kept: dict[Source, list[Kept]], lines: blobs.Lines) -> MemberState:
+        """The same member from where its clock was set back; what it told so far stands."""
+        fresh = MemberState(self.key, self.sources)
+        for source in self.sources:
+            own = kept.get(source, [])
+            kept[source] = [one for one in own if one.chunk.last_offset > self.seen.get(source, -1)]
+        new = min((one.chunk for source in self.sources for one in kept[source]), key=lambda one: one.first_ms)
+        at_ms, group, member = self.reached_ms, self.key.group, self.key.member
+        back, place = seconds(at_ms - new.first_ms), Place(new.file, new.first_offset)
+        summary = f"the time stamps of {member} went back by {back}: its clock was set back, or had been ahead"
+        told = finding(FindingKind.ILLEGAL_TRANSITION, group, member, at_ms, at_ms, summary=summary, places=[place])
+        fresh._rows([(one, 0) for one in kept[new.source]], lines)
+        self.told.append((at_ms, blobs.dump([told], lines)))
+        self.end(lines)
+        return fresh
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Files are called otherwise."""
@@ -154,11 +184,11 @@ class MemberState:
         first = 0 if self.is_whole else 1
         while len(self.states) > first and self.states[-1][0] >= from_ms:
             self.states.pop()
-        self.told = [one for one in self.told if one[0] <= self._reached_ms]
+        self.told = [one for one in self.told if one[0] <= self.reached_ms]
 
     def _rows(self, own: Iterable[tuple[Kept, int]], lines: blobs.Lines) -> list[_Ranked]:
         """The records that were not taken yet by time, then the rank of their file, then as the file has them."""
-        after_ms = self._reached_ms
+        after_ms = self.reached_ms
         found: list[_Ranked] = []
         for one, rank in own:
             for row in unpack_kept(one) if one.last_ms > after_ms else ():
@@ -187,9 +217,8 @@ class MemberState:
         recent = (one for one, _ in own if one.is_open and one.last_ms > newest_ms - late_ms)
         last_ms = min((one.chunk.first_ms for one in recent), default=newest_ms)
         last_ms = min(last_ms, newest_ms - SLACK_MS) - 1
-        reached_ms = self._reached_ms
         for stop_ms in (last_ms - 2 * late_ms, last_ms - late_ms, last_ms):
-            if stop_ms > max(reached_ms, UNDATED_MS):
+            if stop_ms > max(self.reached_ms, UNDATED_MS):
                 yield stop_ms
 
     def _put_away(self, at_ms: int, state: bytes, begun_ms: int, late_ms: int) -> None:
@@ -209,7 +238,7 @@ class MemberState:
             _, data = self.told.pop()
             items = [*blobs.load(data, lines), *items]
         if items:
-            self.told.append((self._reached_ms, blobs.dump(items, lines)))
+            self.told.append((self.reached_ms, blobs.dump(items, lines)))
 
     def _follow(
         self, follower: MemberFollower | SharedFollower, rows: Iterable[_Ranked], names: Mapping[str, str]
