@@ -250,6 +250,8 @@ class Replayed(NamedTuple):
     """What they wrote of it at those times: a JSON document a line, as `fsm.trace` has it."""
     is_timed: bool = True
     """Whether times were looked for."""
+    untimed: str = ""
+    """Why there are none: timers that contradict each other, by the last timeouts that were tried."""
 
 
 @dataclass(frozen=True, slots=True)

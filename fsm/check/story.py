@@ -85,7 +85,8 @@ def _replay(done: Replayed) -> str:
     if not done.is_timed:
         return "live objects took this path too; when its steps can happen was not asked"
     if not done.times_ms:
-        return "live objects took this path too; it has no room for what idles meanwhile, so no times were found"
+        why = f": {done.untimed}" if done.untimed else ""
+        return f"live objects took this path too; it has no room for what idles meanwhile, so no times were found{why}"
     settings = ", ".join(f"{name} {value}" for name, value in done.settings.items())
     return f"live objects, with clocks that run, took this path too, at these times with {settings}"
 

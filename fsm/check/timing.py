@@ -25,13 +25,13 @@ class Timing:
         after it."""
         self._over: set[tuple[Hashable, str]] = set()
         """Those that ran out."""
-        self._apart: list[tuple[int, int, int]] = []
-        """(earlier, later, ms): so much later at least; below 0, so much earlier at most."""
+        self._apart: list[tuple[int, int, int, str]] = []
+        """(earlier, later, ms, whose timer asks it): so much later at least; below 0, so much earlier at most."""
 
     def step(self) -> None:
         """The next step of the path."""
         if self._steps:
-            self._apart.append((self._steps - 1, self._steps, APART_MS))
+            self._apart.append((self._steps - 1, self._steps, APART_MS, ""))
         self._steps += 1
 
     def meets(
@@ -43,13 +43,14 @@ class Timing:
         """
         now = self._steps - 1
         for name, (_, since, ms) in self._armed.get(owner, {}).items():
+            timer = f"{owner}: {name}, {ms} ms from step {since + 1} on"
             if name in over:
-                self._apart.append((since, now, ms))
+                self._apart.append((since, now, ms, f"{timer}, is over at step {now + 1}"))
                 if prompt and (owner, name) not in self._over:
-                    self._apart.append((now, since, -ms - LATE_MS))
+                    self._apart.append((now, since, -ms - LATE_MS, f"{timer}, is over just then at step {now + 1}"))
                 self._over.add((owner, name))
             elif name not in idle and (owner, name) not in self._over:
-                self._apart.append((now, since, 1 - ms))
+                self._apart.append((now, since, 1 - ms, f"{timer}, still runs at step {now + 1}"))
 
     def leaves(self, owner: Hashable, own_ms: int, due_ms: Mapping[str, int]) -> None:
         """After this step, which is at `own_ms` by the owner's clock, its timers run out then."""
@@ -64,12 +65,31 @@ class Timing:
 
     def solve(self) -> tuple[int, ...]:
         """The earliest milliseconds of all steps; empty where timers contradict the path."""
-        times = [0] * self._steps
+        times, _, last = self._settle()
+        return times if last is None else ()
+
+    def contradiction(self) -> str:
+        """Which timers contradict each other, in the order of the steps that they ask for; empty where none do."""
+        _, why, at = self._settle()
+        if at is None:
+            return ""
+        for _ in range(self._steps):  # back into the circle
+            at = why[at][0]
+        told, begun = set[str](), at
+        while True:
+            at, asked = why[at]
+            told.add(asked)
+            if at == begun:
+                return "; ".join(sorted(told - {""}))
+
+    def _settle(self) -> tuple[tuple[int, ...], dict[int, tuple[int, str]], int | None]:
+        """Times, which step sets each and why, and a step that is still put off after as many rounds as there are."""
+        times, why, last = [0] * self._steps, dict[int, tuple[int, str]](), None
         for _ in range(self._steps + 1):
-            changed = False
-            for earlier, later, ms in self._apart:
+            last = None
+            for earlier, later, ms, asked in self._apart:
                 if times[later] < times[earlier] + ms:
-                    times[later], changed = times[earlier] + ms, True
-            if not changed:
-                return tuple(times)
-        return ()
+                    times[later], why[later], last = times[earlier] + ms, (earlier, asked), later
+            if last is None:
+                break
+        return tuple(times), why, last

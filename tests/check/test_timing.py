@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from models import consumer_group
 
 from fsm.check import check
 from fsm.check.catalog import shipped
@@ -43,12 +44,16 @@ def test_timers_that_contradict_a_path_have_no_times() -> None:
     timing.step()
     timing.meets("a", over=["poll"])
     assert timing.solve() == ()
+    assert timing.contradiction() == (
+        "a: heartbeat, 100 ms from step 1 on, still runs at step 2; a: poll, 500 ms from step 1 on, is over at step 2"
+    )
     timing = Timing()
     timing.step()
     timing.leaves("a", 0, {"poll": 500, "heartbeat": 100})
     timing.step()
     timing.meets("a", over=["poll"], idle=["heartbeat"])
     assert timing.solve() == (0, 500)
+    assert timing.contradiction() == ""
 
 
 def test_a_timer_that_is_over_means_nothing_until_it_is_started_again() -> None:
@@ -111,3 +116,14 @@ def test_a_path_of_a_mixed_group_has_times(
     assert found.replayed.settings["session.timeout.ms"] == 45_000
     if over:
         assert least_ms <= next(at_ms for at_ms, step in zip(times_ms, found.path, strict=False) if over in step.action)
+
+
+def test_a_path_without_times_says_which_timers_are_against_it() -> None:
+    """Its poll timer, which is as long as the rebalance timeout, would run out before; two heartbeat intervals pass."""
+    model = consumer_group()
+    (found,) = check(model, disturb=["rebalance_timeout"], disturbances=1).violations
+    assert found.replayed is not None
+    assert found.replayed.times_ms == ()
+    told = found.replayed.untimed
+    assert "a: poll, 10000 ms from step 2 on, still runs at step 15" in told
+    assert "a: heartbeat, 15000 ms from step 5 on, is over at step 11" in told

@@ -87,6 +87,7 @@ def book_of_consumer_group(group: Group | None) -> Seen:
 
 def replay(cast: Cast, path: Path) -> Replayed:
     """Takes a path twice: each member by its own clock, to compare; and all by one clock, where timers allow it."""
+    untimed = ""
     for timeouts in _timeouts(cast, path):
         timing = Timing()
         if differs := _Replay(cast, timeouts).along(path, timing):
@@ -96,7 +97,8 @@ def replay(cast: Cast, path: Path) -> Replayed:
         if times_ms and not timed.along(path):
             timed.go_on(NOW + times_ms[-1])
             return Replayed("", times_ms, timeouts.settings(), tuple(record.to_json() for record in records))
-    return Replayed()
+        untimed = timing.contradiction()
+    return Replayed(untimed=untimed)
 
 
 def _timeouts(cast: Cast, path: Path) -> Iterator[Timeouts]:

@@ -81,6 +81,7 @@ def find_times(path: Path, make: Callable[[Timeouts | None, TraceTo | None], Cla
     if differs := make(None, None).along(path):
         return Replayed(differs)
     live = make(None, None)
+    untimed = ""
     names, delay_ms = sorted(live.members), live.broker.host.context.config.group_initial_rebalance_delay_ms
     for timeouts in _tried(path, names):
         times_ms: tuple[int, ...] = ()
@@ -90,11 +91,12 @@ def find_times(path: Path, make: Callable[[Timeouts | None, TraceTo | None], Cla
                 break
             before, times_ms = times_ms, timing.solve()
             if not times_ms:
+                untimed = timing.contradiction()
                 break
             if before == times_ms:
                 settings = timeouts.settings(names) | {"group.initial.rebalance.delay.ms": delay_ms}
                 return Replayed("", times_ms, settings, _trace(path, partial(make, timeouts), times_ms))
-    return Replayed()
+    return Replayed(untimed=untimed)
 
 
 def _trace(path: Path, make: Callable[[TraceTo], ClassicReplay], times_ms: Sequence[int]) -> tuple[str, ...]:
