@@ -100,7 +100,6 @@ def test_nobody_else_asks(running: Running) -> None:
         ("/check.json", {"max_states": -1}, 400, "max_states: no number: -1"),
         ("/check.json", "{", 400, "no JSON"),
         ("/check.json", "[" * 100_000, 400, "no JSON"),
-        ("/check.json", "x" * (LARGEST_BODY + 1), 413, "too long"),
         ("/nothing.json", {}, 404, "nothing here"),
     ],
 )
@@ -113,6 +112,18 @@ def test_what_cannot_be_answered_is_told_on_one_line(
     assert words in document["error"]
     assert "\n" not in document["error"]
     assert running.ask("/loaded.json")[0] == 200
+
+
+def test_what_is_too_long_is_not_even_read(running: Running) -> None:
+    """The answer comes before the body does."""
+    connection = HTTPConnection(running.explorer.host, timeout=30)
+    connection.putrequest("POST", "/check.json")
+    connection.putheader("X-Fsm-Key", running.explorer.key)
+    connection.putheader("Content-Length", str(LARGEST_BODY + 1))
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert (answer.status, json.loads(answer.read())) == (413, {"error": "too long"})
+    connection.close()
 
 
 def test_one_check_at_a_time_and_the_walk_goes_on() -> None:
