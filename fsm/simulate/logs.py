@@ -18,8 +18,7 @@ from fsm.simulate.group import Stored
 from fsm.simulate.outcome import Truth
 from fsm.trace import TraceRecord
 
-INFO, DEBUG = "info", "debug"
-LEVELS = (INFO, DEBUG)
+DEBUG = "debug"
 
 
 SEGMENT = "brokers/__consumer_offsets-0/00000000000000000000.log"
