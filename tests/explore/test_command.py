@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from fsm.check import check, scenario, shipped
 from fsm.cli import main
@@ -139,7 +140,7 @@ def test_it_says_where_the_page_is_and_ends_when_it_is_told_to(how: signal.Signa
         told = process.stdout.readline()
         url = re.fullmatch(r"exploring on http://(127\.0\.0\.1:\d+)/\n", told)
         assert url is not None, told
-        connection = HTTPConnection(url[1], timeout=30)
+        connection = HTTPConnection(url[1], timeout=PATIENCE_S)
         connection.request("GET", "/")
         assert b"<title>" in connection.getresponse().read()
         connection.close()

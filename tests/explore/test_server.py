@@ -9,6 +9,7 @@ from http.client import HTTPConnection
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from fsm.check import Choice, Component, Model, Step, shipped
 from fsm.errors import InputError
@@ -27,7 +28,7 @@ class Running:
 
     def ask(self, path: str, said: Any = None, **headers: str) -> tuple[int, Any]:
         """Status and document of an answer: of a POST where something is said."""
-        connection = HTTPConnection(self.explorer.host, timeout=30)
+        connection = HTTPConnection(self.explorer.host, timeout=PATIENCE_S)
         body = None if said is None else said if isinstance(said, str) else json.dumps(said)
         connection.request("GET" if said is None else "POST", path, body, headers)
         answer = connection.getresponse()
@@ -67,7 +68,7 @@ def test_the_page_and_its_documents(running: Running) -> None:
 def test_headers_keep_the_page_alone() -> None:
     """Nothing frames it, nothing is stored, types are not guessed."""
     running = Running(ModelSession(shipped("lock")))
-    connection = HTTPConnection(running.explorer.host, timeout=10)
+    connection = HTTPConnection(running.explorer.host, timeout=PATIENCE_S)
     connection.request("GET", "/")
     headers = connection.getresponse().headers
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
