@@ -622,6 +622,25 @@ def test_a_page_refreshes_itself_and_keeps_the_place(opened: Opened, tmp_path: P
     assert page.run("scrollY") > 200
 
 
+def test_a_page_that_refreshes_itself_draws_the_trends_of_its_groups(opened: Opened, tmp_path: Path) -> None:
+    """Added up as their files tell them, anew when one of them changes."""
+
+    def write(rebalances: int) -> None:
+        told = Trend()
+        told.add(T, rebalances, 3, 500)
+        packed = pack(GROUP, FOUND[:1])
+        write_group(tmp_path, packed._replace(told={**packed.told, "trend": told.to_json()}))
+        write_page(tmp_path, replace(INCIDENT, trend=None), top=12, refresh_s=1)
+
+    write(2)
+    page = opened(tmp_path / "report.html")
+    page.wait_for("document.querySelectorAll('#trends .trend').length === 3")
+    assert not page.run("document.querySelector('#trend').hidden")
+    assert "at most 2 in" in text(page, "#trends figcaption")
+    write(7)
+    page.wait_for("document.querySelector('#trends figcaption').textContent.includes('at most 7 in')")
+
+
 def test_what_is_about_a_file_has_its_lines_and_no_group(opened: Opened, tmp_path: Path) -> None:
     """Lines that were not understood are of no group: the list has them, the groups do not."""
     lines = (EvidenceLine("b.log", 7, "what nobody knows"),)
