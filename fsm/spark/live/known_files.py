@@ -132,20 +132,22 @@ def recognise(before: Offsets, looked: Mapping[str, Look]) -> dict[str, str]:
         if old is not None and (before[old].size or not look.size) and _goes_on(before[old], look):
             kept[name] = old
     left = _left(before, kept)
+    by_stem: dict[str, list[str]] = {}
+    for old in left:
+        by_stem.setdefault(stem(old), []).append(old)
     for name, look in looked.items():
-        if name not in kept:
+        if name not in kept and by_stem:
+            others = [one for one in by_stem.get(stem(name), ()) if one in left]
             old = name if name in left and _goes_on(left[name], look) else None  # it was written anew as a whole
-            old = old or next((other for other, one in left.items() if _is_rotation(other, one, name, look)), None)
+            old = old or next((other for other in others if _is_rotation(other, left[other], name, look)), None)
             if old is not None:
                 kept[name] = old
                 del left[old]
-    for old, one in left.items():  # what was taken for a second file takes its place
-        for name, look in looked.items():
-            own = before.get(kept.get(name, ""))
-            copied = own is not None and own.copy_of == one.identity.removeprefix(AWAY)
-            if copied and (_unpacks_to(one, look) if look.is_packed else _goes_on(one, look)):
-                kept[name] = old
-                break
+    copied = {before[old].copy_of: name for name, old in kept.items() if before[old].copy_of}
+    for old, one in left.items() if copied else ():  # what was taken for a second file takes its place
+        name = copied.get(one.identity.removeprefix(AWAY), "")
+        if name and (_unpacks_to(one, looked[name]) if looked[name].is_packed else _goes_on(one, looked[name])):
+            kept[name] = old
     return kept
 
 
@@ -174,8 +176,8 @@ def _goes_on(one: Offset, look: Look) -> bool:
 
 
 def _is_rotation(old: str, one: Offset, name: str, look: Look) -> bool:
-    """Whether a new file is one that was read, rotated by copying or by packing it."""
-    if old == name or stem(old) != stem(name) or not one.head_size:
+    """Whether a new file is one of that stem that was read, rotated by copying or by packing it."""
+    if old == name or not one.head_size:
         return False
     if look.is_packed:
         return not old.endswith(_PACKED) and _unpacks_to(one, look)
