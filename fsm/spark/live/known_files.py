@@ -120,10 +120,11 @@ def _window(path: Path, size: int) -> bytes:
 # -- the same file ------------------------------------------------------------------------------------------
 
 
-def recognise(before: Offsets, looked: Mapping[str, Look]) -> dict[str, str]:
-    """The former names of the files that were read before, by the names they have now.
+def recognise(before: Offsets, looked: Mapping[str, Look]) -> tuple[dict[str, str], set[str]]:
+    """The former names of the files that were read before, by the names they have now; and the former names of copies
+    that take the place of their originals, and are nothing of their own any more.
 
-    Of which nothing was read is as new when it holds something.
+    A file of which nothing was read is as new when it holds something.
     """
     kept: dict[str, str] = {}
     places = {one.identity.removeprefix(AWAY): name for name, one in sorted(before.items(), key=_there_last)}
@@ -143,12 +144,14 @@ def recognise(before: Offsets, looked: Mapping[str, Look]) -> dict[str, str]:
             if old is not None:
                 kept[name] = old
                 del left[old]
+    replaced: set[str] = set()
     copied = {before[old].copy_of: name for name, old in kept.items() if before[old].copy_of}
     for old, one in left.items() if copied else ():  # what was taken for a second file takes its place
         name = copied.get(one.identity.removeprefix(AWAY), "")
         if name and (_unpacks_to(one, looked[name]) if looked[name].is_packed else _goes_on(one, looked[name])):
+            replaced.add(kept[name])
             kept[name] = old
-    return kept
+    return kept, replaced
 
 
 def _there_last(item: tuple[str, Offset]) -> tuple[bool, str]:

@@ -54,16 +54,17 @@ def from_json(told: Mapping[str, Sequence[Any]]) -> dict[str, Offset]:
 def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
     """How far to read, given how far was read and what there is now. The same offsets where there is nothing new."""
     looked = look_at(sources := list(found))
-    kept = recognise(before, looked)
+    kept, replaced = recognise(before, looked)
     if is_stale(before, kept, looked):
-        kept = recognise(before, looked := look_at(sources))
+        kept, replaced = recognise(before, looked := look_at(sources))
     copied = copies(looked, kept)
     after: dict[str, Offset] = {}
     for name, look in looked.items():
         old = kept.get(name)
         after[name] = _begin(look, name, copied, before) if old is None else _go_on(look, name, old, before[old])
+    known = {*kept.values()}
     for name, one in before.items():
-        if name in kept.values() or not one.size or (name in kept and one.copy_of):
+        if name in known or name in replaced or not one.size:
             continue
         # Nothing of it is there any more, but what was read stays: under its name, unless another file has it now.
         away = one.identity if one.is_away or not one.identity else f"{AWAY}{one.identity}"
