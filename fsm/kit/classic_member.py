@@ -83,6 +83,8 @@ class ClassicMember:
     join: Exchange | None = None
     sent: Exchange | None = None
     """Its last request of the group."""
+    committed_ms: float = NEVER_MS
+    """When its last commit was accepted, which its session begins anew with."""
     fatal: Refusal | None = None
     left: Exchange | None = None
     out_ms: float = NEVER_MS

@@ -343,6 +343,8 @@ def _search(client: Client, _exchange: Exchange) -> None:
 
 def _commit(client: Client, exchange: Exchange) -> None:
     client.reads.commit(exchange, client.around.names)
+    if client.reads.refused_commit is None:
+        client.classic.committed_ms = exchange.answered_ms or exchange.at_ms
 
 
 _WHATS = {what.value: what for what in What if what not in (What.TOLD, What.END)}

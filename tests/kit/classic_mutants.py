@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from fsm.kit.check import CLASSIC
-from fsm.kit.scenario import CLASSIC_BEAT, JOIN, A, Options, Scenario, Stable, Start, Wait, disturb, refuse
+from fsm.kit.scenario import CLASSIC_BEAT, JOIN, A, B, Members, Options, Scenario, Stable, Start, Wait, disturb, refuse
+from fsm.kit.scenarios.classic import COOPERATIVE
 from fsm.protocol.assignment import partitions
 from fsm.protocol.consumer_protocol import (
     Assignment,
@@ -36,6 +37,7 @@ from tests.kit.mutants import Mutant, Refused, Take, breaks, requests_changed
 from tests.kit.offset_mutants import fetching
 
 QUIET = Scenario("classic_quiet", "A alone for a while.", (Start(A), Stable(1), Wait(9)), protocol=CLASSIC)
+QUIET_STATIC = replace(QUIET, steps=(Start(A, Options(instance="i1")), Stable(1), Wait(9)))
 REFUSED_LEAVING = Scenario(
     "classic_quiet_static",
     "A static member alone.",
@@ -60,6 +62,16 @@ REJOINING = Scenario(
     (
         Start(A), Stable(1), Wait(1.2), disturb(Do.DELAY_ANSWER, JOIN, ms=4_000),
         refuse(ErrorCode.REBALANCE_IN_PROGRESS, CLASSIC_BEAT), Wait(7),
+    ),
+    protocol=CLASSIC,
+)  # fmt: skip
+
+COOPERATIVE_PAIR = Scenario(
+    "classic_cooperative_pair",
+    "B joins a cooperative A; both close before a session is over.",
+    (
+        Start(A, Options(assignor=COOPERATIVE)), Stable(1), Wait(1.5),
+        Start(B, Options(assignor=COOPERATIVE)), Members(2), Wait(4.5),
     ),
     protocol=CLASSIC,
 )  # fmt: skip
@@ -174,9 +186,18 @@ class JoinsWithoutTimeout(Counting):
 at_beat("K7", QUIET, "beats_another_generation", lambda r: replace(r, generation_id=r.generation_id - 1))
 
 
-@breaks("K8", replace(QUIET, steps=(Start(A, Options(instance="i1")), Stable(1), Wait(9))))
+@breaks("K8", QUIET_STATIC)
 class SilentForLong(Counting):
     """No heartbeat for seven seconds, and no commit, which the coordinator takes for a sign of life."""
+
+    def mutate(self, request: Any) -> Any:
+        is_sign = isinstance(request, HeartbeatRequest | OffsetCommitRequest)
+        return None if is_sign and self.beats > 1 else request
+
+
+@breaks("K8", QUIET)
+class SilentUntilItLeaves(Counting):
+    """The same of a member that leaves: its goodbye comes when its session is over."""
 
     def mutate(self, request: Any) -> Any:
         is_sign = isinstance(request, HeartbeatRequest | OffsetCommitRequest)
@@ -464,7 +485,7 @@ def _claim(metadata: bytes) -> bytes:
     return encode_subscription(replace(said, owned_partitions=(*said.owned_partitions, ("zoo", 7))))
 
 
-@breaks("K24", "classic_cooperative")
+@breaks("K24", COOPERATIVE_PAIR)
 class DoesNotJoinAgain(Counting):
     """After it gave partitions up."""
 

@@ -115,6 +115,7 @@ class BeatsTwice(Mutant):
 
 beats_changed("H2", "restart", "every_other_beat", lambda c, r: None if is_keepalive(r) and c.sent_beats % 2 else r)
 beats_changed("H3", QUIET, "silent_for_long", lambda c, r: None if is_keepalive(r) and 3 < c.sent_beats < 10 else r)
+beats_changed("H3", QUIET, "silent_until_goodbye", lambda c, r: None if is_keepalive(r) and c.sent_beats > 3 else r)
 
 
 @breaks("H4", "delayed")

@@ -28,6 +28,7 @@ BEGIN, END = "<!-- clients: begin -->", "<!-- clients: end -->"
 MARKS = {"passed": "+", "failed": "FAIL", "not seen": ""}
 REMARKS = {
     ("E2", "librdkafka"): "after a heartbeat that timed out it says nothing, and what is to be revoked is not heard of",
+    ("H3", "librdkafka"): "while it is closed it sends no heartbeats, however long its revoked callback takes",
     ("E5", "platformatic"): "it goes on with its old epoch for ever",
     ("L5", "franz-go"): "the goodbye of a static member has no instance id and is refused",
 }

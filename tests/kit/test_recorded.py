@@ -24,6 +24,8 @@ BROKEN: dict[str, dict[str, set[str]]] = {
         "C5": {"too_slow_revoke"},
         # A heartbeat that timed out is followed by one without news.
         "E2": {"hung", "mute_revoking"},
+        # It sends no heartbeats while it is closed, however long its callback takes: its goodbye is refused.
+        "H3": {"too_slow_revoke", "very_slow_revoke"},
         "R4": {"too_slow_revoke"},
     },
     "franz": {

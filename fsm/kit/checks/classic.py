@@ -84,13 +84,14 @@ def beats_as_told(moment: Moment) -> Verdict:
     )
 
 
-@classic_rule("K8", Grade.MUST, "KIP-62, session.timeout.ms", What.BEAT, What.JOIN, What.END)
+@classic_rule("K8", Grade.MUST, "KIP-62, session.timeout.ms", What.BEAT, What.JOIN, What.LEAVE, What.END)
 def not_silent(moment: Moment) -> Verdict:
     """A member of a generation is never silent for its session timeout."""
     member = moment.classic
     if not member.is_member or member.sent is None or not member.session_ms:
         return None
     since_ms = member.sent.at_ms if member.sent.answered_ms is None else member.sent.answered_ms
+    since_ms = max(since_ms, member.committed_ms)
     until_ms = moment.at_ms
     if moment.what is What.END:
         app = moment.application

@@ -56,7 +56,7 @@ def not_too_late(moment: Moment) -> Verdict:
 def not_silent(moment: Moment) -> Verdict:
     """A member is never silent for as long as its session: the coordinator would take its partitions away."""
     member, session_ms = moment.consumer, moment.client.around.session_ms
-    if not member.is_member or member.sent is None or (moment.request and moment.request.member_epoch < 0):
+    if not member.is_member or member.sent is None:
         return None
     if member.refusal is not None and member.refusal.code not in RETRIABLE:
         return None  # it may well be told for good
