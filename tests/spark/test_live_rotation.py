@@ -11,7 +11,7 @@ import pytest
 
 from .test_live_files import Followed, expected, logs
 
-SEEDS = (0, 2, 3)
+SEEDS = (0, 2, 3, 4, 8)
 __all__ = ["expected", "logs"]
 
 

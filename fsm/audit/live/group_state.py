@@ -114,6 +114,8 @@ class GroupState:
         self._rename({values[0]: row.chunk.file for row, values in about if values[0]})
         for row, (_, worth, gone, settled, *facts) in about:
             known = self.files.setdefault(row.chunk.file, FileOfGroup(FileFacts(*worth), ()))
+            if known.gone != tuple(gone):
+                self._judge_anew(stem(row.chunk.file))
             known.worth, known.gone, known.settled = FileFacts(*worth), tuple(gone), settled
             told = [Facts(*one) for one in facts]
             if not is_first:
@@ -128,6 +130,12 @@ class GroupState:
                 self._touch(one)
                 self.kept.setdefault(row.chunk.source, []).append(one)
         self._drop_empty()
+
+    def _judge_anew(self, name: str) -> None:
+        """Members of whose log, by its name without rotation, another file is missing now, or none any more."""
+        for member in self.members:
+            if any(stem(file) == name for _, _, file in member.sources):
+                member.start_again()
 
     def _touch(self, one: Kept) -> None:
         source, first_ms = one.chunk.source, one.chunk.first_ms
