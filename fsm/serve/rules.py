@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -33,6 +32,8 @@ TEXTS = ("name", "client", "api", "group", "member")
 NUMBERS = ("version", "epoch", "nth", "times", "after_ms")
 CONDITIONS = (*TEXTS, *NUMBERS, "full", "partition")
 INT_MAX = (1 << 31) - 1
+LONGEST_TEXT = (1 << 15) - 1
+"""Bytes of a text in versions of messages that are not flexible."""
 
 
 def read_rules(text: str, file: str) -> list[Rule]:
@@ -55,7 +56,7 @@ def make_rule(do: Do, value: Any = None, **conditions: Any) -> Rule:
         rule.code = find_code(value)
     elif do is Do.REWRITE:
         rule.fields = dict(value)
-        _check_rewrite(rule.api, rule.fields)
+        _check_rewrite(rule)
     elif do.value.endswith("_ms"):
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= INT_MAX:
             raise InputError(f"takes 1 to {INT_MAX} ms, not {short(str(value))}", do.value)
@@ -123,24 +124,30 @@ _GROUPS = ("group_id", "groups", "group_ids", "groups_names", "coordinator_keys"
 _MEMBERS = ("member_id", "members")
 
 
-def _check_rewrite(api: str | None, values: Mapping[str, Any]) -> None:
-    """Raises `InputError` where the answers of this API have no such fields, or fields that cannot be that."""
-    if api is None:
+def _check_rewrite(rule: Rule) -> None:
+    """Raises `InputError` where the answers of the rule's API have no such fields, or fields that cannot be that."""
+    if rule.api is None:
         raise InputError("say which answers: the key 'api' is missing")
-    known = {one.name: one.type for one in struct_of(APIS[api].response).fields if one.type.kind in _PYTHON}
+    api = APIS[rule.api]
+    known = {one.name: one for one in struct_of(api.response).fields if one.type.kind in _PYTHON}
+    oldest = api.oldest if rule.version is None else rule.version
     value: Any
-    for name, value in values.items():
+    for name, value in rule.fields.items():
         if name not in known:
-            what = f"answers of {api} have no number, flag or text {short(name)}"
+            what = f"answers of {rule.api} have no number, flag or text {short(name)}"
             raise InputError(what, remedy=nearest(name, list(known)))
-        kind = known[name].kind
+        kind, null_since = known[name].type.kind, known[name].wire.null_since
         if value is None:
-            if not known[name].is_nullable:
+            if not known[name].type.is_nullable:
                 raise InputError(f"{name} cannot be null")
+            if oldest < null_since:
+                raise InputError(f"{name} cannot be null before version {null_since}", remedy="say which version")
         elif not isinstance(value, _PYTHON[kind]) or (kind is not Kind.BOOL and isinstance(value, bool)):
-            raise InputError(f"{name} cannot be {value!r}")
+            raise InputError(f"{name} cannot be {value!r:.60}")
         elif kind in _BITS and value not in range(-(1 << _BITS[kind]), 1 << _BITS[kind]):
             raise InputError(f"{name} cannot be {value}: it has {_BITS[kind] + 1} bits")
+        elif kind is Kind.STRING and len(str(value).encode()) > LONGEST_TEXT:
+            raise InputError(f"{name} is too long", remedy=f"{LONGEST_TEXT} bytes are allowed")
 
 
 _BITS = {Kind.INT8: 7, Kind.INT16: 15, Kind.INT32: 31, Kind.INT64: 63}

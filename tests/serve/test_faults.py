@@ -315,6 +315,8 @@ def test_rules_are_read_from_yaml() -> None:
         ),
         ("- throttle_ms: 99999999999", "f.yaml:1: takes 1 to 2147483647 ms"),
         ("- [", "f.yaml:1: not YAML"),
+        (f"- rewrite: {{leader: {'x' * 32_768}}}\n  api: JoinGroup", "f.yaml:1: leader is too long"),
+        ("- rewrite: {protocol_name: ~}\n  api: JoinGroup", "f.yaml:1: protocol_name cannot be null before version 7"),
     ],
 )
 def test_a_rule_that_is_none_is_named(text: str, words: str) -> None:
