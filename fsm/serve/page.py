@@ -30,7 +30,9 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self';"
     " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-OF_REQUESTS = {do.value: do for do in Do if do not in (Do.EXPIRE, Do.MOVE, Do.PAUSE, Do.REWRITE)}
+OF_REQUESTS = {do.value: do for do in Do if do not in (Do.EXPIRE, Do.MOVE, Do.PAUSE)}
+VALUES = {Do.REFUSE: "error", Do.REWRITE: "fields"}
+"""What the value of a fault is called; else `ms`."""
 T = TypeVar("T")
 
 
@@ -68,8 +70,11 @@ class Page:
         brokers, now_ms = self.edge.brokers, self.edge.clock()
         do, group, member = str(said.get("do")), str(said.get("group", "")), str(said.get("member", ""))
         if do in OF_REQUESTS:
-            value = said.get("error") if OF_REQUESTS[do] is Do.REFUSE else said.get("ms")
-            brokers.rules.append(make_rule(OF_REQUESTS[do], value, name="page", group=group, member=member))
+            value = said.get(VALUES.get(OF_REQUESTS[do], "ms"))
+            if OF_REQUESTS[do] is Do.REWRITE and not isinstance(value, dict):
+                raise InputError("has to say which fields", "rewrite")
+            api = {"api": str(said["api"])} if "api" in said else {}
+            brokers.rules.append(make_rule(OF_REQUESTS[do], value, name="page", group=group, member=member, **api))
             return ()
         if do == "expire":
             return brokers.expire(group, member, now_ms)

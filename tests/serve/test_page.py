@@ -20,6 +20,7 @@ from fsm.errors import InputError
 from fsm.serve.brokers import Brokers
 from fsm.serve.cluster import Served
 from fsm.serve.edge import Edge, now_ms
+from fsm.serve.faults import Do
 from fsm.serve.page import Page
 from fsm.serve.snapshot import Recent
 from fsm.testing.broker import QUICK
@@ -105,11 +106,30 @@ def test_only_the_pages_own_buttons_do_anything(running: Running) -> None:
     assert running.edge.brokers.rules == []
 
 
+def test_every_fault_can_be_asked_for(running: Running) -> None:
+    key = {"X-Fsm-Key": running.page.key}
+    page = running.ask("GET", "/")[1]
+    more = {
+        "refuse": {"error": "FENCED_MEMBER_EPOCH"},
+        "rewrite": {"api": "Heartbeat", "fields": {"throttle_time_ms": 9}},
+    }
+    for do in Do:
+        assert f'"{do.value}"' in page
+        said = {"do": do.value, "group": "shop", "member": "m", "ms": 1, **more.get(do.value, {})}
+        status, text = running.ask("POST", "/do", said, **key)
+        assert status == 200 or "no group" in text, text
+    asked = {rule.do for rule in running.edge.brokers.rules}
+    assert asked | {Do.EXPIRE, Do.MOVE, Do.PAUSE} == set(Do)
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [
         ({"do": "dance"}, "nothing is called 'dance'"),
         ({"do": "refuse", "error": "FENCED_EPOCH"}, "no error 'FENCED_EPOCH'; did you mean"),
+        ({"do": "rewrite", "api": "ConsumerGroupHeartbeat"}, "has to say which fields"),
+        ({"do": "rewrite", "api": "Heartbeat", "fields": {"epoch": 1}}, "answers of Heartbeat have no"),
+        ({"do": "rewrite", "fields": {"epoch": 1}}, "the key 'api' is missing"),
         ({"do": "delay_ms"}, "takes 1 to 2147483647 ms, not 'None'"),
         ({"do": "pause_ms", "ms": 10**12}, "no number of milliseconds"),
         ([], "nothing is called 'None'"),
@@ -153,6 +173,8 @@ def test_in_a_browser_a_group_is_seen_and_a_button_fences_a_member(running: Runn
             "[...document.querySelectorAll('#recent .error')].some(e => e.textContent === 'UNKNOWN_MEMBER_ID')"
         )
         browser.wait_for("document.querySelectorAll('.p').length === 4")
+        browser.run("document.querySelector('button[data-do=rewrite]').click()")
+        browser.wait_for("[...document.querySelectorAll('#recent .fault')].some(e => e.textContent === 'page')")
         assert browser.run("document.getElementById('problem').textContent") == ""
         assert browser.picture().startswith(b"\x89PNG")
     stop.set()
