@@ -59,6 +59,8 @@ def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
         return partial(shipped, args.model, **{option: value for option, value in given.items() if _is_given(value)})
     if is_python(args.model):
         return partial(_own, args.model, own)
+    if Path(args.model).is_dir():
+        raise InputError("is a folder", args.model, "give a file in it")
     raise InputError(
         f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
     )

@@ -125,15 +125,20 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError("is of one run", option, "leave --seeds, --compare and --shrink out")
     if args.shrink and (args.seeds or args.compare):
         raise InputError("takes one run that fails", "--shrink", "name its --seed")
+    if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
+        raise InputError("is no folder", str(args.folder), "give -o a folder that can be written to")
     if args.master and not args.seeds:
         raise InputError("is for many runs", "--master", "say which, for example --seeds 1-200")
 
 
 def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
+    from fsm.simulate.machines.deployment import Machines
     from fsm.simulate.outcome import Truth
     from fsm.simulate.run import simulate
     from fsm.simulate.text import report
 
+    if args.logs and isinstance(deployment, Machines):
+        raise InputError("is of Kafka's clients", "--logs", "--trace has what your own machines did")
     truth = Truth() if args.trace or args.logs else None
     outcome = simulate(deployment, deployment.seed, rests=not args.step, truth=truth, progress=_progress())
     document, text = outcome.as_document(), report(outcome)
@@ -147,12 +152,9 @@ def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int
         _write(args.folder, {"truth.json": _json(truth_document(outcome, truth))})
         if args.trace:
             _write(args.folder, {"trace.jsonl": trace_lines(truth)})
-        if args.logs:
+        if args.logs and not isinstance(deployment, Machines):
             from fsm.simulate.logs import log_files
-            from fsm.simulate.machines.deployment import Machines
 
-            if isinstance(deployment, Machines):
-                raise InputError("is of Kafka's clients", "--logs", "--trace has what your own machines did")
             _write(args.folder / "logs", dict(log_files(deployment, truth, args.logs)))
     out(_json(document) if args.json else text)
     return 1 if outcome.violations else 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from fsm.cluster.client import CLASSIC as STRATEGIES
 from fsm.connect.worker.config import ConnectConfig
+from fsm.coordinator.model.context import BrokerConfig
 from fsm.errors import InputError
 from fsm.member.classic.state import ClassicConfig
 from fsm.nodes import nearest
@@ -35,7 +36,10 @@ def _settings_for(config: type, service: Service) -> dict[str, str]:
     known = keys_of(config)
     for key in service.settings:
         if key not in known:
-            raise InputError(f"no setting of a {service.protocol} client", key, nearest(key, known))
+            of_brokers, settings = f"group.consumer.{key}", BrokerConfig.keys()
+            is_theirs = service.protocol == CONSUMER and of_brokers in settings
+            remedy = f"set the brokers' {of_brokers}" if is_theirs else nearest(key, known)
+            raise InputError(f"no setting of a {service.protocol} client", key, remedy)
     return dict(service.settings)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from signal import SIG_DFL, SIGINT, signal
 from typing import Any, NamedTuple
 
 from fsm.simulate.deployment import Deployment
@@ -18,6 +20,8 @@ MEASURES = (*SERIES, "longest_unowned_ms")
 """Of groups, which all have them."""
 MOST_FAILED = 20
 """So many seeds that failed are named."""
+AHEAD = 16
+"""So many seeds for each process are handed out before the first of them is done."""
 
 
 class Row(NamedTuple):
@@ -38,15 +42,26 @@ def run_seed(deployment: Deployment | Machines, seed: int) -> Row:
 
 
 def run_seeds(
-    deployment: Deployment | Machines, seeds: Sequence[int], jobs: int = 1, told: Callable[[int], None] | None = None
+    deployment: Deployment | Machines, seeds: Iterable[int], jobs: int = 1, told: Callable[[int], None] | None = None
 ) -> Iterator[Row]:
     """Runs all of them, in so many processes; rows come in the order of the seeds."""
     run = partial(run_seed, deployment)
-    if jobs == 1:
-        yield from _tell(map(run, seeds), told)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from _tell(pool.map(run, seeds), told)
+    yield from _tell(map(run, seeds) if jobs == 1 else _run_in_processes(run, seeds, jobs), told)
+
+
+def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int) -> Iterator[Row]:
+    """Hands out a few seeds at a time; whoever stops asking for rows, or interrupts, waits for no others."""
+    pool = ProcessPoolExecutor(jobs, initializer=signal, initargs=(SIGINT, SIG_DFL))
+    waiting: deque[Future[Row]] = deque()
+    try:
+        for seed in seeds:
+            waiting.append(pool.submit(run, seed))
+            if len(waiting) == AHEAD * jobs:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _tell(rows: Iterable[Row], told: Callable[[int], None] | None) -> Iterator[Row]:

@@ -45,6 +45,7 @@ from fsm.simulate.values import (
     named,
     one_of,
     range_of,
+    seed_of,
     share_of,
 )
 from fsm.simulate.writing import show_ms
@@ -106,7 +107,7 @@ def read_groups(document: Node) -> Deployment:
         latency_of(network, given["network"].where) if network else NETWORK,
         share_of(network["loses"]) if "loses" in network else 0.0,
         skews,
-        seed=given["seed"].number() if "seed" in given else 0,
+        seed=seed_of(given["seed"]) if "seed" in given else 0,
     )
     _check_skews(found, given.get("skews"))
     deeds: list[Deed] = []

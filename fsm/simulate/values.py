@@ -61,6 +61,13 @@ def count_of(node: Node, most: int) -> int:
     return node.number()
 
 
+def seed_of(node: Node) -> int:
+    """What all chance of a run is drawn from. Raises `InputError` for what is no whole number from 0 on."""
+    if node.number() < 0:
+        raise InputError(f"{node.number()}", node.where, "a seed is 0 or more")
+    return node.number()
+
+
 def share_of(node: Node) -> float:
     """A share from 0 to 1, `0.1%` or `0.001`. Raises `InputError` for anything else."""
     text = node.text()

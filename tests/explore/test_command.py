@@ -107,6 +107,7 @@ def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
         (("odd.py",), "no model 'odd.py'; choose from"),
         (("odd.json",), "odd.json:"),
         (("odd.yaml",), "odd.yaml:1: unknown key 'x'"),
+        (("folder",), "folder: is a folder; give a file in it"),
         (("odd.txt",), "odd.txt: holds no model, scenario, trace, capture or log"),
         (("odd.txt", "--members", "3"), "odd.txt: --members is for"),
         (("odd.txt", "--path", "0"), "odd.txt: --path is of no use with it"),
@@ -117,6 +118,7 @@ def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
 )
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str) -> None:
     """With where and what to do."""
+    Path("folder").mkdir()
     Path("odd.yaml").write_text("x: 1\n")
     for suffix in ("txt", "py", "json"):
         Path(f"odd.{suffix}").write_text("hello\n")

@@ -441,7 +441,9 @@ def test_an_event_of_one_role_at_named_times_is_not_sent_to_another(tmp_path: Pa
         read(text, "game.yaml", tmp_path)
 
 
-def test_what_cannot_be_asked_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_asked_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Exit status 2, one line."""
     monkeypatch.chdir(TUTORIAL)
     for given, says in (
@@ -453,7 +455,7 @@ def test_what_cannot_be_asked_is_told(capsys: pytest.CaptureFixture[str], monkey
         (["crossing.yaml", "--compare", "loses=1%", "signal=barrier.yaml"], "did you mean"),
         (["crossing.yaml", "--compare", "loses=1%", "4.0"], "nothing to vary is called '4.0'"),
         (["crossing.yaml", "--compare", "loses=1%", "loses=many"], "is no share"),
-        (["crossing.yaml", "--logs", "info", "-o", "/tmp/nowhere"], "is of Kafka's clients"),
+        (["crossing.yaml", "--logs", "info", "-o", str(tmp_path / "out")], "is of Kafka's clients"),
         (["none.yaml"], "cannot be read"),
         (["none.py:TABLE"], "cannot be run"),
     ):
@@ -462,6 +464,7 @@ def test_what_cannot_be_asked_is_told(capsys: pytest.CaptureFixture[str], monkey
         assert error.count("\n") == 1
         if says != "did you mean":
             assert says in error
+    assert list(tmp_path.iterdir()) == []
     assert main(["check", "crossing.yaml", "--goal", "signal.GREEN"]) == 2
 
 

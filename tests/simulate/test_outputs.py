@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,7 @@ def test_two_variants_side_by_side(shop: Path, capsys: pytest.CaptureFixture[str
         ("sesion.timeout.ms=1", "did you mean session.timeout.ms?"),
         ("assignor=sticky", "no assignor 'sticky'"),
         ("session.timeout.ms=soon", "session.timeout.ms"),
+        ("protocol=consumer,session.timeout.ms=10000", "set the brokers' group.consumer.session.timeout.ms"),
     ],
 )  # fmt: skip
 def test_a_variant_that_says_nothing_is_told(variant: str, says: str) -> None:
@@ -125,6 +127,16 @@ def test_fleets_come_to_the_same_in_a_loop_and_in_processes() -> None:
     assert Fleet.of(run_seeds(given, range(1, 4), jobs=2)).as_document() == alone.as_document()
     assert alone.runs == 3
     assert alone.measures["moves"].least <= alone.measures["moves"].total / 3 <= alone.measures["moves"].most
+
+
+def test_a_fleet_in_processes_hands_out_a_few_seeds_at_a_time() -> None:
+    """So a range of any length can be asked for, and left after any row."""
+    given = replace(read(PAUSED, "shop.yaml"), lasts_ms=1_000, deeds=(), rates=())
+    taken: list[int] = []
+    rows = run_seeds(given, (taken.append(seed) or seed for seed in range(5_000)), jobs=2)
+    assert next(rows).seed == 0
+    assert len(taken) < 100
+    rows.close()  # type: ignore[attr-defined]
 
 
 def test_a_run_that_fails_is_made_small_and_fails_still(
@@ -178,6 +190,7 @@ def test_what_cannot_be_asked_is_told(shop: Path, capsys: pytest.CaptureFixture[
         ["--seeds", "many"],
         ["--jobs", "0"],
         ["--compare", "4.0", "9"],
+        ["-o", str(shop)],
     ):
         assert main(["simulate", str(shop), *options]) == 2
         assert capsys.readouterr().err.count("\n") == 1

@@ -34,6 +34,7 @@ from fsm.simulate.values import (
     latency_of,
     named,
     range_of,
+    seed_of,
     share_of,
 )
 from fsm.simulate.writing import show_ms
@@ -66,7 +67,7 @@ def read_machines(document: Node, folder: Path) -> Machines:
         share_of(network["loses"]) if "loses" in network else 0.0,
         share_of(network["duplicates"]) if "duplicates" in network else 0.0,
         "reorders" in network and network["reorders"].flag(),
-        seed=given["seed"].number() if "seed" in given else 0,
+        seed=seed_of(given["seed"]) if "seed" in given else 0,
     )
     found = replace(found, **_asked(given, found))
     deeds: list[Deed] = []
