@@ -328,11 +328,14 @@ def test_a_capture_whose_end_is_missing_is_read_to_there(tmp_path: Path, capsys:
     assert "51 packets, 0 of them no TCP, 1 damaged" in capsys.readouterr().out
 
 
-def test_a_hostile_capture_raises_nothing_but_a_refusal() -> None:
-    """Bytes changed, cut and put in anywhere, in files and in segments."""
-    random = Random(7)  # noqa: S311
+@pytest.mark.parametrize(
+    ("captures", "seed"), [pytest.param(150, 7, id="6k"), pytest.param(25_000, 9, id="1M", marks=pytest.mark.slow)]
+)
+def test_a_hostile_capture_raises_nothing_but_a_refusal(captures: int, seed: int) -> None:
+    """Bytes changed, cut and put in anywhere, in files and in segments, of forty packets each."""
+    random = Random(seed)  # noqa: S311
     refused = read = 0
-    for _ in range(150):
+    for _ in range(captures):
         some = random.randrange(len(PACKETS) - 40)
         damaged = bytearray(pcap_of(PACKETS[some : some + 40]))
         for _ in range(random.randrange(1, 30)):
