@@ -56,6 +56,12 @@ def check_size(steps: int, source: str) -> None:
         raise InputError(f"holds more than {MOST_MOMENTS:,} steps", source, "give a part of it")
 
 
+def check_members(count: int, source: str) -> None:
+    """Raises `InputError` for more members than a recording may have."""
+    if count > MOST_LANES:
+        raise InputError(f"holds {count} members", source, f"give at most {MOST_LANES}: choose a --group")
+
+
 class Recording:
     """A session in which one goes forward and back."""
 
@@ -64,8 +70,7 @@ class Recording:
         if not moments:
             raise InputError("holds no step", source, "give a trace, a capture, a scenario or a model")
         check_size(len(moments), source)
-        if len(parts) > MOST_LANES:
-            raise InputError(f"holds {len(parts)} members", source, f"give at most {MOST_LANES}: choose a --group")
+        check_members(len(parts), source)
         self.title, self.source, self.parts, self.moments = title, source, parts, moments
         self._of_parts: dict[str, list[int]] = {part.name: [] for part in parts}
         self._of_wires: dict[tuple[str, str], list[int]] = {}

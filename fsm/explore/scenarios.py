@@ -11,7 +11,7 @@ from fsm.check.model import InState, Look
 from fsm.errors import InputError, LocalProtocolError
 from fsm.explore import logs
 from fsm.explore.documents import Session
-from fsm.explore.recording import Moment, Part, Recording, Shown
+from fsm.explore.recording import Moment, Part, Recording, Shown, check_members
 from fsm.explore.session import ModelSession
 from fsm.nodes import Node
 from fsm.render.sequence import Arrow
@@ -91,6 +91,8 @@ def _simulate(document: Node, file: Path, group: str) -> Session:
     found = read_node(document, file.parent)
     if isinstance(found, Machines):
         return ModelSession(compose(found.exchange.roles, found.never, found.goal), title=found.name)
+    services = [one for one in found.services.values() if group in ("", one.group)]
+    check_members(sum(one.processes * one.members for one in services), str(file))
     truth = Truth()
     simulate(found, found.seed, truth=truth)
     if not truth.records:

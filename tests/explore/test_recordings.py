@@ -113,6 +113,14 @@ def test_a_deployment_is_told_by_what_its_members_write(tmp_path: Path) -> None:
     assert any("fenced" in text for text in texts)
     with pytest.raises(InputError, match="holds nothing of a group 'other'"):
         open_scenario(path, group="other")
+    large = tmp_path / "large.yaml"  # its run would take minutes
+    large.write_text(
+        path.read_text().replace("processes: 2}", "processes: 2}, b: {topics: [orders], processes: 10000}")
+    )
+    with pytest.raises(InputError, match="holds 10002 members; give at most 100: choose a --group"):
+        open_scenario(large)
+    with pytest.raises(InputError, match="holds 10000 members"):
+        open_scenario(large, group="b")
     (tmp_path / "door.yaml").write_text(
         "fsm: 1\nname: door\nstates: {OPEN: one can pass, SHUT: nobody can}\nevents: {PUSHED: somebody pushed}\n"
         "initial: SHUT\nrows:\n- {states: [SHUT], events: [PUSHED], steps: [OPEN]}\n"
