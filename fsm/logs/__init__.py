@@ -30,7 +30,7 @@ from fsm.trace import TraceRecord
 __all__ = ["Client", "ClientFacts", "Format", "Message", "clients", "facts_of", "formats"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Client:
     """What the messages of one client mean."""
 
@@ -126,10 +126,10 @@ def formats() -> tuple[Format, ...]:
     """Every layout that is known, in the order of module names and, inside, as the module lists them; then one format
     for each client that stands for the layouts that are learned."""
     known = [one for module in _modules() for one in getattr(module, "FORMATS", ())]
-    return (*known, *map(_learned, clients()))
+    return (*known, *map(_format_of, clients()))
 
 
-def _learned(client: Client) -> Format:
+def _format_of(client: Client) -> Format:
     marks = re.compile(b"|".join(map(re.escape, client.marks)))
     return Format(client.name, LEARNED, b"", _NEVER, marks, lambda _entry, _zone: (), client.marks, client=client)
 

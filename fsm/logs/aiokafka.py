@@ -16,9 +16,9 @@ from fsm.logs.python_messages import (
     MEMBER_ID,
     commit_refused,
     listener_failed,
-    subscribed,
-    thrown_out,
-    understood,
+    on_subscribed,
+    on_thrown_out,
+    read_known,
 )
 from fsm.trace import Kind
 
@@ -33,7 +33,7 @@ _ME = FACTS.name
 
 # fmt: off
 _WORDS = Words(_ME, (
-    (r"Updating subscribed topics to: (?P<topics>frozenset.*)",                          subscribed(_ME)),
+    (r"Updating subscribed topics to: (?P<topics>frozenset.*)",                          on_subscribed(_ME)),
     (rf"Discovered coordinator \d{{1,10}} for group {GROUP}\Z",                          Kind.COORDINATOR_FOUND),
     (rf"Marking the coordinator dead \(node [^)]{{1,60}}\) ?for group {GROUP}\.\Z",      Kind.COORDINATOR_LOST),
     (rf"Revoking previously assigned partitions (?P<partitions>(?:frozen)?set.*) for group {GROUP}\Z",
@@ -42,8 +42,8 @@ _WORDS = Words(_ME, (
     (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
     (rf"Joined group '{GROUP}' \(generation {EPOCH}\) with member_id {MEMBER_ID}\Z",     Kind.JOINED),
     (rf"Successfully synced group {GROUP} with generation {EPOCH}\Z",                    Kind.SYNCED),
-    (r"Heartbeat failed: local member_id was not recognized",                 thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
-    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    thrown_out(_ME, "ILLEGAL_GENERATION")),
+    (r"Heartbeat failed: local member_id was not recognized",                 on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
+    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_thrown_out(_ME, "ILLEGAL_GENERATION")),
     (rf"Heartbeat failed for group {GROUP} because it is rebalancing",                   None),
     (rf"Heartbeat failed for group {GROUP}: (?P<detail>coordinator .*)",                 Kind.COORDINATOR_LOST),
     (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
@@ -72,7 +72,7 @@ _WORDS = Words(_ME, (
 
 def understand(message: Message) -> Records | None:
     """The records of a message of aiokafka's consumer."""
-    return understood(_WORDS, "aiokafka", ("aiokafka.consumer.group_coordinator",), message)
+    return read_known(_WORDS, "aiokafka", ("aiokafka.consumer.group_coordinator",), message)
 
 
 CLIENT = Client(

@@ -22,9 +22,9 @@ from fsm.logs.java_messages import (
     Rule,
     by_word,
     emit,
-    named_groups,
     no_records,
     of_word,
+    read_named_groups,
     record,
     take_apart,
 )
@@ -69,7 +69,7 @@ def _state(machine: str, next_state: str = "") -> Build:
     return emit(Kind.GROUP_STATE, machine=machine, next_state=next_state)
 
 
-def _fenced(detail: str) -> Build:
+def _read_fenced(detail: str) -> Build:
     return emit(Kind.FENCED, detail=detail)
 
 
@@ -78,7 +78,7 @@ def _member_state(message: JavaMessage, match: re.Match[str]) -> Records | None:
     full, revoked = _by_id(match["full"]), _by_id(match["revoked"])
     if full is None or revoked is None:
         return None
-    fields = {**named_groups(match), "full": full, "revoked": revoked}
+    fields = {**read_named_groups(match), "full": full, "revoked": revoked}
     return (record(message, Kind.MEMBER_STATE, machine=MEMBER, **fields),)
 
 
@@ -102,7 +102,7 @@ def _topic_names(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, Kind.TOPIC_NAMES, settings=dict(_TOPIC_METADATA.findall(match["topics"]))),)
 
 
-def _subscribed(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records:
     topics = tuple(sorted(match["topics"].split(", "))) if match["topics"] else ()
     return (record(message, Kind.SUBSCRIBED, member_id=match["member_id"], topics=topics),)
 
@@ -120,7 +120,9 @@ _IN_GROUP = (
         rf"Static member {_M} with instance id {_I} cannot join the group because the instance id .*owned by .*",
         emit(Kind.ERROR, detail="UNRELEASED_INSTANCE_ID"),
     ),
-    _rule(rf"Static member {_M} with instance id {_I} is fenced by existing member .*", _fenced("FENCED_INSTANCE_ID")),
+    _rule(
+        rf"Static member {_M} with instance id {_I} is fenced by existing member .*", _read_fenced("FENCED_INSTANCE_ID")
+    ),
     _ignore(rf"Dynamic member with unknown member id joins the consumer group\. Created a new member id {_M} and .*"),
     _rule(rf"Member {_M} left the consumer group\.", emit(Kind.LEFT)),
     _rule(
@@ -134,15 +136,16 @@ _IN_GROUP = (
         emit(Kind.LEFT),
     ),
     _rule(
-        rf"Member {_M} fenced from the group because the member session expired\.{{1,2}}", _fenced("SESSION_EXPIRED")
+        rf"Member {_M} fenced from the group because the member session expired\.{{1,2}}",
+        _read_fenced("SESSION_EXPIRED"),
     ),
     _rule(
         rf"Member {_M} fenced from the group because the (?:classic )?member failed to .*",
-        _fenced("REBALANCE_TIMEOUT"),
+        _read_fenced("REBALANCE_TIMEOUT"),
     ),
     _rule(
         rf"Member {_M} fenced from the group because it failed to transition from epoch {_E} within \d+ms\.",
-        _fenced("REBALANCE_TIMEOUT"),
+        _read_fenced("REBALANCE_TIMEOUT"),
     ),
     _ignore(r"(?:Ignoring rebalance timeout for|Could not fence) .*"),
     _rule(rf"Bumped group epoch to {_E}(?: with metadata hash .*)?\.", emit(Kind.GROUP_EPOCH)),
@@ -156,7 +159,7 @@ _IN_GROUP = (
         r"assignedPartitions=\[(?P<full>[^\]]*)\] and revokedPartitions=\[(?P<revoked>[^\]]*)\]\.",
         _member_state,
     ),
-    _rule(rf"Member {_M} updated its subscribed topics to: \[(?P<topics>[^\]]*)\]\.", _subscribed),
+    _rule(rf"Member {_M} updated its subscribed topics to: \[(?P<topics>[^\]]*)\]\.", _read_subscription),
     _rule(rf"Member {_M} updated its subscribed regex to: {_D}\.", emit(Kind.SUBSCRIBED)),
     _ignore(r"Computed new metadata hash: .*"),
     _rule(r"Computed new subscription metadata: (?P<topics>.*)", _topic_names),  # before 4.2
@@ -198,9 +201,9 @@ _WITHOUT_PREFIX = (
     ),
     _rule(
         rf"{_UNKNOWN} Replacing previously mapped member {_M} with this groupInstanceId\.",
-        _fenced("FENCED_INSTANCE_ID"),
+        _read_fenced("FENCED_INSTANCE_ID"),
     ),
-    _rule(rf"(?:Member {_M} in group {_G} has failed, removing it from the group\.)", _fenced("SESSION_EXPIRED")),
+    _rule(rf"(?:Member {_M} in group {_G} has failed, removing it from the group\.)", _read_fenced("SESSION_EXPIRED")),
     _ignore(r"Pending member .* has been removed after session timeout expiration\."),
     _ignore(r"Request memberId=.* for static member with groupInstanceId=.* is fenced by existing .*"),  # no group
     _ignore(rf"Group leader \[memberId: {_M}, groupInstanceId: .*"),

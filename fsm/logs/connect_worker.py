@@ -95,7 +95,7 @@ def _round(message: JavaMessage, match: re.Match[str]) -> Records:
     )
 
 
-def _joined(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_join(message: JavaMessage, match: re.Match[str]) -> Records:
     epoch, protocol = int(match["epoch"]), {"protocol": match["protocol"]}
     return _record(message, Kind.JOINED, epoch=epoch, member_id=match["member_id"], settings=protocol)
 
@@ -112,7 +112,7 @@ def _config(event: str) -> Build:
     return build
 
 
-def _answered(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_answer(message: JavaMessage, match: re.Match[str]) -> Records:
     """A request that configures a connector was granted; a new one may be named in its body alone."""
     topics = (unquote(match["connector"]),) if match["connector"] else ()
     settings = {"took_ms": match["took_ms"]}
@@ -175,7 +175,7 @@ _COORDINATOR = (
     rule(r"\(Re-\)joining group", _emit(Kind.JOINING)),
     rule(
         rf"Successfully joined group with generation {_GENERATION}, protocol='(?P<protocol>[^']*)'",
-        _joined,
+        _read_join,
     ),
     rule(rf"Successfully synced group in generation {_GENERATION}", _emit(Kind.SYNCED)),
     rule(
@@ -257,7 +257,7 @@ _REST = (
         r"\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "
         r'"(?:PUT /connectors/(?P<connector>[^/?" ]{1,900})/config|POST /connectors/?)(?:\?[^" ]{0,900})? '
         r'HTTP/[\d.]{1,5}" 20[01] \S{1,20} .{0,900} (?P<took_ms>\d{1,9})$',
-        _answered,
+        _read_answer,
     ),
 )
 

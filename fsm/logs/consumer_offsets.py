@@ -41,7 +41,7 @@ def interpret(ts_ms: int, type_: int, key: Fields, value: Fields | None) -> Reco
         if not 1 <= type_ <= 8:
             return None
         stored = _Stored(ts_ms, key)
-        return tuple(stored.gone(type_) if value is None else stored.records(type_, value))
+        return tuple(stored.tell_end(type_) if value is None else stored.records(type_, value))
     except (KeyError, TypeError, ValueError, AttributeError, FsmError):
         return None
 
@@ -60,7 +60,7 @@ class _Stored:
         values["detail"] = values.get("detail", "")[:DETAIL_LIMIT]
         return TraceRecord(self.ts_ms, kind, thread=THREAD, **values)
 
-    def gone(self, type_: int) -> Iterator[TraceRecord]:
+    def tell_end(self, type_: int) -> Iterator[TraceRecord]:
         """What a tombstone means: the end of a group or of a member."""
         if type_ in (2, 3):
             yield self._emit(Kind.GROUP_STATE, machine=CLASSIC if type_ == 2 else CONSUMER, next_state="DEAD")
@@ -117,7 +117,7 @@ class _Stored:
                 member_id=_text(member["memberId"]),
                 instance_id=_text(member.get("groupInstanceId") or ""),
                 detail="leader" if member["memberId"] == value.get("leader") else "",
-                full=_assigned(member["assignment"]) if value["protocolType"] == "consumer" else None,
+                full=_read_assignment(member["assignment"]) if value["protocolType"] == "consumer" else None,
                 settings={"client.id": _text(member["clientId"])},
             )
 
@@ -158,20 +158,20 @@ def _whole(value: object) -> int:
     return value
 
 
-def _assigned(assignment: Any) -> tuple[Partition, ...]:
+def _read_assignment(assignment: Any) -> tuple[Partition, ...]:
     """Bytes of the embedded consumer protocol, or what the dump tool made of them."""
     if isinstance(assignment, str):
         data = b64decode(assignment, validate=True)
-        return _owned(decode_assignment(data).partitions) if data else ()
+        return _read_owned(decode_assignment(data).partitions) if data else ()
     topics = (assignment or {}).get("assignedPartitions", ())
-    return _owned((_text(topic["topic"]), _whole(number)) for topic in topics for number in topic["partitions"])
+    return _read_owned((_text(topic["topic"]), _whole(number)) for topic in topics for number in topic["partitions"])
 
 
 def _by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
-    return _owned((_text(t["topicId"]), _whole(number)) for t in topics for number in t["partitions"])
+    return _read_owned((_text(t["topicId"]), _whole(number)) for t in topics for number in t["partitions"])
 
 
-def _owned(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
+def _read_owned(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     owned = by_partition(partitions)
     for name in sorted({topic for topic, _ in owned}):
         _topic(name)
@@ -187,7 +187,7 @@ def _line(entry: str, _zone: tzinfo) -> Records | None:
         return None
 
 
-def _dumped(entry: str, _zone: tzinfo) -> Records | None:
+def _read_dumped(entry: str, _zone: tzinfo) -> Records | None:
     """A record line of DumpLogSegments; a tombstone says `<DELETE>`, what it cannot decode is not understood."""
     head = _DUMPED.match(entry)
     if head is None:
@@ -201,7 +201,7 @@ def _dumped(entry: str, _zone: tzinfo) -> Records | None:
         return None
 
 
-def _formatted(entry: str, _zone: tzinfo) -> Records | None:
+def _read_formatted(entry: str, _zone: tzinfo) -> Records | None:
     """What a console formatter printed: objects without a break between them, and without a time."""
     text, place = entry.partition("\n")[0].rstrip(), 0
     out: Records = ()
@@ -263,7 +263,7 @@ FORMATS = (
             rb'\A\| offset: .{1,200}? key: \{"type":"(?:(?:[2-8]|16)"|1","data":\{[^{}]{0,900}"partition":0\}\} '
             rb'payload: \{"version":"\d{1,5}","data":\{[^{}]{0,500}"topicId")'
         ),
-        parse=_dumped,
+        parse=_read_dumped,
         reach=44,
     ),
     Format(
@@ -272,7 +272,7 @@ FORMATS = (
         first=b"{",
         header=re.compile(rb'\{"key":\{"(?:type|version)":\d'),
         candidate=re.compile(rb'\A\{"key":'),
-        parse=_formatted,
+        parse=_read_formatted,
         reach=19,
     ),
 )

@@ -10,11 +10,13 @@ a piece begins reading `ENTRY_LIMIT` bytes early and keeps only what starts insi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from functools import lru_cache
 from typing import NamedTuple
 
 from fsm.logs import Format, Header
+from fsm.logs.message import NoBearing
 from fsm.trace import TraceRecord
 
 ENTRY_LIMIT = 256 * 1024
@@ -24,8 +26,10 @@ LINE_LIMIT = 1024 * 1024
 _CAUSES = (b"Caused by: ", b"Suppressed: ", b"Wrapped by: ")
 _THROWN = (b"Exception", b"Error", b"Throwable")
 _FOLLOWING = b"Following "
+_FIRM_BLANK = b"\xc2\xa0"
+"""The blank that pages and chats keep from breaking, in UTF-8."""
 _CONTINUES = re.compile(
-    rb"[\s{}\[\]()*]|\Z"
+    rb"[\s{}\[\]()*]|" + _FIRM_BLANK + rb"|\Z"
     rb"|" + b"|".join(_CAUSES) + rb"|[\w$]{1,100}\.[\w$.]{0,200}?(?:" + b"|".join(_THROWN) + rb")(?::|\s*\Z)"
     rb"|" + _FOLLOWING + rb"[a-z ]+\(s\) "
 )
@@ -33,7 +37,12 @@ _CONTINUES = re.compile(
 and the only words that a client of Kafka (Streams) puts there."""
 CONTINUES = _CONTINUES.match
 """Whether a line that begins no entry continues one."""
-CONTINUED_BY = (*_CAUSES, *_THROWN, _FOLLOWING)
+BEGINS_ANEW = re.compile(
+    rb"[^\w$\s{}\[\]()*\xc2]"
+    rb"|(?!" + b"|".join((*_CAUSES, _FOLLOWING)) + rb")(?:[\w$]+:|[\w$][\w$.]*(?:[^\w$.:\s]|[ \t]+[^\s]))"
+).match
+"""Whether a line does not continue an entry for certain, which its first 32 bytes may tell."""
+CONTINUED_BY = (*_CAUSES, *_THROWN, _FOLLOWING, _FIRM_BLANK)
 """Such a line holds one of these, unless its first byte tells."""
 TEXT_LIMIT = 400
 """Characters of a line that are kept to be shown."""
@@ -91,11 +100,12 @@ def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[Tra
     """The first format of an entry that finds records, if any does, and the records.
 
     These are `()` where the entry has no bearing, None where it should have been understood and was not, as every
-    orphan that is not blank. The zone is for time stamps that carry none.
+    orphan that is not blank; that one format finds nothing of its own does not excuse another. The zone is for time
+    stamps that carry none.
     """
     if not entry.formats:
         return None, () if not entry.data.strip() else None
-    understood: set[bool] = set()
+    missed = concerns_nobody = False
     for format_ in entry.formats:
         hit = bool(format_.candidate.search(entry.data))
         # What a candidate is known by may stand in the part that was cut off.
@@ -103,9 +113,9 @@ def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[Tra
             found = format_.parse(entry.data.decode("utf-8", "replace"), zone)
             if found:
                 return format_, found
-            if hit:
-                understood.add(found is not None)
-    return None, None if understood == {False} else ()
+            missed = missed or (hit and found is None)
+            concerns_nobody = concerns_nobody or isinstance(found, NoBearing)
+    return None, None if missed and not concerns_nobody else ()
 
 
 def first_line(data: bytes) -> str:
@@ -116,7 +126,7 @@ def first_line(data: bytes) -> str:
 
 def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
     """Entries and orphans in the order of their first lines. Memory is bounded by one run and one entry."""
-    by_first, continues = _by_first_byte(formats), _CONTINUES.match
+    by_first, continues = headers_by_first(tuple(formats)), _CONTINUES.match
     head, head_number, first, cut = 0, 0, b"", False
     more: list[bytes] = []
     owners: tuple[Format, ...] = ()
@@ -147,14 +157,16 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
         yield Entry(head, head_number, owners, join_lines(first, more), cut)
 
 
-_Headers = tuple[tuple[Callable[[bytes], object], tuple[Format, ...]], ...]
+Headers = tuple[tuple[Callable[[bytes], object], tuple[Format, ...]], ...]
 """What tells a first line of some formats, and the formats; formats that share a header cost one question."""
 
 
-def _by_first_byte(formats: Sequence[Format]) -> dict[int, _Headers]:
+@lru_cache(maxsize=64)
+def headers_by_first(formats: tuple[Format, ...]) -> Mapping[int, Headers]:
+    """The headers that a line may have, by its first byte."""
     firsts = dict.fromkeys(f.first for f in formats)
-    by_firsts: dict[tuple[bytes, ...], _Headers] = {}
-    out: dict[int, _Headers] = {}
+    by_firsts: dict[tuple[bytes, ...], Headers] = {}
+    out: dict[int, Headers] = {}
     for byte in {byte: None for first in firsts for byte in first}:
         its = tuple(first for first in firsts if byte in first)
         if its not in by_firsts:
@@ -163,7 +175,7 @@ def _by_first_byte(formats: Sequence[Format]) -> dict[int, _Headers]:
     return out
 
 
-def _headers(formats: Sequence[Format]) -> _Headers:
+def _headers(formats: Sequence[Format]) -> Headers:
     shared: dict[Header, tuple[Format, ...]] = {}
     for format_ in formats:
         shared[format_.header] = (*shared.get(format_.header, ()), format_)

@@ -92,7 +92,7 @@ class _Seen:
         """Whether an answer was sent that could be read."""
         return self.response is not None and self.answered_ms is not None
 
-    def refused(self) -> Records:
+    def tell_refusal(self) -> Records:
         """What an answer with an error tells."""
         code = self.response.error_code
         name = code.name
@@ -122,7 +122,7 @@ def _heartbeat(seen: _Seen) -> Records:
         return
     response = seen.response
     if response.error_code:
-        yield from seen.refused()
+        yield from seen.tell_refusal()
     elif epoch < 0:
         yield seen.tell(Kind.LEFT)
     else:
@@ -140,7 +140,7 @@ def _join(seen: _Seen) -> Records:
         yield seen.ask(Kind.OWNED, full=subscription.owned_partitions)
     if seen.is_answered:
         if seen.response.error_code:
-            yield from seen.refused()
+            yield from seen.tell_refusal()
         else:
             yield seen.tell(Kind.JOINED, member_id=seen.response.member_id, epoch=seen.response.generation_id)
 
@@ -149,7 +149,7 @@ def _sync(seen: _Seen) -> Records:
     if not seen.is_answered:
         return
     if seen.response.error_code:
-        yield from seen.refused()
+        yield from seen.tell_refusal()
         return
     yield seen.tell(Kind.SYNCED, epoch=seen.request.generation_id)
     if seen.request.protocol_type in ("consumer", None):
@@ -160,7 +160,7 @@ def _sync(seen: _Seen) -> Records:
 def _beat(seen: _Seen) -> Records:
     if seen.is_answered:
         if seen.response.error_code:
-            yield from seen.refused()
+            yield from seen.tell_refusal()
         else:
             yield seen.tell(Kind.HEARTBEAT_OK, epoch=seen.request.generation_id)
 

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from fsm.logs import headers, stamps
-from fsm.logs.xml_events import XmlEvents
 
 Fields = Mapping[str, Any]
 DEPTH = 6
@@ -147,7 +146,8 @@ def _ruby_as_json(line: str) -> str:
 
     def token(found: re.Match[str]) -> str:
         if found[1]:
-            return found[1].replace("\\#", "#").replace("\\e", "\\u001b")
+            inner = re.sub(r'(?<!\\)"', r"\"", found[1][1:-1])
+            return '"' + inner.replace("\\#", "#").replace("\\e", "\\u001b") + '"'
         if found[2]:
             return json.dumps(found[2]) if found[2] not in ("true", "false", "nil") else found[2].replace("nil", "null")
         return ":" if found[0] == "=>" else ""
@@ -156,14 +156,32 @@ def _ruby_as_json(line: str) -> str:
     return line[:start] + _RUBY.sub(token, line[start:])
 
 
-_RUBY_PAIR = re.compile(r'\{\s*"[^"\\]{1,80}"\s{1,3}=>\s')
-_RUBY = re.compile(r'("(?:[^"\\]|\\.)*+")|=>|\[\d+\](?= )|((?=\d{4}-\d|nil|true|false)[\w.:+-]+)', re.DOTALL)
-"""A text, an arrow, the number of an item in an array, a time or a word."""
+_RUBY_PAIR = re.compile(r'\{\s*"[^"\\]{1,80}"\s{0,3}=>')
+_RUBY = re.compile(
+    r'("(?:[^"\\]|\\.|"(?!\s*(?:=>|[,}\]]|\Z)))*+")|=>|\[\d+\](?= )|((?=\d{4}-\d|nil|true|false)[\w.:+-]+)', re.DOTALL
+)
+"""A text, in which quotes may stand as they are (Fluent Bit), an arrow, the number of an item in an array, a time or a
+word."""
+
+
+def json_array(line: str) -> tuple[str, dict[str, Any]] | None:
+    """The items of a line that is one array of JSON by their places, as asciinema and ClickHouse's JSONCompactEachRow
+    write them."""
+    if line[:1] != "[" or line.rstrip()[-1:] != "]":
+        return None
+    try:
+        found = json.loads(line, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    rows = len(found) < 2 or isinstance(found[0], dict | list)  # of a document
+    return None if rows else ("", {str(i): item for i, item in enumerate(found)})
 
 
 def json_string(line: str) -> tuple[str, dict[str, Any]] | None:
-    """The text of a line that is one JSON string; a comma behind it belongs to an array around it."""
-    text = line.strip(" \t\r\n,")
+    """The text of a line that is one string of JSON or YAML; a comma behind and a dash before it belong to a list."""
+    text = line.strip(" \t\r\n,").removeprefix("- ")
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return "", {"text": text[1:-1].replace("''", "'")}
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return None
     try:
@@ -190,7 +208,16 @@ def json_tail(line: str) -> tuple[str, dict[str, Any]] | None:
 _TAIL = re.compile(r"[ \t]+\{(?=[\"}])")
 _MOST_TRIES = 20
 _DECODER = json.JSONDecoder(strict=False)
-_PAIR = re.compile(r'(?:^|(?<=[\s,{(]))([A-Za-z_@][\w.@/-]{0,80})=("(?:[^"\\\n]|\\.)*"|[^\s",]*)')
+_NAME = r"[A-Za-z_@][\w.@/-]{0,80}="
+_ENDS = rf"(?=[ \t]*[,}})\]]*[ \t]*(?:\Z|\n|[,;]?[ \t]+{_NAME}))"
+_VALUES = (
+    r'"(?:[^"\\\n]|\\.)*"(?![^\s,})\]])',
+    rf'"(?:[^"\\]|\\.|"(?!{_ENDS}))*+(?:"|\Z)',
+    rf"'(?:[^'\\\n]|\\.)*'{_ENDS}",
+    r'[^\s",]*',
+)
+_PAIR = re.compile(rf"(?:^|(?<=[\s,{{(]))({_NAME})({'|'.join(_VALUES)})")
+"""A pair; quotes inside of a value may stand there as they are, and a value may go on in the next line."""
 
 
 def logfmt(line: str) -> tuple[str, dict[str, Any]] | None:
@@ -198,16 +225,39 @@ def logfmt(line: str) -> tuple[str, dict[str, Any]] | None:
     pairs = list(_PAIR.finditer(line))
     if len(pairs) < 2 or pairs[0].start() > headers.HEADER_LIMIT:
         return None
-    return line[: pairs[0].start()], {m[1]: _unquote(m[2]) for m in pairs}
+    return line[: pairs[0].start()], {m[1][:-1]: _unquote(m[2]) for m in pairs}
+
+
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def _unquote(text: str) -> str:
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return re.sub(r"\\([nrt'\\])", lambda found: _ESCAPES.get(found[1], found[1]), text[1:-1])
     if not text.startswith('"'):
         return text
     try:
         return str(json.loads(text, strict=False))
     except ValueError:
-        return text[1:-1].replace('\\"', '"')
+        return text[1:].removesuffix('"').replace('\\"', '"')
+
+
+_SERVICE_MESSAGE = re.compile(r"##teamcity\[(\w+)\s+(.*)\][ \t]*\Z", re.DOTALL)
+_ATTRIBUTE = re.compile(r"(?:(\w+)\s*=\s*)?'((?:[^|']|\|.)*+)'", re.DOTALL)
+_BARRED = re.compile(r"\|(?:0x([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_BARS = {"n": "\n", "r": "\r", "x": "\x85", "l": "\u2028", "p": "\u2029"}
+
+
+def service_message(line: str) -> tuple[str, dict[str, Any]] | None:
+    """What stands before a service message of TeamCity's in a line, and its attributes without their escapes."""
+    found = _SERVICE_MESSAGE.search(line)
+    if found is None:
+        return None
+    values = {
+        name or "text": _BARRED.sub(lambda bar: chr(int(bar[1], 16)) if bar[1] else _BARS.get(bar[2], bar[2]), value)
+        for name, value in _ATTRIBUTE.findall(found[2])
+    }
+    return line[: found.start()], values
 
 
 class Csv(NamedTuple):
@@ -242,6 +292,15 @@ class Pretty(NamedTuple):
 
     indent: bytes
 
+    def rows(self, text: bytes) -> list[bytes]:
+        """The object on one line; the text itself where it is none."""
+        begin = max(0, text.find(b"{"))
+        try:
+            found = json.loads(text[begin:].strip(b" \t\r\n,]"), strict=False)
+        except (ValueError, RecursionError):
+            return [text]
+        return [text[:begin].lstrip(b", ") + json.dumps(found).encode()]
+
     def closer(self) -> Closer:
         """An object is whole once its brace is closed; other lines stand for themselves."""
         opened = False
@@ -256,20 +315,7 @@ class Pretty(NamedTuple):
         return closed
 
 
-class Document(NamedTuple):
-    """Lines of JSON that hold many objects each, in an array, as the answers of search engines do."""
-
-    path: tuple[str, ...]
-    """Where the array is, or the arrays in an array."""
-
-    def rows(self, line: bytes) -> list[bytes]:
-        """The objects of a line, each as a line; the line itself where there are none."""
-        found = _arrays(_loaded(line.decode("utf-8", "replace"))).get(self.path, [])
-        return [json.dumps(one).encode() for one in found] or [line]
-
-
-Table = Csv | Pretty | Document | XmlEvents
-_OPENS = re.compile(rb"([ \t]*)\{\s*\Z")
+_OPENS = re.compile(rb"(?:, |\S[^{\n]{0,200}[ \t])?([ \t]*)\{\s*\Z")
 
 
 def find_pretty(head: bytes) -> Pretty | None:
@@ -281,62 +327,6 @@ def find_pretty(head: bytes) -> Pretty | None:
     return Pretty(min(indents, key=lambda indent: (-indents[indent], len(indent)))) if indents else None
 
 
-def find_document(head: bytes) -> Document | None:
-    """Whether the first line of a text holds an array of objects, and little else."""
-    line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
-    if line[:1] not in (b"{", b"[") or len(line) < _SHORTEST_DOCUMENT:
-        return None
-    arrays = _arrays(_loaded(line.decode("utf-8", "replace")))
-    path = max(arrays, key=lambda path: len(arrays[path]), default=())
-    found = arrays.get(path, [])
-    return Document(path) if len(found) > 2 and sum(len(json.dumps(one)) for one in found) > len(line) / 2 else None
-
-
-_SHORTEST_DOCUMENT = 2000
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[][{}]|(?<=[]}]),', re.DOTALL)
-
-
-def _loaded(text: str) -> object:
-    """JSON, as much of it as there is."""
-    try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        pass
-    stack: list[str] = []
-    end, closing = 0, ""
-    for token in _BRACKETS.finditer(text):
-        if token[0] in "[{":
-            stack.append("]" if token[0] == "[" else "}")
-        elif token[0] in "]}" and stack:
-            stack.pop()
-        elif token[0] == "," and len(stack) <= 2 * DEPTH:
-            end, closing = token.start(), "".join(reversed(stack))
-    try:
-        return json.loads(text[:end] + closing, strict=False)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _arrays(value: object) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-    """Objects in arrays, by the paths of the arrays; pairs of a time and a text become objects."""
-    out: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    stack: list[tuple[tuple[str, ...], object]] = [((), value)]
-    while stack:
-        path, one = stack.pop()
-        inner: list[tuple[tuple[str, ...], object]] = []
-        if isinstance(one, dict) and len(path) < 2 * DEPTH:
-            inner = [((*path, str(name)), item) for name, item in one.items()]
-        elif isinstance(one, list) and len(path) < 2 * DEPTH:
-            for item in one:
-                if isinstance(item, list) and len(item) > 1 and isinstance(item[1], str):
-                    out.setdefault(path, []).append({"time": item[0], "line": item[1]})
-                elif isinstance(item, dict):
-                    out.setdefault(path, []).append(item)
-                    inner.append(((*path, "[]"), item))
-        stack += reversed(inner)
-    return out
-
-
 def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     try:
         yield from csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter, strict=True)
@@ -346,20 +336,25 @@ def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 def find_csv(text: str) -> Csv | None:
     """The table that a text begins, if it is one: rows of equal length, cells in quotes or a first row of names."""
-    text = text.removeprefix("\ufeff")
+    text = _SEPARATOR.sub("", text.removeprefix("\ufeff"))
     for delimiter in (",", ";", "\t"):
+        if f'"{delimiter}"' not in text and f'{delimiter}"' not in text:
+            continue
         rows = [row for row in _rows(text.splitlines(keepends=True), delimiter) if row]
         rows = rows[: 1 + max(1, len(rows) - 1)]
+        if len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1:  # Windows' event viewer names all columns but the last
+            rows[0] = [*rows[0], "Message"]
         width = len(rows[0]) if rows else 0
         if width < 2 or len(rows) < 2 or sum(len(row) == width for row in rows[:-1]) < 0.98 * (len(rows) - 1):
-            continue
-        if f'"{delimiter}"' not in text and f'{delimiter}"' not in text:
             continue
         named = all(re.fullmatch(r"[@\w .:/()\[\]#-]{1,80}", cell) for cell in rows[0]) and len(set(rows[0])) == width
         named = named and not any(stamps.ANY.search(cell) for cell in rows[0])
         return Csv(tuple(rows[0]) if named else tuple(map(str, range(width))), delimiter, named)
     return None
 
+
+_SEPARATOR = re.compile(r"sep=.\r?\n")
+"""The line by which Excel is told what stands between cells."""
 
 Reader = Callable[[str], tuple[str, dict[str, Any]] | None]
 """What `json_object`, `logfmt` and `Csv.read` are."""

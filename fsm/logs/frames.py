@@ -48,6 +48,40 @@ class Parts:
         return Peeled(match[4], time=match[1], stream=match[2], partial=match[3] == "P")
 
 
+class Numbered:
+    """What `grep -n` puts before each line: its number, perhaps behind the name of the file; `cat -n`, `less -N` and
+    editors put it into a column."""
+
+    name = "number"
+    framing = True
+    pattern = re.compile(
+        r"(?:[^\s:]{1,200}(?<!\d):)?(\d{1,9})[:-](?=\D|\d\d)|[ \t]{0,8}(\d{1,7})(?:\t|[ ][│|][ ]?|[ ]|\Z)", re.ASCII
+    )
+
+    def peel(self, line: str) -> Peeled | None:
+        match = self.pattern.match(line)
+        return Peeled(line[match.end() :]) if match is not None else None
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What `grep` puts before each line that it found, and before those around it: the file, perhaps a number."""
+
+    files: tuple[str, ...]
+    numbered: bool
+    name: str = "grep"
+    framing: bool = True
+
+    @cached_property
+    def _before(self) -> re.Pattern[str]:
+        files = "|".join(map(re.escape, self.files))
+        return re.compile(rf"({files})" + (r"([:-])\d{1,9}\2" if self.numbered else "[:-]"), re.ASCII)
+
+    def peel(self, line: str) -> Peeled | None:
+        match = self._before.match(line)
+        return Peeled(line[match.end() :], stream=match[1]) if match is not None else None
+
+
 @dataclass(frozen=True, eq=False)
 class Named:
     """A line with named fields, of which one is the message or the line of another program."""
@@ -98,7 +132,7 @@ def _peel(frame: Named, line: str) -> Peeled | None:
     text = structured.value_at(values, roles.text)
     if not isinstance(text, str):
         return None
-    text = structured.text_of(text)
+    text = structured.text_of(text).replace("\r\n", "\n")
     said = {role: structured.text_of(structured.value_at(values, path)) for role, path in frame.paths}
     time: object = _epoch_time(values, roles.time) if roles.time else None
     stream = [structured.text_of(structured.value_at(values, path)) for path in roles.stream]
@@ -117,7 +151,9 @@ _LONG, _MOST_AGAIN = 2000, 2000
 _peel_again = lru_cache(_MOST_AGAIN)(_peel)
 """A line is looked at twice: when entries are put together, and when they are read."""
 
-Frame = Parts | Named
+Frame = Found | Numbered | Parts | Named
+GAP = b"--"
+"""What `grep` prints where it left lines out."""
 
 
 def peel_all(text: str, frames: Sequence[Frame]) -> tuple[str | None, list[Peeled]]:
@@ -131,9 +167,12 @@ def peel_all(text: str, frames: Sequence[Frame]) -> tuple[str | None, list[Peele
     return text, peeled
 
 
-_CODES = re.compile("\x1b\\[[0-9;?]{0,20}[A-Za-z]|\x1b\\([AB0]|\0")
+_CODES = re.compile("\x1b\\[[0-9;?]{0,20}[A-Za-z]|\x1b\\([AB0]|\x1b\\][^\x07\x1b]{0,500}(?:\x07|\x1b\\\\)|\0|\ufeff")
 
 
 def clean(text: str) -> str:
-    """The text without what colours it on terminals, and without NUL characters."""
-    return _CODES.sub("", text) if "\x1b" in text or "\0" in text else text
+    """The text without what colours it on terminals, without NUL characters and byte order marks, and with blanks for
+    those that pages and chats keep from breaking."""
+    if text.isascii() and "\x1b" not in text and "\0" not in text:
+        return text
+    return _CODES.sub("", text.replace("\xa0", " "))

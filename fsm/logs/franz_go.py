@@ -73,7 +73,7 @@ def _plain(kind: Kind) -> _Read:
     return lambda message, fields: (_record(message, fields, kind),)
 
 
-def _joined(message: Message, fields: Fields) -> Records | None:
+def _read_join(message: Message, fields: Fields) -> Records | None:
     """`joined` is a word of many programs."""
     epoch = number(fields.get("generation"))
     return () if epoch is None else (_record(message, fields, Kind.JOINED, epoch=epoch),)
@@ -84,7 +84,7 @@ def _joining(message: Message, fields: Fields) -> Records:
     return (_record(message, fields, Kind.JOINING),) if "group" in fields else ()
 
 
-def _started(protocol: str) -> _Read:
+def _read_start(protocol: str) -> _Read:
     settings = {"client": FACTS.name, "group.protocol": protocol}
     return lambda message, fields: (_record(message, fields, Kind.STARTED, settings=settings),)
 
@@ -110,7 +110,7 @@ _ERROR = re.compile(r"(?:^|[ :])([A-Z]+(?:_[A-Z]+)+)(?=:|$)")
 _ORDINARY = ("REBALANCE_IN_PROGRESS", "context canceled")
 
 
-def _errored(message: Message, fields: Fields) -> Records:
+def _read_error(message: Message, fields: Fields) -> Records:
     """A request of the group loop failed."""
     error = _error(fields)
     if error in _ORDINARY:
@@ -119,7 +119,7 @@ def _errored(message: Message, fields: Fields) -> Records:
     return (_record(message, fields, kind, detail=error),)
 
 
-def _lost(message: Message, fields: Fields) -> Records:
+def _read_lost(message: Message, fields: Fields) -> Records:
     """All that is owned is lost; where no Kafka error is the cause, the coordinator could not be reached."""
     error = _error(fields)
     known = error in THROWN_OUT or error in INSTANCE_TAKEN
@@ -129,11 +129,11 @@ def _lost(message: Message, fields: Fields) -> Records:
     return (lost, _record(message, fields, Kind.FATAL, detail=error)) if error in INSTANCE_TAKEN else (lost,)
 
 
-def _unreleased(message: Message, fields: Fields) -> Records:
+def _read_unreleased(message: Message, fields: Fields) -> Records:
     return (_record(message, fields, Kind.FATAL, detail="UNRELEASED_INSTANCE_ID"),)
 
 
-def _cleared(message: Message, fields: Fields) -> Records:
+def _read_cleared(message: Message, fields: Fields) -> Records:
     """What is fetched changes; one of the reasons tells of the membership."""
     closes = plain(fields.get("why")).startswith("invalidating all assignments in LeaveGroup")
     return (_record(message, fields, Kind.CLOSE_BEGIN),) if closes else ()
@@ -162,18 +162,18 @@ def _commit(message: Message, fields: Fields) -> Records:
 
 
 _MESSAGES: dict[str, _Read] = {
-    "beginning to manage the group lifecycle": _started("classic"),
-    "beginning to manage the next-gen group lifecycle": _started("consumer"),
+    "beginning to manage the group lifecycle": _read_start("classic"),
+    "beginning to manage the next-gen group lifecycle": _read_start("consumer"),
     "joining group": _joining,
     "join returned MemberIDRequired, rejoining with response's MemberID": _plain(Kind.MEMBER_ID),
     "join returned UnknownMemberID, rejoining without a member id": lambda message, fields: (
         _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
     ),
-    "join group failed": _errored,
-    "sync group failed": _errored,
-    "joined": _joined,
-    "joined, balancing group": _joined,
-    "consumer group initial heartbeat received assignment": _joined,
+    "join group failed": _read_error,
+    "sync group failed": _read_error,
+    "joined": _read_join,
+    "joined, balancing group": _read_join,
+    "consumer group initial heartbeat received assignment": _read_join,
     "consumer group heartbeat detected an updated assignment; exited heartbeat loop to assign & reentering": _listing(
         Kind.TARGET, "now_assigned"
     ),
@@ -181,13 +181,13 @@ _MESSAGES: dict[str, _Read] = {
     "calling onRevoke at the end of a session": _listing(Kind.REVOKE_BEGIN, "lost"),
     "eager consumer revoking prior assigned partitions": _listing(Kind.REVOKE_BEGIN, "revoking"),
     "cooperative consumer revoking prior assigned partitions because leaving group": _closing,
-    "heartbeat errored": _errored,
-    "heartbeat errored again while waiting for user revoke to finish": _errored,
+    "heartbeat errored": _read_error,
+    "heartbeat errored again while waiting for user revoke to finish": _read_error,
     "heartbeat hit retryable error, retrying": _plain(Kind.COORDINATOR_LOST),
     "heartbeating": _plain(Kind.HEARTBEAT_SENT),
-    "consumer group heartbeat error, abandoning assignment and rejoining with new member id": _lost,
-    "group manage loop errored": _lost,
-    "assigning partitions": _cleared,
+    "consumer group heartbeat error, abandoning assignment and rejoining with new member id": _read_lost,
+    "group manage loop errored": _read_lost,
+    "assigning partitions": _read_cleared,
     "forced rejoin quitting heartbeat loop": _rejoin,
     "leaving group": _leaves,
     "leaving next-gen group": _leaves,
@@ -216,7 +216,7 @@ def _apart(text: str) -> tuple[str, Fields]:
             pieces = _KEY.split(text[at + len(_SEPARATOR) :])
             fields: dict[str, str] = {}
             for key, value in zip(pieces[1::2], pieces[2::2], strict=True):
-                fields.setdefault(key, value)
+                fields.setdefault(key, value.strip())
             return text[:at], fields
         at = text.find(_SEPARATOR, at + 1, _LONGEST)
     return text, {}
@@ -226,12 +226,13 @@ _LONGEST = max(map(len, _MESSAGES)) + len(_SEPARATOR)
 
 
 def understand(message: Message) -> Records | None:
-    """The records of a message of franz-go's group consumer."""
-    text, fields = (message.text, message.fields) if message.text in _MESSAGES else _apart(message.text)
+    """The records of a message of franz-go's group consumer, which has one line."""
+    line = message.text.partition("\n")[0]
+    text, fields = (line, message.fields) if line in _MESSAGES else _apart(line)
     read = _MESSAGES.get(text)
     if read is not None:
         return read(message, {**message.fields, **fields})
-    return _unreleased(message, message.fields) if text.startswith(_UNRELEASED) else ()
+    return _read_unreleased(message, message.fields) if text.startswith(_UNRELEASED) else ()
 
 
 CLIENT = Client(

@@ -30,8 +30,10 @@ _CLASS = re.compile(r"(?:[\w$-]{1,60}\.){1,20}[A-Z][\w$]{2,100}\Z|[A-Z][a-z0-9]+
 _DOTTED = re.compile(r"[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}\Z", re.ASCII)
 _CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
-_WORD_CHARACTERS = r"[^\s\[\]()<>{}|\"'=,;:]"
-_WORD = re.compile(_WORD_CHARACTERS + "+")
+_PLAIN = r"[^\s\[\]()<>{}|\"'=,;:#]+"
+_ANY_WORD = rf"{_PLAIN}(?:#(?=(?:consumer|producer)-\d){_PLAIN})*"
+"""A sharp divides columns; librdkafka's instances have one in their names."""
+_WORD = re.compile(_ANY_WORD)
 _BLANK = re.compile(r"[ \t]+")
 
 
@@ -140,7 +142,8 @@ def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
     opened = False  # after a slot of anything: it ends at the first place where what follows it stands
     for i, (kind, what) in enumerate(tokens):
         if kind == "blank":
-            out += r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
+            # What stands first may be aligned to the right.
+            out += r"[ \t]*" if i == 0 else r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
         elif kind == "text":
             out += re.escape(what)
         else:
@@ -163,7 +166,7 @@ def _slot(kind: str, what: str, role: str) -> str:
         return _INNER[what]
     if role == "level":
         return _LEVEL
-    return (_BACKGROUND.pattern + "|" if role == "thread" else "") + _WORD_CHARACTERS + "+"
+    return (_BACKGROUND.pattern + "|" if role == "thread" else "") + _ANY_WORD
 
 
 def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -21,8 +21,8 @@ from fsm.logs.java_messages import (
     emit_error,
     error_name,
     ignore,
-    named_groups,
     partitions,
+    read_named_groups,
     record,
     rule,
 )
@@ -46,12 +46,12 @@ def _arrives(kind: Kind, next_state: str) -> Build:
     """A generation was joined, or agreed on."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
-        return _to(message, next_state, **named_groups(match)), record(message, kind, **named_groups(match))
+        return _to(message, next_state, **read_named_groups(match)), record(message, kind, **read_named_groups(match))
 
     return build
 
 
-def _agreed(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_agreed(message: JavaMessage, match: re.Match[str]) -> Records:
     """Up to Kafka 2.4 one line says, when the generation is agreed, that it was joined."""
     epoch = int(match["epoch"])
     joined = _to(message, "COMPLETING_REBALANCE"), record(message, Kind.JOINED, epoch=epoch)
@@ -72,7 +72,7 @@ def _reset(message: JavaMessage, match: re.Match[str]) -> Records:
     return reset
 
 
-def _refused(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_refusal(message: JavaMessage, match: re.Match[str]) -> Records:
     """A join, sync or heartbeat was refused: fenced, or an error after which the client tries again by itself."""
     error = error_name(match["detail"])
     kind = Kind.FENCED if error in LOST_MEMBERSHIP else Kind.ERROR
@@ -127,7 +127,7 @@ _KIND_OF_ERROR = r"(?: due to (?:fatal|unexpected|unsupported version|non-fatal)
 _JOINS = (
     rule(r"\(Re-\)joining group", _joining),
     rule(rf"Successfully joined group with generation {_GENERATION}", _arrives(Kind.JOINED, "COMPLETING_REBALANCE")),
-    rule(r"Successfully joined group with generation (?P<epoch>\d{1,9})$", _agreed),
+    rule(r"Successfully joined group with generation (?P<epoch>\d{1,9})$", _read_agreed),
     rule(rf"Successfully synced group in generation {_GENERATION}", _arrives(Kind.SYNCED, "STABLE")),
     rule(r"Resetting generation (?:and member id )?due to:? (?P<reason>[^\n]*)", _reset),
     rule(r"Request joining group due to: (?P<reason>[^\n]*)", _rejoin_asked),
@@ -135,8 +135,8 @@ _JOINS = (
         r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\.? Will set the member id as (?P<member_id>\S+) ",
         emit(Kind.MEMBER_ID),
     ),
-    rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _refused),
-    rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _refused),
+    rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
+    rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
     rule(rf"SyncGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
     rule(r"Updating assignment with", reconciling),
     rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _target),
@@ -151,7 +151,7 @@ _HEARTBEATS = (
     rule(
         rf"Attempt to heartbeat with {_ANY_GENERATION} and group instance id {_NODE} "
         r"failed due to (?P<detail>[A-Z_]{1,60}), resetting",
-        _refused,
+        _read_refusal,
     ),
     rule(r"Attempt to heartbeat failed (?:for )?since member id ", _unknown("UNKNOWN_MEMBER_ID")),
     rule(r"Attempt to heartbeat failed since generation ", _unknown("ILLEGAL_GENERATION")),

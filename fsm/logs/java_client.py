@@ -136,13 +136,13 @@ INVOKER = RuleSet(
 )
 
 
-def _subscribed(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records:
     topics = tuple(name for name in match["topics"].strip().split(", ") if name)
     return (record(message, Kind.SUBSCRIBED, topics=topics[:-1] if message.cut else topics),)
 
 
 _APPLICATION = (
-    rule(r"Subscribed to topic\(s\):(?P<topics>.*)", _subscribed),
+    rule(r"Subscribed to topic\(s\):(?P<topics>[\w., -]*)", _read_subscription),
     rule(r"Subscribed to pattern: '(?P<detail>.*)'", emit(Kind.SUBSCRIBED)),
     rule(r"Subscribing to regular expression (?P<detail>.*)", emit(Kind.SUBSCRIBED)),
     rule(r"Unsubscribed all topics or patterns", emit(Kind.UNSUBSCRIBED)),
@@ -154,7 +154,7 @@ _APPLICATION = (
 )
 
 
-def _left_on_close(message: JavaMessage, _match: re.Match[str]) -> Records:
+def _read_leave_on_close(message: JavaMessage, _match: re.Match[str]) -> Records:
     """Only close() says this, and at INFO it is the first line that tells a close from other revocations."""
     return record(message, Kind.CLOSE_BEGIN), record(message, Kind.LEFT)
 
@@ -165,7 +165,7 @@ ASYNC_CONSUMER = RuleSet(
         *_APPLICATION,
         rule(r"Sending synchronous auto-commit on closing", emit(Kind.CLOSE_BEGIN)),
         rule(r"Stop finding coordinator during consumer close", emit(Kind.CLOSE_BEGIN)),
-        rule(r"Completed leaving the group", _left_on_close),
+        rule(r"Completed leaving the group", _read_leave_on_close),
     ),
 )
 CLASSIC_CONSUMER = RuleSet(("ClassicKafkaConsumer", "LegacyKafkaConsumer", "KafkaConsumer"), _APPLICATION)
@@ -185,9 +185,11 @@ BACKGROUND = RuleSet(
 )
 
 
-def _started(message: JavaMessage, _match: re.Match[str]) -> Records:
-    """A consumer without a group is no member of one."""
+def _read_start(message: JavaMessage, _match: re.Match[str]) -> Records | None:
+    """A consumer without a group is no member of one; where no setting stands below, the lines were torn apart."""
     found = dict(_SETTING.findall(message.text))
+    if not found:
+        return None
     kept = {name: found[name] for name in SETTINGS & found.keys() if found[name] not in {"null", ""}}
     if "group.id" not in kept:
         return ()
@@ -199,7 +201,7 @@ def _started(message: JavaMessage, _match: re.Match[str]) -> Records:
     return (record(message, Kind.STARTED, settings=_with_pid(message, kept), **identity),)
 
 
-_SETTING = re.compile(r"\n\t([a-z.]{1,80}) = (.*)")
+_SETTING = re.compile(r"\n[\t \xa0]{1,8}([a-z.]{1,80}) = (.*)")  # terminals show a tab as blanks
 
 
 def _version(message: JavaMessage, match: re.Match[str]) -> Records:
@@ -213,8 +215,8 @@ def _with_pid(message: JavaMessage, settings: dict[str, str]) -> dict[str, str]:
 PROCESS = RuleSet(
     ("AbstractConfig", "ConsumerConfig", "AppInfoParser"),
     (
-        rule(r"ConsumerConfig values:", _started),
-        rule(r"Kafka version: (?P<version>\S{1,60})", _version),
+        rule(r"ConsumerConfig values:", _read_start),
+        rule(r"Kafka version: (?P<version>[\w.+-]{1,60})", _version),
         rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", emit(Kind.CLOSE_END, thread="app")),
     ),
 )
@@ -262,7 +264,7 @@ _OPENINGS = {
     "Updating": "ConsumerCoordinator",
     "Notifying": "ConsumerCoordinator",
 }
-"""Classes behind the messages that can outgrow any limit, for lines that were cut before their logger."""
+"""Classes behind the messages that can outgrow any limit, for lines that were cut before their logger, or have none."""
 
 
 def understand(told: Message) -> Records | None:
@@ -285,8 +287,9 @@ def understand(told: Message) -> Records | None:
 
 def _of_any_class(message: JavaMessage, word: str) -> Iterator[tuple[str, Rule]]:
     """The rules that may fit where the layout prints no logger. Without the client's prefix it may be anybody's line,
-    but for those of a process that starts."""
-    for logger in sorted(RULES):
+    but for those of a process that starts. What two classes say alike is the newer one's: up to Kafka 2.3 the
+    coordinator announced a callback as members of consumer groups say what they will revoke."""
+    for logger in sorted(RULES, key=lambda logger: (logger != _OPENINGS.get(word), logger)):
         if bool(message.client) != (logger in PROCESS.loggers):
             yield from ((logger, one) for one in RULES[logger].get(word, ()))
 
@@ -336,9 +339,10 @@ _SPRING_CANDIDATE = re.compile(
 )
 _ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_ANY}|NetworkClient)"'.encode())
 
+# Needles that begin with a rare byte are found faster.
 _CLASSES = tuple(f".{name}".encode() for name in _INTERNALS + _OTHERS)
 _KAFKA_NEEDLES = (*_CLASSES, b") (org.apache.kafka.clients.NetworkClient")
-_SPRING_NEEDLES = (*_CLASSES, b" CONSUMER_GROUP_HEARTBEAT ")
+_SPRING_NEEDLES = (*_CLASSES, b"_GROUP_HEARTBEAT ")
 _ECS_NEEDLES = (*_CLASSES, b'.NetworkClient"')
 
 FORMATS = tuple(

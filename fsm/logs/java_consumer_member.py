@@ -75,7 +75,7 @@ _LISTS = {
     "Added partitions (assigned - owned)": "partitions",
     "Revoked partitions (owned - assigned)": "revoked",
 }
-_MEMBER_LINE = re.compile(rf"\n\tMember: {{0,60}}({ID})", re.ASCII)
+_MEMBER_LINE = re.compile(rf"\n[\t ]{{1,8}}Member: {{0,60}}({ID})", re.ASCII)
 
 
 def _revoke_decided(message: JavaMessage, match: re.Match[str]) -> Records | None:
@@ -129,7 +129,7 @@ def _request(message: JavaMessage, match: re.Match[str]) -> Records | None:
     return ()
 
 
-def _given_up(message: JavaMessage, _match: re.Match[str]) -> Records:
+def _read_given_up(message: JavaMessage, _match: re.Match[str]) -> Records:
     """Also printed for one that a close leaves behind."""
     return (record(message, Kind.HEARTBEAT_GIVEN_UP, thread="background"),)
 
@@ -240,6 +240,6 @@ REQUESTS = RuleSet(
     (
         rule(r"Sending CONSUMER_GROUP_HEARTBEAT request ", _request),
         rule(r"Received CONSUMER_GROUP_HEARTBEAT response ", _request),
-        rule(r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _given_up),
+        rule(r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _read_given_up),
     ),
 )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from fsm.logs import Client, Message
@@ -111,10 +112,13 @@ def _time_ms(minute: str, seconds: str, milliseconds: str, zone: tzinfo) -> int:
 
 def _iso_ms(text: str, zone: tzinfo) -> int:
     found = _ISO.match(text)
-    place = (_offset(found[5]) if found[5] else zone) if found else None
-    if found is None or place is None:
-        return _NO_TIME
-    return _time_ms(f"{found[1]} {found[2]}", found[3], ((found[4] or "") + "000")[:3], place)
+    return _stamp_ms(found, zone) if found else _NO_TIME
+
+
+def _stamp_ms(stamp: re.Match[str], zone: tzinfo) -> int:
+    day, minute, seconds, fraction, offset = stamp.groups()
+    place = _offset(offset) if offset else zone
+    return _NO_TIME if place is None else _time_ms(f"{day} {minute}", seconds, f"{fraction or ''}000"[:3], place)
 
 
 _NO_TIME = -(1 << 62)
@@ -160,13 +164,34 @@ Layout = Callable[[str, tzinfo], Message | None]
 
 
 def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[TraceRecord] | None]:
-    """`Format.parse` of a client in a layout."""
+    """`Format.parse` of a client in a layout.
+
+    What stands behind a stamp means the same whenever it was printed, and clients repeat themselves: short texts are
+    remembered for a while with what they mean.
+    """
+    known: dict[str, Sequence[tuple[Any, ...]]] = {}
 
     def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
+        stamp = _FIRST_STAMP.match(entry) if len(entry) <= _SHORT else None
+        behind = entry[stamp.end() :] if stamp else ""
+        if stamp and behind in known:
+            ts_ms = _stamp_ms(stamp, zone)
+            return None if ts_ms == _NO_TIME else tuple([TraceRecord(ts_ms, *values) for values in known[behind]])
         message = layout(entry, zone)
-        if message is None:
+        found = None if message is None else client.understand(message)
+        if not found or message is None:
+            return found
+        if message.ts_ms == _NO_TIME:
             return None
-        found = client.understand(message)
-        return None if found and message.ts_ms == _NO_TIME else found
+        if stamp:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[behind] = [_BEHIND_TIME(record) for record in found]
+        return found
 
     return parse
+
+
+_FIRST_STAMP = re.compile(r"\[?" + _ISO.pattern, re.ASCII)
+_BEHIND_TIME = attrgetter(*TraceRecord.__match_args__[1:])
+_SHORT, _MOST_KNOWN = 800, 4096

@@ -66,6 +66,8 @@ def take_apart(message: Message) -> JavaMessage:
         if prefix.client:
             text = rest
             break
+    if not prefix.client and text.startswith("["):
+        text = _CONTEXT.sub("", text, count=1)
     client, group, client_id, instance_id = prefix
     thread = _thread(message.thread, group) if message.thread else ""
     logger = _class_name(message.logger)
@@ -84,10 +86,12 @@ def take_apart(message: Message) -> JavaMessage:
     )
 
 
+_CONTEXT = re.compile(r"\A\[[^\]\n]{1,500}\|[^\]\n]{1,60}\] (?=ConsumerConfig values:)")
+"""What Connect puts before the configuration of a sink's consumer."""
 _Part = TypeVar("_Part")
 
 
-def _remembered(read: Callable[[str], _Part]) -> Callable[[str], _Part]:
+def _remember(read: Callable[[str], _Part]) -> Callable[[str], _Part]:
     """A function whose results for short texts are kept for a while: the same few are asked for again and again."""
     known = lru_cache(maxsize=4096)(read)
     return lambda text: known(text) if len(text) <= _SHORT else read(text)
@@ -96,7 +100,7 @@ def _remembered(read: Callable[[str], _Part]) -> Callable[[str], _Part]:
 _SHORT = 500
 
 
-@_remembered
+@_remember
 def _class_name(logger: str) -> str:
     """The class without its package; some layouts put the method behind it."""
     rest, _, last = logger.rpartition(".")
@@ -105,7 +109,7 @@ def _class_name(logger: str) -> str:
     return last
 
 
-@_remembered
+@_remember
 def _prefix(inner: str) -> Prefix:
     """What the bracket says. Ids may hold anything but `] ` and the next field's name."""
     client, _, fields = inner[1:].partition(" ")
@@ -211,7 +215,7 @@ def emit(kind: Kind, **fields: Any) -> Build:
     """One record; named groups of the pattern fill its fields."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
-        given = {**named_groups(match), **fields} if match.re.groupindex else fields
+        given = {**read_named_groups(match), **fields} if match.re.groupindex else fields
         return (record(message, kind, **given),)
 
     return build
@@ -221,14 +225,14 @@ def emit_error(kind: Kind) -> Build:
     """One record whose detail is the error's name, or its text where it has none."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
-        values = named_groups(match)
+        values = read_named_groups(match)
         values["detail"] = error_name(match["detail"] or message.error)
         return (record(message, kind, **values),)
 
     return build
 
 
-def named_groups(match: re.Match[str]) -> dict[str, Any]:
+def read_named_groups(match: re.Match[str]) -> dict[str, Any]:
     """The pattern's named groups as fields of a record."""
     found: dict[str, Any] = {k: v for k, v in match.groupdict().items() if v is not None}
     if "epoch" in found:

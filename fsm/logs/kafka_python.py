@@ -15,9 +15,9 @@ from fsm.logs.python_messages import (
     MEMBER_ID,
     commit_refused,
     listener_failed,
-    subscribed,
-    thrown_out,
-    understood,
+    on_subscribed,
+    on_thrown_out,
+    read_known,
 )
 from fsm.trace import Kind
 
@@ -30,7 +30,7 @@ FACTS = ClientFacts(
 _ME = FACTS.name
 
 
-def _revoked(message: Message, values: Values) -> Records:
+def _read_revoked(message: Message, values: Values) -> Records:
     told = {"group": values["group"], "partitions": values["partitions"]}
     began = record(_ME, message, Kind.REVOKE_BEGIN, **told)
     return (record(_ME, message, Kind.CLOSE_BEGIN, group=values["group"]), began) if "closes" in values else (began,)
@@ -62,7 +62,7 @@ def _instance_taken(message: Message, values: Values) -> Records:
 _ENDS = {"assigned": Kind.ASSIGN_END, "revoked": Kind.REVOKE_END, "lost": Kind.LOST_END}
 
 
-def _returned(message: Message, values: Values) -> Records:
+def _read_returned(message: Message, values: Values) -> Records:
     return (record(_ME, message, _ENDS[values["callback"]], group=values["group"]),)
 
 
@@ -80,7 +80,7 @@ def _rules_of_requests() -> list[tuple[str, Kind | Build | None]]:
 
 # fmt: off
 _WORDS = Words(_ME, (
-    (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 subscribed(_ME)),
+    (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 on_subscribed(_ME)),
     (rf"Discovered coordinator coordinator-\S{{1,40}} for group {GROUP}\Z",              Kind.COORDINATOR_FOUND),
     (rf"Marking the coordinator dead \(node [^)]{{1,60}}\) for group {GROUP}: (?P<detail>.*)", Kind.COORDINATOR_LOST),
     (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
@@ -88,19 +88,19 @@ _WORDS = Words(_ME, (
     (rf"Successfully joined group {GROUP} <Generation {EPOCH} \(member_id: (?P<member_id>.{{0,500}}?), protocol: ",
                                                                                          Kind.JOINED),
     (rf"Revoking previously assigned partitions (?P<partitions>.*?) for group {GROUP}(?P<closes> on close)?\Z",
-                                                                                         _revoked),
+                                                                                         _read_revoked),
     (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),
     (rf"Cooperative rebalance complete for group {GROUP}: (?P<change>owned=.*)",         _cooperative),
     (rf"Cooperative pre-rebalance for group {GROUP}: revoking (?P<partitions>.*) \(",    Kind.REVOKE_BEGIN),
     (rf"Group {GROUP} lost membership; forcibly revoking (?P<partitions>.*)",            Kind.LOST_BEGIN),
     (r"Group .{1,300} is rebalancing",                                                   None),
-    (r"Heartbeat: local member_id was not recognized",                        thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
-    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    thrown_out(_ME, "ILLEGAL_GENERATION")),
+    (r"Heartbeat: local member_id was not recognized",                        on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
+    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_thrown_out(_ME, "ILLEGAL_GENERATION")),
     (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
     (r"Heartbeat thread caught fenced group_instance_id ",                               _instance_taken),
     (r"Consumer poll timeout has expired",                                               Kind.POLL_EXPIRED),
     (rf"Attempt to join group {GROUP} failed due to fatal error: (?P<detail>.*)",        Kind.FATAL),
-    (rf"Attempt to join group {GROUP} failed due to unknown member id",       thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
+    (rf"Attempt to join group {GROUP} failed due to unknown member id",       on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
     (rf"OffsetCommit for group {GROUP} failed due to fenced id error: {_INSTANCE}",      _instance_taken),
     (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   commit_refused(_ME)),
     (rf"OffsetCommit for group {GROUP} failed:? (?P<detail>.*)",                         Kind.COMMIT_FAILED),
@@ -108,7 +108,7 @@ _WORDS = Words(_ME, (
     (rf"{_REBALANCE_LISTENER} for group {GROUP} failed on_partitions_(?P<event>revoked|lost)", listener_failed(_ME)),
     (rf"{_LISTENER} for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
                                                                                      listener_failed(_ME, "assigned")),
-    (rf"Rebalance listener .{{1,400}}?\.{_CALLBACK} for group {GROUP} took ",            _returned),
+    (rf"Rebalance listener .{{1,400}}?\.{_CALLBACK} for group {GROUP} took ",            _read_returned),
     (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _leaves),
     (rf"LeaveGroup request for group {GROUP} returned successfully",                     Kind.LEFT),
     (r"Elected group leader",                                                            None),
@@ -122,7 +122,7 @@ _WORDS = Words(_ME, (
 
 def understand(message: Message) -> Records | None:
     """The records of a message of kafka-python's consumer."""
-    return understood(_WORDS, "kafka", _STRICT, message)
+    return read_known(_WORDS, "kafka", _STRICT, message)
 
 
 _STRICT = ("kafka.coordinator", "kafka.coordinator.consumer", "kafka.coordinator.heartbeat")

@@ -29,7 +29,7 @@ def understand(message: Message) -> Records | None:
     if found is None:
         return ()
     text, tail = found["text"], found["tail"]
-    read = _MESSAGES.get(text) or (_crashed if text.startswith("Crash: ") else None)
+    read = _MESSAGES.get(text) or (_read_crash if text.startswith("Crash: ") else None)
     if read is None:
         return ()
     fields = _fields(message.fields, tail)
@@ -65,7 +65,7 @@ def _starting(message: Message, fields: Fields) -> Records:
     return (_record(message, fields, Kind.STARTED, settings={"client": FACTS.name, "group.protocol": "classic"}),)
 
 
-def _joined(message: Message, fields: Fields) -> Records | None:
+def _read_join(message: Message, fields: Fields) -> Records | None:
     """A logger that drops the fields leaves no more than that it has joined some group."""
     joined = _record(message, fields, Kind.JOINED)
     if "memberAssignment" not in fields:
@@ -74,7 +74,7 @@ def _joined(message: Message, fields: Fields) -> Records | None:
     return None if full is None else (joined, _record(message, fields, Kind.OWNED, full=full))
 
 
-def _received(message: Message, fields: Fields) -> Records:
+def _read_received(message: Message, fields: Fields) -> Records:
     epoch = number(fields.get("generationId"))
     return (_record(message, fields, Kind.SYNCED, epoch=epoch),)
 
@@ -83,12 +83,12 @@ def _rebalancing(message: Message, fields: Fields) -> Records:
     return _record(message, fields, Kind.OWNED, full=NOTHING_OWNED), _record(message, fields, Kind.JOINING)
 
 
-def _thrown_out(message: Message, fields: Fields) -> Records:
+def _read_thrown_out(message: Message, fields: Fields) -> Records:
     fenced = _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID")
     return fenced, *_rebalancing(message, fields)
 
 
-def _crashed(message: Message, fields: Fields) -> Records:
+def _read_crash(message: Message, fields: Fields) -> Records:
     crash = _record(message, fields, Kind.ERROR, detail=message.text)
     return crash, _record(message, fields, Kind.OWNED, full=NOTHING_OWNED)
 
@@ -97,11 +97,11 @@ def _stopping(message: Message, fields: Fields) -> Records:
     return (_record(message, fields, Kind.CLOSE_BEGIN),)
 
 
-def _stopped(message: Message, fields: Fields) -> Records:
+def _read_stop(message: Message, fields: Fields) -> Records:
     return (_record(message, fields, Kind.CLOSE_END),)
 
 
-def _unsubscribed_topics(message: Message, fields: Fields) -> Records:
+def _read_topics(message: Message, fields: Fields) -> Records:
     """The one line that tells what the member subscribes to."""
     topics = fields.get("topicsSubscribed")
     named = sorted({plain(one) for one in topics}) if isinstance(topics, list) else []
@@ -112,13 +112,13 @@ _EVERYBODYS = ("Starting", "Stopped")
 """Words that are KafkaJS's only where a group stands beside them."""
 _MESSAGES = {
     "Starting": _starting,
-    "Consumer has joined the group": _joined,
-    "Received assignment": _received,
+    "Consumer has joined the group": _read_join,
+    "Received assignment": _read_received,
     "The group is rebalancing, re-joining": _rebalancing,
-    "The coordinator is not aware of this member, re-joining the group": _thrown_out,
+    "The coordinator is not aware of this member, re-joining the group": _read_thrown_out,
     "consumer not running, exiting": _stopping,
-    "Stopped": _stopped,
-    "Consumer group received unsubscribed topics": _unsubscribed_topics,
+    "Stopped": _read_stop,
+    "Consumer group received unsubscribed topics": _read_topics,
 }
 
 CLIENT = Client(

@@ -8,9 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
-from xml.sax.saxutils import unescape
 
 from fsm.logs import LEARNED, Client, Format, Message, stamps
 from fsm.logs import fields as structured
@@ -23,9 +22,14 @@ from fsm.trace import TraceRecord
 
 QUARTER_MS = 900_000
 """Zones differ by multiples of a quarter of an hour."""
+_FARTHEST_ZONE_MS = 14 * 4 * QUARTER_MS
+"""UTC+14 is the zone farthest from UTC."""
 
 
 ENDS = "ends of long lines"
+GAPS = "lines between those that were found"
+LOSSES = (ENDS, GAPS)
+"""Lines of which a part is missing, and lines that are missing."""
 
 
 class Description(NamedTuple):
@@ -38,7 +42,8 @@ class Description(NamedTuple):
     guessed: tuple[str, ...]
     """What it took from elsewhere: `zone`, `year`, `date`."""
     lost: tuple[str, ...]
-    """What the file does not tell: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`, `ENDS`."""
+    """What the file does not tell: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`,
+    any of `LOSSES`."""
     reversed: bool = False
     """The newest entry stands first."""
 
@@ -64,6 +69,10 @@ class Layout:
     told_apart: tuple[int, ...]
     """The slots of that which tell apart the programs that share a file."""
     clock: stamps.Clock
+    indent: str = ""
+    """The blanks before each line."""
+    line_end: re.Pattern[str] | None = None
+    """What stands behind each line, not only behind each message."""
     description: Description = UNTOLD
     speaking: frozenset[str] = frozenset()
     """The clients that were understood in the lines that were learned from."""
@@ -130,7 +139,7 @@ class Layout:
         values = {"level": "", "thread": "", "logger": ""}
         text, words = told, dict[str, str]()
         if self.headers:
-            found = self.headed(told)
+            found = self.split_header(told)
             if found is None:
                 return None
             text, slots = found
@@ -142,15 +151,18 @@ class Layout:
                 elif role in values:
                     values[role] = values[role] or _LINE_NUMBER.sub("", word.strip())
                 else:
-                    words[str(len(words) + 1)] = word
-        text, error = without_trace(text)
+                    words[f"word {len(words) + 1}"] = word
+        text, error = without_trace(self._bare(text))
         whole, (text, behind) = text, self._without_end(text)
         attributes: Mapping[str, Any] = {}
         if self.tail and (ended := structured.json_tail(text)) is not None:
             attributes = ended[1]
             text, behind = self._without_end(ended[0]) if text == whole else (ended[0], behind)
-        values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}
-        text = self._unescaped(text)
+        if behind:
+            values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}
+            at = len(times) - 1 if len(times) > 1 else len(times)  # the innermost stamp stays the last
+            times[at:at] = [(word, "epoch") for role, word in behind if role == "time"]
+        text = self._unescape(text)
         for one in reversed(peeled):
             values = {role: value or getattr(one, role) for role, value in values.items()}
             error = error or one.error
@@ -169,6 +181,15 @@ class Layout:
         )
         return message, time.lost
 
+    def _bare(self, text: str) -> str:
+        """The text without what a collector puts before and behind each of its lines."""
+        if "\n" not in text or not (self.indent or self.line_end):
+            return text
+        *lines, last = text.replace(f"\n{self.indent}", "\n").split("\n")
+        if self.line_end is not None:
+            lines = [self.line_end.sub("", line) for line in lines]
+        return "\n".join([*lines, last])
+
     def _without_end(self, text: str) -> tuple[str, list[tuple[str, str]]]:
         """The text without what stands behind each message, and the slots of that."""
         if self._at_end is None or self.after is None:
@@ -176,12 +197,15 @@ class Layout:
         match = self._at_end.search(text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT))
         if match is None:
             return text, []
-        return text[: match.start()], list(zip(self.after.roles, match.groups(), strict=True))
+        found = text[: match.start()]
+        padded = found.endswith("  ")
+        return found.rstrip(" ") if padded else found, list(zip(self.after.roles, match.groups(), strict=True))
 
-    def _unescaped(self, text: str) -> str:
+    def _unescape(self, text: str) -> str:
         """A message that a collector wrote on one line, a logger in quotes, or a page as HTML, as it was."""
         if "&" in text:
-            text = unescape(text, {"&quot;": '"', "&#39;": "'"})
+            for code, character in _CODES:
+                text = text.replace(code, character)
         if "#012" in text:
             text = text.replace("#012", "\n").replace("#011", "\t")
         if "\\n" in text or (self.quoted and "\\" in text):
@@ -193,7 +217,7 @@ class Layout:
         """Whether messages stand in quotes in a text."""
         return self.after is not None and self.after.describe().startswith('"')
 
-    def headed(self, told: str) -> tuple[str, list[tuple[str, str, str]]] | None:
+    def split_header(self, told: str) -> tuple[str, list[tuple[str, str, str]]] | None:
         """The message behind the header, and the header's slots, of which those that are times have their rows."""
         for header in self.headers:
             match = header.pattern.match(told)
@@ -244,7 +268,17 @@ _OPENS = re.compile(r"\s*\{\s*\n")
 _INDENT = re.compile(r"[^\n]*(\n[ \t]+)")
 _ESCAPED = re.compile(r'\\([nrt"\\])')
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+_CODES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("&amp;", "&"))
+"""Of HTML; the last one last, since it begins the others."""
 _LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
+
+
+_DAYS = frozenset({"zone", "date", "year"})
+
+
+def _find_omitted(time: stamps.Time) -> frozenset[str]:
+    """What of the day a stamp leaves out: without a date there is no year, either."""
+    return (time.lost & _DAYS) | (frozenset({"year"}) if "date" in time.lost else frozenset())
 
 
 def _resolve(times: Sequence[tuple[object, str]], clock: stamps.Clock) -> stamps.Time:
@@ -255,14 +289,16 @@ def _resolve(times: Sequence[tuple[object, str]], clock: stamps.Clock) -> stamps
         return stamps.Time(0, frozenset({"time"}))
     best = read[-1]
     for other in reversed(read[:-1]):
-        missing = best.lost - other.lost
-        if not missing:
+        if best.lost <= other.lost:
             continue
         differ = best.ms - other.ms
         rest = differ - round(differ / QUARTER_MS) * QUARTER_MS
-        if missing & {"zone", "date", "year"} and not other.lost & {"zone", "date", "year"}:
-            best = stamps.Time(other.ms + rest, best.lost - {"zone", "date", "year"})
-        if "milliseconds" in missing and abs(rest) <= 2000 and not other.lost & {"zone", "date", "year"}:
+        mine, others = _find_omitted(best), _find_omitted(other)
+        if mine == {"zone"} and abs(differ) > _FARTHEST_ZONE_MS:
+            continue  # the time of a copy, not of the line
+        if mine - others and not others - mine:
+            best = stamps.Time(other.ms + rest, (best.lost - _DAYS) | (other.lost & _DAYS))
+        if best.lost - other.lost >= {"milliseconds"} and abs(rest) <= 2000 and not others:
             best = stamps.Time(other.ms, other.lost)
     return best
 
@@ -295,14 +331,10 @@ def _format(layout: Layout, begins: Begins, client: Client) -> Format:
 _ANY_BYTE = bytes(range(256))
 
 
-def marks_among(clients: Sequence[Client]) -> list[bytes]:
-    """The marks of some clients, sorted."""
-    return sorted({mark for client in clients for mark in client.marks})
-
-
-def marks_of(clients: Sequence[Client]) -> Words:
+@lru_cache(maxsize=1024)
+def marks_of(clients: tuple[Client, ...]) -> Words:
     """Any mark of some clients."""
-    return words(*marks_among(clients))
+    return words(*sorted({mark for client in clients for mark in client.marks}))
 
 
 def signs_of(clients: Sequence[Client]) -> Words:

@@ -9,23 +9,25 @@ so that known and learned layouts are read by one mechanism.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fsm.logs import Client, Message, stamps
 from fsm.logs import fields as structured
-from fsm.logs.blocks import places
-from fsm.logs.ends import end_with_fields, find_end
+from fsm.logs.documents import AROUND
+from fsm.logs.ends import end_with_fields, find_end, line_end
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
-from fsm.logs.frames import Frame, Named, Parts, clean
+from fsm.logs.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
 from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, split
-from fsm.logs.layout import ENDS, Description, Layout, marks_among, marks_of, signs_of
+from fsm.logs.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of
+from fsm.logs.tables import Table
 from fsm.logs.xml_events import XmlEvents
 
 MOST_LAYOUTS = 4
@@ -49,7 +51,7 @@ class Sample(NamedTuple):
 
     lines: tuple[str, ...]
     clock: stamps.Clock
-    table: structured.Table | None = None
+    table: Table | None = None
     """Entries are rows of it, not lines."""
     cut: bool = False
     """Long lines have lost their ends: somebody keeps no more of a line than so many bytes."""
@@ -58,7 +60,7 @@ class Sample(NamedTuple):
 def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
     """The layouts in which messages of these clients stand."""
     lines = [clean(line) for line in sample.lines]
-    marked = _marked(lines, clients)
+    marked = _find_marked(lines, clients)
     objects = {i for i in marked if structured.json_object(lines[i]) is not None}
     found: list[Layout] = []
     for left in ([i for i in marked if i in objects], [i for i in marked if i not in objects]):
@@ -67,7 +69,7 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
             rest = [i for i in left if layout is not None and not explains(layout, lines[i])]
             if layout is None or len(rest) == len(left):
                 break
-            found.append(_described(_without_false_logger(layout, lines, clients), lines, clients, sample.cut))
+            found.append(_describe(_without_false_logger(layout, lines, clients), lines, clients, sample.cut))
             left = rest if len(rest) > 0.02 * len(marked) else []  # noqa: PLW2901
     return tuple(found)
 
@@ -89,11 +91,12 @@ def _words(client: Client) -> tuple[str, ...]:
     return tuple(mark.decode() for mark in client.marks)
 
 
-def _marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]:
+def _find_marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]:
     """The lines that have marks."""
     data = [line.encode("utf-8", "replace") for line in lines]
-    ends = list(accumulate(len(line) + 1 for line in data))
-    return sorted({bisect_right(ends, place) for place in places(b"\n".join(data), marks_among(clients))})
+    bounds = np.cumsum([0, *(len(line) + 1 for line in data)])
+    marked: list[int] = marks_of(clients).lines(b"\n".join(data), bounds).tolist()
+    return marked
 
 
 def of_each_shape(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int], most: int) -> list[int]:
@@ -133,12 +136,12 @@ class _Lines(NamedTuple):
 def _learn(seen: _Lines) -> Layout | None:
     """The layout of these lines, or None."""
     if len(seen.frames) < MOST_FRAMES:
-        for find_frame in (_parts, _table, _json, _logfmt, _string):
+        for find_frame in (_find, _find_numbers, _parts, _table, _json, _array, _service, _logfmt, _string):
             frame = find_frame(seen)
             if frame is None:
                 continue
-            inner = _joined(frame, seen.lines)
-            still = _marked(inner, seen.clients)
+            inner = _join_parts(frame, seen.lines)
+            still = _find_marked(inner, seen.clients)
             layout = _learn(seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame)))
             if layout is not None:
                 return layout
@@ -150,14 +153,14 @@ def _learn(seen: _Lines) -> Layout | None:
     headers = [] if bare > len(hits) // 2 else commonest(map(split, filter(None, befores)))
     timed = any(isinstance(frame, Named) and frame.roles.time for frame in seen.frames)
     if not timed and not any("time" in header.roles for header in headers):
-        headers = _of_two_lines(seen.lines, hits) or headers
+        headers = _of_two_lines(seen, hits) or headers
     return _layout(seen.frames, headers, seen.lines, seen.sample)
 
 
 def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
     """The layout with these frames and headers; the lines are what the frames hold."""
     headers = [_with_dates(header, lines, sample.clock) for header in headers]
-    repeated, length, told_apart = _repeated(lines, headers)
+    repeated, length, told_apart = _find_repeated(lines, headers)
     after = find_end(lines, headers)
     return Layout(
         _with_framing(frames, lines, bool(headers)),
@@ -168,7 +171,17 @@ def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequenc
         repeated,
         told_apart,
         sample.clock,
+        indent=_indent(lines, headers),
+        line_end=line_end(lines, headers, after, repeated),
     )
+
+
+def _indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
+    """The blanks with which all first lines of entries begin."""
+    found = {
+        line[: len(line) - len(line.lstrip(" \t"))] for line in lines if any(h.pattern.match(line) for h in headers)
+    }
+    return found.pop() if len(found) == 1 else ""
 
 
 _DATES = ("month_day_year", "day_month_year")
@@ -193,7 +206,7 @@ def _with_dates(header: Header, lines: Sequence[str], clock: stamps.Clock) -> He
     return header_of(tokens, header.roles)
 
 
-def _joined(frame: Frame, lines: Sequence[str]) -> list[str]:
+def _join_parts(frame: Frame, lines: Sequence[str]) -> list[str]:
     """What the frames hold, lines that came in parts put together."""
     out: list[str] = []
     goes_on: dict[str, int] = {}
@@ -224,9 +237,10 @@ def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool)
     )
 
 
-def _of_two_lines(lines: Sequence[str], hits: Sequence[tuple[int, str]]) -> list[Header]:
+def _of_two_lines(seen: _Lines, hits: Sequence[tuple[int, str]]) -> list[Header]:
     """The header, where its first part stands on a line of its own above the message."""
-    both = [f"{lines[i - 1]}\n{before}" for i, before in hits if i]
+    marked = frozenset(seen.marked)
+    both = [f"{seen.lines[i - 1]}\n{before}" for i, before in hits if i and i - 1 not in marked]
     found = commonest(map(split, both), most=1) if both else []
     fits = sum(found[0].pattern.match(text) is not None for text in both) if found else 0
     return found if fits > 0.6 * len(hits) and {"time", "logger"} & set(found[0].roles) else []
@@ -247,10 +261,10 @@ def _hits(seen: _Lines) -> list[tuple[int, str]]:
     return out
 
 
-_TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,))[ \t]*\Z")
+_TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,|\+\d+(?:ms|[smhd])))[ \t]*\Z")
 
 
-_BEFORE_MESSAGES = frozenset("< \t\n\"':|,;>)]}[({=")
+_BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=")
 
 
 def _begin(line: str, mark: int, client: Client) -> int | None:
@@ -273,18 +287,29 @@ def _begin(line: str, mark: int, client: Client) -> int | None:
 _INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
 
 
-def _repeated(lines: Sequence[str], headers: Sequence[Header]) -> tuple[re.Pattern[str] | None, int, tuple[int, ...]]:
+def _find_repeated(
+    lines: Sequence[str], headers: Sequence[Header]
+) -> tuple[re.Pattern[str] | None, int, tuple[int, ...]]:
     """The part of the header that continuation lines have, too, how many of its tokens that is, and which of its slots
     tell programs apart."""
     others = [line for line in lines if line.strip() and not any(h.pattern.match(line) for h in headers)]
     tokens = headers[0].tokens if headers and len(others) > 1 else ()
+    first = [line for line in lines if tokens and headers[0].pattern.match(line)][:MOST_SAMPLES]
     fits: list[tuple[int, re.Pattern[str], int]] = []
     for end in range(1, len(tokens)):
         if tokens[end - 1].kind == "blank":
             continue
-        pattern = header_of(tokens[:end], ()).pattern.pattern + ("[ \t]?" if tokens[end].kind == "blank" else "")
+        pattern = header_of(tokens[:end], ()).pattern.pattern
+        if tokens[end].kind == "blank":
+            blank = re.compile(f"{pattern}([ \t]+)", re.ASCII)
+            blanks = [len(match[match.lastindex or 0]) for line in first if (match := blank.match(line))]
+            pattern += f"[ \t]{{0,{min(blanks, default=1)}}}"
         part = re.compile(pattern, re.ASCII)
-        rests = [line[match.end() :] for line in others if (match := part.match(line))]
+        found = [(line, match) for line in others if (match := part.match(line))]
+        if all(token.kind in ("word", "blank") for token in tokens[:end]):  # names of settings are words, too
+            told = {match.groups() for line in first if (match := part.match(line))}
+            found = [(line, match) for line, match in found if match.groups() in told]
+        rests = [line[match.end() :] for line, match in found]
         goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
         if goes_on > 1 and len(rests) > 0.6 * len(others):
             fits.append((goes_on, part, end))
@@ -299,6 +324,30 @@ def _repeated(lines: Sequence[str], headers: Sequence[Header]) -> tuple[re.Patte
     return part, end, tuple(i for i, slot in enumerate(slots) if slot.kind != "time" and few[i])
 
 
+def _find(seen: _Lines) -> Frame | None:
+    """Only where `grep` printed lines around those that it looked for: a hyphen stands behind the file's name, then."""
+    lines = [line for line in seen.lines if line and line != GAP.decode()]
+    files = {match[1] for line in lines if (match := _FILE.match(line))} if not seen.frames else set()
+    files = {file for file in files if any(line.startswith(f"{file}-") for line in lines)}
+    for numbered in (True, False):
+        frame = Found(tuple(sorted(files, key=len, reverse=True)), numbered)
+        if files and sum(frame.peel(line) is not None for line in lines) > 0.9 * len(lines):
+            return frame
+    return None
+
+
+_FILE = re.compile(r"([^\s:]{1,200}):")
+
+
+def _find_numbers(seen: _Lines) -> Frame | None:
+    frame = Numbered()
+    found = [match for line in seen.lines if (match := frame.pattern.match(line))]
+    numbers = [int(match[1] or match[2]) for match in found]
+    columns = sum(match[2] is not None for match in found) > len(found) / 2
+    rising = sum(a + 1 == b if columns else a < b for a, b in pairwise(numbers))
+    return frame if len(numbers) > 0.9 * len(seen.lines) and rising > 0.9 * len(numbers) - 1 else None
+
+
 def _parts(seen: _Lines) -> Frame | None:
     frame = Parts()
     some = seen.some
@@ -308,36 +357,44 @@ def _parts(seen: _Lines) -> Frame | None:
 def _table(seen: _Lines) -> Frame | None:
     table = seen.sample.table
     if isinstance(table, XmlEvents) and not seen.frames:
-        return _named("xml", table.read, seen)
+        return _find_named("xml", table.read, seen)
     if not isinstance(table, structured.Csv) or seen.frames:
         return None
-    found = _named("csv", table.read, seen)
+    found = _find_named("csv", table.read, seen)
     return None if found is None else replace(found, head=seen.lines[0] if table.named else "")
 
 
 def _json(seen: _Lines) -> Frame | None:
-    return _named("json", structured.json_object, seen)
+    return _find_named("json", structured.json_object, seen)
+
+
+def _array(seen: _Lines) -> Frame | None:
+    return _find_named("array", structured.json_array, seen)
+
+
+def _service(seen: _Lines) -> Frame | None:
+    return _find_named("teamcity", structured.service_message, seen)
 
 
 def _string(seen: _Lines) -> Frame | None:
-    return _named("string", structured.json_string, seen)
+    return _find_named("string", structured.json_string, seen)
 
 
 def _logfmt(seen: _Lines) -> Frame | None:
-    return _named("logfmt", structured.logfmt, seen)
+    return _find_named("logfmt", structured.logfmt, seen) if _quotes(seen) else None
 
 
 def _quotes(seen: _Lines) -> bool:
     """Whether some of the values stand in quotes, as texts of several words do."""
     first = seen.some[:20]
-    return sum('="' in seen.lines[i] for i in first) > len(first) // 5
+    return sum('="' in seen.lines[i] or "='" in seen.lines[i] for i in first) > len(first) // 5
 
 
-def _named(name: str, read: structured.Reader, seen: _Lines) -> Named | None:
+def _find_named(name: str, read: structured.Reader, seen: _Lines) -> Named | None:
     """The frame of fields of which one holds the clients' messages, if most lines have it."""
     some = seen.some
     rows = [found for i in some if (found := read(seen.lines[i])) is not None]
-    if len(rows) <= 0.5 * len(some) or (name == "logfmt" and not _quotes(seen)):
+    if len(rows) <= 0.5 * len(some):
         return None
     flat = [structured.flatten(values) for _, values in rows]
     text = _text_path(flat, seen.clients)
@@ -361,7 +418,7 @@ def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -
     for row in rows:
         for path, value in row.items():
             marks = _marks(value, clients) if isinstance(value, str) else []
-            if not marks:
+            if not marks or path.startswith(f"{AROUND}."):
                 continue
             first = value.partition("\n")[0]
             probed[path] += 1
@@ -388,7 +445,7 @@ def explains(layout: Layout, line: str) -> bool:
     told = layout.look(line)
     if layout.second is not None:
         return told is not None and layout.second.match(told.text) is not None
-    return told is not None and (not layout.headers or layout.headed(told.text) is not None)
+    return told is not None and (not layout.headers or layout.split_header(told.text) is not None)
 
 
 _MOST_LOOKS = 200
@@ -396,6 +453,17 @@ _MOST_LOOKS = 200
 
 def _without_false_logger(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
     """The layout; what it takes for the logger is another word where clients are understood better then."""
+    some = [lines[i] for i in of_each_shape(lines, _find_marked(lines, clients), ENOUGH_SAMPLES)]
+    if layout.second is not None:
+        some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
+
+    def understood(tried: Layout) -> int:
+        messages = (tried.message(line, tried.clock.zone) for line in some)
+        return sum(found is not None and any(one.understand(found[0]) for one in clients) for found in messages)
+
+    with_it = understood(layout)
+    if with_it == len(some):
+        return layout
     bare = replace(
         layout,
         frames=tuple(
@@ -405,21 +473,14 @@ def _without_false_logger(layout: Layout, lines: Sequence[str], clients: tuple[C
         headers=tuple(map(_without_logger, layout.headers)),
         after=_without_logger(layout.after) if layout.after is not None else None,
     )
-    some = [lines[i] for i in of_each_shape(lines, _marked(lines, clients), ENOUGH_SAMPLES)]
-    if layout.second is not None:
-        some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
-    with_it, without = (
-        sum(found is not None and any(one.understand(found[0]) for one in clients) for found in messages)
-        for messages in ((one.message(line, one.clock.zone) for line in some) for one in (layout, bare))
-    )
-    return bare if without > with_it else layout
+    return bare if understood(bare) > with_it else layout
 
 
 def _without_logger(header: Header) -> Header:
     return header_of(header.tokens, tuple("word" if role == "logger" else role for role in header.roles))
 
 
-def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], cut: bool) -> Layout:
+def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], cut: bool) -> Layout:
     """The layout with what is told of it."""
     some = [line for line in lines if line.strip()]
     if layout.second is not None:
@@ -432,7 +493,7 @@ def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]
     example, lost, speaking = "", set[str](), set[str]()
     order: list[int] = []
     thread = logger = False
-    speaks = _marked(some, clients)
+    speaks = _find_marked(some, clients)
     for line in map(some.__getitem__, speaks[:: max(1, len(speaks) // MOST_SAMPLES)]):
         found = layout.message(line, layout.clock.zone)
         if found is None:
@@ -443,7 +504,8 @@ def _described(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]
         lost |= missing
         thread, logger = thread or bool(message.thread), logger or bool(message.logger)
         order.append(message.ts_ms)
-    lost |= {name for name, has in (("thread", thread), ("logger", logger), (ENDS, not cut)) if not has}
+    whole = not any(isinstance(frame, Found) for frame in layout.frames)
+    lost |= {n for n, has in (("thread", thread), ("logger", logger), (ENDS, not cut), (GAPS, whole)) if not has}
     if lost >= {"milliseconds"} and any(ms % 1000 for ms in order):
         lost -= {"milliseconds"}
     backwards = sum(b < a for a, b in pairwise(order))
@@ -489,18 +551,18 @@ def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Hea
     """The layout that somebody stated, behind the frames that lines have."""
     before, after = stated
     lines = [clean(line) for line in sample.lines]
-    marked = _marked(lines, clients)
+    marked = _find_marked(lines, clients)
     seen = _Lines(lines, marked, clients, sample)
     while seen.marked:
         if any(before.pattern.match(seen.lines[i]) for i in seen.marked):
             headers = (before,) if before.tokens else ()
             layout = _layout(seen.frames, headers, seen.lines, sample)
-            return (_described(replace(layout, after=after), lines, clients, sample.cut),)
+            return (_describe(replace(layout, after=after), lines, clients, sample.cut),)
         frame = next((found for find in (_parts, _json, _logfmt, _string) if (found := find(seen)) is not None), None)
         if frame is None or len(seen.frames) == MOST_FRAMES:
             break
-        inner = _joined(frame, seen.lines)
-        still = _marked(inner, clients)
+        inner = _join_parts(frame, seen.lines)
+        still = _find_marked(inner, clients)
         seen = seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame))
     return ()
 

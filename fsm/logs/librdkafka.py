@@ -155,7 +155,7 @@ def _plain(kind: Kind, head: _Head, found: _Found) -> _Records:
     return (head.record(kind, **values),)
 
 
-def _counted(kind: Kind, head: _Head, found: _Found) -> _Records:
+def _count(kind: Kind, head: _Head, found: _Found) -> _Records:
     """One record for a line that counts partitions without naming them."""
     detail = f"{found['count']} partition(s): {found['reason']}"
     return (head.record(kind, group=found["group"], detail=detail[:DETAIL_LIMIT]),)
@@ -165,7 +165,7 @@ def _partition(kind: Kind, head: _Head, found: _Found) -> _Records:
     return (head.record(kind, group=found["group"], partitions=((found["topic"], int(found["partition"])),)),)
 
 
-def _started(head: _Head, found: _Found) -> _Records:
+def _read_start(head: _Head, found: _Found) -> _Records:
     return (head.record(Kind.STARTED, settings={"client": "librdkafka", "version": found["version"]}),)
 
 
@@ -215,13 +215,13 @@ def _heartbeat(head: _Head, found: _Found) -> _Records:
     return (head.record(kind, epoch=epoch, full=full, topics=topics, **values),)
 
 
-def _acknowledged(head: _Head, found: _Found) -> _Records:
+def _read_acknowledged(head: _Head, found: _Found) -> _Records:
     """The application has accepted what the coordinator now counts as its assignment."""
     full = _partitions(found["full"])
     return () if full is None else (head.record(Kind.OWNED, full=full),)
 
 
-def _subscribed(head: _Head, found: _Found) -> _Records:
+def _read_subscription(head: _Head, found: _Found) -> _Records:
     topics, pattern = _subscription(found["topics"])
     return (head.record(Kind.SUBSCRIBED, topics=topics, detail=pattern[:DETAIL_LIMIT]),)
 
@@ -245,11 +245,11 @@ _LOSSES = (
 
 
 def _revoke(head: _Head, found: _Found) -> _Records:
-    return _counted(Kind.LOST_BEGIN if found["reason"].startswith(_LOSSES) else Kind.REVOKE_BEGIN, head, found)
+    return _count(Kind.LOST_BEGIN if found["reason"].startswith(_LOSSES) else Kind.REVOKE_BEGIN, head, found)
 
 
 def _revoke_decided(head: _Head, found: _Found) -> _Records:
-    return () if int(found["count"]) == 0 else _counted(Kind.REVOKE_DECIDED, head, found)
+    return () if int(found["count"]) == 0 else _count(Kind.REVOKE_DECIDED, head, found)
 
 
 def _poll_expired(head: _Head, found: _Found) -> _Records:
@@ -264,7 +264,7 @@ _ORDINARY = ("REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED")
 """Answers by which a classic coordinator tells the member to join again."""
 
 
-def _refused(head: _Head, found: _Found) -> _Records:
+def _read_refusal(head: _Head, found: _Found) -> _Records:
     """What an error in a classic group's response says about the membership."""
     name = _error_name(found["error"])
     if name in _ORDINARY:
@@ -281,18 +281,18 @@ def _join_answered(head: _Head, found: _Found) -> _Records | None:
     if not (counted and named and told):
         return None
     if error != "(no error)":
-        return _refused(head, {"error": error})
+        return _read_refusal(head, {"error": error})
     return (head.record(Kind.JOINED, member_id=member_id, epoch=int(found["epoch"])),)
 
 
 def _sync_answered(head: _Head, found: _Found) -> _Records:
-    return (head.record(Kind.SYNCED),) if found["error"] == "Success" else _refused(head, found)
+    return (head.record(Kind.SYNCED),) if found["error"] == "Success" else _read_refusal(head, found)
 
 
 _NOT_A_FAILURE = ("Success", "Local: No offset stored")
 
 
-def _committed(head: _Head, found: _Found) -> _Records:
+def _read_commit(head: _Head, found: _Found) -> _Records:
     return () if found["error"] in _NOT_A_FAILURE else _plain(Kind.COMMIT_FAILED, head, found)
 
 
@@ -352,7 +352,7 @@ _LATE_COMMIT = rf"{_FROM}OffsetCommit for -?{_N} partition\(s\) in join-state .*
 # fmt: off
 _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
     "INIT": (
-        (r"librdkafka v(?P<version>\S{1,100}) \(0x[0-9a-f]+\) .* initialized \(.*",               _started),),
+        (r"librdkafka v(?P<version>\S{1,100}) \(0x[0-9a-f]+\) .* initialized \(.*",               _read_start),),
     "MEMBERID": (
         (rf'{_GROUP}: updating member id "(?P<old>[^"]*)" -> {_MEMBER_ID}',                       _member_id),),
     "CGRPSTATE": (
@@ -370,17 +370,17 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (rf"{_KIP_848} response received for member id {_MEMBER_ID} with epoch {_EPOCH}",         Kind.HEARTBEAT_OK),
         (rf"{_KIP_848} received target assignment {_FULL}",                                       Kind.TARGET),
         (rf"Reconciliation starts with new target assignment {_FULL}\. .*",                       Kind.RECONCILING),
-        (rf"Target assignment acked, new current assignment +{_FULL}",                            _acknowledged),
-        (r'Sending new subscription "(?P<topics>.*)"',                                            _subscribed),
+        (rf"Target assignment acked, new current assignment +{_FULL}",                            _read_acknowledged),
+        (r'Sending new subscription "(?P<topics>.*)"',                                            _read_subscription),
         (r"Expediting next heartbeat.*: app polled after poll interval exceeded",                 Kind.POLL_LATE),
         (rf"{_KIP_848} failed due to: {_ERROR}: will rejoin the group",                           Kind.FENCED),
         (_COORDINATOR_GONE,                                                                       Kind.ERROR),
         (rf"{_KIP_848} failed: {_ERROR}",                                                         Kind.ERROR),
         (rf'{_FROM}Heartbeat for group "(?P<group>[^"]*)" generation id {_EPOCH}',                Kind.HEARTBEAT_SENT),
-        (rf"{_GROUP} heartbeat error response {_IN_STATE}, {_N} partition\(s\) assigned\): {_ERROR}", _refused),
+        (rf"{_GROUP} heartbeat error response {_IN_STATE}, {_N} partition\(s\) assigned\): {_ERROR}", _read_refusal),
         (_HEARTBEAT_NOISE,                                                                        None)),
     "ASSIGN": (
-        (rf"{_GROUP}: delegating (?:incremental )?assign of {_COUNT} {_QUEUED}", partial(_counted, Kind.ASSIGN_BEGIN)),
+        (rf"{_GROUP}: delegating (?:incremental )?assign of {_COUNT} {_QUEUED}", partial(_count, Kind.ASSIGN_BEGIN)),
         (rf"{_GROUP}: delegating (?:incremental )?revoke of {_COUNT} {_QUEUED}",                  _revoke),
         (rf"{_GROUP}: application \*assign\(\) call failed: (?P<detail>.*)",                      Kind.ERROR),
         (rf"{_GROUP}(?:: new assignment of| running|: Consumer| [a-z-]+ assignment for) .*",      None),
@@ -392,7 +392,7 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (r"Not purging toppar .*",                                                                None)),
     "LOST": (
         (rf"{_GROUP}: current assignment of {_COUNT} partition\(s\) lost: (?P<reason>.*)",
-                                                                                 partial(_counted, Kind.LOST_DECIDED)),
+                                                                                 partial(_count, Kind.LOST_DECIDED)),
         (rf"{_GROUP}: current assignment no longer considered lost: (?P<detail>.*)",              Kind.LOST_END)),
     "REBALANCE": (
         (_REBALANCE,                                                                              _revoke_decided),
@@ -420,7 +420,7 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (rf"Fatal error: {_ERROR}",                                                               Kind.FATAL),
         (r"Suppressing subsequent fatal error: .*",                                               None)),
     "COMMIT": (
-        (_LATE_COMMIT,                                                                            _committed),
+        (_LATE_COMMIT,                                                                            _read_commit),
         (_COMMIT_NOISE,                                                                           None)),
     "COMMITFAIL": (
         (r"(?P<detail>Offset commit .*)",                                                         Kind.COMMIT_FAILED),),
@@ -499,9 +499,10 @@ def understand(message: Message) -> Sequence[TraceRecord] | None:
 
 
 def _texts(fields: Mapping[str, Any]) -> list[str]:
-    """The short texts among the fields, one level deep."""
+    """The short texts among the fields, one level deep, without the one that holds the message."""
     inner = [one for value in fields.values() if isinstance(value, Mapping) for one in value.values()]
-    return [one for one in (*fields.values(), *inner) if isinstance(one, str) and len(one) <= _SHORT]
+    texts = [one for one in (*fields.values(), *inner) if isinstance(one, str) and len(one) <= _SHORT]
+    return [one for one in texts if "[thrd:" not in one]
 
 
 _SHORT = 400

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
@@ -15,10 +16,12 @@ from fsm.logs import Format, formats
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Block, Entry, assemble
 from fsm.logs.layout import Description, formats_of
 from fsm.logs.learned import Guess
-from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, UpTo, in_memory, is_packed, open_packed
+from fsm.logs.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, UpTo, in_memory, is_coded, open_packed
+from fsm.logs.recodings import HEAD
 from fsm.logs.samples import NOTHING, Learned, learn_bytes, learn_file
-from fsm.logs.segments import SegmentReader, is_segment
+from fsm.logs.segments import SegmentReader, begins_segment, is_segment
 from fsm.logs.streams import StreamScanner, assemble_streams
+from fsm.logs.tables import longest_line
 
 __all__ = [
     "CHUNK",
@@ -39,6 +42,7 @@ Found = TypeVar("Found")
 
 CHUNK = 1 << 20
 """Bytes read at once."""
+_KEPT = 31 << 20
 BOM = b"\xef\xbb\xbf"
 """What some editors begin a file in UTF-8 with."""
 WHOLE = 1 << 62
@@ -58,9 +62,10 @@ class Unreadable(NamedTuple):
 
 
 def is_gzip(path: Path) -> bool:
-    """True where the content is compressed, by gzip or another, whatever the name. Raises OSError like `open`."""
-    with path.open("rb") as handle:
-        return is_packed(handle.read(8))
+    """True where the content is packed or coded, by gzip or another, whatever the name. Raises OSError like `open`."""
+    with path.open("rb", buffering=0) as handle:
+        head = handle.read(HEAD)
+    return is_coded(head) and not begins_segment(head)
 
 
 def cut(path: Path, split_bytes: int, expected: Sequence[Format] = (), *, size: int | None = None) -> Iterator[Piece]:
@@ -125,9 +130,9 @@ class PieceReader:
         Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
         """
         start, end = self.piece.start, self.piece.end
-        for entry in self.read(self.assembled):
+        for entry in self.read(self.assemble):
             if start <= entry.offset < end:
-                yield self.placed(entry)
+                yield self.place(entry)
 
     def read(self, how: Callable[[UntilBroken], Iterator[Found]]) -> Iterator[Found]:
         """What a function makes of the opened file, which is called when its layouts are known. Raises as `entries`."""
@@ -138,7 +143,7 @@ class PieceReader:
             if handle.problem is not None:
                 raise handle.problem
 
-    def placed(self, entry: Entry) -> Entry:
+    def place(self, entry: Entry) -> Entry:
         """The entry at an offset that rises with time."""
         return entry._replace(offset=WHOLE - entry.offset) if self.learned.reversed else entry
 
@@ -161,7 +166,7 @@ class PieceReader:
         known = [one for one in self.formats if one.client is None]
         return [*known, *formats_of(self.learned.layouts, self.learned.clients)]
 
-    def assembled(self, handle: UntilBroken) -> Iterator[Entry]:
+    def assemble(self, handle: UntilBroken) -> Iterator[Entry]:
         """The entries of the piece and of its context, in the layouts that are known and were learned."""
         runs = (block.run for block in self.blocks(handle))
         if self.by_streams:
@@ -172,10 +177,13 @@ class PieceReader:
         """Lines from the context before the piece to `ENTRY_LIMIT` behind it; no block crosses its borders."""
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
-        read = _without_mark(_read_blocks(handle, max(0, start - self.context), stop))
+        longest = longest_line(self.learned.table)
+        read = _without_mark(_read_blocks(handle, max(0, start - self.context), stop, longest))
         for block in (part for whole in read for part in _split(whole, (start, end, stop))):
             if block.offset >= stop:
                 return
+            if block.cut and longest > LINE_LIMIT:
+                handle.problem = OSError(f"a line is longer than {longest >> 20} MB; it was read as far as that")
             number = self.lines + 1
             if start <= block.offset < end:
                 self.lines += count_feeds(block.data) + 1
@@ -209,8 +217,16 @@ def _open_piece(piece: Piece) -> AbstractContextManager[IO[bytes]]:
     return open_packed(piece.file) if piece.gzipped else Path(piece.file).open("rb", buffering=0)
 
 
-def _read_blocks(handle: UntilBroken, begin: int, stop: int) -> Iterator[Block]:
+@cache
+def _keep_memory() -> None:
+    """Lets glibc keep the memory of a block that is freed for the next: it keeps as much as the largest block that was
+    freed had, and asks the kernel for more each time."""
+    bytes(_KEPT)
+
+
+def _read_blocks(handle: UntilBroken, begin: int, stop: int, longest: int = LINE_LIMIT) -> Iterator[Block]:
     """The lines that start from `begin` on, to some behind `stop`, not numbered; holds one chunk and one cut line."""
+    _keep_memory()
     if begin:
         handle.seek(begin - 1)
     offset = max(0, begin - 1)
@@ -222,9 +238,9 @@ def _read_blocks(handle: UntilBroken, begin: int, stop: int) -> Iterator[Block]:
             return
         last = chunk.rfind(b"\n")
         first = chunk.find(b"\n") if last >= 0 else len(chunk)
-        if skipping or skipped or last < 0 or len(rest) + first > LINE_LIMIT:
-            skipped += max(0, len(rest) + first - LINE_LIMIT)
-            rest = (rest + chunk[:first])[:LINE_LIMIT]
+        if skipping or skipped or last < 0 or len(rest) + first > longest:
+            skipped += max(0, len(rest) + first - longest)
+            rest = (rest + chunk[:first])[:longest]
             if last < 0:
                 continue
             if not skipping:
@@ -268,4 +284,4 @@ def from_bytes(data: bytes, formats: Sequence[Format], modified_ms: int = 0) -> 
     """The entries of a text in memory; stamps without a year or a date are of the time given."""
     reader = PieceReader(Piece("", 0, WHOLE), formats)
     reader.learned = learn_bytes(data, modified_ms, formats)
-    return reader.assembled(in_memory(data))
+    return reader.assemble(in_memory(data))

@@ -17,7 +17,7 @@ _SHARED = re.compile(
 _QUIET = frozenset({"DEBUG", "D", "TRACE", "NOTSET"})
 
 
-def understood(words: Words, package: str, strict: tuple[str, ...], message: Message) -> Records | None:
+def read_known(words: Words, package: str, strict: tuple[str, ...], message: Message) -> Records | None:
     """The records of a message of the client whose loggers begin with `package`.
 
     None where a logger of `strict` says above DEBUG what no rule knows; those speak of nothing but the membership.
@@ -33,7 +33,7 @@ def understood(words: Words, package: str, strict: tuple[str, ...], message: Mes
     return found
 
 
-def subscribed(client: str) -> Build:
+def on_subscribed(client: str) -> Build:
     """The topics of a set or a list of texts."""
 
     def build(message: Message, values: Values) -> Records:
@@ -46,7 +46,7 @@ def subscribed(client: str) -> Build:
 _QUOTED = re.compile(r"'([^']{1,249})'")
 
 
-def thrown_out(client: str, error: str) -> Build:
+def on_thrown_out(client: str, error: str) -> Build:
     """The coordinator does not know the member any more."""
 
     def build(message: Message, values: Values) -> Records:

@@ -5,24 +5,25 @@ Whoever reads any piece of a file learns the same, for only the file decides. Th
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import lru_cache
-from itertools import accumulate, islice
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, Header, stamps
-from fsm.logs.blocks import places
-from fsm.logs.entries import CONTINUES, LINE_LIMIT
-from fsm.logs.fields import Document, Pretty, Table, find_csv, find_document, find_pretty
+from fsm.logs.blocks import line_bounds
+from fsm.logs.box_tables import Boxed
+from fsm.logs.broken_lines import find_broken
+from fsm.logs.entries import CONTINUES, LINE_LIMIT, Run
+from fsm.logs.fields import Csv
 from fsm.logs.frames import clean
-from fsm.logs.layout import Layout, marks_among, marks_of
+from fsm.logs.layout import Layout, marks_of
 from fsm.logs.learned import Guess, Sample, explain_failure, explains, learn, of_each_shape, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, UpTo, in_memory, open_packed
 from fsm.logs.pattern import parse_pattern
-from fsm.logs.xml_events import XmlEvents, find_xml
+from fsm.logs.tables import Table, find_table, rows_of
 
 BLOCK = 1 << 20
 MOST_BLOCKS = 32
@@ -149,19 +150,19 @@ def _spread(handle: UntilBroken, size: int) -> Iterator[Block]:
     )
     for i in sorted(chosen, key=lambda i: (i != 0, i != count - 1, f"{i:b}"[::-1])):
         handle.seek(i * BLOCK)
-        yield i * BLOCK, _filled(handle), i == count - 1
+        yield i * BLOCK, _fill(handle), i == count - 1
 
 
 def _in_turn(handle: UntilBroken) -> Iterator[Block]:
     """The first blocks of a file."""
     for i in range(MOST_BLOCKS):
-        block = _filled(handle)
+        block = _fill(handle)
         if not block:
             return
         yield i * BLOCK, block, len(block) < BLOCK
 
 
-def _filled(handle: UntilBroken) -> bytes:
+def _fill(handle: UntilBroken) -> bytes:
     parts: list[bytes] = []
     have = 0
     while have < BLOCK and (part := handle.read(BLOCK - have)):
@@ -192,13 +193,15 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
     marked: list[int] = []
     for block in blocks:
         head = head or block
-        some = _sampled(block, clients)
+        some = _sample(block, clients)
         if not any(found for _, found in some):
             continue
         seen += 1
-        if any(_is_new(part, found, known, clients, learned.layouts) for part, found in some):
+        broken = seen == 1 and find_broken(head) is not None
+        if broken or any(_is_new(part, found, known, clients, learned.layouts) for part, found in some):
             own, found = _lines_of(block, clients)
-            open_lines, speaking = _unexplained(own, found, known, clients)
+            # The first part of a line may look like one of a known layout.
+            open_lines, speaking = (found, clients) if broken else _find_unexplained(own, found, known, clients)
             marked += [len(lines) + i for i in open_lines]
             lines += own
             if open_lines:
@@ -217,7 +220,7 @@ def _is_new(
     layouts: Sequence[Layout],
 ) -> bool:
     """Whether lines with marks stand in none of the known layouts, and most of those in none of the learned ones."""
-    open_lines, _ = _unexplained(lines, marked, known, clients)
+    open_lines, _ = _find_unexplained(lines, marked, known, clients)
     texts = [clean(lines[i][:LINE_LIMIT].decode("utf-8", "replace")).removesuffix("\r") for i in open_lines]
     return 2 * sum(not any(explains(layout, text) for layout in layouts) for text in texts) > len(texts)
 
@@ -226,7 +229,7 @@ _Lines = tuple[list[bytes], list[int]]
 """Lines, and which of them hold marks of clients."""
 
 
-def _sampled(block: bytes, clients: tuple[Client, ...]) -> list[_Lines]:
+def _sample(block: bytes, clients: tuple[Client, ...]) -> list[_Lines]:
     """Parts of a block, spread over all of it until they have marks enough; all of it where few lines have marks."""
     if len(block) <= 2 * _PART:
         return [_lines_of(block, clients)]
@@ -274,7 +277,7 @@ class _Known:
 _known = lru_cache(maxsize=16)(_Known)
 
 
-def _unexplained(
+def _find_unexplained(
     lines: Sequence[bytes], marked: Sequence[int], known: _Known, clients: tuple[Client, ...]
 ) -> tuple[list[int], tuple[Client, ...]]:
     """The lines with marks that no known layout explains, and the clients of those marks.
@@ -286,20 +289,58 @@ def _unexplained(
     out: list[int] = []
     speaking: set[str] = set()
     names = frozenset(client.name for client in clients)
+    others: dict[frozenset[str], tuple[Client, ...]] = {}  # who may print in the layouts of these
     owned = known.owners(lines, marked)
-    explained = {i for i, its in owned.items() if any(one.candidate.search(lines[i][:LINE_LIMIT]) for one in its)}
+    explained = {i: hits for i, its in owned.items() if (hits := _candidates(lines[i][:LINE_LIMIT], its))}
+    misread = _misread(lines, explained)
     for i, its in owned.items():
+        if i in misread:
+            named = frozenset(one.name for one in its)
+            speaking |= {one.name for one in clients if one.name in named and marks_of((one,)).search(lines[i])}
+            out.append(i)
         if i in explained:
             continue
         line = lines[i][:LINE_LIMIT]
         text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
         told = frozenset(one.name for one in its if not text or one.parse(text, UTC) is not None)
-        kin = _kin(told, known.formats) if told and explained else names
-        others = tuple(one for one in clients if one.name in kin and one.name not in told)
-        if others and marks_of(others).search(line):
-            speaking |= {one.name for one in others if marks_of((one,)).search(line)}
+        if told not in others:
+            kin = _kin(told, known.formats) if told and explained else names
+            others[told] = tuple(one for one in clients if one.name in kin and one.name not in told)
+        if others[told] and marks_of(others[told]).search(line):
+            speaking |= {one.name for one in others[told] if marks_of((one,)).search(line)}
             out.append(i)
     return out, tuple(client for client in clients if client.name in speaking)
+
+
+def _candidates(line: bytes, owners: Iterable[Format]) -> list[Format]:
+    return [one for one in owners if one.candidate.search(line)]
+
+
+def _misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) -> frozenset[int]:
+    """The lines that look like those of known layouts and cannot be read so, as where something stands behind each;
+    none where that are few."""
+    understood, not_understood = 0, set[int]()
+    for i, its in explained.items():
+        line = lines[i][:LINE_LIMIT]
+        asked = [one for one in its if one.header.match(line)]
+        if not asked or line.startswith(b"{"):
+            continue
+        below = map(lines.__getitem__, range(i + 1, min(len(lines), i + _LONGEST_ENTRY)))
+        entry = b"\n".join([line, *takewhile(CONTINUES, below)]).decode("utf-8", "replace")
+        silent = True
+        for one in asked:
+            found = one.parse(entry, UTC)
+            silent = silent and found is None
+            if found:
+                understood += 1
+                break
+        if silent:
+            not_understood.add(i)
+    few = len(not_understood) < _FEWEST_MISREAD or len(not_understood) < understood / 4
+    return frozenset() if few else frozenset(not_understood)
+
+
+_FEWEST_MISREAD = 3
 
 
 def _kin(names: frozenset[str], known: Sequence[Format]) -> frozenset[str]:
@@ -310,44 +351,50 @@ def _kin(names: frozenset[str], known: Sequence[Format]) -> frozenset[str]:
 
 def _lines_of(block: bytes, clients: tuple[Client, ...]) -> _Lines:
     """The lines of a block, and some of those with marks."""
-    found = places(block, marks_among(clients))
-    if not found:
+    marked = marks_of(clients).lines(block, line_bounds(block)).tolist()
+    if not marked:
         return [], []
     lines = block.split(b"\n")
-    starts = list(accumulate(map(len, lines), lambda at, length: at + length + 1, initial=0))
-    marked = sorted({bisect_right(starts, place) - 1 for place in found})
     return lines, of_each_shape(lines, marked, _MOST_MARKED)
 
 
 def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clients: tuple[Client, ...]) -> Learned:
-    some = of_each_shape(lines, marked, _MARKED_LINES)
-    wanted = set(range(min(_FIRST_LINES, len(lines))))
-    for i in some:
-        wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
-    chosen = [lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST]
-    texts = tuple(line.decode("utf-8", "replace") for line in chosen)
-    table: Table | None = (
-        find_pretty(file.head)
-        or find_document(file.head)
-        or find_xml(file.head)
-        or find_csv(file.head[:_HEAD].decode("utf-8", "replace"))
-    )
-    if table is not None:
-        texts = tuple(_rows(file.head, table))
-    sample = Sample(texts, stamps.Clock(UTC, file.modified_ms), table, _are_cut(lines))
+    texts = _choose(lines, marked)
+    clock = stamps.Clock(UTC, file.modified_ms)
     stated = None if file.pattern == LEARNED else parse_pattern(file.pattern)
-    layouts = state(sample, clients, stated) if stated else learn(sample, clients)
-    layouts = with_hours(layouts, texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
+    table = find_table(file.head)
+    for of_rows in (True, False) if table is not None else (False,):
+        if of_rows:
+            rows = [row.removesuffix(b"\r") for _, _, row, _ in rows_of([Run(0, 1, file.head.split(b"\n"))], table)]
+            some_texts = tuple(row.decode("utf-8", "replace") for row in rows[:_MOST_ROWS])
+            if len(rows) > _MOST_ROWS:
+                some_texts = _choose(rows, [i for i, row in enumerate(rows) if marks_of(clients).search(row)])
+        else:
+            some_texts = texts
+        sample = Sample(some_texts, clock, table if of_rows else None, not isinstance(table, Boxed) and _are_cut(lines))
+        layouts = state(sample, clients, stated) if stated else learn(sample, clients)
+        if layouts:
+            break
+    layouts = with_hours(layouts, some_texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
-    rows = isinstance(table, Pretty | Document | XmlEvents) or any(
-        frame.name == "csv" for layout in layouts for frame in layout.frames
+    in_rows = of_rows and (
+        not isinstance(table, Csv) or any(frame.name == "csv" for layout in layouts for frame in layout.frames)
     )
     speaking = tuple(one for one in clients if any(one.name in layout.speaking for layout in layouts))
-    return Learned(layouts, guesses, table if layouts and rows else None, speaking)
+    return Learned(layouts, guesses, table if layouts and in_rows else None, speaking)
+
+
+def _choose(lines: Sequence[bytes], marked: Sequence[int]) -> tuple[str, ...]:
+    """The first lines, and those around marks."""
+    wanted = set(range(min(_FIRST_LINES, len(lines))))
+    for i in of_each_shape(lines, marked, _MARKED_LINES):
+        wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
+    chosen = (lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST)
+    return tuple(line.decode("utf-8", "replace") for line in chosen)
 
 
 def _are_cut(lines: Sequence[bytes]) -> bool:
-    """Whether several lines are as long as the longest one and end in different ways."""
+    """Whether several lines are as long as the longest one and end in different ways; in a box all are."""
     longest = max(map(len, lines))
     ends = {line[-_END:] for line in lines if len(line) == longest}
     return longest >= _SHORTEST_CUT and len(ends) >= _FEWEST_CUT
@@ -356,21 +403,4 @@ def _are_cut(lines: Sequence[bytes]) -> bool:
 _SHORTEST_CUT, _FEWEST_CUT, _END = 500, 4, 20
 
 
-def _rows(data: bytes, table: Table) -> Iterator[str]:
-    """The first rows of a table, those of several lines as they stand."""
-    if isinstance(table, Document):
-        rows = (row for line in data.split(b"\n")[:_MOST_ROWS] for row in table.rows(line))
-        yield from (row.decode() for row in islice(rows, _MOST_ROWS))
-        return
-    row: list[bytes] = []
-    closed, count = table.closer(), 0
-    for line in data.split(b"\n"):
-        row.append(line.removesuffix(b"\r"))
-        if closed(row):
-            yield b"\n".join(row).decode("utf-8", "replace")
-            row, count = [], count + 1
-            if count >= _MOST_ROWS:
-                return
-
-
-_MOST_ROWS, _HEAD = 1000, 1 << 16
+_MOST_ROWS = 1000

@@ -27,7 +27,29 @@ class Stamp(NamedTuple):
 
 _MONTH = r"(?P<mo>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _CLOCK = r"(?P<h>\d{1,2}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?:[ \u202f]?(?P<pm>[AaPp][Mm])\b)?"
-_ZONE = r"(?: ?(?P<z>Z|UTC|GMT|[+-]\d\d:?\d\d|[+-]\d\d)(?!\w|:\d))?"
+ZONES = {
+    **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
+    **dict.fromkeys(("WEST", "CET"), 1),
+    **dict.fromkeys(("CEST", "EET", "SAST"), 2),
+    **dict.fromkeys(("EEST", "MSK"), 3),
+    **dict.fromkeys(("SGT", "HKT", "AWST"), 8),
+    **dict.fromkeys(("JST", "KST"), 9),
+    "AEST": 10,
+    "AEDT": 11,
+    "NZST": 12,
+    "NZDT": 13,
+    "BRT": -3,
+    "EDT": -4,
+    "HST": -10,
+    "AKST": -9,
+    **dict.fromkeys(("EST", "CDT"), -5),
+    "MDT": -6,
+    **dict.fromkeys(("MST", "PDT"), -7),
+    "PST": -8,
+}
+"""Hours before UTC. Names that stand for several zones (`CST`, `IST`, `BST`) are not here: such a stamp has no zone."""
+_NAMED = "|".join(sorted(ZONES, key=lambda name: (-len(name), name)))
+_ZONE = rf"(?:[ #]?(?=[A-Z+-])(?P<z>Z|UTC|[+-]\d\d:?\d\d|[+-]\d\d|{_NAMED})(?!\w|:\d)(?:(?<=\d) (?:{_NAMED})\b)?)?"
 _START = r"(?<![\d./-])(?<!\d:)"
 _ALONE = r"(?<![\w./-])(?<!\d:)"
 _BETWEEN = r"(?:[Tt:]|[ _]+|, ?| - )"
@@ -38,7 +60,7 @@ STAMPS = (
     Stamp(
         "iso",
         _START
-        + r"(?P<y>\d{4})(?P<sep>[-/.])(?P<mo>\d\d)(?P=sep)(?P<d>\d\d)"
+        + r"(?P<y>\d{4})(?P<sep>[-/. ])(?P<mo>\d\d)(?P=sep)(?P<d>\d\d)"
         + _BETWEEN
         + _CLOCK
         + r"(?::(?P<f2>\d{3}))?"
@@ -55,12 +77,15 @@ STAMPS = (
             "2026.11.21 07:57:36": "2026-11-21T07:57:36",
             "2026-11-21T07:57:36+00": "2026-11-21T07:57:36",
             "2026-11-21 07:57:36.5 UTC": "2026-11-21T07:57:36.500",
+            "2026-11-21 07:57:36 CET": "2026-11-21T06:57:36",
+            "2026-11-21 07:57:36.001 +0100 CET": "2026-11-21T06:57:36.001",
+            "2026 11 21 07:57:36#+01": "2026-11-21T06:57:36",
         },
     ),
     Stamp(
         "compact",
         _START
-        + r"(?P<y>20\d\d)(?P<mo>[01]\d)(?P<d>[0-3]\d)(?:T|[ _-])"
+        + r"(?P<y>20\d\d)(?P<mo>[01]\d)(?P<d>[0-3]\d)(?:T|[ _-])?"
         + r"(?P<h>[0-2]\d):?(?P<mi>[0-5]\d):?(?P<s>[0-5]\d)(?:[.,]?(?P<f>\d{3,9}))?"
         + _ZONE
         + _END,
@@ -68,6 +93,7 @@ STAMPS = (
             "20261121T075736.001Z": "2026-11-21T07:57:36.001",
             "20261121-07:57:36.001": "2026-11-21T07:57:36.001",
             "20261121 075736": "2026-11-21T07:57:36",
+            "20261121075736001": "2026-11-21T07:57:36.001",
         },
     ),
     Stamp(
@@ -104,11 +130,13 @@ STAMPS = (
         + _MONTH
         + r" {1,2}(?P<d>\d{1,2}) "
         + _CLOCK
-        + r"(?: (?P<z>UTC|GMT|[+-]\d{4})| [A-Z]{3,4})? (?P<y>\d{4})"
+        + rf"(?: (?P<z>{_NAMED}|[+-]\d{{4}})| [A-Z]{{3,4}})? (?P<y>\d{{4}})"
         + _END,
         {
             "Sat Nov 21 07:57:36 UTC 2026": "2026-11-21T07:57:36",
             "Sat Nov 21 07:57:36 2026": "2026-11-21T07:57:36",
+            "Sat Nov 21 07:57:36 PST 2026": "2026-11-21T15:57:36",
+            "Sat Nov 21 07:57:36 XYZ 2026": "2026-11-21T07:57:36",
             "Sat Nov  7 07:57:36.001234 2026": "2026-11-07T07:57:36.001",
         },
     ),
@@ -161,6 +189,20 @@ STAMPS = (
         },
     ),
     Stamp(
+        "day_month_short_year",
+        _START
+        + r"(?P<d>0?[1-9]|[12]\d|3[01])(?P<sep>[/.])(?P<mo>0?[1-9]|1[0-2])(?P=sep)(?P<y2>\d\d)"
+        + _BETWEEN
+        + _CLOCK
+        + r"(?::(?P<f2>\d{3}))?"
+        + _ZONE
+        + _END,
+        {
+            "21.11.26 07:57:36:001 CET": "2026-11-21T06:57:36.001",
+            "21/11/26, 07:57:36": "2026-11-21T07:57:36",
+        },
+    ),
+    Stamp(
         "syslog",
         r"(?<!\w)" + _MONTH + r" {1,2}(?P<d>\d{1,2})(?: |, ?)" + _CLOCK + _ZONE + _END,
         {
@@ -210,6 +252,13 @@ STAMPS = (
         },
     ),
     Stamp(
+        "tai64n",
+        r"@(?P<tai>4[0-9a-f]{15})(?P<nanos>[0-9a-f]{8})(?![0-9a-zA-Z])",
+        {
+            "@400000006b014efa000f4240": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
         "epoch_power",
         _ALONE + r"(?P<lead>1)\.(?P<tail>\d{1,18})[eE]\+?0?9(?![\w.:/-])",
         {
@@ -230,7 +279,7 @@ def without_names(pattern: str) -> str:
 
 _COMPILED = {row.name: re.compile(row.pattern, re.ASCII) for row in STAMPS}
 ANY = re.compile(
-    r"(?=[\dA-Z])(?:" + "|".join(f"(?P<{row.name}>{without_names(row.pattern)})" for row in STAMPS) + ")", re.ASCII
+    r"(?=[\dA-Z@])(?:" + "|".join(f"(?P<{row.name}>{without_names(row.pattern)})" for row in STAMPS) + ")", re.ASCII
 )
 """A stamp of any row, its name being the group's."""
 ANY_TEXT = without_names(ANY.pattern)
@@ -268,9 +317,13 @@ def read(text: str, clock: Clock, rows: Sequence[str] = ()) -> Time | None:
         match = _COMPILED[name].fullmatch(text)
         if match is not None:
             found = _read(match.groupdict(), clock)
-            if found is not None:
+            if found is not None and (found.ms >= _EARLIEST_MS or found.lost & {"date", "year"}):
                 return found
     return None
+
+
+_EARLIEST_MS = 946_684_800_000
+"""The year 2000. An earlier date stands for none: collectors write 1970 where a record has no time."""
 
 
 def read_number(value: float) -> Time | None:
@@ -293,6 +346,8 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
     whole_seconds = set() if fraction else {"milliseconds"}
     if "epoch" in found:
         return Time(int(found["epoch"]) * 1000 + ms, frozenset(whole_seconds))
+    if "tai" in found:
+        return Time((int(found["tai"], 16) - _TAI_EPOCH) * 1000 + int(found["nanos"], 16) // 1_000_000, frozenset())
     if "lead" in found:
         return Time(int(f"1{found['tail']}".ljust(13, "0")[:13]), frozenset())
     hour = int(found["h"])
@@ -318,6 +373,11 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
         if minute is not None and minute <= clock.now_ms + DAY_MS:
             return Time(minute + seconds, frozenset({*lost, "year"}))
     return None
+
+
+_TAI_EPOCH = (1 << 62) + 10
+"""The label of 1970-01-01 in TAI64 as daemontools, runit and s6 write it: ten seconds were leaped over before it, and
+later ones are left out."""
 
 
 def _month(text: str) -> int:
@@ -351,8 +411,8 @@ def _minute_ms(date: tuple[int, int, int], clock_time: tuple[int, int], zone: tz
 @lru_cache(maxsize=256)
 def _zone(text: str) -> tzinfo | None:
     """The zone of a name or an offset; None for an impossible one."""
-    if text in {"Z", "UTC", "GMT"}:
-        return UTC
+    if text in ZONES:
+        return timezone(timedelta(hours=ZONES[text])) if ZONES[text] else UTC
     hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)
     if hours > 23 or minutes > 59:
         return None

@@ -9,18 +9,20 @@ marks of clients, and of those around them.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
+
 from fsm.logs import Client, Format
-from fsm.logs.blocks import places
+from fsm.logs.beginnings import LONGEST, Beginnings
+from fsm.logs.blocks import Numbers, line_bounds
 from fsm.logs.entries import ENTRY_LIMIT, Block, Entry, Run
-from fsm.logs.fields import Document, Table
-from fsm.logs.frames import Named, Peeled, clean
-from fsm.logs.layout import Layout, marks_among
+from fsm.logs.frames import GAP, Named, Peeled, clean
+from fsm.logs.layout import Layout, marks_of
+from fsm.logs.tables import Table, rows_of
 
 MOST_STREAMS = 1000
 
@@ -98,7 +100,10 @@ class _Streams:
         self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, told.partial)
 
     def orphan(self, offset: int, number: int, line: bytes, cut: bool) -> Iterator[Entry]:
-        """A line in none of the layouts: an entry of its own."""
+        """A line in none of the layouts: an entry of its own. Nothing goes on behind a gap."""
+        if line == GAP:
+            yield from self.finish()
+            self.opened.clear()
         its = tuple(one for one in self.known if line[:1] and line[0] in one.first and one.header.match(line))
         yield Entry(offset, number, its, line.removesuffix(b"\r"), cut)
 
@@ -119,7 +124,7 @@ def assemble_streams(
     """Entries and orphans, in the order in which they end."""
     streams = _Streams(layouts, formats)
     tables = [frame for layout in layouts for frame in layout.frames if isinstance(frame, Named)]
-    for offset, number, line, cut in _rows(runs, table):
+    for offset, number, line, cut in rows_of(runs, table):
         if any(frame.heads(line) for frame in tables):
             continue
         found = streams.look(line)
@@ -130,39 +135,11 @@ def assemble_streams(
     yield from streams.finish()
 
 
-def _rows(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int, bytes, bool]]:
-    """Lines with their places; rows of a table as they stand, where they have several lines."""
-    if isinstance(table, Document):
-        for run in runs:
-            places = accumulate((len(line) + 1 for line in run.lines), initial=run.offset)
-            for i, (offset, whole) in enumerate(zip(places, run.lines, strict=False)):
-                yield from ((offset + n, run.number + i, one, run.cut) for n, one in enumerate(table.rows(whole)))
-        return
-    row: list[bytes] = []
-    begin, first, cut = 0, 0, False
-    closed = table.closer() if table is not None else lambda _row: True
-    for start, number_at_start, lines, was_cut in runs:
-        offset, number = start, number_at_start
-        for line in lines:
-            if not row:
-                begin, first, cut = offset, number, False
-            row.append(line)
-            cut = cut or was_cut
-            offset, number = offset + len(line) + 1, number + 1
-            if closed(row) or offset - begin >= ENTRY_LIMIT:
-                yield begin, first, b"\n".join(row), cut
-                row = []
-    if row:
-        yield begin, first, b"\n".join(row), cut
-
-
-_DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
-"""Makes all digits equal."""
 _BEGINS, _GOES_ON, _STRANGE = range(3)
 """What a line is behind its frames: the first of an entry, one that goes on, or anything else, as a part of a line."""
 _REACH, _FARTHEST = 48, 512
 """Bytes of what a frame holds that tell whether it begins an entry, and of a line whose frame's length is not known."""
-_MOST_KEPT = 20_000
+_PAD = b"\n" * LONGEST
 
 
 class _Part(NamedTuple):
@@ -188,12 +165,14 @@ class StreamScanner:
         """Entries that were counted and not made."""
         self._owned = owned
         self._streams = _Streams(layouts, formats)
-        self._marks = marks_among(clients)
-        self._reach = max(map(_reach_of, layouts))
+        self._marks = marks_of(tuple(clients))
+        reach = max(map(_reach_of, layouts))
+        self._kinds = Beginnings(min(reach, LONGEST))
+        self._tells = reach <= LONGEST
+        """Whether lines with one beginning are of one kind."""
         self._whole_lines = any(
             isinstance(frame, Named) and frame.whole_lines for one in layouts for frame in one.frames
         )
-        self._kinds: dict[bytes, int] = {}
         self._open: dict[tuple[int, str], int] = {}
         """The streams whose last entry was taken and may go on, and where it begins; the oldest first."""
 
@@ -203,22 +182,22 @@ class StreamScanner:
         before = _Part(Run(0, 0, ()), [], b"")
         for block in blocks:
             run = block.run
-            starts = list(accumulate(map(len, run.lines), lambda at, length: at + length + 1, initial=run.offset))
-            part = _Part(run, starts, self._kinds_of(run.lines))
+            bounds = line_bounds(block.data)
+            part = _Part(run, (bounds + run.offset).tolist(), self._kinds_of(run.lines, block.data, bounds))
             self.passed += part.kinds.count(_BEGINS) if run.offset in self._owned else 0
-            for line, begins in self._near_marks(part, before, block.data):
+            marked = self._marks.lines(block.data, bounds).tolist()
+            for line, begins in self._near_marks(part, before, marked):
                 self.passed -= begins and line.offset in self._owned
                 yield from self._streams.take(line) if line.key[0] >= 0 else self._streams.orphan(*line[:4])
             yield from self._close_old(part.starts[-1])
             before = part
         yield from self._streams.finish()
 
-    def _near_marks(self, part: _Part, before: _Part, data: bytes) -> Iterator[tuple[_Line, bool]]:
+    def _near_marks(self, part: _Part, before: _Part, marked: Sequence[int]) -> Iterator[tuple[_Line, bool]]:
         """The lines that have to be taken, and whether each begins an entry: those with marks and their entries'
         others, and strange ones."""
         lines, kinds = part.run.lines, part.kinds
-        found = places(data, self._marks)
-        chosen = {bisect_right(part.starts, part.run.offset + place) - 1 for place in found}
+        chosen = set(marked)
         chosen.update(i for i, kind in enumerate(kinds) if kind == _STRANGE)
         order = sorted(chosen)
         at = -1
@@ -268,16 +247,9 @@ class StreamScanner:
             del self._open[key]
             yield from self._streams.close(key)
 
-    def _kinds_of(self, lines: Sequence[bytes]) -> bytes:
-        known = self._kinds
-        if len(known) > _MOST_KEPT:
-            known.clear()
-        reach = self._reach
-        keys = [line[:reach].translate(_DIGITS) for line in lines]
-        for key, line in zip(keys, lines, strict=True):
-            if key not in known:
-                known[key] = self._kind(line)
-        kinds = bytes(map(known.__getitem__, keys))
+    def _kinds_of(self, lines: Sequence[bytes], data: bytes, bounds: Numbers) -> bytes:
+        cells = np.frombuffer(data + _PAD, np.uint8)
+        kinds = self._kinds.kinds(cells, bounds[:-1], lambda i: (self._kind(lines[i]), self._tells)).tobytes()
         if self._whole_lines and not all(ends := [_LINE_FEED in line for line in lines]):
             kinds = bytes(kind if end else _STRANGE for kind, end in zip(kinds, ends, strict=True))
         return kinds

@@ -25,17 +25,20 @@ class XmlEvents(NamedTuple):
 
     def closer(self) -> Callable[[Sequence[bytes]], bool]:
         """An element is whole once it is closed; other lines stand for themselves."""
-        end = b"</" + self.tag + b">"
-        opened = False
+        begin, end = re.compile(rb"<%b[\s>]" % re.escape(self.tag)), b"</" + self.tag + b">"
+        opened = 0
 
         def closed(row: Sequence[bytes]) -> bool:
             nonlocal opened
-            if len(row) == 1:
-                found = _OPENS.match(row[0])
-                opened = found is not None and found[1] == self.tag
-            return not opened or end in row[-1]
+            opened = (opened if len(row) > 1 else 0) + len(begin.findall(row[-1])) - row[-1].count(end)
+            return opened <= 0
 
         return closed
+
+    def rows(self, text: bytes) -> list[bytes]:
+        """The elements of a text, each by itself; the text where there are none."""
+        name = re.escape(self.tag)
+        return re.findall(rb"<%b[\s>].*?</%b>" % (name, name), text, re.DOTALL) or [text]
 
     def read(self, line: str) -> tuple[str, dict[str, Any]] | None:
         """The texts and attributes of an element, by dotted paths; None for what is no such element."""
@@ -79,4 +82,9 @@ def find_xml(head: bytes) -> XmlEvents | None:
     if not lines[0].lstrip().startswith(b"<"):
         return None
     opened = dict.fromkeys(found[1] for line in lines if (found := _OPENS.match(line)))
+    opened |= dict.fromkeys(found[1] for found in _TAGS.finditer(head[:_HEAD]))
     return next((XmlEvents(tag) for tag in opened if head.count(b"</" + tag + b">") >= _FEWEST), None)
+
+
+_TAGS = re.compile(rb"<([A-Za-z_][\w.:-]{0,60})(?=[\s>])")
+_HEAD = 1 << 16

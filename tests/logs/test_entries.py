@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fsm.logs import Format
 from fsm.logs.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Run, assemble, first_line, parse_entry, records_of
+from fsm.logs.message import NO_BEARING
 from fsm.trace import Kind, TraceRecord
 
 
@@ -133,7 +134,7 @@ def answering(name: str, candidate: bytes, answer: Sequence[TraceRecord] | None)
 
 
 SEEN = (TraceRecord(1, Kind.JOINING),)
-GIVES, KNOWS, LOST = answering("gives", b"x", SEEN), answering("knows", b"y", ()), answering("lost", b"z", None)
+GIVES, KNOWS, LOST = answering("gives", b"x", SEEN), answering("knows", b"y", NO_BEARING), answering("lost", b"z", None)
 
 
 def of(data: bytes, *formats: Format, cut: bool = False) -> Sequence[TraceRecord] | None:
@@ -150,6 +151,13 @@ def test_formats_of_one_header_are_asked_in_turn() -> None:
     assert records_of(entry, UTC) == SEEN
     assert parse_entry(entry, UTC) == (GIVES, SEEN)
     assert of(b"# yz", LOST, KNOWS, GIVES) == ()
+
+
+def test_what_is_no_word_of_one_format_is_no_excuse_for_another() -> None:
+    """Who finds nothing of its own in a line does not know that it means nothing."""
+    nothing = answering("nothing", b"y", ())
+    assert of(b"# yz", LOST, nothing, GIVES) is None
+    assert of(b"# y", LOST, nothing, GIVES) == ()
 
 
 def test_an_entry_that_no_format_understands_is_said() -> None:

@@ -154,3 +154,9 @@ def test_the_marks_are_in_every_line_that_matters() -> None:
     """A line without one is never looked at."""
     for line in ("joined; group: g, member_id: m, generation: 3", "group manage loop errored; group: g, err: x"):
         assert any(mark in line.encode() for mark in CLIENT.marks)
+
+
+def test_what_stands_below_a_message_is_none_of_its_values() -> None:
+    """Loggers that end each entry with an empty line, or with the place in the code."""
+    for below in ("\n", "\n    at src/main.go:17", " "):
+        assert told(f"joining group; group: g{below}") == (record(Kind.JOINING),)

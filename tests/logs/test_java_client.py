@@ -7,9 +7,10 @@ from datetime import UTC
 import pytest
 
 from fsm.logs.java_classic_member import COORDINATOR
-from fsm.logs.java_client import ASYNC_CONSUMER, BACKGROUND, FORMATS, INVOKER, PROCESS, RULES
+from fsm.logs.java_client import ASYNC_CONSUMER, BACKGROUND, FORMATS, INVOKER, PROCESS, RULES, understand
 from fsm.logs.java_consumer_member import HEARTBEATS, MEMBERSHIP, REQUESTS
 from fsm.logs.java_messages import RuleSet, error_name, partitions
+from fsm.logs.message import Message
 from fsm.logs.pieces import from_bytes
 from fsm.trace import Kind, TraceRecord
 
@@ -458,6 +459,19 @@ def test_a_consumer_without_a_group_is_not_started_in_one() -> None:
     assert read(CONFIG.replace("group.id = g\n", "group.id = null\n")) == [[]]
 
 
+def test_settings_that_were_torn_off_are_not_understood() -> None:
+    """As where a copy has lost the blanks before them."""
+    assert understand(Message(1, "ConsumerConfig values: ")) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "otherwise"), [("INFO ", "INFO [mirror-1|task-0] "), ("\n\t", "\n        ")], ids=["connect", "blanks"]
+)
+def test_a_configuration_is_read_behind_a_task_and_with_blanks_for_tabs(shown: str, otherwise: str) -> None:
+    """Connect puts the task of a sink before it, terminals show tabs as blanks."""
+    assert read(CONFIG.replace(shown, otherwise)) == read(CONFIG)
+
+
 def test_spring_adds_the_process_id_to_settings_and_version() -> None:
     """Several processes may share a client id; the pid tells them apart."""
     head = "2026-11-21T07:55:16.081Z   INFO 29348 --- [           main] o.a.k.c.c.AbstractConfig                 : "
@@ -692,3 +706,11 @@ def test_every_rule_is_found_by_its_first_word(book: RuleSet) -> None:
 def test_errors_have_names(text: str, name: str) -> None:
     """The protocol's name where there is one, then the exception's, then the text."""
     assert error_name(text) == name
+
+
+def test_without_a_logger_a_revocation_is_what_a_member_of_a_consumer_group_decided() -> None:
+    """Up to Kafka 2.3 the coordinator announced a callback in the same words, and its logger tells the two apart."""
+    said = "[Consumer clientId=c, groupId=g] Revoking previously assigned partitions [foo-0]"
+    for logger, kind in (("", Kind.REVOKE_DECIDED), (f"{INTERNALS}.ConsumerCoordinator", Kind.REVOKE_BEGIN)):
+        (record,) = understand(Message(MS, said, logger=logger)) or ()
+        assert (record.kind, record.partitions) == (kind, (("foo", 0),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -120,6 +121,19 @@ def test_an_impossible_time_is_not_understood(time: str) -> None:
 def test_an_impossible_offset_is_not_understood() -> None:
     """There is no offset of 99 hours."""
     assert read(spring(STEP).replace(".001Z", ".001+99:00")) == [None]
+
+
+@pytest.mark.parametrize("line", [kafka(STEP), spring(STEP)], ids=["kafka", "spring"])
+def test_a_text_that_is_printed_again_means_the_same_at_its_own_time(line: str) -> None:
+    """Only the time differs; a stamp that is none, or in another zone, is no other for what was read before."""
+    first, later, none, last = read(
+        line + line.replace("07:57:36", "08:57:37") + line.replace("07:57:36", "24:57:36") + line
+    )
+    assert first == last == [only(line)]
+    assert later == [replace(only(line), ts_ms=MS + 3_601_000)]
+    assert none is None
+    zone = ZoneInfo("Europe/Berlin")
+    assert only(line.replace("Z ", " "), zone).ts_ms == MS - 3_600_000
 
 
 def test_a_static_member_shows_its_instance() -> None:

@@ -83,7 +83,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(parts=st.lists(PARTS, max_size=30), split_bytes=st.integers(1, 3000))
 def test_any_bytes_in_any_pieces(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], split_bytes: int

@@ -441,6 +441,7 @@ PLAIN: dict[str, Writer] = {
     "nlog": lines(lambda e: f"{iso(e, ' ', '.', '', 4)}|DEBUG|Confluent.Kafka|{e.body}"),
     "node": lines(lambda e: json.dumps({"level": 20, "time": e.ts_ms, "pid": 1, "hostname": "h", "msg": e.body})),
     "winston": lines(lambda e: f"{iso(e)} [debug]: {e.body}"),
+    "markdown table": lines(lambda e: f"| {iso(e)} | {e.level} | {e.body} |"),
 }
 """For what any client says."""
 
