@@ -39,14 +39,8 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
-        "Cause": "findings",
-        "Evidence": "findings",
-        "Finding": "findings",
-        "FindingKind": "findings",
-        "Severity": "findings",
-        "Limits": "limits",
-        "Audit": "local",
-        "Options": "local",
-        "audit_files": "local",
+        "findings": ("Cause", "Evidence", "Finding", "FindingKind", "Severity"),
+        "limits": ("Limits",),
+        "local": ("Audit", "Options", "audit_files"),
     },
 )

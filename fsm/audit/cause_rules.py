@@ -71,7 +71,9 @@ OTHERS_WAIT = _without_cause([K.STUCK_STATE])
 WAITED: tuple[What, ...] = ((K.UNASSIGNED_WORK, C.REVOKED), (K.UNASSIGNED_WORK, C.HEARTBEAT_INTERVAL))
 """Work of Connect that was let go in order, and waited for the round that gave it away."""
 
-WEAK_SPOTS = (*(C.LEFT_OUT, C.LATE_REQUEST, C.UNTOLD, C.STRANDED, C.EARLY_JOIN, C.OWED_JOIN, C.NO_TARGET, C.FORGOTTEN),)
+WEAK_SPOTS = (
+    *(C.LEFT_OUT, C.LATE_REQUEST, C.UNTOLD, C.STRANDED, C.EARLY_JOIN, C.OWED_JOIN, C.NO_TARGET, C.FORGOTTEN, C.DELETED),
+)
 """Causes that `diagrams/hazards.md` has numbers for."""
 
 RULES = (

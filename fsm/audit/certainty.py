@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fsm.audit.findings import Finding, Severity
-from fsm.logs.layout import ENDS
+from fsm.logs.layout import LOSSES
 
 _SECOND_MS = 1000
 _DAY = ("date", "year")
 _CLOCK = ("milliseconds",)
-_TEXT = (ENDS,)
 
 
 class Understood(NamedTuple):
@@ -82,14 +81,14 @@ def weigh(findings: Iterable[Finding], files: Mapping[str, FileFacts]) -> Iterat
     """The findings, less severe where they rest on what a layout leaves out, which they then say.
 
     A date or year that was taken from elsewhere matters where several files are compared, whole seconds where what
-    happened took less than two, ends of lines always.
+    happened took less than two, ends of lines and lines between others always.
     """
     for found in findings:
         shown = sorted({one.file for one in found.evidence})
-        lost = [name for name in (*_DAY, *_CLOCK, *_TEXT) if any(name in files[f].lost for f in shown if f in files)]
+        lost = [name for name in (*_DAY, *_CLOCK, *LOSSES) if any(name in files[f].lost for f in shown if f in files)]
         days = [name for name in lost if name in _DAY and len(shown) > 1]
         whole_seconds = "milliseconds" in lost and 0 < found.end_ms - found.start_ms < 2 * _SECOND_MS
-        told = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in _TEXT if name in lost)]
+        told = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in LOSSES if name in lost)]
         yield _doubt(found, told) if told and found.severity is not Severity.INFO else found
 
 

@@ -108,6 +108,8 @@ class Cause(StrEnum):
     """Connect: the worker's process stood still, and printed nothing though its heartbeats were due."""
     DOWNGRADED = "downgraded"
     """Connect: the group went back to the eager protocol, whose assignments do not stop what ran before."""
+    DELETED = "deleted"
+    """Connect: its connector was deleted, the leader went, and the next one did not know that it runs (G3)."""
     LEFT_OUT = "left_out"
     """A report left out what was being assigned, or came late: to the coordinator it was given up (W1, W9, W11)."""
     LATE_REQUEST = "late_request"
@@ -163,6 +165,13 @@ class Finding:
         """The same one step less severe: what it rests on is not certain."""
         lower = Severity.WARNING if self.severity is Severity.ERROR else Severity.INFO
         return replace(self, severity=lower)
+
+    def add(self, said: str, places: Iterable[Place]) -> Finding:
+        """The same with more said of it, and shown by lines that it may show already."""
+        known = {(one.file, one.offset) for one in self.evidence}
+        more = tuple(Evidence(*one) for one in dict.fromkeys(places) if one not in known and one.offset >= 0)
+        summary = f"{self.summary}; {said}" if said else self.summary
+        return replace(self, summary=summary, evidence=self.evidence + more)
 
     def to_json(self) -> dict[str, Any]:
         return {

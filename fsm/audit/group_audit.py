@@ -169,7 +169,7 @@ def _with_coordinator(
     statements = evidence.statements(told)
     for found in findings:
         stated = evidence.add_statements(found, statements.get(found.member, ()), skew_ms)
-        yield evidence.add_handover(stated, evidence.assigned_spans(given, stated, skew_ms), skew_ms)
+        yield evidence.add_handover(stated, evidence.find_spans(given, stated, skew_ms), skew_ms)
 
 
 def _with_text(found: Finding, lines: Mapping[Place, Line]) -> Finding:

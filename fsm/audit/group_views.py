@@ -91,12 +91,12 @@ def overview(audit: GroupAudit) -> Overview | None:
         partitions_moved=sum(one.moved for one in audit.rebalances),
         errors=severities[Severity.ERROR],
         warnings=severities[Severity.WARNING],
-        coverage=_covered(audit, bool(lives) and not begin_unknown + end_unknown),
+        coverage=_tell_coverage(audit, bool(lives) and not begin_unknown + end_unknown),
         members_without_logs=len({one.record.member_id for one in audit.coordinator if not one.member} - {""}),
     )
 
 
-def _covered(audit: GroupAudit, whole: bool) -> str:
+def _tell_coverage(audit: GroupAudit, whole: bool) -> str:
     doubted = (audit.files[file].doubts(client) for _, client, file in audit.members if file in audit.files)
     return NOT_UNDERSTOOD if any(doubted) else "whole" if whole else "unknown"
 
@@ -108,7 +108,7 @@ def group_view(audit: GroupAudit, known: Overview | None, noted: Highlights) -> 
     """The timeline of one group; that of a group that nothing dates is empty."""
     if known is None:
         return views.GroupView(audit.group, 0, 0)
-    rounds, unlogged = noted.round_views(), _unlogged(audit, known.end_ms)
+    rounds, unlogged = noted.round_views(), _view_unlogged(audit, known.end_ms)
     members, partitions, rebalances = _members(audit, known, noted), _partitions(audit), _rebalances(audit)
     return views.GroupView(
         group=audit.group,
@@ -152,7 +152,7 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
     missed = Counter[str]()
     for name, file in sorted(read):
         missed[name] += audit.files[file].missed
-    assigned = _grouped(audit.assignments, attrgetter("member"))
+    assigned = _group_by(audit.assignments, attrgetter("member"))
     starts = {member: min(life.start_ms for life, _ in mine) for member, mine in lives.items()}
 
     def rank(member: str) -> tuple[int, int, int, str]:
@@ -169,8 +169,8 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
             coverage=_coverage(all(life.whole_start for life, _ in mine), mine[-1][1].end, missed[member]),
             states=noted.spans(member, max(life.end_ms for life, _ in mine)),
             marks=tuple(noted.marks.get(member, ())),
-            target=_assigned(given, AssignmentKind.TARGET, known.end_ms),
-            current=_assigned(given, AssignmentKind.CURRENT, known.end_ms),
+            target=_list_spans(given, AssignmentKind.TARGET, known.end_ms),
+            current=_list_spans(given, AssignmentKind.CURRENT, known.end_ms),
             states_hidden=noted.more_states(member),
         )
 
@@ -178,7 +178,7 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
     return tuple(view(member) for member in sorted(shown, key=lambda member: (starts[member], member)))
 
 
-def _grouped(given: Iterable[Assignment], name_of: Callable[[Assignment], str]) -> dict[str, list[Assignment]]:
+def _group_by(given: Iterable[Assignment], name_of: Callable[[Assignment], str]) -> dict[str, list[Assignment]]:
     found: dict[str, list[Assignment]] = {}
     for one in given:
         found.setdefault(name_of(one), []).append(one)
@@ -192,7 +192,7 @@ def _coverage(whole: bool, end: str, missed: int) -> str:
     return f"{begin}, {ends.get(end, 'ends without a close')}{lines}"
 
 
-def _assigned(given: Iterable[Assignment], which: AssignmentKind, end_ms: int) -> tuple[views.AssignedSpan, ...]:
+def _list_spans(given: Iterable[Assignment], which: AssignmentKind, end_ms: int) -> tuple[views.AssignedSpan, ...]:
     own = sorted((one for one in given if one.which is which), key=lambda one: (one.start_ms, one.start))
     return tuple(
         views.AssignedSpan(
@@ -238,9 +238,9 @@ def _name(one: CoordinatorRecord) -> str:
     return one.member or one.record.member_id
 
 
-def _unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ...]:
+def _view_unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ...]:
     """The first members that only the coordinator names, by their ids."""
-    assigned = _grouped(audit.assignments, attrgetter("member_id"))
+    assigned = _group_by(audit.assignments, attrgetter("member_id"))
     told: dict[str, list[TraceRecord]] = {}
     for one in audit.coordinator:
         if not one.member and one.record.member_id:
@@ -258,8 +258,8 @@ def _unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ...]:
             client=max(record.settings.get("client.id", "") for record in told[member_id]),
             coverage="no log of it was read",
             marks=tuple(views.Mark(r.ts_ms, r.kind.value, r.detail) for r in ended[:SPANS]),
-            target=_assigned(given, AssignmentKind.TARGET, end_ms),
-            current=_assigned(given, AssignmentKind.CURRENT, end_ms),
+            target=_list_spans(given, AssignmentKind.TARGET, end_ms),
+            current=_list_spans(given, AssignmentKind.CURRENT, end_ms),
         )
 
     return tuple(map(view, sorted(told, key=first)[:UNLOGGED]))

@@ -14,7 +14,7 @@ K = FindingKind
 _OF_UNITS = (K.RAN_TWICE, K.UNASSIGNED_WORK, K.TASK_ZOMBIE)
 
 
-def listed(members: Sequence[str]) -> str:
+def list_members(members: Sequence[str]) -> str:
     """Members as a sentence names them.
 
     >>> listed(["a"]), listed(["a", "b"]), listed(list("abcde"))
@@ -38,7 +38,7 @@ def consequences(findings: Iterable[Finding], blamed: Sequence[str]) -> Iterator
     for kind in FindingKind:
         if own := by_kind.get(kind):
             members = list(dict.fromkeys(found.member for found in own if found.member))
-            who = listed(members) if set(members) != set(blamed) else "it" if len(members) == 1 else "they"
+            who = list_members(members) if set(members) != set(blamed) else "it" if len(members) == 1 else "they"
             what = _what(own)
             same, named = bool(what) and what == named, what
             longest = seconds(max(found.end_ms - found.start_ms for found in own))

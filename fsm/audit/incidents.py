@@ -22,13 +22,13 @@ from fsm.audit.cause_rules import RULES, WEAK_SPOTS, Rule, Scope, What
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.findings import rank as rank_finding
 from fsm.audit.group_audit import GroupAudit
-from fsm.audit.incident_wording import consequences, listed
+from fsm.audit.incident_wording import consequences, list_members
 from fsm.audit.limits import SETTLED_MS
 from fsm.audit.member_lives import MemberLives
 from fsm.audit.next_steps import Step, step_of
 
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
-_NUMBERED = re.compile(r"(?:: |\()(W\d+)\b")
+_NUMBERED = re.compile(r"(?:: |\()(W\d+|G3)\b")
 """A weak spot as `fsm.audit.weak_spots` names it at the end of a summary."""
 
 
@@ -269,7 +269,7 @@ def _sentence(rule: Rule, own: Sequence[Finding], root: Finding, blamed: Sequenc
         return root.summary
     if not rule.says:
         return "; ".join([root.summary, *consequences((one for one in own if one is not root), blamed)])
-    return f"{rule.says.format(who=listed(blamed), setting=setting)}: {'; '.join(consequences(own, blamed))}"
+    return f"{rule.says.format(who=list_members(blamed), setting=setting)}: {'; '.join(consequences(own, blamed))}"
 
 
 def _hazard(root: Finding, step: Step, lives: MemberLives) -> str:

@@ -75,12 +75,12 @@ class MemberLives:
         lives = [life for member in named if (life := self._at(member, ts_ms)) is not None]
         if lives and lives[0].protocol == CONSUMER:
             name = BROKER_SETTINGS.get(name, name)
-        value = ", ".join(sorted({told for life in lives if (told := _told(life, name))})) or None
+        value = ", ".join(sorted({told for life in lives if (told := _read_setting(life, name))})) or None
         return ("" if name == INSTANCE_ID and value is None else name), value
 
     def longest_ms(self, name: str) -> int:
         """What a setting in milliseconds is at most by the logs; Kafka's default where none tells."""
-        told = (_told_ms(life, name) for own in self.by_member.values() for life in own)
+        told = (_read_setting_ms(life, name) for own in self.by_member.values() for life in own)
         return max((ms for ms in told if ms is not None), default=DEFAULTS_MS[name])
 
     def is_java_consumer(self, member: str, ts_ms: int) -> bool:
@@ -140,11 +140,11 @@ def _overlaps(lives: Sequence[Life]) -> Iterator[tuple[str, _Shared]]:
                 yield life.member, _Shared(one.instance_id, other.start_ms - SETTLED_MS, until_ms)
 
 
-def _told(life: Life, name: str) -> str:
+def _read_setting(life: Life, name: str) -> str:
     """What the log of a life says that a setting is; empty where it does not."""
     return life.instance_id if name == INSTANCE_ID else life.settings.get(name, "")
 
 
-def _told_ms(life: Life, name: str) -> int | None:
-    text = _told(life, name)
+def _read_setting_ms(life: Life, name: str) -> int | None:
+    text = _read_setting(life, name)
     return int(text) if text.isdecimal() else None

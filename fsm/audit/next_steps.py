@@ -106,6 +106,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         "See why the worker's process stood still (garbage collection, its host); others take over after {setting}",
         SESSION_TIMEOUT,
     ),
+    C.DELETED: Step("Restart the worker that runs it, now: nothing else tells it to stop, and REST knows no such task"),
     C.DOWNGRADED: Step("Set {setting} alike on all workers: one with eager takes the group back", CONNECT_PROTOCOL),
     K.CONFIG_LAG: Step(
         "See why the worker cannot read the config topic to its end within {setting}", "worker.sync.timeout.ms"

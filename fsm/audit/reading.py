@@ -115,10 +115,12 @@ class PieceSummary:
     def take_layouts(self, reader: PieceReader) -> None:
         """What the reader learned of the file."""
         told = reader.layouts
-        self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_shown(one.example)})" for one in told)
+        self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_show(one.example)})" for one in told)
         self.guessed = tuple(sorted({name for one in told for name in one.guessed}))
         self.lost = tuple(sorted({name for one in told for name in one.lost}))
         self.not_learned = tuple(f"{one.pattern}: {one.why}" for one in reader.guesses)
+        if self.not_learned and not (self.missed or self.piece):
+            self.suspects += 1  # those lines look like another program's in a known layout
 
     def _count_records(self, found: Sequence[TraceRecord], entry: Entry) -> None:
         self.records += len(found)
@@ -126,8 +128,10 @@ class PieceSummary:
         if level:
             _count(self.levels, level.group(1).decode())
         ts_ms = found[0].ts_ms
-        self.first_ms = ts_ms if self.first_ms is None else min(self.first_ms, ts_ms)
-        self.last_ms = ts_ms if self.last_ms is None else max(self.last_ms, ts_ms)
+        if self.first_ms is None or ts_ms < self.first_ms:
+            self.first_ms = ts_ms
+        if self.last_ms is None or ts_ms > self.last_ms:
+            self.last_ms = ts_ms
 
     def _count_shape(self, entry: Entry) -> None:
         """Counts the line under its shape; what is rare in a full table goes under an empty name."""
@@ -165,7 +169,7 @@ def _shape(line: bytes) -> str:
     return first_line(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     return text if len(text) <= EXAMPLE else text[: EXAMPLE - 1] + "…"
 
 

@@ -11,6 +11,7 @@ import marshal
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from heapq import merge
 from operator import attrgetter, itemgetter
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
@@ -34,6 +35,7 @@ HELD_BYTES = 64 << 20
 """Packed records are held in memory up to this size, and on disk beyond it."""
 _REST = attrgetter(*(f.name for f in fields(TraceRecord) if f.name not in ("ts_ms", "kind", "group", "settings")))
 _KINDS = {kind.value: kind for kind in Kind}
+_TIME_SEEN = attrgetter("record.ts_ms")
 
 
 class Line(NamedTuple):
@@ -43,13 +45,11 @@ class Line(NamedTuple):
 
 def to_row(record: TraceRecord, group: str, place: tuple[int, int], line: Line) -> Row:
     """A record as plain values; its group may be called otherwise than in its line. The place is (offset, seq)."""
-    settings = dict(record.settings) if record.settings else None
-    return (record.ts_ms, *place, *line, record.kind.value, group, *_REST(record), settings)
+    return (record.ts_ms, *place, *line, record.kind.value, group, *_REST(record), dict(record.settings))
 
 
 def to_seen(row: Row, file: str) -> Seen:
-    values = *row[GROUP:-1], row[-1] or {}
-    return Seen(TraceRecord(row[TIME], _KINDS[row[KIND]], *values), Place(file, row[OFFSET]))
+    return Seen(TraceRecord(row[TIME], _KINDS[row[KIND]], *row[GROUP:]), Place(file, row[OFFSET]))
 
 
 class Chunk(NamedTuple):
@@ -124,26 +124,25 @@ class GroupRecords:
                 yield to_seen(row, held.chunk.file), row[SEQ]
 
     def in_time(self, sources: Iterable[tuple[Source, int]]) -> Iterator[Seen]:
-        """The records of some sources by time, then the rank of their file, then as the file has them.
+        """The records of some sources by time, then the rank of their file, then as the file has them."""
+        files: dict[int, list[_Held]] = {}
+        for source, rank in sources:
+            files.setdefault(rank, []).extend(self._members.get(source, ()))
+        return merge(*(self._of_file(own) for _, own in sorted(files.items())), key=_TIME_SEEN)
 
-        A chunk is unpacked when its time comes.
-        """
-        chunks = [
-            (held.chunk.first_ms, rank, held) for source, rank in sources for held in self._members.get(source, ())
-        ]
-        chunks.sort(key=lambda c: (c[0], c[1], c[2].start))
-        waiting: list[tuple[int, int, int, int, int, Row]] = []
-        for number, (first_ms, rank, held) in enumerate(chunks):
-            if waiting:
-                waiting.sort()
-                ready = bisect_left(waiting, (first_ms,))
-                for *_, before, row in waiting[:ready]:
-                    yield to_seen(row, chunks[before][2].chunk.file)
-                del waiting[:ready]
-            waiting += [(row[TIME], rank, row[OFFSET], row[SEQ], number, row) for row in self._rows(held)]
-        waiting.sort()
-        for *_, number, row in waiting:
-            yield to_seen(row, chunks[number][2].chunk.file)
+    def _of_file(self, chunks: Iterable[_Held]) -> Iterator[Seen]:
+        """The records of a file by time, then as it has them. A chunk is unpacked when its time comes."""
+        waiting: list[Row] = []
+        file = ""
+        for held in sorted(chunks, key=lambda one: (one.chunk.first_ms, one.start)):
+            file = held.chunk.file
+            ready = bisect_left(waiting, (held.chunk.first_ms,))
+            for row in waiting[:ready]:
+                yield to_seen(row, file)
+            waiting = waiting[ready:] + self._rows(held)
+            waiting.sort()
+        for row in waiting:
+            yield to_seen(row, file)
 
     def lines(self, wanted: Iterable[Place]) -> dict[Place, Line]:
         """The lines at some places, of those at which a record begins."""
@@ -151,7 +150,7 @@ class GroupRecords:
         for place in sorted(wanted):
             offsets.setdefault(place.file, []).append(place.offset)
         found: dict[Place, Line] = {}
-        for held in self._held():
+        for held in self._hold():
             chunk = held.chunk
             own = offsets.get(chunk.file, [])
             here = set(own[bisect_left(own, chunk.first_offset) : bisect_right(own, chunk.last_offset)])
@@ -162,10 +161,10 @@ class GroupRecords:
 
     def chunks(self) -> Iterator[tuple[Chunk, list[Row]]]:
         """Every chunk with its rows, by source."""
-        for held in self._held():
+        for held in self._hold():
             yield held.chunk, self._rows(held)
 
-    def _held(self) -> Iterator[_Held]:
+    def _hold(self) -> Iterator[_Held]:
         for _, own in sorted(self._members.items()):
             yield from own
         yield from self._coordinators

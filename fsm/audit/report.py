@@ -26,7 +26,7 @@ def finding_view(found: Finding) -> views.FindingView:
         member=found.member,
         start_ms=found.start_ms,
         end_ms=found.end_ms,
-        partitions=_shown(found.kind, found.partitions),
+        partitions=_show(found.kind, found.partitions),
         cause=found.cause.value,
         summary=found.summary,
         evidence=tuple(views.EvidenceLine(e.file, e.line, e.text) for e in found.evidence),
@@ -69,7 +69,7 @@ def _topics(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic for found in findings for topic, _ in found.partitions))
 
 
-def _shown(kind: FindingKind, partitions: Sequence[Partition]) -> str:
+def _show(kind: FindingKind, partitions: Sequence[Partition]) -> str:
     """Partitions as short text; some findings are about connectors and tasks."""
     about_units = kind in (*UNIT_KINDS.values(), FindingKind.TASK_ZOMBIE) or any(n < 0 for _, n in partitions)
     return units(partitions) if about_units else names(partitions)

@@ -22,7 +22,6 @@ from fsm.audit.findings import Cause
 from fsm.audit.rows import Place
 from fsm.audit.wording import names
 from fsm.logs.broker import CLASSIC, CONSUMER, MEMBER
-from fsm.reference.reports import named
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 
@@ -134,11 +133,11 @@ class _Group:
         }
         self.generation = _Generation(first.epoch or 0, held)
         if last.epoch == self.generation.epoch:
-            return list(self._replaced(last, states))
+            return list(self._find_replaced(last, states))
         self.before = last
         return list(self._forgotten(states, told))
 
-    def _replaced(self, last: _Generation, states: Sequence[CoordinatorRecord]) -> Iterator[Unclaimed]:
+    def _find_replaced(self, last: _Generation, states: Sequence[CoordinatorRecord]) -> Iterator[Unclaimed]:
         """W13: a member that took another one's place, which was to give something up."""
         for one in states:
             instance = one.record.instance_id
@@ -148,8 +147,8 @@ class _Group:
                 topics = {topic for topic, _ in self.generation.assigned}
                 if withheld and {topic for topic, _ in withheld} <= topics:
                     why = f"{one.member or instance} was to give {names(withheld)} up and was restarted before, and "
-                    why += f"nobody asked for the round that gives that away: {named('W13')}"
-                    yield _unclaimed(Cause.OWED_JOIN, one, withheld, why)
+                    why += f"nobody asked for the round that gives that away: {summarize('W13')}"
+                    yield _leave_unclaimed(Cause.OWED_JOIN, one, withheld, why)
 
     def _forgotten(
         self, states: Sequence[CoordinatorRecord], told: Mapping[str, tuple[int, frozenset[Partition]]]
@@ -160,8 +159,8 @@ class _Group:
             missing = by_partition(frozenset(one.record.full or ()) - known)
             if epoch == self.generation.epoch and missing and not any(t.startswith(ID) for t, _ in known):
                 why = f"the downgrade assigned {names(missing)} to {one.member or one.record.member_id} within its "
-                why += f"generation, {epoch}, and nothing tells it: {named('W15')}"
-                yield _unclaimed(Cause.FORGOTTEN, one, missing, why)
+                why += f"generation, {epoch}, and nothing tells it: {summarize('W15')}"
+                yield _leave_unclaimed(Cause.FORGOTTEN, one, missing, why)
 
     def _convert(self, last: CoordinatorRecord) -> list[Unclaimed]:
         """W14: members subscribe, and no target names a partition."""
@@ -169,9 +168,16 @@ class _Group:
         if any(self.targets.values()) or not topics:
             return []
         why = "the group was converted while its generation had no assignment, and no target was computed since: "
-        found = _unclaimed(Cause.NO_TARGET, last, (), f"{why}{named('W14')}")
+        found = _leave_unclaimed(Cause.NO_TARGET, last, (), f"{why}{summarize('W14')}")
         return [found._replace(topics=topics)]
 
 
-def _unclaimed(cause: Cause, one: CoordinatorRecord, partitions: tuple[Partition, ...], why: str) -> Unclaimed:
+def summarize(number: str) -> str:
+    """As `fsm.reference.reports.named`."""
+    from fsm.reference import reports  # noqa: PLC0415  # it comes with the coordinator, and few logs need it
+
+    return reports.summarize(number)
+
+
+def _leave_unclaimed(cause: Cause, one: CoordinatorRecord, partitions: tuple[Partition, ...], why: str) -> Unclaimed:
     return Unclaimed(cause, one.member, one.record.ts_ms, None, partitions, frozenset(), why, one.place)

@@ -15,23 +15,33 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fsm.logs import Format
-from fsm.logs.blocks import Words, places
-from fsm.logs.entries import CONTINUED_BY, CONTINUES, ENTRY_LIMIT, Block, Entry, Run, assemble, parse_entry
+from fsm.logs.beginnings import LONGEST, Beginnings, Kinds
+from fsm.logs.blocks import Numbers, Words, words
+from fsm.logs.entries import (
+    BEGINS_ANEW,
+    CONTINUED_BY,
+    CONTINUES,
+    ENTRY_LIMIT,
+    Block,
+    Entry,
+    Run,
+    assemble,
+    headers_by_first,
+    parse_entry,
+)
 from fsm.logs.message import NoBearing
 from fsm.logs.opening import UntilBroken
 from fsm.logs.pieces import PieceReader
 from fsm.trace import TraceRecord
 
-Numbers = npt.NDArray[np.int64]
-Kinds = npt.NDArray[np.uint8]
-
 _DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
 """Makes all digits equal."""
 _SHAPE = 400
 """Bytes of an orphan that tell its shape."""
+_ORPHAN_REACH = 32
+"""Bytes by which most lines are known that begin no entry and continue none."""
 _LEARNED_REACH = 64
 """Bytes by which a line is known to begin an entry of a learned layout, once one was seen."""
 _LONGEST_KNOWN = 1000
@@ -42,9 +52,10 @@ _MOST_OPEN = 4 << 20
 _GOES_ON, _ORPHAN = 0, 1
 _NO_HEADER = 255
 _FEED = 10
-_PAD = b"\n" * 256
+_PAD = b"\n" * LONGEST
 _CONTINUED = np.array([CONTINUES(bytes([i])) is not None and not chr(i).isalnum() for i in range(256)])
 """Whether any line that begins with a byte continues an entry, where it begins none."""
+_WITHOUT_HEADER = np.where(_CONTINUED, _GOES_ON, _NO_HEADER).astype(np.uint8)
 
 
 class Parsed(NamedTuple):
@@ -85,15 +96,15 @@ class Scanner:
         Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
         """
         for parsed in self.reader.read(self._scan):
-            yield parsed._replace(entry=self.reader.placed(parsed.entry)) if self.reader.learned.reversed else parsed
+            yield parsed._replace(entry=self.reader.place(parsed.entry)) if self.reader.learned.reversed else parsed
 
     def _scan(self, handle: UntilBroken) -> Iterator[Parsed]:
         if self.reader.by_streams:
             streams = self.reader.stream_scanner()
-            found = streams.scan(self.reader.blocks(handle)) if streams else self.reader.assembled(handle)
+            found = streams.scan(self.reader.blocks(handle)) if streams else self.reader.assemble(handle)
             for entry in found:
                 if entry.offset in self._owned:
-                    yield _parsed(entry, self.zone)
+                    yield _parse(entry, self.zone)
             self.passed = streams.passed if streams else 0
             return
         self._formats = tuple(self.reader.expected)
@@ -126,9 +137,9 @@ class Scanner:
                 continue
             if not entry.formats:
                 if entry.cut or self._shows(entry.data, entry.data[:_SHAPE].translate(_DIGITS)):
-                    yield _parsed(entry, self.zone)
+                    yield _parse(entry, self.zone)
                 continue
-            parsed = _parsed(entry, self.zone)
+            parsed = _parse(entry, self.zone)
             if parsed.records or parsed.records is None or entry.cut:
                 yield parsed
             else:
@@ -149,34 +160,41 @@ class Scanner:
             self._shapes[shape] = bool(signed)
         return True
 
-    def _shown(self, lines: _Lines, orphans: Numbers) -> Numbers:
+    def _choose_shown(self, lines: _Lines, orphans: Numbers) -> Numbers:
         """Which orphans are shown by themselves; the others are counted."""
-        if not len(orphans):
-            return orphans
         starts, ends = lines.bounds[orphans], lines.bounds[orphans + 1] - 1
         masked = lines.data.translate(_DIGITS)
         upto = np.minimum(ends, starts + _SHAPE).tolist()
         shapes = [masked[start:end] for start, end in zip(starts.tolist(), upto, strict=True)]
         counts = Counter(shapes)
-        if int((ends - starts).max()) <= _SHAPE and not any(self._shapes.get(shape, True) for shape in counts):
-            self.repeats.update(counts)
-            return orphans[:0]
-        shown = [i for i, shape in zip(orphans.tolist(), shapes, strict=True) if self._shows(lines.line(i), shape)]
+        asked = {shape for shape in counts if len(shape) == _SHAPE or self._shapes.get(shape, True)}
+        shown: list[int] = []
+        for i, shape in zip(orphans.tolist(), shapes, strict=True) if asked else ():
+            if shape not in asked:
+                continue
+            counts[shape] -= 1
+            if self._shows(lines.line(i), shape):
+                shown.append(i)
+            if len(shape) < _SHAPE and not self._shapes.get(shape, True):
+                asked.remove(shape)  # all others of it are counted
+        self.repeats.update(+counts)
         return np.array(shown, np.int64)
 
     def _many(self, lines: _Lines, first: int, last: int, known: _Knowledge) -> Iterator[Parsed]:
         """The entries that matter from the first line of one up to the first line of another."""
         kinds, starts = lines.kinds[first:last], lines.bounds[first:last]
         heads = np.flatnonzero(kinds)
-        # The first line to which each line belongs.
-        of = heads[np.cumsum(kinds != _GOES_ON) - 1] if len(heads) < len(kinds) else heads
-        if int((starts - starts[of]).max()) >= ENTRY_LIMIT:
-            yield from self._one_by_one((lines.part(first, last).run,))
-            return
-        shown = self._shown(lines, first + np.flatnonzero(kinds[of] == _ORPHAN)) - first
+        of = heads  # the first line to which each line belongs
+        if len(heads) < len(kinds):
+            of = heads[np.cumsum(kinds != _GOES_ON) - 1]
+            if int((starts - starts[of]).max()) >= ENTRY_LIMIT:
+                yield from self._one_by_one((lines.part(first, last).run,))
+                return
         wanted = known.wanted(lines.data, lines.bounds[first : last + 1], of, kinds)
-        self.passed += len(heads) - int(np.count_nonzero(kinds == _ORPHAN))
-        wanted = np.union1d(wanted, shown)
+        self.passed += len(heads)
+        if orphans := int(np.count_nonzero(kinds == _ORPHAN)):
+            self.passed -= orphans
+            wanted = np.union1d(wanted, self._choose_shown(lines, first + np.flatnonzero(kinds[of] == _ORPHAN)) - first)
         ends = np.append(heads, len(kinds))[np.searchsorted(heads, wanted, "right")]
         bounds = lines.bounds[first : last + 1]
         number, offset = lines.number + first, lines.offset
@@ -190,7 +208,7 @@ class Scanner:
         ):
             if kind == _ORPHAN:
                 line = lines.data[start:behind].removesuffix(b"\r")
-                yield _parsed(Entry(offset + start, number + i, (), line, False), self.zone)
+                yield _parse(Entry(offset + start, number + i, (), line, False), self.zone)
                 continue
             data = lines.data[start:stop]
             if b"\r" in data:
@@ -204,10 +222,10 @@ class Scanner:
 
 def parse_all(entries: Iterable[Entry], zone: tzinfo) -> Iterator[Parsed]:
     """What all entries say."""
-    return (_parsed(entry, zone) for entry in entries)
+    return (_parse(entry, zone) for entry in entries)
 
 
-def _parsed(entry: Entry, zone: tzinfo) -> Parsed:
+def _parse(entry: Entry, zone: tzinfo) -> Parsed:
     format_, records = parse_entry(entry, zone)
     return Parsed(entry, format_, records)
 
@@ -252,67 +270,65 @@ class _Owners(NamedTuple):
 class _Knowledge:
     """What was found out about lines and entries in some layouts, whatever the file."""
 
-    def __init__(self, formats: Sequence[Format]) -> None:
+    def __init__(self, formats: tuple[Format, ...]) -> None:
         self._formats = formats
         self._learned = any(one.client is not None for one in formats)
         self._owners: list[tuple[Format, ...]] = [(), ()]
-        self._each = [one for one in formats if not one.reach and one.client is None]
-        self._by_reach = [one for one in formats if one.reach or one.client is not None]
-        self._by_beginning: dict[int, dict[bytes, int]] = {}
+        each = [one for one in formats if not one.reach and one.client is None]
+        self._each = [(one, np.isin(np.arange(256), list(one.first))) for one in each]
+        self._by_reach = tuple(one for one in formats if one.reach or one.client is not None)
         self._by_entry: list[dict[bytes, _Owners] | None] = [None, None]
         """Of each kind; none where a format asks for digits."""
-        self._reach = np.zeros(256, np.uint8)
+        self._reach = np.where(_CONTINUED, 0, _ORPHAN_REACH).astype(np.uint8)
+        """By the first byte of a line: how many bytes tell whether it begins an entry, or none."""
         for one in formats:
             for byte in one.first:
                 reach = one.reach if one.client is None else _LEARNED_REACH
                 self._reach[byte] = max(self._reach[byte], reach)
+        self._by_beginning = {reach: Beginnings(reach) for reach in np.unique(self._reach).tolist() if reach}
 
     def kinds(self, lines: _Lines, cells: Kinds) -> Kinds:
         """What each line is."""
         starts = lines.bounds[:-1]
         first = cells[starts]
-        kinds = np.where(_CONTINUED[first], _GOES_ON, _NO_HEADER).astype(np.uint8)
-        reaches = self._reach[first]
-        for reach in np.flatnonzero(np.bincount(reaches)).tolist():
-            if reach:
-                at = np.flatnonzero(reaches == reach)
+        kinds = _WITHOUT_HEADER.take(first)
+        reaches = self._reach.take(first)
+        for reach in self._by_beginning:
+            at = np.flatnonzero(reaches == reach)
+            if len(at):
                 found = self._by_headers(lines, cells, at, reach)
                 kinds[at] = np.where(found == _NO_HEADER, kinds[at], found)
-        for one in self._each:
-            mine = np.isin(first, np.frombuffer(one.first, np.uint8))
+        for one, firsts in self._each:
+            mine = firsts.take(first)
             if one.needles and mine.any():
-                hits = _lines_at(places(lines.data, one.needles), lines.bounds)
-                mine &= np.bincount(hits, minlength=len(mine)).astype(bool)
+                has = np.zeros(len(mine), bool)
+                has[words(*one.needles).lines(lines.data, lines.bounds)] = True
+                mine &= has
             for i in np.flatnonzero(mine).tolist():
                 kind = self._ask(lines.line(i), self._formats)
                 kinds[i] = kinds[i] if kind == _NO_HEADER else kind
         strange = kinds == _NO_HEADER
         if strange.any():
             kinds[strange] = _ORPHAN
-            hits = np.unique(_lines_at(places(lines.data, CONTINUED_BY), lines.bounds))
+            hits = words(*CONTINUED_BY).lines(lines.data, lines.bounds)
             for i in hits[strange[hits]].tolist():
                 kinds[i] = _GOES_ON if CONTINUES(lines.line(i)) else _ORPHAN
         return kinds
 
     def _by_headers(self, lines: _Lines, cells: Kinds, at: Numbers, reach: int) -> Kinds:
-        known = self._by_beginning.setdefault(reach, {})
-        if len(known) > _MOST_KEPT:
-            known.clear()
-        view = np.ndarray((len(cells) - reach + 1,), f"V{reach}", cells, strides=(1,))
-        joined = view[lines.bounds[at]].tobytes().translate(_DIGITS)
-        keys: list[bytes] = np.frombuffer(joined, f"V{reach}").tolist()
-        found = list(map(known.get, keys))
-        for n in [n for n, kind in enumerate(found) if kind is None] if None in found else ():
-            found[n] = known.get(keys[n])
-            if found[n] is None:
-                found[n] = kind = self._ask(lines.line(at[n]), self._by_reach)
-                if kind != _NO_HEADER or not self._learned:
-                    known[keys[n]] = kind
-        return np.array(found, np.uint8)
+        def ask(i: int) -> tuple[int, bool]:
+            line = lines.line(at[i])
+            kind = self._ask(line, self._by_reach)
+            if kind != _NO_HEADER:
+                return kind, True
+            return _ORPHAN if BEGINS_ANEW(line, 0, reach) else kind, not self._learned
 
-    def _ask(self, line: bytes, formats: Sequence[Format]) -> int:
+        return self._by_beginning[reach].kinds(cells, lines.bounds[at], ask)
+
+    def _ask(self, line: bytes, formats: tuple[Format, ...]) -> int:
         """Whose entry begins with the line, of these."""
-        found = tuple(one for one in formats if line[:1] and line[0] in one.first and one.header.match(line))
+        headers = headers_by_first(formats).get(line[0], ()) if line else ()
+        found = tuple(one for matches, its in headers if matches(line) for one in its)
         if not found:
             return _NO_HEADER
         if found not in self._owners:
@@ -325,7 +341,7 @@ class _Knowledge:
         entry."""
         present = [self._owners[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist() if kind > _ORPHAN]
         needles = sorted({needle for owners in present for one in owners for needle in one.needles})
-        found = np.unique(of[_lines_at(places(data, needles) if needles else (), bounds)])
+        found = np.unique(of[words(*needles).lines(data, bounds)])
         bare = [owners for owners in present if any(not one.needles for one in owners)]
         if bare:
             asked = np.isin(kinds, [self._owners.index(owners) for owners in bare])
@@ -349,26 +365,21 @@ class _Knowledge:
             known[key] = owners
         if not owners.formats:
             return None
-        text, understood = data.decode("utf-8", "replace"), owners.understood
+        text, understood, missed = data.decode("utf-8", "replace"), owners.understood, False
         for one in owners.formats:
             records = one.parse(text, zone)
             if records:
                 return owners.formats, one, records
-            understood = understood or records is not None
+            missed = missed or records is None
             if isinstance(records, NoBearing):
+                understood = True
                 left = tuple(other for other in known[key].formats if other is not one)
                 known[key] = _Owners(left, understood=True)
-        return None if understood else (owners.formats, None, None)
+        return (owners.formats, None, None) if missed and not understood else None
 
 
 def _count_feeds(data: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _FEED))
-
-
-def _lines_at(places: Sequence[int], bounds: Numbers) -> Numbers:
-    """In which of the lines between these bounds the places are."""
-    found = np.searchsorted(bounds, np.array(places, np.int64), "right") - 1
-    return found[(found >= 0) & (found < len(bounds) - 1)]
 
 
 @lru_cache(maxsize=4)

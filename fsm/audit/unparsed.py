@@ -58,12 +58,12 @@ def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
     return [one for one in clients if not one.understood.enough(least)]
 
 
-def refused(file: Unreadable) -> Finding:
+def report_unreadable(file: Unreadable) -> Finding:
     """The finding for a file that could not be read at all."""
     return _finding(0, 0, f"{file.file} was not read: {file.reason}", Evidence(file.file, -1))
 
 
-def happened(file: str, at_ms: int, note: str) -> Finding:
+def report_event(file: str, at_ms: int, note: str) -> Finding:
     """The finding for what happened to a file while it was followed."""
     return _finding(at_ms, at_ms, note, Evidence(file, -1))
 

@@ -28,11 +28,11 @@ from functools import cached_property
 
 from fsm.audit.coordinator.assignments import AWAY, REPEATED_MS, Assignment, AssignmentKind, CoordinatorRecord
 from fsm.audit.coordinator.evidence import ACKNOWLEDGED
-from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
 from fsm.audit.group.clocks import APART
 from fsm.audit.group.unowned_partitions import ELSEWHERE, matches
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, SKEW_MS
-from fsm.audit.restarted_members import Unclaimed, find_unclaimed
+from fsm.audit.restarted_members import Unclaimed, find_unclaimed, summarize
 from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, Place
 from fsm.audit.wording import names, seconds
 from fsm.logs import facts_of
@@ -119,19 +119,19 @@ def name_weak_spots(
 
 def _name(found: Finding, group: _Group) -> Finding | None:
     if found.kind is FindingKind.DOUBLE_OWNERSHIP and found.cause in (Cause.UNKNOWN, Cause.LEFT_OUT):
-        return _left_out(found, group)
+        return _find_left_out(found, group)
     if found.kind is FindingKind.UNOWNED_PARTITION:
         by_design = found.cause in BY_DESIGN
-        return _claimed(found, group) or (None if by_design else _stranded(found, group) or _untold(found, group))
+        return _find_claimed(found, group) or (
+            None if by_design else _find_stranded(found, group) or _untold(found, group)
+        )
     if found.kind is FindingKind.MEMBER_OUT_FOR_GOOD and REFUSED in found.summary:
         return _early(found, group)
     return None
 
 
 def _as(found: Finding, cause: Cause, why: str, places: Iterable[Place]) -> Finding:
-    shown = {(one.file, one.offset) for one in found.evidence}
-    more = tuple(Evidence(*place) for place in dict.fromkeys(places) if place not in shown and place.offset >= 0)
-    return replace(found, cause=cause, summary=f"{found.summary}; {why}", evidence=found.evidence + more)
+    return replace(found.add(why, places), cause=cause)
 
 
 def _certain(found: Finding) -> Finding:
@@ -142,7 +142,7 @@ def _certain(found: Finding) -> Finding:
 # -- two owners ---------------------------------------------------------------------------------------------
 
 
-def _left_out(found: Finding, group: _Group) -> Finding | None:
+def _find_left_out(found: Finding, group: _Group) -> Finding | None:
     partition = found.partitions[0]
     given_up = group.given_up(found.member)
     after_ms = CONSUMER_HEARTBEAT_INTERVAL_MS + group.slack_ms
@@ -152,7 +152,7 @@ def _left_out(found: Finding, group: _Group) -> Finding | None:
             why = f"{found.member} gave a heartbeat up while its assigned callback ran, and its next report left out"
             acknowledged = f"{found.member} {ACKNOWLEDGED}"
             found = replace(found, summary=found.summary.replace(acknowledged, f"{found.member} had left it out"))
-            return _as(found, Cause.LEFT_OUT, f"{why} what was being assigned: {_named('W9')}", [one.place])
+            return _as(found, Cause.LEFT_OUT, f"{why} what was being assigned: {summarize('W9')}", [one.place])
     late = any(0 <= found.start_ms - one.ts_ms <= LATE_MS for one in given_up)
     lives = group.lives(found.member)
     if found.cause is Cause.UNKNOWN or late or not lives or not all(one.version and one.whole_start for one in lives):
@@ -163,7 +163,7 @@ def _left_out(found: Finding, group: _Group) -> Finding | None:
         near = abs(found.start_ms - third.start_ms) <= after_ms
         if added and near and partition in set(second.partitions).difference(first.partitions, third.partitions):
             why = f"{found.member} gave no request up: its acknowledgement was under way when more was assigned"
-            return _as(found, Cause.LEFT_OUT, f"{why}: {_named('W11')}", [second.start])
+            return _as(found, Cause.LEFT_OUT, f"{why}: {summarize('W11')}", [second.start])
     return None
 
 
@@ -243,7 +243,7 @@ def _with_reason(found: Finding, one: Assignment, until_ms: int, group: _Group) 
     if before and not later and until_ms - one.start_ms > before[-1].timeout_ms:
         ago = seconds(max(0, one.start_ms - before[-1].ts_ms))
         why = f"{held}: a request that it had given up {ago} before was handled then, and its answer went nowhere"
-        return _as(real, Cause.LATE_REQUEST, f"{why}: {_named('W8')}", [one.start, before[-1].place])
+        return _as(real, Cause.LATE_REQUEST, f"{why}: {summarize('W8')}", [one.start, before[-1].place])
     lost = "the answer was lost, and it gave its request up"
     why = lost if later else "the answer was lost or late, or was that to a request that it had given up (W8)"
     return _as(real, Cause.UNTOLD, f"{held}: {why}", [one.start, *(g.place for g in later[:1])])
@@ -285,7 +285,7 @@ def _is_near(ts_ms: int, gone_ms: int | None) -> bool:
     return gone_ms is not None and ts_ms - gone_ms <= REPEATED_MS
 
 
-def _stranded(found: Finding, group: _Group) -> Finding | None:
+def _find_stranded(found: Finding, group: _Group) -> Finding | None:
     """Classic members hear of a rebalance with their next heartbeat, where somebody tells them."""
     for stall in group.stalls:
         end_ms = found.end_ms if stall.end_ms is None else min(stall.end_ms, found.end_ms)
@@ -297,7 +297,7 @@ def _stranded(found: Finding, group: _Group) -> Finding | None:
                 f"the last member of the consumer protocol had gone, and for epoch {stall.epoch} no target was computed"
             )
             refused = [t.place for t in group.told if t.record.kind is Kind.ERROR and _near(t, stall)]
-            return _as(real, Cause.STRANDED, f"{why}: {_named('W5')}", [*refused, stall.place])
+            return _as(real, Cause.STRANDED, f"{why}: {summarize('W5')}", [*refused, stall.place])
     return None
 
 
@@ -315,7 +315,7 @@ def _near(one: CoordinatorRecord, stall: _Stall) -> bool:
     return abs(one.record.ts_ms - stall.start_ms) <= SETTLED_MS
 
 
-def _claimed(found: Finding, group: _Group) -> Finding | None:
+def _find_claimed(found: Finding, group: _Group) -> Finding | None:
     """Most of the time nobody could have had the partition."""
     for one in group.unclaimed:
         shared_ms = min(one.end_ms or 0, found.end_ms) - max(one.start_ms, found.start_ms)
@@ -381,11 +381,5 @@ def _early(found: Finding, group: _Group) -> Finding | None:
     ]
     if not waits and not first:
         return None
-    why = f"classic members waited for the group's first generation: {_named('W12')}"
+    why = f"classic members waited for the group's first generation: {summarize('W12')}"
     return _as(found, Cause.EARLY_JOIN, why, [*(t.place for t in waits), *first[:1]])
-
-
-def _named(number: str) -> str:
-    from fsm.reference.reports import named  # noqa: PLC0415  # it comes with the coordinator, and few logs need it
-
-    return named(number)

@@ -15,9 +15,5 @@ __all__ = ["Options", "Result", "audit_logs"]
 
 __getattr__ = on_demand(
     __name__,
-    {
-        "Result": "audit",
-        "audit_logs": "audit",
-        "Options": "options",
-    },
+    {"audit": ("Result", "audit_logs"), "options": ("Options",)},
 )

@@ -75,12 +75,12 @@ def audit_logs(
     kept, out = str(out / STDIN_LOG), out.resolve()
     found = sources.find(paths, by_folder=options.by_folder, leave_out=out) if paths or not stdin else None
     say = progress or Progress(StringIO())
-    with say.shown(), workplace(out) as work:
+    with say.show(), workplace(out) as work:
         inputs = sources.add_stdin(found, work / STDIN_LOG, kept) if stdin or found is None else found
         if options.master == IN_PROCESS:
             from fsm.spark import pipeline
 
-            bins = sources.bins(inputs, options.split_bytes, 1, sources.expected(options))
+            bins = sources.bins(inputs, options.split_bytes, 1, sources.list_formats(options))
             plan = _plan(inputs, bins, options, work)
             totals = pipeline.in_process(bins, plan, say)
         else:
@@ -89,7 +89,7 @@ def audit_logs(
                 from fsm.spark import pipeline
 
                 cores = spark.sparkContext.defaultParallelism
-                bins = sources.bins(inputs, options.split_bytes, cores, sources.expected(options))
+                bins = sources.bins(inputs, options.split_bytes, cores, sources.list_formats(options))
                 plan = _plan(inputs, bins, options, work)
                 with session.plainly(lambda: say.doing, pipeline.stage_of):
                     totals = pipeline.on_spark(spark, bins, plan, inputs.size, say)
@@ -124,7 +124,7 @@ def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
         raise InputError("no such group in these logs", " ".join(options.groups), there)
     _check_time(totals, options)
     with tables.Tables(work, LAST_PART) as driver:
-        pipeline.add_of_files(map(unparsed.refused, inputs.unreadable), plan, totals, driver)
+        pipeline.add_of_files(map(unparsed.report_unreadable, inputs.unreadable), plan, totals, driver)
     tables.write_whole(work, "dwell", totals.dwell_times())
     coordinators = totals.sums["coordinators"] > 0
     tables.complete(work, coordinators=coordinators)

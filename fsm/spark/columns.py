@@ -6,12 +6,15 @@ The dataclasses in `fsm.audit` state each field once; nothing restates it here.
 from __future__ import annotations
 
 import collections.abc
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
+from importlib.abc import MetaPathFinder
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -27,7 +30,29 @@ class _Form(NamedTuple):
 
     type: pa.DataType
     write: Callable[[Any], Any]
+    """A value as Arrow takes it: structs as tuples."""
     read: Callable[[Any], Any]
+
+
+def leave_pandas_out() -> None:
+    """pyarrow looks for pandas before it makes its first array, which takes longer than a small audit: it finds none.
+
+    For a program that has no Series. pyarrow still finds pandas where it cannot do without.
+    """
+    if "pandas" in sys.modules:
+        return
+    absent = _PandasIsAbsent()
+    sys.meta_path.insert(0, absent)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(absent)
+
+
+class _PandasIsAbsent(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002  # as it is called
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
 
 
 def schema_of(cls: type) -> pa.Schema:
@@ -37,7 +62,10 @@ def schema_of(cls: type) -> pa.Schema:
 
 def batch(items: Iterable[Any], cls: type) -> pa.RecordBatch:
     """Instances of a class as rows of its schema."""
-    return pa.RecordBatch.from_pylist(list(map(_form(cls).write, items)), schema=schema_of(cls))
+    rows, schema = list(items), schema_of(cls)
+    written = zip(*map(_form(cls).write, rows), strict=True) if rows else ([] for _ in schema)
+    columns = [pa.array(values, field.type) for values, field in zip(written, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def reader(cls: type) -> Callable[[dict[str, Any]], Any]:
@@ -58,10 +86,11 @@ def _form(hint: Any) -> _Form:
     if origin is tuple:
         item, *more = hint.__args__
         if more and more[0] is not Ellipsis:
-            return _Form(PARTITION, lambda pair: dict(zip(("topic", "partition"), pair, strict=True)), _read_pair)
+            return _Form(PARTITION, _same, _read_pair)
         one = _form(item)
         kind = list_of(one.type)
-        return _Form(kind, lambda values: [one.write(v) for v in values], lambda rows: tuple(one.read(r) for r in rows))
+        write = _same if one.write is _same else lambda values: list(map(one.write, values))
+        return _Form(kind, write, lambda rows: tuple(one.read(r) for r in rows))
     if origin is collections.abc.Mapping:
         value = pa.field("value", _form(hint.__args__[1]).type, nullable=False)
         return _Form(pa.map_(pa.string(), value), lambda m: sorted(m.items()), dict)
@@ -76,10 +105,11 @@ def _struct(cls: Any) -> _Form:
     hints = typing.get_type_hints(cls)
     names = [f.name for f in fields(cls)] if is_dataclass(cls) else cls._fields
     forms = [(name, _form(hints[name])) for name in names]
-    writers, readers = [(name, form.write) for name, form in forms], [(name, form.read) for name, form in forms]
+    writers, readers = [form.write for _, form in forms], [(name, form.read) for name, form in forms]
+    values = attrgetter(*names) if len(names) > 1 else lambda item: (getattr(item, names[0]),)
     return _Form(
         pa.struct([pa.field(name, form.type, isinstance(hints[name], types.UnionType)) for name, form in forms]),
-        lambda item: {name: write(getattr(item, name)) for name, write in writers},
+        lambda item: tuple([write(value) for write, value in zip(writers, values(item), strict=True)]),
         lambda row: cls(**{name: read(row[name]) for name, read in readers}),
     )
 

@@ -116,11 +116,11 @@ def _changes(before: Iterator[_Group], after: Iterator[_Group]) -> Iterator[Chan
         new = other if other and other.group == first else None
         had, has = (group.incidents if group else Counter[tuple[str, str]]() for group in (old, new))
         was, now = (group.counts if group else None for group in (old, new))
-        yield Change(first, was, now, _told(has - had), _told(had - has))
+        yield Change(first, was, now, _count_by_kind(has - had), _count_by_kind(had - has))
         one, other = (next(before, None) if old else one), (next(after, None) if new else other)
 
 
-def _told(kinds: Counter[tuple[str, str]]) -> tuple[tuple[str, str, int], ...]:
+def _count_by_kind(kinds: Counter[tuple[str, str]]) -> tuple[tuple[str, str, int], ...]:
     most = sorted(kinds.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]
     return tuple((kind, cause, count) for (kind, cause), count in most)
 

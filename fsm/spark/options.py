@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
-from fsm.audit.lag import Lag
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
+
+if TYPE_CHECKING:
+    from fsm.audit.findings import Finding
+    from fsm.audit.lag import Lag, Measured
+    from fsm.trace import Partition
 
 IN_PROCESS = "none"
 """The master that stands for this process: no Spark."""
@@ -38,3 +46,24 @@ class Options:
     min_understood: float = MIN_UNDERSTOOD
     """Of less than this share of what clients say, understood, no verdict is given."""
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def zone(self) -> tzinfo:
+        """That of stamps without one."""
+        return UTC if self.timezone == "UTC" else ZoneInfo(self.timezone)
+
+    def judges(self, group: str) -> bool:
+        """Whether a group was chosen, by its name with or without its cluster's."""
+        return not self.groups or group in self.groups or self._without_cluster(group) in self.groups
+
+    def lag_of(self, group: str) -> Mapping[Partition, Sequence[Measured]]:
+        """How far the group was behind, where that was measured."""
+        return self.lag.get(group) or self.lag.get(self._without_cluster(group)) or {}
+
+    def _without_cluster(self, group: str) -> str:
+        return group.partition(":")[2] if self.by_folder else group
+
+    def choose(self, findings: Iterable[Finding]) -> list[Finding]:
+        """The findings of the time that was chosen."""
+        rest = [one for one in findings if self.since_ms is None or one.end_ms >= self.since_ms]
+        return [one for one in rest if self.until_ms is None or one.start_ms <= self.until_ms]

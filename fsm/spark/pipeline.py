@@ -15,7 +15,6 @@ import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, tzinfo
 from heapq import merge as merge_sorted
 from itertools import groupby
 from operator import attrgetter
@@ -23,7 +22,6 @@ from os import SEEK_END
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
-from zoneinfo import ZoneInfo
 
 from fsm.audit import baseline, unparsed
 from fsm.audit.coordinator.assignments import add_topic_names
@@ -34,20 +32,19 @@ from fsm.audit.highlights import Highlights
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.incidents import Incident, find_incidents, of_files
 from fsm.audit.incidents import rank as rank_incident
-from fsm.audit.lag import Measured, add_lag
+from fsm.audit.lag import add_lag
 from fsm.audit.reading import read_piece
 from fsm.audit.records import Chunk, spool, unpack
 from fsm.audit.report import pack_group
 from fsm.audit.routing import BY_FILE, BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send, summary_of
-from fsm.logs import Format
 from fsm.render.report.folder import write_group
 from fsm.render.timeline.views import GroupView
+from fsm.spark import collecting
 from fsm.spark.options import Options
 from fsm.spark.progress import Progress
-from fsm.spark.sources import Job, expected
+from fsm.spark.sources import Job, list_formats
 from fsm.spark.tables import Tables, rows_of
 from fsm.spark.totals import Totals
-from fsm.trace import Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,38 +77,11 @@ class Plan:
     cut: bool
     """Some files are cut into pieces."""
 
-    def judges(self, group: str) -> bool:
-        """Whether a group was chosen, by its name with or without its cluster's."""
-        chosen = self.options.groups
-        return not chosen or group in chosen or self._without_cluster(group) in chosen
-
-    def lag_of(self, group: str) -> Mapping[Partition, Sequence[Measured]]:
-        """How far the group was behind, where that was measured."""
-        lag = self.options.lag
-        return lag.get(group) or lag.get(self._without_cluster(group)) or {}
-
-    def _without_cluster(self, group: str) -> str:
-        return group.partition(":")[2] if self.options.by_folder else group
-
-    def chosen(self, findings: Iterable[Finding]) -> list[Finding]:
-        """The findings of the time that was chosen."""
-        since_ms, until_ms = self.options.since_ms, self.options.until_ms
-        rest = [one for one in findings if since_ms is None or one.end_ms >= since_ms]
-        return [one for one in rest if until_ms is None or one.start_ms <= until_ms]
-
     def unknown(self, findings: Sequence[Finding], incidents: Iterable[Incident], totals: Totals) -> Sequence[Finding]:
         """The findings that no baseline has; the others are counted."""
         left = baseline.unknown(findings, incidents, self.options.known)
         totals.sums["known"] += len(findings) - len(left)
         return left
-
-    @property
-    def zone(self) -> tzinfo:
-        return UTC if self.options.timezone == "UTC" else ZoneInfo(self.options.timezone)
-
-    @property
-    def formats(self) -> Sequence[Format]:
-        return expected(self.options)
 
     @property
     def totals(self) -> Totals:
@@ -129,7 +99,7 @@ class Plan:
 
 def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
     """What some pieces of files hold; to the groups it is about, unless files are cut."""
-    formats, zone = plan.formats, plan.zone
+    formats, zone = list_formats(plan.options), plan.options.zone
     names: dict[str, str] = {}
     for job in jobs:
         found = read_piece(job.piece, formats, zone, job.cluster, job.name)
@@ -163,7 +133,7 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
             if not key:
                 for row in own:
                     tables.add_records("", row.chunk, unpack(row.chunk.packed), None)
-            elif plan.judges(key):
+            elif plan.options.judges(key):
                 names = _topic_names(plan) if names is None else names
                 _judge_group(key, own, plan, names, _Watch(totals, tables))
             else:
@@ -214,14 +184,14 @@ class _Watch(Highlights):
 
 
 def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[str, str], watch: _Watch) -> None:
-    totals, tables = watch.totals, watch.tables
+    totals, tables, options = watch.totals, watch.tables, plan.options
     with spool() as held:
         records, facts, files = receive(rows, held)
         audit = audit_group(
-            group, facts, records, plan.options.limits, gone=plan.gone, names=names, files=files, observer=watch
+            group, facts, records, options.limits, gone=plan.gone, names=names, files=files, observer=watch
         )
-        audit = replace(audit, findings=plan.chosen(add_lag(audit.findings, plan.lag_of(group))))
-        if plan.options.known:
+        audit = replace(audit, findings=options.choose(add_lag(audit.findings, options.lag_of(group))))
+        if options.known:
             audit = replace(audit, findings=plan.unknown(audit.findings, find_incidents(audit), totals))
         for chunk, own in records.chunks():
             tables.add_records(group, chunk, own, audit.members.get(chunk.source))
@@ -251,16 +221,16 @@ def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Progress) -> Tota
     """Both stages in this process. What is sent is held on disk where it is much."""
     jobs = [job for own in bins for job in own]
     size, done = sum(job.weight for job in jobs) or 1, 0
-    with spool() as held:
+    with spool() as held, collecting.seldom():
         rows: list[Sent] = []
         for number, job in enumerate(jobs):
             say("reading", _READING * done / size)
             rows += (_put_away(row, held) for row in read([job], plan, number))
             done += job.weight
         if plan.cut:
-            by_file = (_fetched(row, held) for row in in_order_of(rows, BY_FILE))
+            by_file = (_fetch(row, held) for row in in_order_of(rows, BY_FILE))
             rows = [_put_away(row, held) for row in route(by_file, plan.options.min_understood)]
-        return judge(_watched(in_order_of(rows, BY_GROUP), held, say), plan, 0)
+        return judge(_watch(in_order_of(rows, BY_GROUP), held, say), plan, 0)
 
 
 def _put_away(row: Sent, held: IO[bytes]) -> Sent:
@@ -271,17 +241,17 @@ def _put_away(row: Sent, held: IO[bytes]) -> Sent:
     return row._replace(chunk=row.chunk._replace(packed=place))
 
 
-def _fetched(row: Sent, held: IO[bytes]) -> Sent:
+def _fetch(row: Sent, held: IO[bytes]) -> Sent:
     start, length = map(int, row.chunk.packed.split())
     held.seek(start)
     return row._replace(chunk=row.chunk._replace(packed=held.read(length)))
 
 
-def _watched(rows: Sequence[Sent], held: IO[bytes], say: Progress) -> Iterator[Sent]:
+def _watch(rows: Sequence[Sent], held: IO[bytes], say: Progress) -> Iterator[Sent]:
     for number, row in enumerate(rows):
         if number % 100 == 0:
             say("judging", _READING + (1 - _READING) * number / len(rows))
-        yield _fetched(row, held)
+        yield _fetch(row, held)
 
 
 def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, size: int, say: Progress) -> Totals:
@@ -289,9 +259,11 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
     say("reading and judging")
 
     def run_read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in given:
-            for number in batch.column(0).to_pylist():
-                yield from batches(read(bins[number], plan, number))
+        with collecting.seldom():
+            for batch in given:
+                for number in batch.column(0).to_pylist():
+                    yield from batches(read(bins[number], plan, number))
+        collecting.leave_out_imports()
 
     def run_route(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return batches(route(_rows(given), plan.options.min_understood))
@@ -301,7 +273,8 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        totals = judge(_rows(given), plan, context.partitionId() if context else 0)
+        with collecting.seldom():
+            totals = judge(_rows(given), plan, context.partitionId() if context else 0)
         yield pyarrow.RecordBatch.from_pydict({"totals": [pickle.dumps(totals)]})
 
     cores = spark.sparkContext.defaultParallelism

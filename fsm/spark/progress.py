@@ -52,7 +52,7 @@ class Progress:
         return f"{self.doing}, {share:.0%}, {_minutes(passed_s)}, about {left} left"
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def show(self) -> Iterator[None]:
         """Says again and again what is being done while the block runs; the line is cleared when it ends."""
         ended = threading.Event()
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fsm.errors import InputError
@@ -28,16 +28,20 @@ def workplace(out: Path) -> Iterator[Path]:
         raise InputError("is a file", str(out), "give a folder for the result")
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
         raise InputError("the folder holds something that is no audit", str(out), "give a new or empty folder")
-    with _locked(out):
+    with _lock(out):
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
         try:
             yield work
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            # A worker of Spark whose end is near may add to it for a moment: not to what has another name.
+            gone = work.with_name(f"{work.name}-gone")
+            with suppress(FileNotFoundError):
+                work.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
 
 
 @contextmanager
-def _locked(out: Path) -> Iterator[None]:
+def _lock(out: Path) -> Iterator[None]:
     """Keeps other audits from writing the same result; the lock ends with the process, however that ends."""
     path = out.with_name(f".{out.name}.lock")
     try:

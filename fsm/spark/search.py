@@ -43,7 +43,6 @@ from fsm.spark.search_tasks import (
     Level,
     OutgrownError,
     Task,
-    asked_of_tasks,
     batch_of,
     expand,
     look,
@@ -53,6 +52,7 @@ from fsm.spark.search_tasks import (
     one_text,
     read,
     steps_of,
+    strip_for_tasks,
     survey,
     write,
 )  # fmt: skip
@@ -116,7 +116,7 @@ class SparkSearch(Search):
     def _task(self, name: str) -> Task:
         """What tasks know who meet the level of that name."""
         return Task(
-            asked_of_tasks(self.model), self.kinds, tuple(self.known), str(self.folder), self.saved,
+            strip_for_tasks(self.model), self.kinds, tuple(self.known), str(self.folder), self.saved,
             tuple(self.packing.bits), self.parts, self.levels[-1] if self.levels else Level("", ()), name,
             tuple(one.name for one in self.levels), self.cost < self.most,
         )  # fmt: skip
@@ -165,7 +165,7 @@ class SparkSearch(Search):
         task = self._task(name)
         given = self._spread(lambda files: expand(task, steps_of(task), files), STEP)
         if waited:
-            given = given.union(self._waited(waited))
+            given = given.union(self._wait_for(waited))
         new = given.repartition(self.parts, "part").mapInArrow(lambda batches: meet(task, batches), STEP).persist()
         try:
             looked = new.sort("group", "parent", "step").mapInArrow(looker(task), TOLD).collect()
@@ -184,7 +184,7 @@ class SparkSearch(Search):
 
         return self.spark.range(0, files, 1, max(1, min(files, self.parts))).mapInArrow(run, schema)
 
-    def _waited(self, name: str) -> DataFrame:
+    def _wait_for(self, name: str) -> DataFrame:
         assert self.spark is not None  # noqa: S101
         found, parts = self.spark.read.parquet(str(self.folder / "waiting" / name)), self.parts
 
@@ -278,6 +278,7 @@ class SparkSearch(Search):
         """Puts all states side by side, in their order, and their keys."""
         whole = self.folder / "whole"
         whole.mkdir()
+        self.ahead = None
         self.states.keep_in(whole / "0.states")
         self.parent.keep_in(whole / "0.parents")
         self.visited.keep_in(whole)

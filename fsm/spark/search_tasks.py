@@ -20,7 +20,7 @@ from fsm.check.memo import Longs, Pairs, Rows
 from fsm.check.model import Component, Model, PairProperty
 from fsm.check.packing import Packing
 from fsm.check.search import CHUNK
-from fsm.check.space import Space
+from fsm.check.space import FREE, PAID, Space
 from fsm.check.steps import Steps, Tally, add_up
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def expand(
         base, number, columns = packing.keys(rows), 0, []
         for one in found:
             keys = one.keys(packing, base, rows)
-            for group, mask in zip((NOW, LATER), steps.taken(one, paid=task.paid), strict=True):
-                step = np.flatnonzero(mask)
+            for group, cost in ((NOW, FREE), (LATER, PAID)):
+                step = np.flatnonzero((one.cost == cost) & ~one.full)
                 columns.append((keys[step], np.full(len(step), group), here[one.source[step]], number + step))
             number += len(one.source)
         if columns:
@@ -250,7 +250,7 @@ def write(path: Path, keys: Any, group: Any = None, parent: Any = None, step: An
 # -- the driver ---------------------------------------------------------------------------------------------
 
 
-def asked_of_tasks(model: Model) -> Model:
+def strip_for_tasks(model: Model) -> Model:
     """The model without what takes steps and measures: tasks have the tables for that, unless pairs are asked for."""
     if any(isinstance(one, PairProperty) for one in model.properties):
         return replace(model, replay=None)

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,9 +196,14 @@ def _start_session(master: str, settings: dict[str, str]) -> SparkSession:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with _postpone_signals(), _keep_output() as read_output:
         try:
-            spark = builder.getOrCreate()
+            # In a thread of its own: in the main thread a context of Spark takes SIGINT over at once, and answers it
+            # with calls in the midst of its own start (pyspark.SparkContext._do_init).
+            with ThreadPoolExecutor(1) as starter:
+                spark = starter.submit(builder.getOrCreate).result()
         except Exception as problem:  # pyspark raises several types here, all meaning that the JVM is not there
             raise InputError(f"Spark did not start: {reason(problem)}; it said: {read_output()}") from None
+    java: Any = spark._jvm
+    java.SparkSession.setActiveSession(spark._jsparkSession)  # each thread has its own
     _expect_end(spark.sparkContext._accumulatorServer)
     return spark
 
@@ -327,6 +333,7 @@ _KNOWN = {
     "No space left on device": "no space left on the device that holds the result",
     "OutOfMemoryError": "Java ran out of memory; give it more: PYSPARK_SUBMIT_ARGS='--driver-memory 4g pyspark-shell'",
     "Python worker exited unexpectedly": "a Python worker was killed, perhaps for want of memory",
+    "Python worker failed to connect back": "Python worker failed to connect back in the ten seconds that Spark waits",
     "Connection refused": "the Java process is gone, perhaps for want of memory",
 }
 _RAISED = re.compile(r"^(?:[\w.$]+[.: ]+)*?([A-Z]\w*(?:Error|Exception|Exit|Interrupt)): *(.*)$", re.MULTILINE)

@@ -89,7 +89,7 @@ def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | No
     refused = tuple(sorted(unreadable.values()))
     if not sources:
         nothing = "nothing but the result of an audit" if results else "no file to read"
-        file, reason = refused[0] if refused else (", ".join(map(_shown, paths)), nothing)
+        file, reason = refused[0] if refused else (", ".join(map(_show, paths)), nothing)
         raise InputError(reason, file, "give log files or a folder that holds some")
     if not any(source.size for source in sources):
         raise InputError("is empty", sources[0].name, "give log files that hold something")
@@ -107,7 +107,7 @@ def look(
     known: set[_Identity] = set()
     for root in paths:
         if not root.exists():
-            raise InputError("no such file or folder", _shown(root))
+            raise InputError("no such file or folder", _show(root))
         for path in _files(root, leave_out, unreadable, results):
             try:
                 status = path.stat()
@@ -143,10 +143,10 @@ def add_stdin(inputs: Inputs | None, copy: Path, name: str) -> Inputs:
 
 
 def _refuse(unreadable: dict[str, Unreadable], path: Path, reason: str) -> None:
-    unreadable[str(path)] = Unreadable(_shown(path), reason)
+    unreadable[str(path)] = Unreadable(_show(path), reason)
 
 
-def _shown(path: Path) -> str:
+def _show(path: Path) -> str:
     """The path as text that can be written, whatever bytes its name has."""
     return str(path).encode("utf-8", "replace").decode()
 
@@ -175,7 +175,7 @@ def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]
             continue
         entered.add(identity)
         if {*folders, *names}.issuperset(_RESULT) or (Path(folder) / FOLLOWED).exists():
-            results.append(_shown(Path(folder)))
+            results.append(_show(Path(folder)))
             folders.clear()
             continue
         folders.sort()
@@ -187,7 +187,7 @@ def _explain_refusal(path: Path, status: os.stat_result) -> str:
     """Why the file is no log, judged by its name and its first bytes; empty where it may be one."""
     if not stat.S_ISREG(status.st_mode):
         return "not a regular file"
-    if _shown(path) != str(path):
+    if _show(path) != str(path):
         return "its name is not in UTF-8"
     with path.open("rb") as handle:
         start = handle.read(_SNIFF)
@@ -206,7 +206,7 @@ def _cluster(root: Path, path: Path) -> str:
     return below[0] if len(below) > 1 else root.name
 
 
-def expected(options: Options) -> Sequence[Format]:
+def list_formats(options: Options) -> Sequence[Format]:
     """The formats that are looked for."""
     chosen = [one for one in formats() if options.format in ("auto", one.name)]
     return in_layout(chosen, options.layout) if options.layout else chosen

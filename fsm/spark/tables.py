@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -61,6 +62,15 @@ class _Dwell(NamedTuple):
     longest_ms: int
 
 
+class _Told(NamedTuple):
+    """Records of one source, and whose they are."""
+
+    chunk: Chunk
+    group: str
+    key: Key | None
+    rows: Sequence[Row]
+
+
 class _Beside(NamedTuple):
     """What a coordinator's record has beside `_TOLD`."""
 
@@ -88,13 +98,13 @@ _OTHERS = [name for name in _RECORD.names if name not in ("ts_ms", "kind", "grou
 """Columns of a record that stand behind its kind and group in a row."""
 
 
-def _joined(*schemas: pa.Schema) -> pa.Schema:
+def _join(*schemas: pa.Schema) -> pa.Schema:
     return pa.schema([field for schema in schemas for field in schema])
 
 
 _PLACE = pa.schema([("seq", pa.int32()), ("file", pa.string()), ("piece", pa.int64()), ("line", pa.int64())])
 _OWNER = pa.schema([("offset", pa.int64()), ("text", pa.string()), ("member", pa.string()), ("shared", pa.bool_())])
-_RECORDS = _joined(
+_RECORDS = _join(
     pa.schema([_RECORD.field("group"), _RECORD.field("ts_ms"), _RECORD.field("kind")]),
     pa.schema([_RECORD.field(name) for name in _OTHERS]),
     _PLACE,
@@ -104,11 +114,11 @@ _RECORDS = _joined(
 SCHEMAS: dict[str, pa.Schema] = {
     "records": _RECORDS,
     "files": schema_of(PieceSummary),
-    "transitions": _joined(schema_of(ObservedTransition), schema_of(_Judged)),
+    "transitions": _join(schema_of(ObservedTransition), schema_of(_Judged)),
     "dwell": schema_of(_Dwell),
     "intervals": schema_of(Interval),
     "wants": schema_of(Subscription),
-    "lives": _joined(schema_of(Life), schema_of(_LifeEnd)),
+    "lives": _join(schema_of(Life), schema_of(_LifeEnd)),
     "turns": schema_of(MemberRebalance),
     "rebalances": schema_of(Rebalance),
     "findings": schema_of(Finding),
@@ -117,7 +127,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 }
 """Tables that every result has."""
 COORDINATORS: dict[str, pa.Schema] = {
-    "coordinator": _joined(
+    "coordinator": _join(
         pa.schema([_RECORD.field(name) for name in _TOLD]), schema_of(_Beside), pa.schema([("seq", pa.int32())])
     ),
     "assignments": schema_of(Assignment),
@@ -144,7 +154,8 @@ class Tables:
         self.part = part
         self._held: dict[str, list[Any]] = {}
         self._writers: dict[str, tuple[parquet.ParquetWriter, Path]] = {}
-        self._records: list[tuple[Chunk, str, Key | None, Row]] = []
+        self._records: list[_Told] = []
+        self._record_rows = 0
 
     def add(self, name: str, rows: Iterable[Any]) -> None:
         """Adds rows to a table: instances of its class, or pairs of them where it has columns of two."""
@@ -156,8 +167,9 @@ class Tables:
 
     def add_records(self, group: str, chunk: Chunk, rows: Sequence[Row], key: Key | None) -> None:
         """Adds the records of a source with the group and member that they belong to."""
-        self._records.extend((chunk, group, key, row) for row in rows)
-        if len(self._records) >= RECORD_ROWS:
+        self._records.append(_Told(chunk, group or chunk.group, key, rows))
+        self._record_rows += len(rows)
+        if self._record_rows >= RECORD_ROWS:
             self._flush_records()
 
     def __enter__(self) -> Self:
@@ -197,12 +209,12 @@ class Tables:
     def _flush_records(self) -> None:
         if self._records:
             self._write("records", _record_batch(self._records))
-            self._records = []
+            self._records, self._record_rows = [], 0
 
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
         if name not in self._writers:
             folder = self.work / f"{name}.parquet"
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
             path = folder / f".part-{self.part:05}-{uuid4().hex}"
             self._writers[name] = parquet.ParquetWriter(path, rows.schema, compression="zstd"), path
         self._writers[name][0].write_batch(rows)
@@ -211,7 +223,7 @@ class Tables:
 def write_whole(work: Path, name: str, rows: Iterable[Any]) -> None:
     """Writes a table in one part, empty or not."""
     folder = work / f"{name}.parquet"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     schema = (SCHEMAS | COORDINATORS)[name]
     with parquet.ParquetWriter(folder / "part-00000.parquet", schema, compression="zstd") as writer:
         held: list[Any] = []
@@ -242,7 +254,7 @@ def complete(work: Path, *, coordinators: bool) -> None:
 
 
 def _beside(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=_joined(left.schema, right.schema))
+    return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=_join(left.schema, right.schema))
 
 
 def _life_batch(rows: Sequence[tuple[Life, Coverage]]) -> pa.RecordBatch:
@@ -255,14 +267,14 @@ def _transition_batch(rows: Sequence[ObservedTransition]) -> pa.RecordBatch:
 
 def _judge(one: ObservedTransition) -> _Judged:
     if edges(one.machine) is None or not one.state:
-        return _Judged(allowed_steps(one.machine, whole=bool(one.event)).get((one.state, one.next_state)), False)
-    allowed = allowed_steps(one.machine, whole=bool(one.event)).get((one.state, one.next_state))
+        return _Judged(list_steps(one.machine, whole=bool(one.event)).get((one.state, one.next_state)), False)
+    allowed = list_steps(one.machine, whole=bool(one.event)).get((one.state, one.next_state))
     fits = allowed is not None and (not one.event or one.event in allowed)
     return _Judged(allowed if fits else None, True)
 
 
 @cache
-def allowed_steps(machine: str, *, whole: bool) -> dict[tuple[str, str], tuple[str, ...]]:
+def list_steps(machine: str, *, whole: bool) -> dict[tuple[str, str], tuple[str, ...]]:
     """The events that lead from one state to another: in one step, or through a whole row of the table."""
     found: dict[tuple[str, str], list[str]] = {}
     for table in ALL:
@@ -290,31 +302,34 @@ _BUILD: dict[str, Callable[[Any], pa.RecordBatch]] = {
 }
 
 
-def _record_batch(held: Sequence[tuple[Chunk, str, Key | None, Row]]) -> pa.RecordBatch:
+def _record_batch(told: Sequence[_Told]) -> pa.RecordBatch:
     """Column by column: most rows of an audit are records."""
-    rows = [row for *_, row in held]
-    columns: list[pa.Array] = [
-        pa.array([group or chunk.group for chunk, group, _, _ in held], pa.string()),
-        pa.array([row[TIME] for row in rows], pa.int64()),
-        pa.array([row[KIND] for row in rows], pa.string()),
-    ]
-    for number, name in enumerate(_OTHERS, KIND + 2):
-        columns.append(_column([row[number] for row in rows], _RECORD.field(name).type))
-    columns += [
-        pa.array([row[SEQ] for row in rows], pa.int32()),
-        pa.array([chunk.file for chunk, *_ in held], pa.string()),
-        pa.array([chunk.piece for chunk, *_ in held], pa.int64()),
-        pa.array([row[NUMBER] for row in rows], pa.int64()),
-        pa.array([row[OFFSET] for row in rows], pa.int64()),
-        pa.array([row[TEXT] for row in rows], pa.string()),
-        pa.array([key.member if key else "" for _, _, key, _ in held], pa.string()),
-        pa.array([key.shared if key else False for _, _, key, _ in held], pa.bool_()),
-        pa.array([key.rank if key else 0 for _, _, key, _ in held], pa.int64()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
+    rows = list(zip(*(row for one in told for row in one.rows), strict=True))
+    source = np.repeat(np.arange(len(told)), [len(one.rows) for one in told])
+
+    def of_source(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
+        return pa.array(values, kind).take(source)
+
+    keys = [one.key or Key("", "") for one in told]
+    columns = {
+        "group": of_source((one.group for one in told), pa.string()),
+        "ts_ms": pa.array(rows[TIME], pa.int64()),
+        "kind": pa.array(rows[KIND], pa.string()),
+        **{name: _column(rows[i], _RECORD.field(name).type) for i, name in enumerate(_OTHERS, KIND + 2)},
+        "seq": pa.array(rows[SEQ], pa.int32()),
+        "file": of_source((one.chunk.file for one in told), pa.string()),
+        "piece": of_source((one.chunk.piece for one in told), pa.int64()),
+        "line": pa.array(rows[NUMBER], pa.int64()),
+        "offset": pa.array(rows[OFFSET], pa.int64()),
+        "text": pa.array(rows[TEXT], pa.string()),
+        "member": of_source((key.member for key in keys), pa.string()),
+        "shared": of_source((key.shared for key in keys), pa.bool_()),
+        "rank": of_source((key.rank for key in keys), pa.int64()),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in _RECORDS.names], schema=_RECORDS)
 
 
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if kind == list_of(PARTITION):
         return _partition_lists(values)
     if pa.types.is_map(kind):
@@ -322,7 +337,7 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _partition_lists(values: list[Any]) -> pa.Array:
+def _partition_lists(values: Sequence[Any]) -> pa.Array:
     """Lists of (topic, number) pairs; None stays null."""
     ends, topics, numbers = [0], [], []
     for value in values:

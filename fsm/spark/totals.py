@@ -166,7 +166,7 @@ class Totals:
         self.sums.update(f"{one.severity} incidents" for one in found)
         worst = nsmallest(FINDINGS, found, key=badness)
         by_id = {one.id: one for one in findings} if worst else {}
-        self._keep(Told(one, _shown([by_id[found] for found in one.findings])) for one in worst)
+        self._keep(Told(one, _choose_shown([by_id[found] for found in one.findings])) for one in worst)
 
     def _keep(self, more: Iterable[Told]) -> None:
         self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda told: badness(told.incident))
@@ -273,7 +273,7 @@ class Totals:
         ]
 
 
-def _shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _choose_shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Those that tell most: the worst of each kind, then the next of each."""
     times = Counter[FindingKind]()
     turns: list[tuple[int, int, Finding]] = []

@@ -15,9 +15,10 @@ from fsm.audit import local, unparsed
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, with_ids
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
+from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change, standing
 from fsm.audit.live.group_state import LATE_MS, GroupState
-from fsm.audit.live.growth import FileReader, FileState, Growth
+from fsm.audit.live.growth import FileReader, Growth
 from fsm.audit.reading import read_piece
 from fsm.audit.routing import Sent
 from fsm.logs import formats
@@ -29,7 +30,7 @@ CLOSE_MS = 60_000
 LATER_MS = 4_000_000_000_000
 """After all that is recorded."""
 ARCHIVES = ("java", "librdkafka", "client", "old")
-EVERY = 12
+EVERY = 24
 """One in so many recordings is read where time is short."""
 
 
@@ -67,13 +68,13 @@ class Live:
         rows: list[Sent] = []
         for one in growths:
             before = self.files.pop(one.was or one.name, None)
-            more = READER.read_on(None if before is None else FileState.load(before), one)
-            self.files[one.name] = more.state.dump()
+            more = READER.read_on(None if before is None else blobs.unpack(before), one)
+            self.files[one.name] = blobs.pack(more.state)
             add_topic_names(self.names, more.names)
             rows += more.sent
         for key in sorted({row.key for row in rows}):
             kept = self.groups.get(key)
-            state = GroupState(key) if kept is None else GroupState.load(kept)
+            state = GroupState(key) if kept is None else blobs.unpack(kept)
             state.take((row for row in rows if row.key == key), self.now_ms)
             if state.is_file or not state.files:
                 self.changes += state.tell(state.of_file() if state.is_file else (), CLOSE_MS, self.now_ms)
@@ -84,7 +85,7 @@ class Live:
                     state.expire(audit, self.expire_ms, self.now_ms)
                 if self.settle_ms:
                     state.settle(audit, self.settle_ms, self.now_ms)
-            self.groups[key] = state.dump()
+            self.groups[key] = blobs.pack(state)
 
     @property
     def found(self) -> list[Finding]:

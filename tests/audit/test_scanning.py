@@ -104,6 +104,16 @@ def test_learned_layouts_are_scanned_as_they_are_read(name: str, tmp_path: Path)
     hold(path, 20_000)
 
 
+@pytest.mark.parametrize("width", [300, 3000])
+def test_messages_may_stand_far_behind_the_beginning_of_their_lines(width: int, tmp_path: Path) -> None:
+    """Behind a field that all lines have, and beyond what is remembered of beginnings."""
+    events = [e for e in list(java_events(logs("java")["i_j09_kill9"]["A.log"]))[:150] for e in (e, other(e))]
+    path = tmp_path / "a.log"
+    text = JAVA["logstash"](events)
+    path.write_text(re.sub(r'(?m)^\{"', '{"about":"' + width * "x" + '","', text), newline="")
+    hold(path, WHOLE)
+
+
 def other(event: Event) -> Event:
     """A line of an application."""
     return event._replace(logger="com.acme.Orders", text=f"order {event.ts_ms} was taken", trace="")

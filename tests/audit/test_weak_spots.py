@@ -182,6 +182,7 @@ def named(files: Files) -> list[Finding]:
     return [one for one in findings(files) if "(to do: " in one.summary or one.cause is Cause.UNTOLD]
 
 
+@pytest.mark.deep
 def test_no_other_recording_is_called_so_but_a_refused_downgrade(others: dict[str, Files]) -> None:
     """Slow callbacks, frozen processes, lost brokers and the rest."""
     assert len(others) > 100

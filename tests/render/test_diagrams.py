@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from fsm.check import picture as check_picture
 from fsm.errors import InputError
 from fsm.kit import picture as kit_picture
 from fsm.render import SHIPPED
+from fsm.render.tables import diagrams
 from fsm.render.tables.diagrams import Difference, differences, drawings, index
 from fsm.scenario import pictures
 from fsm.simulate import picture as simulate_picture
@@ -29,8 +31,9 @@ def fill(folder: Path, table: Table) -> None:
         (folder / name).write_bytes(content)
 
 
-def test_the_projects_diagrams_are_current() -> None:
+def test_the_projects_diagrams_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables and pictures are drawn as they are now, and nothing else lies in `diagrams/`; if not: make diagrams."""
+    monkeypatch.setattr(diagrams, "render", cache(diagrams.render))
     pages = reference.pages()
     drawn = (one for place in PLACES for one in place.shipped_pictures())
     further = dict((*drawn, *pages.items()))

@@ -14,7 +14,7 @@ from fsm.render import FORMS, render, shipped
 from fsm.render.tables.dot import dot
 from fsm.render.tables.graph import picture
 from fsm.render.tables.markdown import index
-from fsm.render.tables.svg import annotate, dot_hash, draw, drawn_from, svg
+from fsm.render.tables.svg import annotate, dot_hash, draw, read_dot_hash, svg
 from fsm.table import Table
 from fsm.tables import ALL
 
@@ -114,8 +114,8 @@ def test_counts_and_marks_are_drawn(door: Table) -> None:
 
 def test_an_svg_names_the_dot_it_was_drawn_from(door: Table) -> None:
     """The hash is that of the DOT form; a drawing of anything else carries another or none."""
-    assert drawn_from(svg(picture(door))) == dot_hash(render(door, "dot").decode())
-    assert drawn_from("<svg></svg>") == ""
+    assert read_dot_hash(svg(picture(door))) == dot_hash(render(door, "dot").decode())
+    assert read_dot_hash("<svg></svg>") == ""
 
 
 def test_without_the_dot_program_svg_and_png_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -552,6 +552,7 @@ def test_hostile_times_draw_all_the_same() -> None:
 # Size and repetition.
 
 
+@pytest.mark.deep
 def test_ten_thousand_members_stay_below_three_megabytes(tmp_path: Path) -> None:
     """The page is bounded whatever is put in, and everything else is beside it: every member and every finding."""
     report = crowd(10_000, 2_000, 6_000)

@@ -155,6 +155,11 @@ def by_cluster(
     return found
 
 
+def complaints(stderr: str) -> str:
+    """What a command said on stderr, but for how far it is, which slow machines are told."""
+    return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith("fsm audit: "))
+
+
 def without_unparsed(found: Iterable[Told]) -> list[Told]:
     """The findings that an audit in one process has too: not those about whole files, which name no member."""
     return [one for one in found if one["kind"] != FindingKind.UNPARSED_LINES.value or one["member"]]

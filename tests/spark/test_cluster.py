@@ -91,6 +91,7 @@ def assert_same_bytes(folder: Path) -> None:
         assert (folder / "cluster" / name).read_bytes() == (folder / "local" / name).read_bytes()
 
 
+@pytest.mark.deep
 def test_a_cluster_gives_the_bytes_of_this_process(
     recordings: Path, cluster: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import recordings
 
-from fsm.audit.live.changes import from_values, standing
+from fsm.audit.live.changes import from_json, standing
 from fsm.audit.local import audit_files
 from fsm.spark import sources
 from fsm.spark.live import plan
@@ -56,13 +56,13 @@ class Followed:
     @property
     def found(self) -> list[str]:
         """The summaries of what stands about groups, by what was written."""
-        told = standing({}, map(from_values, written(self.out)))
+        told = standing({}, map(from_json, written(self.out)))
         return sorted(one.finding.summary for one in told.values() if one.finding.group)
 
     @property
     def happened(self) -> list[str]:
         """What is told about files."""
-        told = standing({}, map(from_values, written(self.out)))
+        told = standing({}, map(from_json, written(self.out)))
         return sorted(one.finding.summary for one in told.values() if "while it was followed" in one.finding.summary)
 
 

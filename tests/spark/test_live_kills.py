@@ -19,7 +19,7 @@ import pytest
 import recordings
 from pyarrow import parquet
 
-from fsm.audit.live.changes import from_values, standing
+from fsm.audit.live.changes import from_json, standing
 from fsm.audit.local import audit_files
 from fsm.spark import sources
 from fsm.spark.live import files
@@ -28,7 +28,7 @@ from fsm.spark.live.local import LocalBatches
 from fsm.spark.live.sink import Sink
 from fsm.spark.options import IN_PROCESS, Options
 
-FEW, MANY = 14, 100
+FEW, MORE, MANY = 4, 14, 100
 KILLS = 8
 """Of one audit."""
 INSTANTS_S = (0.4, 2.0)
@@ -76,17 +76,24 @@ def recorded() -> dict[str, dict[str, bytes]]:
     return {name: logs[name] for name in SCENARIOS if name in logs}
 
 
-def test_killed_at_a_hundred_named_instants(
-    recorded: dict[str, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("seeds", "least"), [(range(FEW), 25), pytest.param(range(FEW, MORE), 75, marks=pytest.mark.deep)]
+)
+def test_killed_at_named_instants(
+    seeds: range,
+    least: int,
+    recorded: dict[str, dict[str, bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between any two steps of a batch, and before and after each file that is written; also of a restart.
 
     What is in memory is gone, and what SQLite has not committed.
     """
     killed = 0
-    for seed in range(FEW):
+    for seed in seeds:
         killed += kill_and_check(seed, recorded, tmp_path / str(seed), monkeypatch)
-    assert killed >= 100
+    assert killed >= least
 
 
 @pytest.mark.slow
@@ -94,7 +101,7 @@ def test_killed_at_hundreds_more(
     recorded: dict[str, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same with other seeds."""
-    for seed in range(FEW, MANY):
+    for seed in range(MORE, MANY):
         assert kill_and_check(seed, recorded, tmp_path / str(seed), monkeypatch)
 
 
@@ -156,14 +163,14 @@ def check(root: Path) -> None:
         version, id_ = one["version"], one["id"]
         assert version == seen.get(id_, 0) + 1, "a version is lost, or there twice"
         seen[id_] = 0 if one["status"] == "withdrawn" else version  # type: ignore[assignment]
-    told = standing({}, map(from_values, lines))
+    told = standing({}, map(from_json, lines))
     found = sorted(one.finding.summary for one in told.values() if one.finding.group)
     assert found == sorted(one.summary for one in audit_files((root / "logs").iterdir()).findings)
     assert found
     assert list(in_parquet(root / "out")) == list(map(plain, lines))
     stands = json.loads((root / "out" / "standing.json").read_bytes())["findings"]
     assert sorted(one["id"] for one in stands) == sorted(told)
-    assert all(from_values(one) == told[one["id"]] for one in stands)
+    assert all(from_json(one) == told[one["id"]] for one in stands)
     assert pages(root / "out") == pages(follow_at_once(root))
 
 

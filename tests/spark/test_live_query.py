@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fsm.audit.live.changes import Change, from_values, standing
+from fsm.audit.live.changes import Change, from_json, standing
 from fsm.audit.local import audit_files
 from fsm.spark.live.follow_options import Follow, Followed
 from fsm.spark.live.run import follow_logs
@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.u
 SCENARIOS = ("j07_maxpoll", "k_p03_aiokafka")
 
 
+@pytest.mark.deep
 def test_logs_that_grow_on_spark(recordings: Path, tmp_path: Path) -> None:
     """Read in two runs of which the second goes on where the first ended, while lines are added to both."""
     logs = tmp_path / "logs"
@@ -48,7 +49,7 @@ def test_logs_that_grow_on_spark(recordings: Path, tmp_path: Path) -> None:
         assert follow_logs(followed, keep).bad
         later.join()
     follow_logs(followed, keep)  # what came when it was about to end
-    stands = [one.finding for one in standing({}, map(from_values, written(tmp_path / "out"))).values()]
+    stands = [one.finding for one in standing({}, map(from_json, written(tmp_path / "out"))).values()]
     found = audit_files(path for path in logs.rglob("*") if path.is_file()).findings
     assert sorted(one.summary for one in stands if one.group) == sorted(one.summary for one in found)
     assert len({(one.id, one.version) for one in told}) == len(told)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,30 +42,36 @@ def told(model: Model, kinds: list[str], most: int, engine: Any = Search, **opti
     return {name: value for name, value in document.items() if name not in OTHERWISE}
 
 
-def test_every_level_is_a_job(spark: SparkSession, tmp_path: Path) -> None:
-    """Properties of states and pairs, deadlocks, steps that cost: as in memory, in the same order."""
+@pytest.mark.parametrize("small", [18, pytest.param(0, marks=pytest.mark.deep)])
+def test_levels_are_jobs(small: int, spark: SparkSession, tmp_path: Path) -> None:
+    """Those of so many states, or all. Properties of states and pairs, deadlocks, steps that cost: as in memory, in
+    the same order."""
     model = two_phase_commit(2, counts_to=1)
     apart = PairProperty("apart", "resource-1", "resource-2", lambda one, other: {one, other} != {"committed"})
     model = Model(model.name, model.components, model.wires, [*model.properties, apart], model.goal)
-    engine = on_spark(spark, tmp_path / "d", small=0, parts=3)
+    engine = on_spark(spark, tmp_path / "d", small=small, parts=2)
     found = told(model, ["lose"], 1, engine, every=True)
     assert found == told(model, ["lose"], 1, every=True)
     assert {one["property"] for one in found["violations"]} == {"all agree", "apart", DEADLOCK, "everybody decides"}
     assert told(model, ["lose"], 1, on_spark(spark, tmp_path / "d"), every=True) == found
 
 
-def test_small_levels_need_no_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "kinds", "most", "options"),
+    [
+        (lock, ["expire"], 2, {}),
+        (partial(consumer_group, 1), ["late", "lose"], 1, {"every": True}),
+        pytest.param(consumer_group, ["lose"], 1, {"known": ["W1"]}, marks=pytest.mark.deep),
+        (partial(consumer_group, 1), ["poll_timeout"], 1, {"properties": ["the group settles"]}),
+    ],
+    ids=["lock", "every", "known", "liveness"],
+)
+def test_small_levels_need_no_job(
+    model: Callable[[], Model], kinds: list[str], most: int, options: dict[str, Any], tmp_path: Path
+) -> None:
     """Production classes among them; a hazard that is cut off; the first counterexample only; liveness."""
-    for number, (model, kinds, most, options) in enumerate(
-        [
-            (lock(), ["expire"], 2, {}),
-            (consumer_group(1), ["late", "lose"], 1, {"every": True}),
-            (consumer_group(), ["lose"], 1, {"known": ["W1"]}),
-            (consumer_group(1), ["poll_timeout"], 1, {"properties": ["the group settles"]}),
-        ]
-    ):
-        engine = on_spark(None, tmp_path / str(number), parts=3)
-        assert told(model, kinds, most, engine, **options) == told(model, kinds, most, **options)
+    engine = on_spark(None, tmp_path, parts=3)
+    assert told(model(), kinds, most, engine, **options) == told(model(), kinds, most, **options)
 
 
 CHILD = """
@@ -116,7 +123,10 @@ def run_killed(folder: Path, drawn: Random, kills: int, most: int, master: str =
     return {name: value for name, value in found.items() if name not in OTHERWISE}
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
+@pytest.mark.parametrize(
+    "seed",
+    [0, pytest.param(1, marks=pytest.mark.deep), *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 20))],
+)
 def test_a_driver_that_is_killed_goes_on(seed: int, tmp_path: Path) -> None:
     """With kill -9, between any two operations on files, again and again: the same verdict at last."""
     drawn = Random(seed)  # noqa: S311
@@ -152,6 +162,7 @@ def dying(model: Model, folder: Path, at: int) -> Model:
     return replace(model, properties=[replace(asked, holds=holds), *model.properties[1:]])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("at", [1, 5, *(pytest.param(at, marks=pytest.mark.slow) for at in (2, 9, 14, 20))])
 def test_a_worker_that_is_killed_ends_nothing_but_the_run(at: int, spark: SparkSession, tmp_path: Path) -> None:
     """With kill -9, as it looks at states: the next run goes on, with the same verdict."""
@@ -163,7 +174,8 @@ def test_a_worker_that_is_killed_ends_nothing_but_the_run(at: int, spark: SparkS
     assert told(model, ["lose"], 1, engine, every=True) == told(two_phase_commit(3), ["lose"], 1, every=True)
 
 
-def test_cells_that_outgrow_their_keys_begin_again(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [20_000, pytest.param(0, marks=pytest.mark.deep)])
+def test_cells_that_outgrow_their_keys_begin_again(small: int, spark: SparkSession, tmp_path: Path) -> None:
     """With more room, and the tables there are."""
 
     class Tight(SparkSearch):
@@ -174,10 +186,8 @@ def test_cells_that_outgrow_their_keys_begin_again(spark: SparkSession, tmp_path
             super()._start()
 
     case = two_phase_commit(2), ["lose"], 1
-    for small in (0, 20_000):
-        folder = tmp_path / f"{small}"
-        assert told(*case, on_spark(spark, folder, Tight, small=small), every=True) == told(*case, every=True)
-        (tmp_path / "begun").unlink()
+    assert told(*case, on_spark(spark, tmp_path / "d", Tight, small=small), every=True) == told(*case, every=True)
+    assert (tmp_path / "begun").exists()
 
 
 def test_other_folders_and_limits(spark: SparkSession, tmp_path: Path) -> None:
@@ -191,6 +201,7 @@ def test_other_folders_and_limits(spark: SparkSession, tmp_path: Path) -> None:
         told(two_phase_commit(3), [], 0, on_spark(spark, tmp_path / "mine"))
 
 
+@pytest.mark.deep
 def test_liveness_of_many_states(spark: SparkSession, tmp_path: Path) -> None:
     """Levels in tasks and in the driver; the first doomed state, and the way there."""
     case = consumer_group(), ["late"], 1

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
@@ -137,14 +138,17 @@ with session("local[1]") as spark:
     handle = context._accumulatorServer.handle_error
     context._accumulatorServer.handle_error = lambda *told: (handle(*told), handled.set())
     os.kill(context._gateway.proc.pid, signal.SIGKILL)
-    assert handled.wait(30)
+    assert handled.wait(100)
     os._exit(0)
 """
 
 
+@pytest.mark.deep
 def test_java_that_ends_first_prints_no_stack() -> None:
     """As it may when a signal ends an audit on a busy machine: the server of accumulators still waits for it then."""
-    done = subprocess.run([sys.executable, "-c", JAVA_ENDS], capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", JAVA_ENDS], capture_output=True, text=True, check=False, timeout=3 * PATIENCE_S
+    )
     assert done.returncode == 0
     assert "Exception occurred during processing of request" not in done.stderr
 
@@ -167,7 +171,7 @@ def test_a_session_of_its_own_prints_nothing_and_is_stopped(tmp_path: Path) -> N
     """The command in a process of its own: Spark starts and ends without a word on stdout or stderr."""
     (tmp_path / "a.log").write_text("no client wrote this\n")
     command = [sys.executable, "-m", "fsm", "audit", str(tmp_path / "a.log"), "-o", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=3 * PATIENCE_S)
     assert (done.returncode, done.stdout) == (2, "")
     *_, last = done.stderr.splitlines()  # a line of progress may come before on a slow machine
     assert last.startswith("fsm: no known client wrote any of the 1 files")

@@ -14,8 +14,12 @@ from fsm.audit.records import unpack
 from fsm.errors import InputError
 from fsm.logs import formats
 from fsm.logs.pieces import WHOLE, Piece
-from fsm.spark.sources import BIN_BYTES, PIECE_BYTES, bins, find
+from fsm.spark import sources
+from fsm.spark.sources import bins, find
 from fsm.spark.tables import Tables
+
+BIN_BYTES, PIECE_BYTES = 1 << 14, 1 << 16
+"""Smaller than those of an audit, which are of some megabytes."""
 
 
 def files(root: Path, *names: str) -> None:
@@ -112,6 +116,14 @@ def test_binary_files_are_told_by_control_characters(tmp_path: Path, content: by
     assert [(u.file, u.reason) for u in refused] == ([(str(tmp_path / "file"), "binary file")] if binary else [])
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of some kilobytes are cut."""
+    monkeypatch.setattr(sources, "BIN_BYTES", BIN_BYTES)
+    monkeypatch.setattr(sources, "PIECE_BYTES", PIECE_BYTES)
+
+
+@pytest.mark.usefixtures("small")
 def test_pieces_are_dealt_out_by_size(tmp_path: Path) -> None:
     """No task gets much more than another, and what is small gets one task; every piece has its place."""
     for number, size in enumerate((5, 1, 1, 3, 2)):
@@ -128,6 +140,7 @@ def test_pieces_are_dealt_out_by_size(tmp_path: Path) -> None:
     assert [len(own) for own in bins(find([tmp_path / "small"]), 1000, cores=64)] == [3]
 
 
+@pytest.mark.usefixtures("small")
 def test_one_large_file_is_work_for_every_core(tmp_path: Path) -> None:
     """It is cut into more pieces than there are cores, unless they would be small; none exceeds what is asked for."""
     with (tmp_path / "large.log").open("wb") as out:

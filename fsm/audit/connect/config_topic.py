@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from fsm.audit.connect.running import INSTANCE, unit_partition
 from fsm.audit.findings import Cause
 from fsm.audit.rows import At, Begun, Ended, Interval, Known, Subscription
+from fsm.audit.wording import UNIT
 from fsm.trace import Partition, TraceRecord
 
+INSTANCE = -1
 NAMES = {Begun.CALLED: "the config topic", Begun.WAITS: "a scheduled delay"}
 """What stands where a member's name stands, in intervals of nobody's."""
 FOLLOW_MS = 60_000
@@ -32,6 +33,11 @@ NAMED_TASKS = 16
 """Tasks of a connector that never started are named up to this number."""
 
 Rows = Iterator[Interval | Subscription]
+
+
+def unit_partition(unit: Partition) -> Partition:
+    connector, number = unit
+    return (f"{UNIT}{connector}" if number == INSTANCE else f"{UNIT}{connector}:{number}"), number
 
 
 class ConfigTopic:
@@ -50,14 +56,17 @@ class ConfigTopic:
         """Connectors whose tasks wait because their start failed."""
         self.tasks_max: dict[str, int] = {}
         self.emptied: int | None = None
+        self.removed: dict[str, At] = {}
+        """Connectors that were deleted, and not created again."""
 
     def wants(self, unit: Partition) -> bool:
         return unit in self.wanted
 
     def add_running(self, units: Iterable[Partition], at: At) -> None:
-        """Units that are assigned, or run, must be called for, though no line shows their config."""
+        """Units that are assigned, or run, must be called for, though no line shows their config; not deleted ones."""
         for unit in units:
-            self.wanted.setdefault(unit, at)
+            if unit[0] not in self.removed:
+                self.wanted.setdefault(unit, at)
 
     def keep_tasks_max(self, record: TraceRecord) -> None:
         (name,) = record.topics
@@ -72,6 +81,7 @@ class ConfigTopic:
         match record.event:
             case "config":
                 for name in record.topics:
+                    self.removed.pop(name, None)
                     if name not in self.asked:
                         self.asked[name] = at
                         self.answered.pop(name, None)
@@ -91,6 +101,7 @@ class ConfigTopic:
                 for name in record.topics:
                     self.asked.pop(name, None)
                     self.failed.discard(name)
+                    self.removed[name] = at
                 yield from self.withdraw(self._of(record.topics), ts_ms)
 
     def fail_start(self, connector: str) -> Rows:
@@ -102,7 +113,7 @@ class ConfigTopic:
             until_ms = self.answered.get(connector, asked.ts_ms)
             for unit in [(connector, number) for number in range(INSTANCE, count)]:
                 self.wanted.setdefault(unit, asked)
-                called = self._called(unit, asked, until_ms)
+                called = self._find_called(unit, asked, until_ms)
                 yield replace(called, void_cause=Cause.FATAL_ERROR.value)
 
     def end(self, ts_ms: int) -> Rows:
@@ -132,17 +143,17 @@ class ConfigTopic:
                     self.answered[name] = record.ts_ms
                 for unit in sorted(self._of([name])):
                     if self.wanted[unit].ts_ms == read_ms:
-                        yield self._called(unit, self.wanted[unit], record.ts_ms)
+                        yield self._find_called(unit, self.wanted[unit], record.ts_ms)
 
     def _call(self, units: Iterable[Partition], since: At, until_ms: int, known_ms: int | None = None) -> Rows:
         """Units are wanted; from `known_ms`, a round can give them to a worker."""
         for unit in units:
             if unit not in self.wanted:
                 self.wanted[unit] = since
-                called = self._called(unit, since, until_ms)
+                called = self._find_called(unit, since, until_ms)
                 yield replace(called, turn_ms=since.ts_ms if known_ms is None else known_ms)
 
-    def _called(self, unit: Partition, since: At, until_ms: int) -> Interval:
+    def _find_called(self, unit: Partition, since: At, until_ms: int) -> Interval:
         return of_nobody(self.group, unit, Begun.CALLED, since, until_ms)
 
     def withdraw(self, units: Iterable[Partition], ts_ms: int) -> Rows:

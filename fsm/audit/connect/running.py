@@ -14,25 +14,18 @@ the worker held before: those intervals are `FOUND`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from fsm.audit.connect.config_topic import INSTANCE, ConfigTopic, unit_partition
 from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.follower import Follower, Process, Rows, Void, on
+from fsm.audit.limits import CLASSIC_HEARTBEAT_INTERVAL_MS
+from fsm.audit.restarted_members import summarize
 from fsm.audit.rows import At, Begun, Ended, Interval, Known
-from fsm.audit.wording import UNIT, names, seconds
+from fsm.audit.wording import names, seconds
 from fsm.trace import Kind, Partition
 
-if TYPE_CHECKING:
-    from fsm.audit.connect.config_topic import ConfigTopic
-
-INSTANCE = -1
 CREATED_WITH_MS = 3_000
 """A connector whose start fails is said to have been created within this time all the same."""
-
-
-def unit_partition(unit: Partition) -> Partition:
-    connector, number = unit
-    return (f"{UNIT}{connector}" if number == INSTANCE else f"{UNIT}{connector}:{number}"), number
 
 
 @dataclass(slots=True)
@@ -49,6 +42,8 @@ class _Run:
     void: Void | None = None
     intended: bool = False
     """Only the herder's intention to start it is known."""
+    outlived: tuple[At, At] | None = None
+    """Where its connector was deleted, and where the first round ended that began after that and left it running."""
 
     @property
     def stops(self) -> bool:
@@ -121,11 +116,18 @@ class RunningUnits(Follower):
                 yield self._interval(unit, run, known.at, Ended.REVOKED)
             elif downgraded and not run.zombie:
                 run.void = Void(known.at.ts_ms, Cause.DOWNGRADED)
+        if known.record.settings.get("error", "0") == "0":
+            for unit, run in sorted(self.runs.items()):
+                deleted = self.config.removed.get(unit[0])
+                if deleted is None:
+                    yield from self._report_deleted(unit, run, known.at)
+                elif deleted.ts_ms <= turn_ms and not run.zombie:
+                    run.outlived = run.outlived or (deleted, known.at)
 
     # Ends
 
     @on(Kind.UNITS_STOPPING)
-    def _stop_units(self, known: Known) -> None:
+    def _stop_units(self, known: Known) -> Rows:
         self.prints_units = True
         for unit in known.record.partitions:
             if not self.process.whole_start and unit not in self.touched:
@@ -133,6 +135,7 @@ class RunningUnits(Follower):
             self.touched.add(unit)
             run = self.runs.get(unit)
             if run is not None and run.stop is None:
+                yield from self._report_deleted(unit, run, known.at)
                 run.stop = known.at
 
     @on(Kind.UNITS_STOPPED)
@@ -187,10 +190,25 @@ class RunningUnits(Follower):
             )
             yield self._zombie(unit, stop, now, what).lower_severity()
 
-    def _zombie(self, unit: Partition, stop: At, now: At, what: str) -> Finding:
+    def _report_deleted(self, unit: Partition, run: _Run, now: At) -> Rows:
+        """It runs, or ran until now, though its connector was deleted (G3): longer than a next round takes to begin."""
+        prompt_ms = 2 * (self.process.heartbeat_interval_ms or CLASSIC_HEARTBEAT_INTERVAL_MS)
+        outlived, run.outlived = run.outlived, None
+        now = self.config.asked.get(unit[0], now)  # it was created again
+        if outlived is None or now.ts_ms - outlived[1].ts_ms <= prompt_ms:
+            return
+        deleted, passed = outlived
+        what, lasted = names([unit_partition(unit)]), seconds(now.ts_ms - deleted.ts_ms)
+        why = f"its connector was deleted, and the next round did not take it away: {summarize('G3')}"
+        what = f"{what} ran on for {lasted}: {why}"
+        yield self._zombie(unit, deleted, now, what, Cause.DELETED, passed)
+
+    def _zombie(
+        self, unit: Partition, since: At, now: At, what: str, cause: Cause = Cause.SLOW_CALLBACK, *shown: At
+    ) -> Finding:
         summary, about = f"{self.process.member}: {what}", [unit_partition(unit)]
-        kind, cause = FindingKind.TASK_ZOMBIE, Cause.SLOW_CALLBACK
-        return self.process.finding(kind, stop.ts_ms, now.ts_ms, summary, [stop, now], partitions=about, cause=cause)
+        kind, lines = FindingKind.TASK_ZOMBIE, [since, *shown, now]
+        return self.process.finding(kind, since.ts_ms, now.ts_ms, summary, lines, partitions=about, cause=cause)
 
     def settle(self) -> Rows:
         """Units that were told to stop and did not say that they go on have stopped."""
@@ -214,6 +232,7 @@ class RunningUnits(Follower):
     def finish(self) -> Rows:
         yield from self.settle()
         for unit in sorted(self.runs):
+            yield from self._report_deleted(unit, self.runs[unit], self.process.last)
             yield self._interval(unit, self.runs[unit], self.process.last, self.process.ended)
 
     def _interval(self, unit: Partition, run: _Run, end: At, ended: Ended) -> Interval:

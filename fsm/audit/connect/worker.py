@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fsm.audit.connect.config_topic import ConfigTopic
+from fsm.audit.connect.config_topic import ConfigTopic, unit_partition
 from fsm.audit.connect.rounds import Rounds
-from fsm.audit.connect.running import RunningUnits, unit_partition
+from fsm.audit.connect.running import RunningUnits
 from fsm.audit.connect.table_path import TablePath
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.follower import Follower, Process, Rows, on
@@ -102,7 +102,7 @@ class WorkerFollower(Follower):
         self.heartbeat_ms = known.at.ts_ms
 
     @on(Kind.HEARTBEAT_OK)
-    def _answered(self, known: Known) -> None:
+    def _on_answer(self, known: Known) -> None:
         if self.heartbeat_ms is None:
             self._heartbeat(known)
         else:
@@ -143,7 +143,7 @@ class WorkerFollower(Follower):
         return self.rounds.join(known)
 
     @on(Kind.JOINED)
-    def _joined(self, known: Known) -> None:
+    def _on_join(self, known: Known) -> None:
         self.process.in_group = True
         self.heartbeat_ms = known.at.ts_ms  # from here on the next one is due in an interval
 

@@ -175,7 +175,7 @@ class _OpenAssignments:
         _keep(self.static, one.record.instance_id, one.record.member_id)
 
     def _assign(self, one: CoordinatorRecord) -> Iterator[Assignment]:
-        begun = _begun(self.group, one)
+        begun = _begin(self.group, one)
         if begun is None or self._is_repeated(begun):
             return
         key = (begun.member_id, begun.which)
@@ -217,7 +217,7 @@ def _keep(held: dict[Key, Value], key: Key, value: Value) -> Value | None:
     return held.pop(next(iter(held))) if len(held) > HELD else None
 
 
-def _begun(group: str, one: CoordinatorRecord) -> Assignment | None:
+def _begin(group: str, one: CoordinatorRecord) -> Assignment | None:
     """The assignment that a record begins; None where it names no partitions."""
     record = one.record
     if record.full is None or not record.member_id:

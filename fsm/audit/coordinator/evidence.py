@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, CoordinatorRecord, EndReason
-from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.rows import Place
 from fsm.audit.wording import names
 from fsm.logs.broker import MEMBER
@@ -80,26 +80,20 @@ def add_statements(finding: Finding, own: Sequence[Statement], skew_ms: int) -> 
     near = [statement for statement in own if first_ms <= statement.ts_ms <= last_ms][-SHOWN:]
     if not near:
         return finding
-    shown = _add_places(finding, [statement.place for statement in near])
-    stated = _stated_cause(near) if finding.cause in (*OPEN, Cause.KILLED) else None
+    places = [statement.place for statement in near]
+    stated = _find_cause(near) if finding.cause in (*OPEN, Cause.KILLED) else None
     if stated is None:
-        return shown
+        return finding.add("", places)
     cause = stated.cause if finding.cause in OPEN else finding.cause
-    return replace(shown, cause=cause, summary=f"{finding.summary}; {stated.sentence}")
+    return replace(finding.add(stated.sentence, places), cause=cause)
 
 
-def _stated_cause(near: Sequence[Statement]) -> StatedCause | None:
+def _find_cause(near: Sequence[Statement]) -> StatedCause | None:
     for statement in reversed(near):
         for one in STATED_CAUSES:
             if statement.kind is one.kind and statement.detail.startswith(one.detail):
                 return one
     return None
-
-
-def _add_places(finding: Finding, places: Iterable[Place]) -> Finding:
-    known = {(e.file, e.offset) for e in finding.evidence}
-    more = tuple(Evidence(*place) for place in dict.fromkeys(places) if place not in known)
-    return replace(finding, evidence=finding.evidence + more)
 
 
 # -- handover -----------------------------------------------------------------------------------------------
@@ -140,7 +134,7 @@ def partition_of(found: Finding) -> Partition | None:
     return found.partitions[0] if found.kind in ABOUT_OWNERS and found.partitions else None
 
 
-def assigned_spans(own: Iterable[Assignment], found: Finding, skew_ms: int) -> list[AssignedSpan]:
+def find_spans(own: Iterable[Assignment], found: Finding, skew_ms: int) -> list[AssignedSpan]:
     """The assignments that concern a finding. `own` are those of its group."""
     wanted = partition_of(found)
     first_ms, last_ms = time_of_handover(found, skew_ms)
@@ -183,7 +177,7 @@ def _add_gift(found: Finding, own: Sequence[AssignedSpan], skew_ms: int) -> Find
     places = [before.end, gift.start] if before is not None and ended else [gift.start]
     if before is not None and ended and before.left_out and found.cause is Cause.UNKNOWN:
         found = replace(found, cause=Cause.LEFT_OUT)
-    return _with(found, _sentence(found, gift, before), places)
+    return found.add(_sentence(found, gift, before), places)
 
 
 def _add_owner(found: Finding, own: Sequence[AssignedSpan]) -> Finding:
@@ -193,16 +187,12 @@ def _add_owner(found: Finding, own: Sequence[AssignedSpan]) -> Finding:
     if not theirs:
         return found
     owner = f"the coordinator counted {theirs[0].member_id}, whose log is missing, as the owner"
-    return replace(_with(found, owner, [theirs[0].start]), severity=Severity.INFO)
+    return replace(found.add(owner, [theirs[0].start]), severity=Severity.INFO)
 
 
 def _within_ms(span: AssignedSpan, found: Finding) -> int:
     end_ms = found.end_ms if span.end_ms is None else min(span.end_ms, found.end_ms)
     return end_ms - max(span.start_ms, found.start_ms)
-
-
-def _with(found: Finding, sentence: str, places: Sequence[Place]) -> Finding:
-    return replace(_add_places(found, places), summary=f"{found.summary}; {sentence}")
 
 
 def _is_gift(span: AssignedSpan, own: Iterable[AssignedSpan]) -> bool:

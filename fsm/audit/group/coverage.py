@@ -43,7 +43,7 @@ class Coverage:
 def find_coverage(lives: Iterable[Life], intervals: Iterable[Interval]) -> list[Coverage]:
     own = sorted(lives, key=lambda life: (life.member, life.number))
     last_number = {life.member: life.number for life in own}
-    taken = _taken_over(intervals)
+    taken = _find_taken_over(intervals)
     return [
         cover_life(life, succeeded=last_number[life.member] > life.number or (life.member, life.number) in taken)
         for life in own
@@ -64,7 +64,7 @@ def cover_life(life: Life, *, succeeded: bool) -> Coverage:
     )
 
 
-def _taken_over(intervals: Iterable[Interval]) -> set[tuple[str, int]]:
+def _find_taken_over(intervals: Iterable[Interval]) -> set[tuple[str, int]]:
     """Lives that ended without a word and one of whose partitions another member got afterwards."""
     taken: set[tuple[str, int]] = set()
     for each in of_partitions(intervals):

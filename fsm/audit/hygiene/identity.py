@@ -23,6 +23,7 @@ ones, or lines that a collector spread over files.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -70,13 +71,19 @@ class _Span(NamedTuple):
 
 def facts_of(sources: Mapping[tuple[str, str], Iterable[Row]], file: str) -> list[Facts]:
     """The facts of the rows of one file, which come by group and client id, in a fixed order."""
-    found: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
+    found: list[Facts] = []
     for (group, client_id), rows in sources.items():
+        times: dict[str, list[int]] = {}
+        starts: Counter[str] = Counter()
         for row in rows:
-            key, ts_ms = (group, client_id, file, row[MEMBER_ID]), row[TIME]
-            first_ms, last_ms, starts = found.get(key, (ts_ms, ts_ms, 0))
-            found[key] = (min(first_ms, ts_ms), max(last_ms, ts_ms), starts + (row[KIND] == Kind.STARTED.value))
-    return [Facts(*key, *aggregates) for key, aggregates in sorted(found.items())]
+            times.setdefault(row[MEMBER_ID], []).append(row[TIME])
+            if row[KIND] == _STARTED:
+                starts[row[MEMBER_ID]] += 1
+        found += [Facts(group, client_id, file, id_, min(own), max(own), starts[id_]) for id_, own in times.items()]
+    return sorted(found)
+
+
+_STARTED = Kind.STARTED.value
 
 
 def merge(facts: Iterable[Facts]) -> list[Facts]:

@@ -1,6 +1,6 @@
-"""What is kept of a member as bytes: followers between two records, and the rows they gave, with the lines they name.
+"""What a followed audit keeps as bytes: states, and of members what they told with the lines that it names.
 
-Followers hold plain values in small classes that refer to each other, which is what pickle is for. Only classes of the
+States are plain values in small classes that refer to each other, which is what pickle is for. Only classes of the
 audit's own and plain containers are loaded again.
 """
 
@@ -30,6 +30,18 @@ from fsm.trace import TraceRecord
 _CONTAINERS = frozenset({("collections", "deque"), ("collections", "Counter"), ("builtins", "set")})
 Lines = dict[tuple[str, int], tuple[int, str]]
 """The number and the text of lines, by file and offset."""
+
+
+def pack(state: Any) -> bytes:
+    """A state as bytes."""
+    out = io.BytesIO()
+    _Pickler(out).dump(state)
+    return out.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    """The state that `pack` was given."""
+    return _Unpickler(io.BytesIO(data)).load()
 
 
 def dump(values: Any, lines: Mapping[tuple[str, int], tuple[int, str]]) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any
 
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
@@ -39,7 +38,7 @@ class Change:
         """That of the finding."""
         return self.finding.id
 
-    def closed(self) -> Change:
+    def close(self) -> Change:
         """The next version, which says that it is over."""
         return Change(self.version + 1, Status.CLOSED, self.finding)
 
@@ -66,38 +65,19 @@ def compare(told: Told, found: Iterable[Finding], closed_before_ms: int) -> tupl
         elif last.finding != one:
             changes.append(last := Change(last.version + 1, Status.UPDATED, one))
         if one.end_ms < closed_before_ms and last.status is not Status.CLOSED:
-            changes.append(last := last.closed())
+            changes.append(last := last.close())
         now[one.id] = last
     gone = (last for key, last in told.items() if key not in now)
     return now, [*changes, *(replace(last, version=last.version + 1, status=Status.WITHDRAWN) for last in gone)]
 
 
-# -- as plain values ----------------------------------------------------------------------------------------
-
-
-_FIELDS = tuple(f.name for f in fields(Finding))
-_values_of = attrgetter(*_FIELDS)
-
-
-def to_values(change: Change) -> dict[str, Any]:
-    """A change as plain values."""
-    found = change.finding
-    told = dict(zip(_FIELDS, _values_of(found), strict=True))
-    told |= {name: told[name].value for name in _ENUMS}
-    told["evidence"] = [(e.file, e.offset, e.line, e.text) for e in found.evidence]
-    return told | {"version": change.version, "status": change.status.value}
-
-
-def from_values(told: Mapping[str, Any]) -> Change:
-    """What `to_values` gave, or what a JSON line tells, which has no offsets."""
-    values = {name: told[name] for name in _FIELDS}
+def from_json(told: Mapping[str, Any]) -> Change:
+    """What `Change.to_json` gave, which has no offsets."""
+    values = {f.name: told[f.name] for f in fields(Finding)}
     values |= {name: kind(values[name]) for name, kind in _ENUMS.items()}
     values["partitions"] = tuple((topic, number) for topic, number in values["partitions"])
     values["others"] = tuple(values["others"])
-    values["evidence"] = tuple(
-        Evidence(one["file"], -1, one["line"], one["text"]) if isinstance(one, dict) else Evidence(*one)
-        for one in values["evidence"]
-    )
+    values["evidence"] = tuple(Evidence(one["file"], -1, one["line"], one["text"]) for one in values["evidence"])
     return Change(told["version"], Status(told["status"]), Finding(**values))
 
 

@@ -6,7 +6,6 @@ held against each other. What is over for `settle_ms` by the clock of the lines 
 
 from __future__ import annotations
 
-import marshal
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,10 +20,10 @@ from fsm.audit.hygiene.identity import Facts, Key, identify
 from fsm.audit.hygiene.rotation import Missing, stem
 from fsm.audit.limits import Limits
 from fsm.audit.live import blobs, settling
-from fsm.audit.live.changes import Change, Status, Told, compare, from_values, to_values
+from fsm.audit.live.changes import Change, Status, Told, compare
 from fsm.audit.live.member_state import Follow, Item, Kept, MemberState, keep
 from fsm.audit.reading import PieceSummary
-from fsm.audit.records import Chunk, GroupRecords, Source, spool
+from fsm.audit.records import GroupRecords, Source, spool
 from fsm.audit.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, in_order_of, values_of
 from fsm.audit.rows import Seen
 
@@ -175,9 +174,9 @@ class GroupState:
         self.files |= moved
         kept: dict[Source, list[Kept]] = {}
         for own in self.kept.values():
-            for one in _renamed(own, names):
+            for one in _rename(own, names):
                 kept.setdefault(one.chunk.source, []).append(one)
-        self.kept, self.coordinators = kept, _renamed(self.coordinators, names)
+        self.kept, self.coordinators = kept, _rename(self.coordinators, names)
         for member in self.members:
             member.rename(names)
         self.past = blobs.rename(self.past, names) if self.past else b""
@@ -277,7 +276,7 @@ class GroupState:
         told = {key: one for key, one in self.told.items() if key not in done}
         still = (one for one in found if not self._is_done(one))
         self.told, changes = compare(told, still, self.reached_ms(now_ms) - close_ms)
-        return [*changes, *(one.closed() for one in done.values() if one.status is not Status.CLOSED)]
+        return [*changes, *(one.close() for one in done.values() if one.status is not Status.CLOSED)]
 
     def _is_done(self, found: Finding) -> bool:
         """Whether it was over before what is judged still."""
@@ -285,7 +284,7 @@ class GroupState:
 
     def end(self) -> list[Change]:
         """What is closed when nothing more is expected."""
-        return [one.closed() for one in self.told.values() if one.status is not Status.CLOSED]
+        return [one.close() for one in self.told.values() if one.status is not Status.CLOSED]
 
     def expire(self, audit: GroupAudit, expire_ms: int, now_ms: int) -> None:
         """Lets go of members that have said nothing for so long while others did, and on whom no finding rests that
@@ -377,7 +376,7 @@ class GroupState:
         pieces = [PieceSummary(*self.summary)] if self.summary else []
         found = list(unparsed.of_file(pieces)) if pieces else []
         file, at_ms = self.key.removeprefix(OF_FILE), max((one.last_ms or 0 for one in pieces), default=0)
-        return with_ids([*found, *(unparsed.happened(file, at_ms, note) for note in self.notes)])
+        return with_ids([*found, *(unparsed.report_event(file, at_ms, note) for note in self.notes)])
 
     def reached_ms(self, now_ms: int) -> int:
         """The time of the newest record, but none after `now_ms`, the clock of who follows: some clocks are ahead.
@@ -394,66 +393,10 @@ class GroupState:
             return middle_ms
         return min(times[-1], now_ms)
 
-    def dump(self) -> bytes:
-        """As plain values."""
-        return marshal.dumps(
-            (
-                self.key,
-                [
-                    (name, tuple(one.worth), one.gone, one.settled, list(map(tuple, one.facts)), one.heard)
-                    for name, one in self.files.items()
-                ],
-                [one.dump() for one in self.members],
-                [_values(one) for own in self.kept.values() for one in own],
-                [_values(one) for one in self.coordinators],
-                self.past,
-                zlib.compress(marshal.dumps([to_values(one) for one in self.told.values()]), 1),
-                self.summary,
-                self.notes,
-                self.expired_ms,
-                self.judged_ms,
-                self.settled_ms,
-                self.names,
-            )
-        )
-
-    @classmethod
-    def load(cls, data: bytes) -> GroupState:
-        """What `dump` wrote."""
-        key, files, members, kept, coordinators, past, told, *rest = marshal.loads(data)  # noqa: S302  of this audit
-        changes = map(from_values, marshal.loads(zlib.decompress(told)))  # noqa: S302  likewise
-        by_source: dict[Source, list[Kept]] = {}
-        for one in map(_kept, kept):
-            by_source.setdefault(one.chunk.source, []).append(one)
-        return cls(
-            key,
-            dict(_files(files)),
-            [MemberState.load(one) for one in members],
-            by_source,
-            list(map(_kept, coordinators)),
-            past,
-            {one.id: one for one in changes},
-            *rest,
-        )
-
 
 _BEHIND = 4
 """A member that sends and is behind the others by more than so many times `settle_ms` is not waited for."""
 
 
-def _renamed(own: Iterable[Kept], names: Mapping[str, str]) -> list[Kept]:
+def _rename(own: Iterable[Kept], names: Mapping[str, str]) -> list[Kept]:
     return [one._replace(chunk=one.chunk._replace(file=names.get(one.chunk.file, one.chunk.file))) for one in own]
-
-
-def _values(one: Kept) -> tuple[Any, ...]:
-    return tuple(one.chunk), one.last_ms, one.is_open
-
-
-def _kept(values: tuple[Any, ...]) -> Kept:
-    chunk, *rest = values
-    return Kept(Chunk(*chunk), *rest)
-
-
-def _files(values: Iterable[Any]) -> Iterator[tuple[str, FileOfGroup]]:
-    for name, worth, gone, settled, facts, heard in values:
-        yield name, FileOfGroup(FileFacts(*worth), tuple(gone), settled, [Facts(*one) for one in facts], heard)

@@ -9,7 +9,6 @@ what was sent of a file from some offset on is replaced by what is sent later.
 
 from __future__ import annotations
 
-import marshal
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -92,37 +91,6 @@ class FileState:
     open_groups: frozenset[str] = frozenset()
     """Whom the last entry tells of."""
 
-    def dump(self) -> bytes:
-        """As plain values."""
-        told = {f.name: getattr(self, f.name) for f in fields(self)}
-        told |= {
-            "summary": _values_of(self.summary),
-            "facts": list(map(tuple, self.facts)),
-            "all_facts": list(map(tuple, self.all_facts)),
-            "loose": list(map(tuple, self.loose)),
-            "worth": tuple(self.worth),
-            "groups": sorted(self.groups),
-            "open_groups": sorted(self.open_groups),
-        }
-        return marshal.dumps(told)
-
-    @classmethod
-    def load(cls, data: bytes) -> FileState:
-        """What `dump` wrote."""
-        told: dict[str, Any] = marshal.loads(data)  # noqa: S302  written by `dump` of this audit
-        return cls(
-            **told
-            | {
-                "summary": PieceSummary(*told["summary"]),
-                "facts": [Facts(*one) for one in told["facts"]],
-                "all_facts": [Facts(*one) for one in told["all_facts"]],
-                "loose": [Chunk(*one) for one in told["loose"]],
-                "worth": FileFacts(*told["worth"]),
-                "groups": frozenset(told["groups"]),
-                "open_groups": frozenset(told["open_groups"]),
-            }
-        )
-
 
 class More(NamedTuple):
     """What was read on."""
@@ -148,7 +116,7 @@ class FileReader:
         if growth.over:
             return _rename(before, growth) if before is not None else More(FileState(), [_note(growth, [])], {})
         learned = None if _is_whole(growth.path) else self._learn(growth)
-        layout = _WHOLE if learned is None or learned.whole else _told(learned, growth.modified_ms)
+        layout = _WHOLE if learned is None or learned.whole else _describe(learned, growth.modified_ms)
         if before is not None and _is_known(before, growth, layout):
             return More(before, [], {})
         goes_on = before is None or (layout == before.layout != _WHOLE and growth.size >= before.size)
@@ -201,7 +169,7 @@ class FileReader:
             lines=summary.lines,
             gone=growth.gone,
             summary=summary,
-            facts=merge([*_renamed(before.facts, growth.name), *settled.facts]),
+            facts=merge([*_rename_facts(before.facts, growth.name), *settled.facts]),
             names=_with_names(before.names, settled.names),
         )
         rest = GrowingReader(Piece(growth.path, end, size), self.formats, learned, state.lines, size)
@@ -229,7 +197,7 @@ def _send(
 ) -> More | None:
     """What was read, to the groups that it is about; None where records that were sent to a group were not its."""
     state, settled, tail = read
-    facts, facts_before = merge([*state.facts, *tail.facts]), _renamed(before.all_facts, growth.name)
+    facts, facts_before = merge([*state.facts, *tail.facts]), _rename_facts(before.all_facts, growth.name)
     where, was = homes(facts), homes(facts_before)
     if any(was[source] != where.get(source) for source in {one[:3] for one in facts_before} & was.keys()):
         return None
@@ -261,7 +229,7 @@ def _send(
 
 def _rename(before: FileState, growth: Growth) -> More:
     """What is known of a file, under another name."""
-    facts = _renamed(before.all_facts, growth.name)
+    facts = _rename_facts(before.all_facts, growth.name)
     state = replace(before, all_facts=facts)
     about = _about(state, growth, before.groups, _by_group(facts, homes(facts)), since=WHOLE)
     return More(state, list(about), {})
@@ -300,7 +268,7 @@ def _with_names(known: Mapping[str, str], told: Mapping[str, str]) -> dict[str, 
     return names
 
 
-def _renamed(facts: Iterable[Facts], name: str) -> list[Facts]:
+def _rename_facts(facts: Iterable[Facts], name: str) -> list[Facts]:
     return [one._replace(file=name) for one in facts]
 
 
@@ -355,7 +323,7 @@ def _learn(path: str, size: int, modified_ms: int, formats: tuple[Format, ...]) 
     return learn_beginning(path, size, modified_ms, formats) if size else NOTHING
 
 
-def _told(learned: Learned, modified_ms: int) -> str:
+def _describe(learned: Learned, modified_ms: int) -> str:
     """What was learned as a text; where it leans on the day on which the file was changed, that is part of it."""
     told = [layout.description._replace(share=0.0, example="") for layout in learned.layouts]
     day = any({"date", "year"} & {*one.guessed} for one in told)

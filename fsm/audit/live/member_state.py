@@ -13,9 +13,9 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsm.audit.coordinator.assignments import ID, with_known_names
 from fsm.audit.findings import Finding, FindingKind, finding
@@ -144,13 +144,13 @@ class MemberState:
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Files are called otherwise."""
-        self.sources = {_renamed(source, names): rank for source, rank in self.sources.items()}
+        self.sources = {_rename(source, names): rank for source, rank in self.sources.items()}
         if any(source[2] in names.values() for source in self.sources):
             self.states = [(ms, blobs.rename(data, names)) for ms, data in self.states]
             self.told = [(ms, blobs.rename(data, names)) for ms, data in self.told]
             self.rest = blobs.rename(self.rest, names) if self.rest else b""
-            self.dropped = {_renamed(source, names) for source in self.dropped}
-            self.seen = {_renamed(source, names): offset for source, offset in self.seen.items()}
+            self.dropped = {_rename(source, names) for source in self.dropped}
+            self.seen = {_rename(source, names): offset for source, offset in self.seen.items()}
             self.late_lines = [(names.get(line[0], line[0]), *line[1:]) for line in self.late_lines]
 
     # -- records ------------------------------------------------------------------------------------------------
@@ -296,21 +296,6 @@ class MemberState:
         self.told = [*kept, *self.told[len(settled) :]]
         return [item for item in items if end_ms_of(item) < before_ms]
 
-    # -- as plain values ----------------------------------------------------------------------------------------
-
-    def dump(self) -> tuple[Any, ...]:
-        """As plain values."""
-        return tuple(tuple(value) if isinstance(value, Key) else value for value in map(self.__getattribute__, _FIELDS))
-
-    @classmethod
-    def load(cls, values: Iterable[Any]) -> MemberState:
-        """What `dump` gave."""
-        key, *rest = values
-        return cls(Key(*key), *rest)
-
-
-_FIELDS = tuple(f.name for f in fields(MemberState))
-
 
 def end_ms_of(item: Item) -> int:
     """When what an item tells was over."""
@@ -332,5 +317,5 @@ def unpack_kept(kept: Kept) -> list[Packed]:
     return unpack(zlib.decompress(kept.chunk.packed))
 
 
-def _renamed(source: Source, names: Mapping[str, str]) -> Source:
+def _rename(source: Source, names: Mapping[str, str]) -> Source:
     return (*source[:2], names.get(source[2], source[2]))

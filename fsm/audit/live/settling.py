@@ -21,7 +21,7 @@ def that_count(old: Iterable[Item], rows: GroupRows) -> list[Item]:
     since_ms = min((one.end_ms for one in owners), default=0)
     wishes = [row for row in known if isinstance(row, Subscription) and row.end_ms >= since_ms] if owners else []
     lives = _lives((row for row in known if isinstance(row, Life)), owning)
-    return [*owners, *lives, *_merged(wishes)]
+    return [*owners, *lives, *_merge(wishes)]
 
 
 def _last_owners(intervals: Iterable[Interval]) -> Iterator[Interval]:
@@ -41,7 +41,7 @@ def _lives(lives: Iterable[Life], owning: set[tuple[str, int]]) -> Iterator[Life
             yield one
 
 
-def _merged(wishes: Iterable[Subscription]) -> Iterator[Subscription]:
+def _merge(wishes: Iterable[Subscription]) -> Iterator[Subscription]:
     """One for each stretch in which somebody wanted a topic, or a pattern."""
     by_topic: dict[tuple[str, str], list[Subscription]] = {}
     for one in wishes:

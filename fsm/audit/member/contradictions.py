@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from fsm.audit.conformance import initial
 from fsm.audit.findings import Finding, FindingKind, Severity
-from fsm.audit.follower import Follower, Rows, on
+from fsm.audit.follower import Follower, Row, Rows, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
 from fsm.audit.rows import At, Known
@@ -53,23 +53,23 @@ class Epochs(Follower):
         self.in_group: At | None = None
         """The last line that shows a member; None since something may have taken it out of its group."""
 
-    def see(self, known: Known) -> Findings:
+    def see(self, known: Known) -> list[Row]:
         record, at = known.record, known.at
+        found: list[Row] = []
         if self.in_group is not None and not at.joins(self.in_group):
             self.in_group = None
-        if _leaves(record) or record.kind in _MAY_LEAVE:
+        if record.kind in _MAY_LEAVE or _leaves(record):
             self.in_group = None
         if record.kind in self.steps and self.consumer.ordered:
-            yield from self._check_id(known)
-            yield from super().see(known)  # type: ignore[misc]  # its steps give findings only
+            found += self._check_id(known) if record.member_id else ()
+            found += super().see(known)
         if _shows_member(record):
             self.in_group = at
+        return found
 
     def _check_id(self, known: Known) -> Findings:
         """The id stays what it was, unless something took the member out of its group."""
         record, member = known.record, self.consumer.member
-        if not record.member_id:
-            return
         chosen = record.machine == CONSUMER.name and bool(record.state)
         free = record.state == initial(record.machine) if chosen else self.in_group is None or self.consumer.interleaved
         if not self.member_id or free or record.member_id == self.member_id:
@@ -124,7 +124,7 @@ class Epochs(Follower):
     @on(Kind.TRANSITION)
     def _transition(self, known: Known) -> Findings:
         record = known.record
-        expected = _expected_sign(record)
+        expected = _expect_sign(record)
         if expected is not None and record.epoch is not None and _sign(record.epoch) != expected:
             step = f"went from {record.state} to {record.next_state} with epoch {record.epoch}"
             summary = f"{self.consumer.member} {step}, but its epoch is {_SIGNS[expected]} then"
@@ -133,7 +133,7 @@ class Epochs(Follower):
             yield from self._check(known)
 
     @on(Kind.JOINED)
-    def _joined(self, known: Known) -> Findings:
+    def _on_join(self, known: Known) -> Findings:
         epoch, at = known.record.epoch, known.at
         if epoch is None:
             return
@@ -148,7 +148,7 @@ class Epochs(Follower):
         yield from self._check(known)
 
     @on(Kind.SYNCED)
-    def _synced(self, known: Known) -> Findings:
+    def _on_sync(self, known: Known) -> Findings:
         epoch, at = known.record.epoch, known.at
         joined = self.joined[0] if self.joined and at.joins(self.joined[1]) else None
         if epoch is not None and joined is not None and epoch > joined:
@@ -170,31 +170,37 @@ class Epochs(Follower):
         self.epoch = self.joined = self.in_group = None
 
 
-_LEAVING = (
-    Kind.GENERATION_RESET,
-    Kind.LEAVE_BEGIN,
-    Kind.LEFT,
-    Kind.LOST_BEGIN,
-    Kind.FENCED,
-    Kind.FATAL,
-    Kind.CLOSE_BEGIN,
-    Kind.CLOSE_END,
+_LEAVING = frozenset(
+    {
+        Kind.GENERATION_RESET,
+        Kind.LEAVE_BEGIN,
+        Kind.LEFT,
+        Kind.LOST_BEGIN,
+        Kind.FENCED,
+        Kind.FATAL,
+        Kind.CLOSE_BEGIN,
+        Kind.CLOSE_END,
+    }
 )
-_MAY_LEAVE = (
-    Kind.STARTED,
-    Kind.ERROR,
-    Kind.POLL_EXPIRED,
-    Kind.LOST_DECIDED,
-    Kind.UNSUBSCRIBED,
-    Kind.COORDINATOR_LOST,
+_MAY_LEAVE = frozenset(
+    {
+        Kind.STARTED,
+        Kind.ERROR,
+        Kind.POLL_EXPIRED,
+        Kind.LOST_DECIDED,
+        Kind.UNSUBSCRIBED,
+        Kind.COORDINATOR_LOST,
+    }
 )
 """After these it is not known whether it is still a member."""
 
 
 def _leaves(record: TraceRecord) -> bool:
     """Whether a member prints this when it goes out of its group, or is sent out."""
-    states = ("LEAVING", "STALE", "FENCED", "FATAL", "UNSUBSCRIBED")
-    return record.kind in _LEAVING or record.next_state in states
+    return record.kind in _LEAVING or record.next_state in _OUT
+
+
+_OUT = frozenset({"LEAVING", "STALE", "FENCED", "FATAL", "UNSUBSCRIBED"})
 
 
 def _shows_member(record: TraceRecord) -> bool:
@@ -214,7 +220,7 @@ def _sign(epoch: int) -> int:
     return (epoch > 0) - (epoch < 0)
 
 
-def _expected_sign(record: TraceRecord) -> int | None:
+def _expect_sign(record: TraceRecord) -> int | None:
     """The sign that goes with the state that a transition leads to, or ends; None where clients differ.
 
     Our own machines name the event, and tell the epoch of another moment.
@@ -248,11 +254,10 @@ class Contradictions(Follower):
 
     def see(self, known: Known) -> Rows:
         judged = self.consumer.ordered
-        if judged and self.expired is not None:
-            yield from self._check_left(known, self.expired)
-        yield from self.epochs.see(known)
-        if judged:
-            yield from super().see(known)
+        found = list[Row](self._check_left(known, self.expired) if judged and self.expired is not None else ())
+        found += self.epochs.see(known)
+        found += super().see(known) if judged else ()
+        return found
 
     @on(Kind.TRANSITION)
     def _transition(self, known: Known) -> None:
@@ -265,7 +270,7 @@ class Contradictions(Follower):
         self.callback_failed = True
 
     @on(Kind.ASSIGN_BEGIN)
-    def _assigned(self, known: Known) -> Findings:
+    def _on_assignment(self, known: Known) -> Findings:
         yield from self._begins(known)
         if CLASSIC.name not in self.at or self.consumer.interleaved:
             return

@@ -89,7 +89,7 @@ class LibrdkafkaOwnership(Follower):
     # -- partitions -------------------------------------------------------------------------------------
 
     @on(Kind.ADDED)
-    def _added(self, known: Known) -> Rows:
+    def _on_added(self, known: Known) -> Rows:
         partitions, at = known.record.partitions, known.at
         if self.announced is not None:
             self.announced.added += len(partitions)
@@ -104,7 +104,7 @@ class LibrdkafkaOwnership(Follower):
             self.owned.add((partition,), at)
 
     @on(Kind.DROPPED)
-    def _dropped(self, known: Known) -> Rows:
+    def _on_dropped(self, known: Known) -> Rows:
         at = known.at
         for partition in known.record.partitions:
             if self.owned.not_owned((partition,)):
@@ -129,7 +129,7 @@ class LibrdkafkaOwnership(Follower):
             self.silent.extend(self.owned.remove((partition,), at, Ended.DROPPED))
 
     @on(Kind.OWNED)
-    def _acknowledged(self, known: Known) -> Rows:
+    def _on_acknowledged(self, known: Known) -> Rows:
         """The whole assignment: it shows what a log that begins later does not, but not since when."""
         full = known.record.full or ()
         if not self.owned.complete:
@@ -170,13 +170,13 @@ class LibrdkafkaOwnership(Follower):
             self.balance += count
 
     @on(Kind.LOST_DECIDED)
-    def _lost_decided(self, known: Known) -> Rows:
+    def _on_lost_decided(self, known: Known) -> Rows:
         """What goes now goes under a lost callback, if one begins at all; its line may stand just before."""
         if self.callback is not None and known.at.ts_ms - self.callback.at.ts_ms > REORDER_MS:
             yield from self._end_callback()
 
     @on(Kind.CLOSE_END)
-    def _closed(self, known: Known) -> Rows:
+    def _on_closed(self, known: Known) -> Rows:
         yield from self._check_announced(known.at)
         if self.owned.has_listener and self.consumer.in_order:
             yield from self._report_silent_drops()
@@ -204,7 +204,7 @@ class LibrdkafkaOwnership(Follower):
             self.balance = None
             partitions = [(i.topic, i.partition) for i in gone]
             shown = [At(i.end_ms, i.end) for i in gone]
-            yield self.owned.lost_without_callback(partitions, gone[0].end_ms, shown)
+            yield self.owned.find_lost_without_callback(partitions, gone[0].end_ms, shown)
 
     def _check_announced(self, at: At) -> Rows:
         """Whether as many partitions were added as the assigned callback announced; none are where it ended it."""
@@ -240,7 +240,7 @@ class LibrdkafkaOwnership(Follower):
         """Partitions that were added though they were owned, and not dropped in the same moment."""
         twice = {p: self.added_owned.pop(p) for p in partitions}
         if twice and self.consumer.ordered:
-            yield from self.owned.added_twice(twice, _latest_ms(twice), list(twice.values()))
+            yield from self.owned.find_added_twice(twice, _latest_ms(twice), list(twice.values()))
 
 
 def _latest_ms(lines: dict[Partition, At]) -> int:

@@ -41,7 +41,7 @@ _IN_ORDER: dict[str, type[Follower]] = {
 
 
 @cache
-def _concerned(kind: Kind) -> tuple[tuple[str, Step], ...]:
+def _find_takers(kind: Kind) -> tuple[tuple[str, Step], ...]:
     """Who takes records of that kind, and how."""
     concerned = ((name, one) for name, one in _IN_ORDER.items() if one.every or kind in one.steps)
     return tuple((name, one.see if one.every else one.steps[kind]) for name, one in concerned)
@@ -77,7 +77,7 @@ class ConsumerFollower:
             return ()
         self.process.see(known)
         rows: list[Row] = []
-        for name, step in _concerned(known.record.kind):
+        for name, step in _find_takers(known.record.kind):
             rows += step(getattr(self, name), known) or ()
         return [self.weigh(row) if isinstance(row, Finding) else row for row in rows] if rows else rows
 

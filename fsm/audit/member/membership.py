@@ -56,12 +56,12 @@ class Membership(Follower):
         self.owned.cause = Cause.NONE
 
     @on(Kind.ASSIGN_BEGIN)
-    def _assigned(self, known: Known) -> None:
+    def _on_assignment(self, known: Known) -> None:
         if known.record.partitions:
             self._enter(known)
 
     @on(Kind.HEARTBEAT_OK)
-    def _answered(self, known: Known) -> None:
+    def _on_answer(self, known: Known) -> None:
         """The coordinator knows a member of this epoch. After a fatal error that changes nothing."""
         if (known.record.epoch or 0) > 0 and self.fatal is None:
             self.is_member = self.consumer.in_group = True

@@ -112,7 +112,7 @@ class OwnedPartitions:
         kind = FindingKind.PARTITIONS_LOST
         return self.consumer.finding(kind, start_ms, end_ms, summary, shown, partitions=partitions, cause=cause)
 
-    def lost_without_callback(self, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]) -> Finding:
+    def find_lost_without_callback(self, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]) -> Finding:
         """Partitions went without a callback; a log that ends within close() may have been cut there."""
         closing = self.consumer.closing_ms is not None
         hangs = closing and self.consumer.closed_ms is None
@@ -130,7 +130,7 @@ class OwnedPartitions:
         )
         return replace(found, severity=Severity.INFO) if hangs else found
 
-    def added_twice(self, partitions: Iterable[Partition], ts_ms: int, shown: Sequence[At]) -> Iterator[Finding]:
+    def find_added_twice(self, partitions: Iterable[Partition], ts_ms: int, shown: Sequence[At]) -> Iterator[Finding]:
         """The application was given what it had, with nothing missing in between as far as is known."""
         owned = {p: self.partitions[p] for p in by_partition(partitions) if p in self.partitions}
         twice = [p for p, since in owned.items() if self._follows(since, ts_ms, shown[-1])]

@@ -60,7 +60,7 @@ class Ownership(Follower):
             yield from self._close(consumer.last._replace(ts_ms=consumer.closed_ms))
         closing_ms = consumer.closing_ms
         if how is Ended.LOG_ENDED and closing_ms is not None and owned.partitions and owned.has_listener:
-            yield owned.lost_without_callback(owned.partitions, closing_ms, [consumer.last])
+            yield owned.find_lost_without_callback(owned.partitions, closing_ms, [consumer.last])
             how = Ended.HANGS
         yield from owned.remove(list(owned.partitions), consumer.last, how)
 
@@ -74,7 +74,7 @@ class Ownership(Follower):
         yield from self._close_begin(known)
         yield from self._give_up(at)
         if not failed and self.consumer.ordered:
-            yield from self.owned.added_twice(record.partitions, at.ts_ms, [at])
+            yield from self.owned.find_added_twice(record.partitions, at.ts_ms, [at])
         self.assigning = at
         self.owned.add(record.partitions, at)
 
@@ -105,7 +105,7 @@ class Ownership(Follower):
         yield from self._begin(known, Ended.REVOKED, "revoked")
 
     @on(Kind.LOST_BEGIN)
-    def _lost_begin(self, known: Known) -> Rows:
+    def _on_lost_begin(self, known: Known) -> Rows:
         yield from self._begin(known, Ended.LOST, "lost")
         at, lost = known.at, self._about(known.record)
         if lost:
@@ -153,15 +153,15 @@ class Ownership(Follower):
         return self._return(known.at, told=False) if self.away else self._callback_end(known)
 
     @on(Kind.LEFT)
-    def _left(self, _known: Known) -> None:
+    def _on_left(self, _known: Known) -> None:
         self.away = True
 
     @on(Kind.JOINED)
-    def _joined(self, _known: Known) -> None:
+    def _on_joined(self, _known: Known) -> None:
         self.away = False
 
     @on(Kind.FENCED)
-    def _thrown_out(self, known: Known) -> None:
+    def _on_thrown_out(self, known: Known) -> None:
         self.thrown_out_ms = known.at.ts_ms if self.thrown_out_ms is None else self.thrown_out_ms
 
     @on(Kind.CALLBACK_FAILED)
@@ -237,11 +237,11 @@ class Ownership(Follower):
         self.owned.told = True
 
     @on(Kind.ADDED)
-    def _added(self, known: Known) -> None:
+    def _on_added(self, known: Known) -> None:
         self.owned.add(known.record.partitions, known.at)
 
     @on(Kind.DROPPED)
-    def _dropped(self, known: Known) -> Rows:
+    def _on_dropped(self, known: Known) -> Rows:
         return self.owned.remove(known.record.partitions, known.at, Ended.LOST)
 
     @on(Kind.COMMIT_FAILED)
@@ -250,7 +250,7 @@ class Ownership(Follower):
             self.deleted_ms = known.at.ts_ms
 
     @on(Kind.CLOSE_END)
-    def _closed(self, known: Known) -> Rows:
+    def _on_closed(self, known: Known) -> Rows:
         return self._close(known.at)
 
     def _close(self, at: At) -> Rows:
@@ -258,5 +258,5 @@ class Ownership(Follower):
         left = by_partition(self.owned.partitions)
         called = self.consumer.facts.close_calls_back_quietly or self.consumer.stays_in_group
         if left and self.owned.has_listener and not called:
-            yield self.owned.lost_without_callback(left, at.ts_ms, [at])
+            yield self.owned.find_lost_without_callback(left, at.ts_ms, [at])
         yield from self.owned.remove(left, at, Ended.CLOSED)

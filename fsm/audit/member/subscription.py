@@ -119,7 +119,7 @@ class Subscriptions(Follower):
         return self._end(known.at.ts_ms)
 
     @on(Kind.FENCED, Kind.ERROR)
-    def _fenced(self, known: Known) -> Rows | None:
+    def _on_fenced(self, known: Known) -> Rows | None:
         """Another process has this instance id: fatal for the application, though a classic client would go on."""
         return self._end(known.at.ts_ms) if known.record.detail == "FENCED_INSTANCE_ID" else None
 
@@ -197,7 +197,7 @@ class Rebalances(Follower):
         self._begin(known, "joined")
 
     @on(Kind.JOINED)
-    def _joined(self, known: Known) -> None:
+    def _on_joined(self, known: Known) -> None:
         if self.open is not None:
             self.open.epoch = known.record.epoch
 

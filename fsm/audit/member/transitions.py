@@ -100,7 +100,7 @@ class Transitions(Follower):
         if consumer.ended is Ended.CLOSED and not consumer.stays_in_group and consumer.tells_last_step:
             for name, machine in self.machines.items():
                 if machine.state not in CLOSED_IN and not machine.broken:
-                    yield from self._closed_in_between(name, machine)
+                    yield from self._close_in_between(name, machine)
 
     def _take(self, machine: MachineState) -> Rows:
         waiting, machine.waiting = machine.waiting, []
@@ -143,7 +143,7 @@ class Transitions(Follower):
             kind, cause = FindingKind.STUCK_STATE, Cause.UNKNOWN
             yield self.consumer.finding(kind, start_ms, end.ts_ms, summary, [end], cause=cause)
 
-    def _closed_in_between(self, name: str, machine: MachineState) -> Rows:
+    def _close_in_between(self, name: str, machine: MachineState) -> Rows:
         member, last = self.consumer.member, self.consumer.last
         if machine.at is not None and last.joins(machine.at):
             summary = f"{member} was closed, but its last step left it {machine.state}; lines of {name} are missing"

@@ -79,7 +79,7 @@ def severity_of(severity: str) -> str:
 def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[IncidentView] | None = None) -> Packed:
     """The group with its findings; without incidents each finding is one."""
     key = key_of(view.group, view.file)
-    named = [found if found.id else _with_number(found, i) for i, found in enumerate(findings, 1)]
+    named = [found if found.id else replace(found, id=str(i)) for i, found in enumerate(findings, 1)]
     known = list(map(_alone, named)) if incidents is None else incidents
     worst_first = sorted(known, key=_rank_incident)
     blamed = {name for found in findings if found.severity != "info" for name in (found.member, *found.others)}
@@ -129,12 +129,7 @@ def _rank_finding(one: FindingView) -> tuple[Any, ...]:
     return *badness(one.severity, one.kind, one.start_ms, one.end_ms, still=False), one.start_ms, one.id
 
 
-def _with_number(found: FindingView, number: int) -> FindingView:
-    return replace(found, id=str(number))
-
-
 def _alone(found: FindingView) -> IncidentView:
-    """A finding as an incident of its own."""
     return IncidentView(
         id=found.id,
         severity=found.severity,
@@ -150,7 +145,6 @@ def _alone(found: FindingView) -> IncidentView:
 
 
 def _pieces(items: Iterable[Any]) -> list[str]:
-    """Lists as JSON, cut where they become long; at least one."""
     pieces: list[list[str]] = [[]]
     room = PIECE
     for item in items:
@@ -271,12 +265,12 @@ def _member_lane(what: str, member: MemberView, number: int) -> dict[str, Any]:
         "marks": [
             [m.ts_ms, wording.name(m.kind), shades.glyph(m.kind), wording.show(m.text, 200)] for m in member.marks
         ],
-        "target": list(map(_assigned, member.target)),
-        "current": list(map(_assigned, member.current)),
+        "target": list(map(_show_span, member.target)),
+        "current": list(map(_show_span, member.current)),
     }
 
 
-def _assigned(span: AssignedSpan) -> list[Any]:
+def _show_span(span: AssignedSpan) -> list[Any]:
     shade = _SHADES.get(span.state, "")
     texts = (wording.name(text) for text in (span.state, span.epoch, span.partitions, span.giving_up))
     return [span.start_ms, span.end_ms, shade, span.size, *texts]
@@ -312,7 +306,6 @@ def _partition_lane(same: Sequence[PartitionView], numbers: Mapping[str, int]) -
 
 
 def _cut_to(stretches: Iterable[Stretch], gaps: Iterable[Stretch]) -> Iterator[Stretch]:
-    """The parts of the stretches that lie in a gap."""
     given = list(gaps)
     for stretch in stretches:
         for gap in given:

@@ -29,7 +29,7 @@ SHARD = 1_000_000
 def write_group(out: Path, packed: Packed) -> bool:
     """Writes the files of a group below the folder `out` of the result; gives whether anything had changed."""
     folder = out / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     changed = False
     for name, text in packed.pieces():
         index = packed.told if name == packed.key else None
@@ -63,7 +63,7 @@ def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> No
         inline = dict(_details(folder, [entry["key"] for entry in index.entries]))
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         index.shards = _write_shards(folder)
         inline = {} if refresh_s else dict(_fit(folder, [entry["key"] for entry in index.entries[:top]]))
     if refresh_s:
@@ -129,7 +129,6 @@ def _write_shard(folder: Path, number: int, held: list[str]) -> None:
 
 
 def _call(name: str, text: str, index: Any = None) -> str:
-    """A script of three lines that hands the page what it asked for."""
     return f'rebalanceReport.take("{name}",\n{dump(index)},\n{text});\n'
 
 

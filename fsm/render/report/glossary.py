@@ -49,6 +49,7 @@ CAUSES = {
     "worker_stopped": "its worker was stopped, and no delay held its work back",
     "worker_frozen": "its worker's process stood still",
     "downgraded": "the group went back to the eager protocol, which does not stop what ran before",
+    "deleted": "its connector was deleted, and the next leader did not know that it runs",
     "left_out": "a report left out what was being assigned, or came late, and the coordinator took it as given up",
     "late_request": "a request that its sender had given up was handled late, and its answer with the grant went "
     "nowhere",

@@ -78,7 +78,9 @@ def _is_current(path: Path, table: Table, form: str) -> bool:
     if form == "png":
         return True
     if form == "svg":
-        from fsm.render.tables.svg import dot_hash, drawn_from
+        from fsm.render.tables.svg import dot_hash, read_dot_hash
 
-        return drawn_from(path.read_text(encoding="utf-8", errors="replace")) == dot_hash(render(table, "dot").decode())
+        return read_dot_hash(path.read_text(encoding="utf-8", errors="replace")) == dot_hash(
+            render(table, "dot").decode()
+        )
     return path.read_bytes() == render(table, form)

@@ -59,8 +59,6 @@ class _Html(str):
 
 
 class _Drawing:
-    """A picture on its way into DOT."""
-
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
         self.words = identifiers(picture, RESERVED)
@@ -74,7 +72,6 @@ class _Drawing:
         self.depth = 0
 
     def text(self) -> str:
-        """All of it."""
         self._open("digraph")
         self._add("graph", self._graph_attributes())
         box = {"shape": "box", "style": "rounded,filled", "fontname": FONT, "fontsize": "12", "margin": "0.14,0.08"}
@@ -149,7 +146,6 @@ class _Drawing:
         self._add(word, attributes)
 
     def _lists(self, stays: Sequence[Label], ignored: Sequence[Label]) -> str:
-        """What is handled without leaving, and what is ignored, as small lines."""
         texts = list(lines(stays, effects=self.picture.effects))
         if ignored:
             texts.append(plain(f"ignores {', '.join(event for label in ignored for event in label.events)}"))
@@ -281,7 +277,6 @@ def _small(text: str, end: str = '<BR ALIGN="LEFT"/>') -> str:
 
 
 def _html(line: str) -> str:
-    """The line as markup, with its indent."""
     text = plain(line)
     return "&#160;" * (len(line) - len(line.lstrip())) + escape(text) if text else ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from fsm.render.tables.text import sizes
 from fsm.render.wording import plain
 from fsm.table import Ignore, Row, Symbol, Table
 
@@ -29,10 +30,8 @@ def index(tables: Iterable[Table], pictures: Iterable[str] = (), pages: Iterable
 
 
 def _entry(table: Table) -> tuple[str, ...]:
-    sizes = table.counts()
-    numbers = (str(sizes[name]) for name in ("states", "events", "rows", "ignores", "illegal_cells"))
     files = ", ".join(f"[{suffix}]({_target(table.name, suffix)})" for suffix in ("svg", "dot", "mmd", "puml"))
-    return (f"[{escape(table.name)}]({_target(table.name, 'md')})", escape(table.title), *numbers, files)
+    return (f"[{escape(table.name)}]({_target(table.name, 'md')})", escape(table.title), *sizes(table), files)
 
 
 def _target(name: str, suffix: str) -> str:
@@ -40,16 +39,16 @@ def _target(name: str, suffix: str) -> str:
 
 
 def _head(table: Table) -> Iterator[str]:
-    sizes = table.counts()
+    counts = table.counts()
     title = table.title or table.name
     yield from (f"# {escape(title)}", "", f"![{escape(title)}]({_target(table.name, 'svg')})", "")
     facts = [("Table", _code(table.name)), ("Source", escape(table.source)), ("Begins in", _code(table.initial.name))]
     facts.append(("Ends in", ", ".join(_code(s.name) for s in table.terminal) or "no state"))
     yield from (f"- {head}: {text}" for head, text in facts if text)
-    yield f"- Lines: {sizes['rows']} rows, {sizes['ignores']} ignored"
+    yield f"- Lines: {counts['rows']} rows, {counts['ignores']} ignored"
     yield (
-        f"- Cells: {sizes['states']} states by {sizes['events']} events, of which "
-        f"{sizes['row_cells']} handled, {sizes['ignored_cells']} ignored, {sizes['illegal_cells']} illegal"
+        f"- Cells: {counts['states']} states by {counts['events']} events, of which "
+        f"{counts['row_cells']} handled, {counts['ignored_cells']} ignored, {counts['illegal_cells']} illegal"
     )
     yield ""
     for paragraph in table.doc.strip().split("\n\n"):
@@ -97,7 +96,6 @@ def _effects(table: Table) -> Iterator[str]:
 
 
 def _lines(table: Table, holder: Symbol | None = None) -> Iterator[str]:
-    """The rows and ignores of the table, then those of each nested table."""
     rows = [line for line in table.rows if isinstance(line, Row)]
     ignores = [line for line in table.rows if isinstance(line, Ignore)]
     yield from ("## Rows" if holder is None else f"## Rows inside {_code(holder.name)}", "")

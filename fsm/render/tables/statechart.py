@@ -72,60 +72,57 @@ def _xstate_state(table: Table, state: Symbol, words: Mapping[str, str]) -> dict
 
 
 def _xstate_transition(transition: Transition, state: Symbol, words: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if transition.target is not None:
-        found["target"] = f"#{words[transition.target.name]}"
-    if transition.target is state:
-        found["reenter"] = True
-    if transition.effects:
-        found["actions"] = list(transition.effects)
-    if transition.note:
-        found["description"] = transition.note
-    if transition.via:
-        found["meta"] = {"via": list(transition.via)}
-    return found
+    found = {
+        "target": transition.target and f"#{words[transition.target.name]}",
+        "reenter": transition.target is state,
+        "actions": transition.effects,
+        "description": transition.note,
+        "meta": transition.via and {"via": transition.via},
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def scxml(table: Table) -> str:
     """The table as an SCXML document without data model; an effect is raised as the event `effect.NAME`."""
-    words = unique_words({state.name: state.name for state in table.all_states()})
-    events = unique_words({event.name: event.name for event in table.alphabet})
-    effects = unique_words({effect.name: effect.name for effect in table.effects or ()})
+    enums = (table.all_states(), table.alphabet, table.effects or ())
+    words = _Words(*(unique_words({member.name: member.name for member in enum}) for enum in enums))
     spaces = 'xmlns="http://www.w3.org/2005/07/scxml" xmlns:fsm="urn:rebalance-fsm"'
     (name,) = unique_words({"": table.name}).values()  # a name is one token, and some tools make a function of it
-    head = f'version="1.0" datamodel="null" name="{name}" initial="{words[table.initial.name]}"'
-    body = _scxml_level(table, words, events, effects, "  ")
+    head = f'version="1.0" datamodel="null" name="{name}" initial="{words.states[table.initial.name]}"'
+    body = _scxml_level(table, words, "  ")
     return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', f"<scxml {spaces} {head}>", *body, "</scxml>", ""))
 
 
-def _scxml_level(
-    table: Table, words: Mapping[str, str], events: Mapping[str, str], effects: Mapping[str, str], indent: str
-) -> Iterator[str]:
+class _Words(NamedTuple):
+    states: Mapping[str, str]
+    events: Mapping[str, str]
+    effects: Mapping[str, str]
+
+
+def _scxml_level(table: Table, words: _Words, indent: str) -> Iterator[str]:
     for state in table.states:
         found = list(transitions(table, state))
         tag = "final" if state in table.terminal and not found else "state"
         nested = table.nested.get(state)
-        initial = f' initial="{words[nested.initial.name]}"' if nested else ""
-        yield f'{indent}<{tag} id="{words[state.name]}"{initial} fsm:meaning={_attribute(state.meaning)}>'
+        initial = f' initial="{words.states[nested.initial.name]}"' if nested else ""
+        yield f'{indent}<{tag} id="{words.states[state.name]}"{initial} fsm:meaning={_attribute(state.meaning)}>'
         for transition in found:
-            yield from _scxml_transition(transition, words, events, effects, indent + "  ")
+            yield from _scxml_transition(transition, words, indent + "  ")
         if nested:
-            yield from _scxml_level(nested, words, events, effects, indent + "  ")
+            yield from _scxml_level(nested, words, indent + "  ")
         yield f"{indent}</{tag}>"
 
 
-def _scxml_transition(
-    transition: Transition, words: Mapping[str, str], events: Mapping[str, str], effects: Mapping[str, str], indent: str
-) -> Iterator[str]:
-    target = f' target="{words[transition.target.name]}"' if transition.target else ""
-    via = f' fsm:via="{" ".join(words[name] for name in transition.via)}"' if transition.via else ""
+def _scxml_transition(transition: Transition, words: _Words, indent: str) -> Iterator[str]:
+    target = f' target="{words.states[transition.target.name]}"' if transition.target else ""
+    via = f' fsm:via="{" ".join(words.states[name] for name in transition.via)}"' if transition.via else ""
     note = f" fsm:note={_attribute(transition.note)}" if transition.note else ""
-    head = f'{indent}<transition event="{events[transition.event]}"{target}{via}{note}'
+    head = f'{indent}<transition event="{words.events[transition.event]}"{target}{via}{note}'
     if not transition.effects:
         yield f"{head}/>"
         return
     yield f"{head}>"
-    yield from (f'{indent}  <raise event="effect.{effects[name]}"/>' for name in transition.effects)
+    yield from (f'{indent}  <raise event="effect.{words.effects[name]}"/>' for name in transition.effects)
     yield f"{indent}</transition>"
 
 

@@ -40,7 +40,6 @@ class _Writer:
         self.words = identifiers(picture, self.reserved)
 
     def text(self) -> str:
-        """The whole diagram."""
         return "\n".join([*self.head(), *self.body(), *self.tail(), ""])
 
     def head(self) -> Iterator[str]:
@@ -56,7 +55,6 @@ class _Writer:
         return cluster.name
 
     def edge(self, edge: Edge) -> str:
-        """Source, arrow and target."""
         raise NotImplementedError
 
     def escape(self, text: str) -> str:
@@ -151,7 +149,6 @@ class _Mermaid(_Writer):
 
 
 def _names(cluster: Cluster) -> Iterator[str]:
-    """Everything in a frame, and the frame itself."""
     yield from (cluster.name, *(node.name for node in cluster.nodes))
     for inner in cluster.clusters:
         yield from _names(inner)

@@ -11,10 +11,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from html import escape
 from math import hypot, inf
 from typing import NamedTuple
 from xml.etree import ElementTree as ET  # the drawings are ours, and expanding entities is refused by expat's limits
-from xml.sax.saxutils import escape
 
 from fsm.errors import InputError
 from fsm.render import shipped
@@ -32,9 +32,10 @@ _DRAWING = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 def svg(picture: Picture) -> str:
     """The picture as SVG, with its DOT's hash. Raises `InputError` where the `dot` program is not there."""
     text = dot(picture)
-    data = json.dumps({"dot_sha256": dot_hash(text), "edges": edge_ids(picture)}, separators=(",", ":"))
+    told = {"dot_sha256": dot_hash(text), "edges": edge_ids(picture)}
+    data = escape(json.dumps(told, separators=(",", ":")), quote=False)
     drawn = draw(text, "svg").decode()
-    return re.sub(r"<svg [^>]*>\n", lambda m: f"{m[0]}<metadata>{escape(data)}</metadata>\n", drawn, count=1)
+    return re.sub(r"<svg [^>]*>\n", lambda m: f"{m[0]}<metadata>{data}</metadata>\n", drawn, count=1)
 
 
 def draw(text: str, form: str) -> bytes:
@@ -60,7 +61,7 @@ def dot_hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def drawn_from(svg_text: str) -> str:
+def read_dot_hash(svg_text: str) -> str:
     """The hash of the DOT that an SVG was drawn from; empty where it carries none."""
     found = re.search(r'<metadata>[^<]*"dot_sha256":"([0-9a-f]{64})"', svg_text)
     return found[1] if found else ""
@@ -78,8 +79,7 @@ class _Box(NamedTuple):
     right: float
     bottom: float
 
-    def shared(self, other: _Box) -> float:
-        """The area that both cover."""
+    def measure_overlap(self, other: _Box) -> float:
         across = min(self.right, other.right) - max(self.left, other.left)
         down = min(self.bottom, other.bottom) - max(self.top, other.top)
         return max(0.0, across) * max(0.0, down)
@@ -148,7 +148,7 @@ def _place(points: Sequence[_Point], width: float, taken: list[_Box]) -> _Box:
     least, best = inf, _Box(0, 0, 0, 0)
     for x, y in points:
         box = _Box(x - width / 2, y - 7, x + width / 2, y + 7)
-        covered = sum(box.shared(other) for other in taken)
+        covered = sum(box.measure_overlap(other) for other in taken)
         if covered < least:
             least, best = covered, box
         if not covered:

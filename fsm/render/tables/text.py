@@ -11,13 +11,15 @@ from fsm.table import Row, Symbol, Table
 def listing(tables: Iterable[Table]) -> str:
     """One line for each table: its sizes and what it is."""
     heads = ("table", "states", "events", "rows", "ignores", "illegal", "title")
-    return "".join(f"{line}\n" for line in _columns(heads, [_entry(table) for table in tables]))
+    return "".join(
+        f"{line}\n" for line in _columns(heads, [(table.name, *sizes(table), table.title) for table in tables])
+    )
 
 
-def _entry(table: Table) -> tuple[str, ...]:
-    sizes = table.counts()
-    numbers = (str(sizes[name]) for name in ("states", "events", "rows", "ignores", "illegal_cells"))
-    return (table.name, *numbers, table.title)
+def sizes(table: Table) -> list[str]:
+    """States, events, rows, ignores and illegal cells: the sizes that a list of tables tells."""
+    counts = table.counts()
+    return [str(counts[name]) for name in ("states", "events", "rows", "ignores", "illegal_cells")]
 
 
 def text(table: Table) -> str:
@@ -82,7 +84,6 @@ def _detail(steps: str, clause: str, remark: str) -> Iterator[str]:
 
 
 def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Aligned: figures to the right, all else to the left."""
     lines = [tuple(heads), *rows] if heads else list(rows)
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     for line in lines:

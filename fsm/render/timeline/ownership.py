@@ -190,8 +190,6 @@ def svg(picture: Picture, title: str) -> str:
 
 
 class _Sheet:
-    """Where everything stands."""
-
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
         self.axis = scale(_instants(picture), 0, picture.end_ms - picture.start_ms, WIDTH)

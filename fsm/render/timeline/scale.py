@@ -93,7 +93,6 @@ class Scale:
 
 
 def _step(piece: Piece) -> int:
-    """The smallest round step that leaves room for labels."""
     least = _TICK_PX * max(1, piece.end_ms - piece.start_ms) / (piece.right - piece.left)
     fitting = next((step for step in _STEPS if step >= least), None)
     return fitting or (int(least) // DAY + 1) * DAY
@@ -107,7 +106,7 @@ def scale(instants: Iterable[int], start_ms: int, end_ms: int, width: int = 0) -
     end_ms = max(end_ms, start_ms + 1)
     busy = sorted({start_ms, end_ms, *(ts for ts in instants if start_ms < ts < end_ms)})
     pieces = _cut(start_ms, end_ms, _quiet(busy))
-    return Scale(tuple(_laid_out(pieces, width or _width(len(busy)))))
+    return Scale(tuple(_lay_out(pieces, width or _width(len(busy)))))
 
 
 def _width(instants: int) -> int:
@@ -134,7 +133,7 @@ def _cut(start_ms: int, end_ms: int, quiet: list[tuple[int, int]]) -> list[tuple
     return [*pieces, (at, end_ms, False)]
 
 
-def _laid_out(pieces: list[tuple[int, int, bool]], width: int) -> Iterator[Piece]:
+def _lay_out(pieces: list[tuple[int, int, bool]], width: int) -> Iterator[Piece]:
     lively = sum(end - start for start, end, quiet in pieces if not quiet)
     room = width - BREAK * sum(quiet for _, _, quiet in pieces)
     left = 0.0

@@ -37,7 +37,7 @@ class Alarms:
         """Alarms that were not told, as too many waited."""
         self._new = threading.Event()
         self._ends = threading.Event()
-        with self._opened() as store:
+        with self._open() as store:
             store.execute("create table if not exists alarm (number integer primary key, told text)")
             store.execute("create table if not exists batch (last integer)")
         self._thread = threading.Thread(target=self._run_all, name="alarms", daemon=True)
@@ -46,7 +46,7 @@ class Alarms:
 
     def add(self, batch: int, alarms: Sequence[Change]) -> None:
         """Takes the alarms of a batch, once. Raises `sqlite3.Error` where they cannot be written."""
-        with self._opened() as store:
+        with self._open() as store:
             (last,) = store.execute("select max(last) from batch").fetchone()
             if not alarms or (last is not None and batch <= last):
                 return
@@ -64,7 +64,7 @@ class Alarms:
     @property
     def waiting(self) -> int:
         """Alarms whose command has not ended yet."""
-        with self._opened() as store:
+        with self._open() as store:
             return self._count(store)
 
     def close(self) -> None:
@@ -84,14 +84,14 @@ class Alarms:
                 self._new.clear()
                 for number, told in self._first():
                     self._run(told)
-                    with self._opened() as store:
+                    with self._open() as store:
                         store.execute("delete from alarm where number = ?", (number,))
                 if self._ends.is_set():
                     return
 
     def _first(self) -> Iterator[tuple[int, str]]:
         while True:
-            with self._opened() as store:
+            with self._open() as store:
                 found = store.execute("select number, told from alarm order by number limit 1").fetchone()
             if found is None:
                 return
@@ -124,7 +124,7 @@ class Alarms:
     # -- both -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Iterator[sqlite3.Connection]:
         """The journal in one transaction: several threads use it."""
         store = sqlite3.connect(self.journal, timeout=self.command_s)
         try:

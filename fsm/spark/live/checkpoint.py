@@ -18,12 +18,12 @@ from fsm.spark.options import IN_PROCESS
 from fsm.spark.sources import FOLLOWED
 
 MARK, HALF, LOCK = FOLLOWED.name, f".{FOLLOWED.name}", "lock"
-SCHEMA = 2
+SCHEMA = 3
 """Of what the checkpoint holds."""
 
 
 @contextmanager
-def opened(followed: Followed) -> Iterator[None]:
+def open_checkpoint(followed: Followed) -> Iterator[None]:
     """Makes the folder of the checkpoint where it is new, and keeps others from it.
 
     Raises `InputError` where the result's folder holds something else, a checkpoint of another version or of other

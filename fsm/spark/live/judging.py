@@ -12,15 +12,16 @@ from fsm.audit.group_audit import GroupAudit
 from fsm.audit.highlights import Highlights
 from fsm.audit.incidents import find_incidents, of_files
 from fsm.audit.lag import add_lag
+from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change
 from fsm.audit.live.group_state import SETTLE_MS, GroupState
 from fsm.audit.routing import OF_FILE, Sent
 from fsm.render.report.folder import remove_group
+from fsm.spark import collecting
 from fsm.spark.live.follow_options import Follow
 from fsm.spark.live.lag_kept import lag_in
 from fsm.spark.live.page import draw_file, draw_group
 from fsm.spark.options import Options
-from fsm.spark.pipeline import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,10 @@ class Judge:
     follow: Follow
     out: Path
 
+    @collecting.seldom()
     def take(self, key: str, kept: bytes | None, rows: Iterable[Sent], names: Mapping[str, str], now_ms: int) -> Judged:
         """What is kept of a group or a file by now, and what changed; `names` are those of topics by their ids."""
-        state = GroupState(key) if kept is None else GroupState.load(kept)
+        state = GroupState(key) if kept is None else blobs.unpack(kept)
         state.take(rows, now_ms)
         if state.is_file:
             found = self._unknown(state.of_file(), None)
@@ -43,7 +45,7 @@ class Judge:
             noted = Highlights()
             audit = state.audit(self.options.limits, names, noted)
             lag = lag_in(self.follow.lag, self.options.timezone)
-            own = Plan("", replace(self.options, lag=lag), {}, cut=False).lag_of(key)
+            own = replace(self.options, lag=lag).lag_of(key)
             found = self._unknown(add_lag(audit.findings, own), audit)
             changes = state.tell(found, self.follow.close_ms, now_ms)
             draw_group(self.out, audit, found, noted)
@@ -51,11 +53,11 @@ class Judge:
             state.settle(audit, SETTLE_MS, now_ms)
         else:
             changes = state.tell((), self.follow.close_ms, now_ms)
-        return Judged(state.dump(), changes)
+        return Judged(blobs.pack(state), changes)
 
     def end(self, kept: bytes) -> list[Change]:
         """What changes when a group or a file is given up, of which nothing came for long; the page forgets it."""
-        state = GroupState.load(kept)
+        state: GroupState = blobs.unpack(kept)
         group, file = ("", state.key.removeprefix(OF_FILE)) if state.is_file else (state.key, "")
         remove_group(self.out, group, file)
         return state.end()
@@ -65,7 +67,7 @@ class Judge:
         if self.options.known:
             incidents = of_files(found) if audit is None else find_incidents(audit)
             found = baseline.unknown(found, incidents, self.options.known)
-        return Plan("", self.options, {}, cut=False).chosen(found)
+        return self.options.choose(found)
 
 
 @dataclass(frozen=True, slots=True)

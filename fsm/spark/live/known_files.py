@@ -132,7 +132,7 @@ def recognise(before: Offsets, looked: Mapping[str, Look]) -> tuple[dict[str, st
         old = places.get(look.identity)
         if old is not None and (before[old].size or not look.size) and _goes_on(before[old], look):
             kept[name] = old
-    left = _left(before, kept)
+    left = _find_missing(before, kept)
     by_stem: dict[str, list[str]] = {}
     for old in left:
         by_stem.setdefault(stem(old), []).append(old)
@@ -159,7 +159,7 @@ def _there_last(item: tuple[str, Offset]) -> tuple[bool, str]:
     return not item[1].is_away, item[0]
 
 
-def _left(before: Offsets, kept: Mapping[str, str]) -> dict[str, Offset]:
+def _find_missing(before: Offsets, kept: Mapping[str, str]) -> dict[str, Offset]:
     """What was read and is not found again."""
     known = {*kept.values()}
     return {name: one for name, one in before.items() if one.identity and one.size and name not in known}
@@ -167,7 +167,7 @@ def _left(before: Offsets, kept: Mapping[str, str]) -> dict[str, Offset]:
 
 def is_stale(before: Offsets, kept: Mapping[str, str], looked: Mapping[str, Look]) -> bool:
     """Whether files are gone or cut and others are new: those may have been seen before they were complete."""
-    there = (one for one in _left(before, kept).values() if not one.is_away)
+    there = (one for one in _find_missing(before, kept).values() if not one.is_away)
     return any(there) and any(name not in kept for name in looked)
 
 
@@ -188,13 +188,13 @@ def _is_rotation(old: str, one: Offset, name: str, look: Look) -> bool:
 
 
 def _unpacks_to(one: Offset, look: Look) -> bool:
-    start = _unpacked(look.path)
+    start = _unpack_head(look.path)
     if len(start) < one.head_size:  # of a kind that is not read here
         return not one.is_away
     return zlib.crc32(start[: one.head_size]) == one.head
 
 
-def _unpacked(path: Path) -> bytes:
+def _unpack_head(path: Path) -> bytes:
     """How what is packed begins, as far as it is written."""
     data = b""
     try:
@@ -219,7 +219,7 @@ def is_file(path: Path, offset: Offset) -> bool:
     except OSError:
         return False
     packed = bool(offset.tail) and is_packed(start)
-    start = (_unpacked(path) if packed else start)[: offset.head_size]
+    start = (_unpack_head(path) if packed else start)[: offset.head_size]
     if len(start) < _TELLING or zlib.crc32(start) != offset.head:
         return False
     return packed or (status.st_size >= offset.size and offset.tail in (0, tail_of(path, offset.size)))
@@ -240,7 +240,7 @@ def copies(looked: Mapping[str, Look], kept: Mapping[str, str]) -> dict[str, str
     found: dict[str, str] = {}
     for name, look in looked.items():
         if name not in kept:
-            start = _unpacked(look.path) if look.is_packed else look.start
+            start = _unpack_head(look.path) if look.is_packed else look.start
             others = alike.get((stem(name), start[:_TELLING]), ())
             if look.is_packed and not start:  # nothing is written yet that could be unpacked
                 others = [other for end in _PACKED if (other := name.removesuffix(end)) != name and other in looked]

@@ -8,7 +8,6 @@ broken off at any instant is done again as it was begun, and none is done twice.
 from __future__ import annotations
 
 import json
-import marshal
 import sqlite3
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -16,12 +15,13 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from fsm.audit.live.changes import Change, from_values, to_values
+from fsm.audit.live import blobs
+from fsm.audit.live.changes import Change
 from fsm.audit.routing import BY_GROUP, Sent, in_order_of
 from fsm.spark.live import plan
 from fsm.spark.live.follow_options import Follow
 from fsm.spark.live.judging import Judge
-from fsm.spark.live.reading import Kept, chosen, reader_of
+from fsm.spark.live.reading import Kept, choose, reader_of
 from fsm.spark.live.sink import Counts, Sink, in_order
 from fsm.spark.options import Options
 from fsm.spark.sources import Source
@@ -60,7 +60,7 @@ class LocalBatches:
                 end = plan.from_json(json.loads(offsets))
                 alarms += self._do(id_, self._offsets(id_ - 1), end, _paths(found))
             else:
-                told = [from_values(one) for one in marshal.loads(changes)]  # noqa: S302  written by `_finish`
+                told: list[Change] = blobs.unpack(changes)
                 alarms += self.sink.write(id_, told, Counts(0, 0, 0))
         return alarms
 
@@ -92,7 +92,7 @@ class LocalBatches:
         parts = plan.parts(before, after, paths)
         rows: list[Sent] = []
         for part in parts:
-            rows += chosen(self.kept.read(part, self.reader), self.options)
+            rows += choose(self.kept.read(part, self.reader), self.options)
             self.at("read")
         now_ms = self.now_ms()
         states: list[tuple[str, bytes, int]] = []
@@ -104,7 +104,7 @@ class LocalBatches:
             changes += judged.changes
             states.append((key, judged.kept, now_ms))
             self.at("judged")
-        given_up = self._expired(now_ms - self.follow.expire_ms, {key for key, *_ in states})
+        given_up = self._expire(now_ms - self.follow.expire_ms, {key for key, *_ in states})
         changes = in_order([*changes, *(one for value in given_up.values() for one in self.judge.end(value))])
         self._finish(number, states, given_up, changes)
         self.kept.forget(after)
@@ -113,7 +113,7 @@ class LocalBatches:
         self.at("written")
         return alarms
 
-    def _expired(self, before_ms: int, touched: Container[str]) -> dict[str, bytes]:
+    def _expire(self, before_ms: int, touched: Container[str]) -> dict[str, bytes]:
         """Groups and files of which nothing came since a time."""
         found = self.store.execute("select key, value from state where seen_ms < ? order by key", (before_ms,))
         return {key: value for key, value in found if key not in touched}
@@ -125,8 +125,7 @@ class LocalBatches:
             self.store.executemany("replace into state values (?, ?, ?)", states)
             self.store.executemany("delete from state where key = ?", ((key,) for key in given_up))
             self.at("kept")
-            told = marshal.dumps([to_values(one) for one in changes])
-            self.store.execute("update batch set changes = ? where id = ?", (told, number))
+            self.store.execute("update batch set changes = ? where id = ?", (blobs.pack(changes), number))
             self.store.execute("delete from batch where id < ?", (number - 1,))
         self.at("finished")
 

@@ -92,7 +92,11 @@ class Page:
         if not self._waiting or not (at_once or self._written_s is None or now_s - self._written_s >= EVERY_S):
             return
         self._written_s, self._waiting = now_s, False
-        options, totals = self.followed.options, self.totals()
-        told = replace(report(inputs_of(self.offsets, totals), totals.metrics(), totals.trend, 0), trend=None)
-        refresh_s = max(1, self.followed.follow.trigger_ms // 1000)
-        write_page(self.followed.out, told, top=options.top, refresh_s=refresh_s)
+        try:
+            options, totals = self.followed.options, self.totals()
+            told = replace(report(inputs_of(self.offsets, totals), totals.metrics(), totals.trend, 0), trend=None)
+            refresh_s = max(1, self.followed.follow.trigger_ms // 1000)
+            write_page(self.followed.out, told, top=options.top, refresh_s=refresh_s)
+        except BaseException:
+            self._waiting = True  # a signal may break it off: it is written at the end then
+            raise

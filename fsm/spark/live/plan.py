@@ -76,7 +76,7 @@ def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
         free = _free_name(name, {*after, *before})
         note = f"{name} was replaced or cut while it was followed: what it held before is told as {free}"
         after[free] = one._replace(identity=away, was=name, note="" if _is_of_topic(name) else note)
-    return dict(sorted(_bounded(after)))
+    return dict(sorted(_bound(after)))
 
 
 def _is_of_topic(name: str) -> bool:
@@ -84,7 +84,7 @@ def _is_of_topic(name: str) -> bool:
     return f"/{CHECKPOINT}/{TOPICS}/" in name
 
 
-def _bounded(after: Offsets) -> Iterator[tuple[str, Offset]]:
+def _bound(after: Offsets) -> Iterator[tuple[str, Offset]]:
     """Lets go of the oldest of the files that are gone, where there are very many."""
     gone = sorted((one.modified_ms, name) for name, one in after.items() if one.is_away or not one.identity)
     dropped = {name for _, name in gone[: max(0, len(gone) - MOST_GONE)]}
@@ -169,7 +169,7 @@ def parts(start: Offsets, end: Offsets, paths: Mapping[str, Path]) -> list[Part]
         before = start.get(one.was)
         was = one.was if one.was != name else ""
         numbers = tuple(sorted(gone.get(stem(name), ())))
-        same = before is not None and _told(before) == _told(one) and not was
+        same = before is not None and _to_tuple(before) == _to_tuple(one) and not was
         if same and not one.note and gone_before.get(stem(name)) == gone.get(stem(name)):
             continue
         over = one.is_away or not one.identity
@@ -183,11 +183,11 @@ def parts(start: Offsets, end: Offsets, paths: Mapping[str, Path]) -> list[Part]
     return found
 
 
-def _told(one: Offset) -> tuple[Any, ...]:
+def _to_tuple(one: Offset) -> tuple[Any, ...]:
     return one.size, one.learned_size, one.modified_ms
 
 
 def key(name: str, one: Offset) -> str:
     """Names what is known of a file that was read to an offset."""
-    about = (name, one.identity.removeprefix(AWAY), one.head_size, one.head, *_told(one))
+    about = (name, one.identity.removeprefix(AWAY), one.head_size, one.head, *_to_tuple(one))
     return f"{zlib.crc32(name.encode()):08x}-{zlib.crc32(repr(about).encode()):08x}"

@@ -7,13 +7,13 @@ off is done again from where it began; the sink takes each batch once.
 from __future__ import annotations
 
 import json
-import marshal
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.audit.live.changes import Change, from_values, to_values
+from fsm.audit.live import blobs
+from fsm.audit.live.changes import Change
 from fsm.audit.records import Chunk
 from fsm.audit.routing import Sent
 from fsm.errors import FsmError
@@ -22,7 +22,7 @@ from fsm.spark.live.follow_options import Followed
 from fsm.spark.live.judging import Judge
 from fsm.spark.live.reading import Kept
 from fsm.spark.live.sink import Counts, Sink, in_order
-from fsm.spark.live.source import NAME, LogSource, followed_files, settings
+from fsm.spark.live.source import NAME, LogSource, find_files, settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,9 +66,9 @@ def start(
         rows = batch.collect()  # what changed, which is little
         if not rows:  # Spark looks for what has expired
             return
-        changes = [from_values(one) for row in rows for one in marshal.loads(row["changes"])]  # noqa: S302
+        changes: list[Change] = [one for row in rows for one in blobs.unpack(row["changes"])]
         offsets = _reach(checkpoint / "offsets" / str(number))
-        followed_files(followed)  # which says what cannot be read
+        find_files(followed)  # which says what cannot be read
         counts = Counts(len(offsets), sum(one.size for one in offsets.values()), len(rows))
         try:
             told(offsets, sink.write(number, in_order(changes), counts))
@@ -76,7 +76,7 @@ def start(
             failed.append(problem)
             raise
 
-    followed_files(followed)
+    find_files(followed)
     trigger = f"{followed.follow.trigger_ms} milliseconds"
     writer = judged.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
     return writer.trigger(processingTime=trigger).start()
@@ -100,7 +100,7 @@ def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
     def told(key: str, changes: Iterable[Change]) -> pd.DataFrame:
         import pandas as pd
 
-        return pd.DataFrame({"key": [key], "changes": [marshal.dumps(list(map(to_values, changes)))]})
+        return pd.DataFrame({"key": [key], "changes": [blobs.pack(list(changes))]})
 
     return take
 
@@ -122,12 +122,12 @@ def _names_at(checkpoint: Path, _changed_ns: int) -> dict[str, str]:
     return dict(Kept(checkpoint).names())
 
 
-def committed(checkpoint: Path) -> int:
+def read_committed(checkpoint: Path) -> int:
     """The number of the last batch that Spark has done with; -1 where there is none."""
     return max((int(path.name) for path in (checkpoint / "spark" / "commits").glob("[0-9]*")), default=-1)
 
 
-def reached(checkpoint: Path, number: int) -> plan.Offsets:
+def read_reached(checkpoint: Path, number: int) -> plan.Offsets:
     """How far a batch read."""
     return _reach(checkpoint / "spark" / "offsets" / str(number)) if number >= 0 else {}
 

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fsm.audit.coordinator.assignments import add_topic_names
+from fsm.audit.live import blobs
 from fsm.audit.live.growth import FileReader, FileState, More
 from fsm.audit.reading import PieceSummary
 from fsm.audit.routing import OF_FILE, Sent
+from fsm.spark import collecting
 from fsm.spark.live.files import write
 from fsm.spark.live.known_files import Offsets, is_file
 from fsm.spark.live.plan import Part, key
 from fsm.spark.options import Options
-from fsm.spark.pipeline import Plan
+from fsm.spark.sources import list_formats
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,12 @@ class Kept:
 
     folder: Path
 
+    @collecting.seldom()
     def read(self, part: Part, reader: FileReader) -> More:
         """What a part of a file tells. The same whenever it is read, as long as the file is there."""
         before = self._load(part.before) if part.before else None
         more = _read_there(before, part, reader)
-        write(self._path(part.after), more.state.dump())
+        write(self._path(part.after), blobs.pack(more.state))
         if more.names:
             name = f"{part.after.partition('-')[0]}.json"
             write(self.folder / "names" / name, json.dumps(more.names, sort_keys=True).encode())
@@ -64,9 +67,10 @@ class Kept:
 
     def _load(self, key: str) -> FileState | None:
         try:
-            return FileState.load(self._path(key).read_bytes())
+            known: FileState = blobs.unpack(self._path(key).read_bytes())
         except FileNotFoundError:
             return None
+        return known
 
 
 _TRIES = 3
@@ -99,11 +103,9 @@ def _find(part: Part) -> Path | None:
 
 def reader_of(options: Options) -> FileReader:
     """Who reads files as the options ask."""
-    plan = Plan("", options, {}, cut=False)
-    return FileReader(tuple(plan.formats), plan.zone, options.min_understood)
+    return FileReader(tuple(list_formats(options)), options.zone, options.min_understood)
 
 
-def chosen(more: More, options: Options) -> Iterator[Sent]:
+def choose(more: More, options: Options) -> Iterator[Sent]:
     """What a file tells of the groups that were chosen, and of itself."""
-    plan = Plan("", options, {}, cut=False)
-    return (row for row in more.sent if row.key.startswith(OF_FILE) or plan.judges(row.key))
+    return (row for row in more.sent if row.key.startswith(OF_FILE) or options.judges(row.key))

@@ -28,6 +28,9 @@ _LOOKS = 3
 """So often nothing new is found before it is believed that there is none."""
 _WRITTEN_S = 600
 """What is still not renamed after so long was written by a task that was killed."""
+_LATE, _TRIES = "Python worker failed to connect back", 10
+"""What Spark says of a Python that took ten seconds to start, as on a machine with other work: the query goes on where
+it was. So often in a row it is tried."""
 _RETRYING = {"local": "local[1, 4]", "local[*]": "local[*, 4]"}
 """Where tasks are tried again, so that a worker that is killed stops nothing."""
 
@@ -41,7 +44,7 @@ def follow_logs(followed: Followed, tell: Tell, look: Look = lambda _: None) -> 
     on; the same call goes on where it was.
     """
     _check_paths(path for path in followed.paths if followed.checkpoint not in Path(path).parents)
-    with checkpoint.opened(followed):
+    with checkpoint.open_checkpoint(followed):
         look({})
         _check_paths(followed.paths)  # copies of topics as well
         page, command = Page(followed), followed.follow.command
@@ -64,7 +67,7 @@ def follow_logs(followed: Followed, tell: Tell, look: Look = lambda _: None) -> 
         return _result(followed, page, sink)
 
 
-def _written(followed: Followed) -> list[Path]:
+def _list_outputs(followed: Followed) -> list[Path]:
     """The folders into which is written."""
     out, below = followed.out, followed.checkpoint
     return [out, out / FINDINGS, out / PARQUET, out / FOLDER, below / "files", below / "names"]
@@ -72,11 +75,11 @@ def _written(followed: Followed) -> list[Path]:
 
 def _result(followed: Followed, page: Page, sink: Sink) -> Result:
     """Raises `InputError` where there is none: no file could be read, or nothing was understood in any."""
-    from fsm.spark.live.source import followed_files, unreadable_files
+    from fsm.spark.live.source import find_files, unreadable_files
 
     totals = page.totals()
     if not page.offsets:
-        if followed_files(followed):
+        if find_files(followed):
             raise InputError("ended before anything was read", remedy="the same command goes on")
         file, reason = next(iter(unreadable_files(followed)), (", ".join(followed.paths), "no file to read"))
         raise InputError(reason, file, "give log files or a folder that holds some")
@@ -99,13 +102,13 @@ class _Sweeper:
     def __init__(self, followed: Followed) -> None:
         self.followed = followed
         self.last_s = time.time()
-        sweep(_written(followed), self.last_s)
+        sweep(_list_outputs(followed), self.last_s)
 
     def sweep(self) -> None:
         now_s = time.time()
         if now_s - self.last_s >= _WRITTEN_S:
             self.last_s = now_s
-            sweep(_written(self.followed), now_s - _WRITTEN_S)
+            sweep(_list_outputs(self.followed), now_s - _WRITTEN_S)
 
 
 class _Idle:
@@ -129,17 +132,17 @@ class _Idle:
 
 def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Look) -> None:
     from fsm.spark.live.local import LocalBatches
-    from fsm.spark.live.source import followed_files
+    from fsm.spark.live.source import find_files
 
     idle, sweeper = _Idle(followed.follow.stop_ms), _Sweeper(followed)
     batches = LocalBatches(followed.checkpoint, followed.options, followed.follow, sink)
     try:
-        tell(batches.recover(followed_files(followed)))
+        tell(batches.recover(find_files(followed)))
         page.change(batches.offsets)
         while not idle.over:
             begun_s = time.monotonic()
             look(page.offsets)
-            alarms = batches.run(followed_files(followed))
+            alarms = batches.run(find_files(followed))
             if alarms is None:
                 idle.nothing()
             else:
@@ -155,6 +158,8 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: L
 
 
 def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Look) -> None:
+    from pyspark.errors import PySparkException
+
     from fsm.spark import session
     from fsm.spark.live import query
 
@@ -162,19 +167,19 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
     failed: list[FsmError] = []
 
     checkpoint = followed.checkpoint
-    number = query.committed(checkpoint)
-    last = [(number, query.reached(checkpoint, number))]
+    number = query.read_committed(checkpoint)
+    last = [(number, query.read_reached(checkpoint, number))]
 
     def told(offsets: Offsets, alarms: list[Change]) -> None:
         idle.new()
-        last[0] = query.committed(checkpoint) + 1, offsets  # which is committed after this
+        last[0] = query.read_committed(checkpoint) + 1, offsets  # which is committed after this
         page.change(offsets)
         tell(alarms)
 
     def reached() -> Offsets:
         """Where no group was judged, nothing was told."""
-        done = query.committed(checkpoint)
-        return query.reached(checkpoint, done) if done > last[0][0] else last[0][1]
+        done = query.read_committed(checkpoint)
+        return query.read_reached(checkpoint, done) if done > last[0][0] else last[0][1]
 
     with (
         session.session(
@@ -185,23 +190,36 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
         session.plainly(lambda: "following"),
     ):
         page.reached = reached
-        running = query.start(spark, followed, told, sink, failed)
-        idle.new()
-        try:
-            while running.isActive and not idle.over:
-                status = running.status
-                if running.lastProgress is None or (status["isTriggerActive"] and status["isDataAvailable"]):
-                    idle.new()
-                else:
-                    idle.nothing()
-                page.write(time.monotonic())
-                look(page.offsets)
-                sweeper.sweep()
-                time.sleep(_LOOK_S)
-            if failed:
-                raise failed[0]
-            if (problem := running.exception()) is not None:
-                raise FsmError(f"Spark failed while following: {session.reason(problem)}")
-        finally:
-            running.stop()
-            page.write(0, at_once=True)
+
+        def follow() -> None:
+            running = query.start(spark, followed, told, sink, failed)
+            idle.new()
+            try:
+                while running.isActive and not idle.over:
+                    status = running.status
+                    if running.lastProgress is None or (status["isTriggerActive"] and status["isDataAvailable"]):
+                        idle.new()
+                    else:
+                        idle.nothing()
+                    page.write(time.monotonic())
+                    look(page.offsets)
+                    sweeper.sweep()
+                    time.sleep(_LOOK_S)
+                if failed:
+                    raise failed[0]
+                if (problem := running.exception()) is not None:
+                    raise FsmError(f"Spark failed while following: {session.reason(problem)}")
+            finally:
+                running.stop()
+                page.write(0, at_once=True)
+
+        tries = 0
+        while True:
+            done = last[0]
+            try:
+                follow()
+                break
+            except (FsmError, PySparkException) as problem:
+                tries = tries + 1 if last[0] == done else 1
+                if tries == _TRIES or _LATE not in str(problem):
+                    raise

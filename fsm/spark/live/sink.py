@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsm.audit.findings import Cause, Evidence, FindingKind, Severity
-from fsm.audit.live.changes import Change, Status, Told, from_values, standing
+from fsm.audit.live.changes import Change, Status, Told, from_json, standing
 from fsm.errors import FsmError
 from fsm.spark.live.alarms import Alarms
 from fsm.spark.live.files import write
@@ -79,7 +79,7 @@ class Sink:
             if changes:
                 self._write_changes(batch, changes)
             alarms = [one for one in changes if self._alarms(one)]
-            self.told = _bounded(standing(self.told, changes))
+            self.told = _bound(standing(self.told, changes))
             self.totals.update((c.finding.kind.value, c.finding.severity.value) for c in changes if c.version == 1)
             if self.alarms is not None:
                 self.alarms.add(batch, alarms)
@@ -116,7 +116,7 @@ class Sink:
             known = json.loads((self.out / STANDING).read_bytes())
         except FileNotFoundError:
             return -1, {}
-        return known["batch"], {one["id"]: from_values(one) for one in known["findings"]}
+        return known["batch"], {one["id"]: from_json(one) for one in known["findings"]}
 
     def _write_standing(self, batch: int) -> None:
         told = [one.to_json() for one in self.told.values()]
@@ -184,7 +184,7 @@ def _row(batch: int, one: Change) -> Row:
     return Row(batch, one.id, one.version, one.status, *(getattr(one.finding, name) for name in _OF_FINDING))
 
 
-def _bounded(told: Told) -> Told:
+def _bound(told: Told) -> Told:
     """What stands without the oldest of the closed findings, where there are very many."""
     closed = sorted((one.finding.end_ms, key) for key, one in told.items() if one.status is Status.CLOSED)
     gone = {key for _, key in closed[: max(0, len(closed) - CLOSED)]}
@@ -194,9 +194,9 @@ def _bounded(told: Told) -> Told:
 def _family(name: str, kind: str, meaning: str, labels: Sequence[str], values: Mapping[Any, int]) -> Iterator[str]:
     yield f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
     for key, value in sorted(values.items()):
-        told = ",".join(f'{label}="{_escaped(one)}"' for label, one in zip(labels, key, strict=True))
+        told = ",".join(f'{label}="{_escape(one)}"' for label, one in zip(labels, key, strict=True))
         yield f"{name}{{{told}}} {value}\n" if told else f"{name} {value}\n"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -23,7 +23,7 @@ from fsm.spark import sources
 from fsm.spark.live import plan
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Followed
 from fsm.spark.live.plan import Part
-from fsm.spark.live.reading import Kept, chosen, reader_of
+from fsm.spark.live.reading import Kept, choose, reader_of
 from fsm.spark.options import Options
 from fsm.spark.pipeline import SCHEMA, batches
 
@@ -79,10 +79,10 @@ class LogReader(DataSourceStreamReader):
         return {}
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802, ARG002
-        return plan.to_json(plan.advance(plan.from_json(start), self._found()))
+        return plan.to_json(plan.advance(plan.from_json(start), self._find()))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        paths = {source.name: source.path for source in self._found()}
+        paths = {source.name: source.path for source in self._find()}
         found = plan.parts(plan.from_json(start), plan.from_json(end), paths)
         return [Parts(own) for own in _deal(found, self.told["tasks"])]
 
@@ -90,7 +90,7 @@ class LogReader(DataSourceStreamReader):
         assert isinstance(partition, Parts)  # noqa: S101
         options = self.options
         reader, kept = reader_of(options), self._kept
-        rows = (row for part in partition.parts for row in chosen(kept.read(part, reader), options))
+        rows = (row for part in partition.parts for row in choose(kept.read(part, reader), options))
         return batches(rows)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -100,11 +100,11 @@ class LogReader(DataSourceStreamReader):
     def _kept(self) -> Kept:
         return Kept(Path(self.told["out"]) / CHECKPOINT)
 
-    def _found(self) -> list[sources.Source]:
+    def _find(self) -> list[sources.Source]:
         return _files(self.told["paths"], Path(self.told["out"]), self.options)[0]
 
 
-def followed_files(followed: Followed) -> list[sources.Source]:
+def find_files(followed: Followed) -> list[sources.Source]:
     """The files that there are now; a path may be gone for a while. One that cannot be read is said once, on stderr."""
     found, unreadable = _files(followed.paths, followed.out, followed.options)
     for one in unreadable:
@@ -123,11 +123,11 @@ def _files(paths: Iterable[str], out: Path, options: Options) -> tuple[list[sour
     logs = [path for path in there if path not in copies]
     found, unreadable, _ = sources.look(logs, by_folder=options.by_folder, leave_out=out)
     # What a topic carries was lines to whoever gave it, whatever it looks like.
-    found += [source for path in copies for source in _copied(path, by_folder=options.by_folder)]
+    found += [source for path in copies for source in _find_copied(path, by_folder=options.by_folder)]
     return found, [one for path, one in sorted(unreadable.items()) if os.path.lexists(path)]
 
 
-def _copied(folder: Path, *, by_folder: bool) -> Iterator[sources.Source]:
+def _find_copied(folder: Path, *, by_folder: bool) -> Iterator[sources.Source]:
     """The copy of a topic."""
     for path in sorted(folder.iterdir()):
         yield sources.Source(path.absolute(), str(path), folder.name if by_folder else "", path.stat().st_size)

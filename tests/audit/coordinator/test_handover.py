@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, EndReason
-from fsm.audit.coordinator.evidence import HELD, AssignedSpan, add_handover, assigned_spans
+from fsm.audit.coordinator.evidence import HELD, AssignedSpan, add_handover, find_spans
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
 from fsm.audit.rows import Place
 from fsm.trace import Partition
@@ -164,6 +164,6 @@ def test_assignments_that_concern_a_finding() -> None:
         replace(assignment(20, (P,)), which=AssignmentKind.TARGET),
         assignment(101_001, (P,)),
     ]
-    assert [(h.start_ms, h.giving_up) for h in assigned_spans(own, found(), 0)] == [(90_000, False), (90_001, True)]
+    assert [(h.start_ms, h.giving_up) for h in find_spans(own, found(), 0)] == [(90_000, False), (90_001, True)]
     many = [assignment(90_000 + n, (P,)) for n in range(HELD + 9)]
-    assert [h.start_ms for h in assigned_spans(many, found(), 0)] == list(range(90_009, 90_009 + HELD))
+    assert [h.start_ms for h in find_spans(many, found(), 0)] == list(range(90_009, 90_009 + HELD))
