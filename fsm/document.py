@@ -120,11 +120,11 @@ def _body(table: Table, top: Table) -> dict[str, Any]:
     both = {e.name for e in top.effects or ()} & {s.name for s in type(top.initial)}
     body["rows"] = [_line(line, both, type(top.initial)) for line in table.rows]
     if table.nested:
-        body["nested"] = {holder.name: _nested(nested, top) for holder, nested in table.nested.items()}
+        body["nested"] = {holder.name: _describe_nested(nested, top) for holder, nested in table.nested.items()}
     return body
 
 
-def _nested(table: Table, top: Table) -> dict[str, Any]:
+def _describe_nested(table: Table, top: Table) -> dict[str, Any]:
     prose = {key: getattr(table, key) for key in _PROSE if getattr(table, key)}
     return {"name": table.name, **prose, **_body(table, top)}
 
@@ -163,8 +163,6 @@ def from_json(text: str, where: str = "<text>") -> Table:
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """The three enums of a document by name."""
-
     states: dict[str, Symbol]
     events: dict[str, Symbol]
     effects: dict[str, Symbol]
@@ -283,7 +281,6 @@ def _at_rows(error: TableError, node: Node, rows: Sequence[Node]) -> InputError:
 
 
 def _enum(node: Node, name: str) -> type[Symbol]:
-    """A new enum with these members, whose names are plain Python names."""
     members = []
     for key, meaning in node.mapping().values():
         text = key.text()

@@ -83,7 +83,7 @@ class Exchange:
             for effect in role.table.all_effects
         }
 
-    def addressed(self, machine: str, effects: Iterable[Symbol], sender: str = "") -> Iterator[tuple[str, str]]:
+    def address(self, machine: str, effects: Iterable[Symbol], sender: str = "") -> Iterator[tuple[str, str]]:
         """(receiver, message) of what a machine orders, in order; `sender` is whose message the step is taken on."""
         role = self.role_of[machine]
         asked = self.role_of.get(sender)
@@ -94,7 +94,7 @@ class Exchange:
                 else:
                     yield from ((name, effect.name) for name in listener.machines if name != machine)
 
-    def heard_by(self, role: Role) -> dict[str, set[str]]:
+    def list_messages(self, role: Role) -> dict[str, set[str]]:
         """The messages that machines of each role, by its name, may send to one of this role."""
         found: dict[str, set[str]] = {}
         for (sender, effect), listeners in self.listeners.items():
@@ -104,14 +104,14 @@ class Exchange:
 
     def outside(self, role: Role) -> tuple[Symbol, ...]:
         """Events of a role that no machine sends it."""
-        heard = set().union(*self.heard_by(role).values())
+        heard = set().union(*self.list_messages(role).values())
         return tuple(event for event in role.table.alphabet if event.name not in heard)
 
     def wires(self) -> Iterator[tuple[str, str]]:
         """(sender, receiver): machines between which messages pass, by the order of the roles."""
         for role in self.roles:
             for other in self.roles:
-                if role.name in self.heard_by(other):
+                if role.name in self.list_messages(other):
                     yield from ((a, b) for a in role.machines for b in other.machines if a != b)
 
     def places(self, text: str, *, every: bool = False) -> tuple[Place, ...]:
@@ -146,16 +146,15 @@ def leaves_in(table: Table, states: Sequence[Symbol]) -> frozenset[Symbol]:
     """The states a machine can be in that are among these or inside them."""
     found: set[Symbol] = set()
     for state in states:
-        nested = _nested(table, state)
+        nested = _find_nested(table, state)
         found.update(nested.leaves() if nested is not None else [state])
     return frozenset(found)
 
 
-def _nested(table: Table, state: Symbol) -> Table | None:
-    """The table inside a state at any depth, if there is one."""
+def _find_nested(table: Table, state: Symbol) -> Table | None:
     if state in table.nested:
         return table.nested[state]
-    return next((found for inner in table.nested.values() if (found := _nested(inner, state)) is not None), None)
+    return next((found for inner in table.nested.values() if (found := _find_nested(inner, state)) is not None), None)
 
 
 def exchange_of(given: Iterable[Table | Role]) -> Exchange:

@@ -169,7 +169,7 @@ class TableMachine(Machine, Generic[E]):
             raise FsmError(f"{where} has attributes with the names of events already: {', '.join(taken)}")
         if model in self.models:
             raise FsmError(f"{where} is bound already, or compares equal to a model that is")
-        names = [effect.name.lower() for effect in _ordered(self._table)]
+        names = [effect.name.lower() for effect in _list_effects(self._table)]
         obeyed = {name: None if name in events else getattr(model, name, None) for name in names}
         deaf = [name for name, method in obeyed.items() if method is None]
         if deaf and not hasattr(model, "on_effect"):
@@ -445,14 +445,13 @@ def _triggers(table: Table) -> dict[str, Symbol]:
 
 
 def _states(table: Table) -> list[dict[str, Any]]:
-    """The states as the library's configuration, nested ones inside their holders."""
     states = (*table.states, *table.exits)
     if not table.nested:
         return [{"name": state, "final": state in {*table.terminal, *table.exits}} for state in states]
-    return [_nested_state(table, state) for state in states]
+    return [_describe_nested(table, state) for state in states]
 
 
-def _nested_state(table: Table, state: Symbol) -> dict[str, Any]:
+def _describe_nested(table: Table, state: Symbol) -> dict[str, Any]:
     """With the `on_enter` and `on_exit` methods of models, which the library finds only where nothing is nested."""
     found: dict[str, Any] = {
         "name": state,
@@ -462,7 +461,7 @@ def _nested_state(table: Table, state: Symbol) -> dict[str, Any]:
     nested = table.nested.get(state)
     if nested is None:
         return {**found, "final": state in {*table.terminal, *table.exits}}
-    children = [_nested_state(nested, inner) for inner in nested.states]
+    children = [_describe_nested(nested, inner) for inner in nested.states]
     return {**found, "children": children, "initial": nested.initial}
 
 
@@ -496,7 +495,7 @@ def _segments(table: Table, line: Row) -> Iterator[tuple[str, list[Symbol]]]:
     yield state, effects
 
 
-def _ordered(table: Table) -> list[Symbol]:
+def _list_effects(table: Table) -> list[Symbol]:
     """Effects that some row orders, in the order of their enum."""
     used = {e for cell in table.compiled.values() for e in cell.effects}
     return sorted(used, key=lambda effect: effect.code)

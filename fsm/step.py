@@ -48,7 +48,7 @@ def value(cls: type[S]) -> type[S]:
 
     for name, method in {"__eq__": equal, "__new__": _maker(made), "__init__": object.__init__}.items():
         setattr(made, name, method)
-    made.__reduce__ = _reduced  # type: ignore[method-assign]
+    made.__reduce__ = _reduce  # type: ignore[method-assign]
     return made
 
 
@@ -172,7 +172,7 @@ def _maker(state: type[Any]) -> Callable[..., Any]:
     lines = ["self = new(blank)", *lines, "self.__class__ = cls"]
     if hasattr(state, "__post_init__"):
         lines.append("self.__post_init__()")
-    maker = compiled(f"__new__({', '.join(signature)})", [*lines, "return self"], made)
+    maker = compile_function(f"__new__({', '.join(signature)})", [*lines, "return self"], made)
     maker.__qualname__ = state.__qualname__  # as an error about an argument names it
     return maker
 
@@ -184,12 +184,12 @@ def _blank(state: type[Any]) -> type[Any]:
     )
 
 
-def _reduced(self: Any) -> tuple[object, ...]:
+def _reduce(self: Any) -> tuple[object, ...]:
     """For `pickle` and `copy`."""
-    return _restored, (type(self), tuple(getattr(self, f.name) for f in fields(self)))
+    return _restore, (type(self), tuple(getattr(self, f.name) for f in fields(self)))
 
 
-def _restored(state: type[Any], values: tuple[object, ...]) -> object:
+def _restore(state: type[Any], values: tuple[object, ...]) -> object:
     made = object.__new__(state)
     for f, value in zip(fields(state), values, strict=True):
         object.__setattr__(made, f.name, value)
@@ -212,15 +212,15 @@ def _copiers(draft: type[Any], state: type[Any]) -> tuple[Callable[..., Any], Ca
         "state.__class__ = frozen",
         "return state",
     ]
-    of = compiled("of(stored)", ["draft = new(cls)", "draft.stored = stored", *opening, "return draft"], made)
+    of = compile_function("of(stored)", ["draft = new(cls)", "draft.stored = stored", *opening, "return draft"], made)
     return (
         staticmethod(of),
-        compiled("open(draft, stored)", opening, made),
-        compiled("close(draft)", close, made),
+        compile_function("open(draft, stored)", opening, made),
+        compile_function("close(draft)", close, made),
     )
 
 
-def compiled(head: str, lines: list[str], names: dict[str, Any]) -> Callable[..., Any]:
+def compile_function(head: str, lines: list[str], names: dict[str, Any]) -> Callable[..., Any]:
     """The function of this head and these lines, which sees the names; all of it is written by the caller."""
     exec(compile("\n    ".join([f"def {head}:", *lines]), "<fsm>", "exec"), names)  # noqa: S102  # names of fields, which are identifiers
     made: Callable[..., Any] = names[head.partition("(")[0]]

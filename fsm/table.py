@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, cast
 
 from fsm.columns import Columns
@@ -292,10 +293,10 @@ class Table(Generic[S, E, F]):
         outside = set(self.exits)
         for table in self.nested.values():
             outside.update(table.all_states())
-        mine = self._mentioned() - outside
+        mine = self._list_states() - outside
         return tuple(s for s in type(self.initial) if s in mine)
 
-    def _mentioned(self) -> set[S]:
+    def _list_states(self) -> set[S]:
         enum = type(self.initial)
         named = {self.initial, *self.terminal, *self.nested}
         for line in self.rows:
@@ -315,10 +316,7 @@ class Table(Generic[S, E, F]):
 
     def leaves(self) -> tuple[S, ...]:
         """States a machine can be in: holders are replaced by what they hold."""
-        found: list[S] = []
-        for state in self.states:
-            found.extend(self.nested[state].leaves() if state in self.nested else (state,))
-        return tuple(found)
+        return _leaves(self, self.states)
 
     @property
     def event_type(self) -> type[E]:
@@ -395,9 +393,7 @@ class Table(Generic[S, E, F]):
     def kind(self, state: S, event: E) -> Kind:
         """Which of the three kinds of cell the pair is."""
         cell = self.compiled.get((state, event))
-        if cell is None:
-            return Kind.ILLEGAL
-        return Kind.IGNORE if cell.ignored else Kind.ROW
+        return Kind.ILLEGAL if cell is None else Kind.IGNORE if cell.ignored else Kind.ROW
 
     def counts(self) -> dict[str, int]:
         """Sizes: `states`, `events`, `effects`, `rows` and `ignores` as lines, and cells of each kind."""
@@ -425,7 +421,6 @@ def _flat_lines(table: Table[S, E, F]) -> Iterator[tuple[tuple[S, ...], Row[S, E
 
 
 def _leaves(table: Table[S, E, F], states: Iterable[S]) -> tuple[S, ...]:
-    """The states, holders replaced by what they hold."""
     return tuple(s for state in states for s in (table.nested[state].leaves() if state in table.nested else (state,)))
 
 
@@ -449,13 +444,10 @@ def _hops(
     position: Mapping[S, int],
     events: Sequence[E],
 ) -> dict[tuple[int, int], set[int]]:
-    code = {e: i for i, e in enumerate(events)}
     hops: dict[tuple[int, int], set[int]] = {}
     for (state, event), cell in cells.items():
-        at = state
-        for entered in cell.path:
-            hops.setdefault((position[at], position[entered]), set()).add(code[event])
-            at = entered
+        for at, entered in pairwise((state, *cell.path)):
+            hops.setdefault((position[at], position[entered]), set()).add(events.index(event))
     return hops
 
 
@@ -534,9 +526,9 @@ def _misfits(table: Table) -> Iterator[str]:
             if theirs is not ours:
                 yield f"nested table {nested.name!r} uses another {role} enum"
     inside = [s for nested in table.nested.values() for s in nested.all_states()]
-    for state in sorted({s for s in inside if inside.count(s) > 1}, key=_position):
+    for state in sorted({s for s in inside if inside.count(s) > 1}, key=lambda s: s.code):
         yield f"{state.name} belongs to more than one nested table"
-    for state in sorted(set(inside) & {s for line in table.rows for s in line.states}, key=_position):
+    for state in sorted(set(inside) & {s for line in table.rows for s in line.states}, key=lambda s: s.code):
         yield f"{state.name} belongs to a nested table; give its rows there"
     for state in table.terminal:
         if state in table.nested:
@@ -595,7 +587,7 @@ def _parts(table: Table) -> Iterator[Table]:
         yield from _parts(nested)
 
 
-def _unused(table: Table) -> Iterator[str]:
+def _find_unused(table: Table) -> Iterator[str]:
     """Members of the three enums that no line uses, at any depth."""
     lines = [line for _, line in table.lines()]
     events = {e for line in lines for e in line.events}
@@ -611,9 +603,5 @@ def _unused(table: Table) -> Iterator[str]:
                 yield f"{role} {member.name} is never used"
 
 
-def _position(member: Symbol) -> int:
-    return member.code
-
-
 _CHECKS: tuple[Callable[[Table], Iterator[str]], ...] = (_duplicate_cells, _misfits, _ways_out_of_terminal)
-_CHECKS_OF_A_WHOLE: tuple[Callable[[Table], Iterator[str]], ...] = (_unreachable, _traps, _unused)
+_CHECKS_OF_A_WHOLE: tuple[Callable[[Table], Iterator[str]], ...] = (_unreachable, _traps, _find_unused)

@@ -214,7 +214,6 @@ class Client:
         self.event = None
 
     def _report(self, now_ms: int) -> KafkaError | None:
-        """An event of the pass is added; for an assignment to be applied, its end is waited for."""
         call = self.member.report(self.event, now_ms)
         self.event = None
         if call:

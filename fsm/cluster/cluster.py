@@ -276,7 +276,7 @@ class Cluster:
     def _note_step(self, change: Change, answers: Answers) -> None:
         self.on_step(change, answers)
         if change.before is not self.group:
-            self.stale_uses.note_step(change, self._concerned(change))
+            self.stale_uses.note_step(change, self._find_concerned(change))
             if change.is_shown:
                 self.story.add(Event(self.now_ms, COORDINATOR, COORDINATOR, "has", self.group))
         for token, body in answers:
@@ -289,7 +289,7 @@ class Cluster:
         self.stale_uses.note_answer(name, token)
         on_response(body)
 
-    def _concerned(self, change: Change) -> Collection[Client]:  # noqa: ARG002  # a cluster of many asks who changed
+    def _find_concerned(self, change: Change) -> Collection[Client]:  # noqa: ARG002  # a cluster of many asks who changed
         """The clients whose uses a step of the coordinator may make stale, or right again."""
         return self.clients.values()
 

@@ -106,5 +106,4 @@ class Network(Channel):
 
 
 def _draw(name: str, number: int, is_answer: bool, seed: int) -> int:
-    """What decides about a message, by its client and its number."""
     return xxhash.xxh3_64_intdigest(f"{name} {number} {is_answer}".encode(), seed)

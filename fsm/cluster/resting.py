@@ -189,7 +189,6 @@ class RestingCluster(Cluster):
         return deadline_ms
 
     def _set_sessions(self, deadlines_ms: dict[str, int]) -> None:
-        """When the sessions of these members end."""
         group = self.group
         if group is None or not deadlines_ms:
             return
@@ -239,7 +238,7 @@ class RestingCluster(Cluster):
         changed = after.targets.differing(before.targets) | after.members.by_id.differing(before.members.by_id)
         return not self._resting_ids.keys().isdisjoint(changed)
 
-    def _concerned(self, change: Change) -> Collection[Client]:
+    def _find_concerned(self, change: Change) -> Collection[Client]:
         old, new = change.before, change.after
         if isinstance(old, ClassicGroup) and isinstance(new, ClassicGroup):
             if old.generation != new.generation or old.state is not new.state:

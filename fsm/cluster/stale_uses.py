@@ -95,7 +95,7 @@ class StaleUses:
 
     def note_step(self, change: Change, clients: Iterable[Client]) -> None:
         """The coordinator took a step that changed the group."""
-        gone, come = _exchanged(change.before, change.after)
+        gone, come = _compare_members(change.before, change.after)
         self.swapped = _find_swap(change, self.swapped, is_exchange=bool(gone and come))
         for member_id in sorted(gone):
             self.removed[member_id] = _why_removed(change, member_id)
@@ -111,7 +111,6 @@ class StaleUses:
             del self.removed[member_id]
 
     def _judge(self, client: Client, change: Change) -> None:
-        """What the step means for one client's uses."""
         found = self.causes.setdefault(client.name, {})
         is_out_of_step, loses = _is_out_of_step(client, change), _losing(client, change)
         gives = _giving(change.after, client.member_id, change.image)
@@ -124,7 +123,7 @@ class StaleUses:
     def _note_released(self, client: Client, change: Change) -> None:
         sent = change.request
         if isinstance(sent, ConsumerGroupHeartbeatRequest) and sent.topic_partitions is not None:
-            before, after = (_held(g, client.member_id, change.image) for g in (change.before, change.after))
+            before, after = (_list_owned(g, client.member_id, change.image) for g in (change.before, change.after))
             lost = before - after - {*client.using}
             self.released.setdefault(client.name, {}).update(dict.fromkeys(lost, change.token))
 
@@ -172,14 +171,13 @@ class StaleUses:
 # What a coordinator counts
 
 
-def _exchanged(before: Group | None, after: Group | None) -> tuple[set[str], set[str]]:
-    """Ids of members that are gone, and of those that have come."""
+def _compare_members(before: Group | None, after: Group | None) -> tuple[set[str], set[str]]:
     old, new = (NOBODY if group is None else group.members.by_id for group in (before, after))
     changed = new.differing(old)
     return {i for i in changed if i not in new}, {i for i in changed if i not in old}
 
 
-def _held(group: Group | None, member_id: str, image: Image) -> set[TopicPartition]:
+def _list_owned(group: Group | None, member_id: str, image: Image) -> set[TopicPartition]:
     """What a consumer group counts as this member's."""
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
     return set() if member is None else {(image.names[topic_id], number) for topic_id, number in member.current.held}
@@ -190,7 +188,7 @@ def _counting(group: Group | None, member_id: str, image: Image) -> Asked:
     if isinstance(group, ClassicGroup):
         is_member = member_id in group.members
         return lambda _: is_member
-    return _held(group, member_id, image).__contains__
+    return _list_owned(group, member_id, image).__contains__
 
 
 def _giving(group: Group | None, member_id: str, image: Image) -> Asked:

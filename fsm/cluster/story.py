@@ -103,7 +103,6 @@ def version_of(message: Any) -> int:
 
 
 def _in_a_line(group: Group) -> str:
-    """A group in a line."""
     if isinstance(group, ClassicGroup):
         return f"classic group {group.state.name}, generation {group.generation}: {', '.join(group.members)}"
     members = (f"{m.member_id} {m.current.state.name} at {m.epoch}" for m in group.members.values())

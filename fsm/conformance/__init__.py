@@ -35,15 +35,10 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
-        "Broker": "broker_peer",
-        "FAMILIES": "families",
-        "Family": "families",
-        "OwnCoordinator": "peer",
-        "Peer": "peer",
-        "document": "report",
-        "lines": "report",
-        "FirstDifference": "walk",
-        "WalkResult": "walk",
-        "compare": "walk",
+        "broker_peer": ("Broker",),
+        "families": ("FAMILIES", "Family"),
+        "peer": ("OwnCoordinator", "Peer"),
+        "report": ("document", "lines"),
+        "walk": ("FirstDifference", "WalkResult", "compare"),
     },
 )

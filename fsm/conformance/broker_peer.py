@@ -38,6 +38,7 @@ from fsm.protocol.messages import (
 )
 from fsm.wire.connection import Connection, receive_any
 from fsm.wire.dialogue import VERSIONS, PeerError
+from fsm.wire.login import PLAINTEXT, Security
 
 NEEDED = ("Metadata", "FindCoordinator")
 """Without these nobody can be asked anything."""
@@ -61,6 +62,7 @@ class Broker:
         settings: Mapping[str, str],
         timeout_s: float = 10.0,
         *,
+        security: Security = PLAINTEXT,
         reads_log: bool = True,
     ) -> None:
         """Connects and asks what rules its groups; `settings` win over what it tells.
@@ -68,12 +70,12 @@ class Broker:
         Raises `PeerError` where it does not answer as a broker would, `InputError` where it lacks what a walk needs.
         """
         self.release = release
-        self.host, self.port, self.timeout_s = host, port, timeout_s
+        self.host, self.port, self.timeout_s, self.security = host, port, timeout_s, security
         self.group = ""
         self._clients: dict[str, Connection] = {}
         self._log: OffsetsLog | None = None
         self._started = time.monotonic()
-        self._control = self._coordinator = Connection(host, port, "conform", timeout_s)
+        self._control = self._coordinator = self._connect(host, port, "conform")
         self.unsupported = self._find_unsupported()
         self._nodes = metadata(self._control).brokers
         self.settings = {**self._read_configs(), **settings}
@@ -171,7 +173,7 @@ class Broker:
             self._coordinator = self._control if is_control else self._connect(host, port, "c")
 
     def _connect(self, host: str, port: int, client_id: str) -> Connection:
-        return Connection(host, port, client_id, self.timeout_s)
+        return Connection(host, port, client_id, self.timeout_s, self.security)
 
     def _is_loaded(self) -> bool:
         if "DescribeGroups" in self.unsupported:
@@ -276,7 +278,6 @@ def _address(node: MetadataResponseBroker | Coordinator) -> tuple[str, int]:
 
 
 def _common(one: range, other: range) -> range:
-    """What is in both."""
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 

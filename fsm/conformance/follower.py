@@ -271,7 +271,6 @@ class Follower:
     def _compare(
         self, start: Candidate, run: Run, expected: Shown, until_ms: int
     ) -> tuple[Candidate, tuple[FieldDifference, ...]]:
-        """What the coordinator is after the run, and what differs."""
         given = start.in_flight.merge(
             {to: InFlight(message, until_ms + self.slack_ms) for to, message in run.answers.items()}
         )
@@ -293,7 +292,6 @@ class Follower:
         return Candidate(run.host, pending, hashes, FrozenMap(may_come), needed), ()
 
     def _record(self, messages: Mapping[int, Any]) -> Mapping[int, Mapping[str, Any]]:
-        """Answers as recordings have them."""
         return {to: to_recorded(message, self._versions[to]) for to, message in messages.items()}
 
     def accept(self, verdict: Verdict) -> None:

@@ -49,7 +49,7 @@ class OffsetsLog:
             if not entries:
                 raise PeerError(f"{self.connection.peer}: nothing is read of {OFFSETS_TOPIC} at offset {self.offset}")
             self.offset = entries[-1].offset + 1
-            found += [as_dumped(record) for entry in entries if self._is_ours(record := entry.decoded())]
+            found += [as_dumped(record) for entry in entries if self._is_ours(record := entry.decode())]
         return tuple(found)
 
     def _entries(self, data: bytes) -> Iterator[LogRecord]:

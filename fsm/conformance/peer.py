@@ -153,7 +153,6 @@ class OwnCoordinator:
         self.host.update(image)
 
     def _run_background(self) -> None:
-        """Tasks that are under way end, and timers that are due fire."""
         self.host.resolve(self._clock_ms())
         self.host.advance(STARTED_MS + self._now_ms)
 
@@ -173,12 +172,11 @@ class OwnCoordinator:
             return []
         written = write_batch(batch_of(self._offset, records, self._clock_ms()))
         self._offset += len(records)
-        found = (entry.decoded() for batch in read_batches(written) for entry in batch.records)
+        found = (entry.decode() for batch in read_batches(written) for entry in batch.records)
         return [as_dumped(record) for record in found if record.key[1] == self.group]
 
 
 def _encode_and_decode(message: Any, version: int) -> Any:
-    """The message as it is read at the other end of a wire."""
     return decode(type(message), encode(message, version), version)
 
 

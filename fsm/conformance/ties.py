@@ -55,7 +55,6 @@ class Ties:
         return self.tried[-1][1]
 
     def _reorder(self, group: GroupSpec) -> Iterator[Assignments]:
-        """What the assignor gives for other orders of members, then of topics."""
         for order in islice(permutations(group.members), MOST_ORDERS):
             spec = replace(group, members={member_id: group.members[member_id] for member_id in order})
             yield self.assignor(spec, order=HASHED)

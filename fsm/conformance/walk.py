@@ -110,7 +110,6 @@ class _Walk:
         return self._finish(follower, None)
 
     def _make_follower(self) -> Follower:
-        """Our coordinator, set up as the peer is."""
         peer = self.peer
         describes = {"ConsumerGroupDescribe", "DescribeGroups"}.isdisjoint(peer.unsupported)
         ignored = (*(() if peer.keeps_log else ("records",)), *(() if describes else ("group",)))
@@ -125,7 +124,6 @@ class _Walk:
         return Walker(chance, FAMILIES[self.family], self.group, topics, forms=forms, versions=self.peer.versions)
 
     def _step(self, n: int, move: Move, follower: Follower) -> FirstDifference | None:
-        """One step of the peer, followed by ours."""
         before = follower.described
         try:
             step, verdict = self._compare(self._take(n, move, follower), follower)
@@ -151,7 +149,6 @@ class _Walk:
         return step, follower.compare(step, until_ms, step.answer)
 
     def _take(self, n: int, move: Move, follower: Follower) -> WalkStep:
-        """What the peer does with the move."""
         t_ms = self.peer.now_ms()
         if isinstance(move, WalkRequest):
             return self._record(n, t_ms, move, self.peer.ask(n, move, follower.expect(n, move, t_ms)))

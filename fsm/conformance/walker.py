@@ -148,7 +148,6 @@ class Walker:
             self.own[admin.topic] = admin.partitions
 
     def _choose_names(self) -> tuple[str, ...]:
-        """Topics to subscribe to, in any order."""
         names = sorted(self.own)
         return tuple(self.chance.sample(names, self.chance.randint(1, len(names))))
 
@@ -160,7 +159,6 @@ class Walker:
         return self._choose_act(client, (*CONSUMER, *self._find_extra_acts()))
 
     def _find_extra_acts(self) -> Acts:
-        """What only some families do."""
         found: Acts = ()
         if self.family.patterns:
             found += ((10, Walker._subscribe_by_pattern),)
@@ -203,26 +201,14 @@ class Walker:
         assignor = self.chance.choice((None, None, "uniform", "range"))
         return _send(client, client.full_heartbeat(member_epoch=0, topic_partitions=(), server_assignor=assignor), why)
 
-    def _acknowledge(self, client: Client) -> WalkRequest:
-        return _send(client, client.heartbeat(topic_partitions=client.assigned), "ack")
-
-    def _beat(self, client: Client) -> WalkRequest:
-        return _send(client, client.heartbeat(), "heartbeat")
-
     def _report_part(self, client: Client) -> WalkRequest:
         kept = [
-            (topic_id, self._choose_some(numbers))
+            (topic_id, tuple(sorted(self.chance.sample(numbers, self.chance.randint(0, len(numbers))))))
             for topic_id, numbers in client.assigned
             if self.chance.random() < 0.8
         ]
         owned = tuple((topic_id, numbers) for topic_id, numbers in kept if numbers)
         return _send(client, client.heartbeat(topic_partitions=owned), "partial")
-
-    def _choose_some(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(self.chance.sample(numbers, self.chance.randint(0, len(numbers)))))
-
-    def _beat_in_full(self, client: Client) -> WalkRequest:
-        return _send(client, client.full_heartbeat(), "full")
 
     def _subscribe(self, client: Client) -> WalkRequest:
         names = self._choose_names() if self.chance.random() < 0.9 else ()
@@ -302,7 +288,6 @@ class Walker:
         return self.forms.choice(versions if self.forms.random() < 0.5 else versions[-2:])
 
     def _name(self, topic: str, version: int) -> tuple[str, str]:
-        """Name and id of a topic, as a request of this version has them."""
         by_id = version >= TOPIC_IDS_SINCE
         return ("", self.ids.get(topic, UNKNOWN_TOPIC_ID)) if by_id else (topic, NO_TOPIC_ID)
 
@@ -347,9 +332,6 @@ class Walker:
         request = SyncGroupRequest(*_identify(client), "consumer", client.protocol, assignments)
         return _send(client, request, "sync as leader" if leads else "sync")
 
-    def _beat_as_classic(self, client: Client) -> WalkRequest:
-        return _send(client, HeartbeatRequest(*_identify(client)), "heartbeat")
-
     def _claim_old_generation(self, client: Client) -> WalkRequest:
         request = HeartbeatRequest(client.group, client.epoch - 1, client.member_id, client.instance_id)
         return _send(client, request, "heartbeat")
@@ -373,7 +355,6 @@ Acts = tuple[tuple[float, Callable[[Walker, Client], WalkRequest]], ...]
 
 
 def _send(client: Client, message: Any, why: str, version: int | None = None) -> WalkRequest:
-    """The request, with the fields that its version has."""
     cls = type(message)
     if version is None:
         return WalkRequest(client.name, message, VERSIONS[API_OF[cls].name], why)
@@ -381,7 +362,6 @@ def _send(client: Client, message: Any, why: str, version: int | None = None) ->
 
 
 def _identify(client: Client) -> tuple[str, int, str, str | None]:
-    """What most requests of a classic member begin with."""
     return client.group, client.epoch, client.member_id, client.instance_id
 
 
@@ -391,10 +371,10 @@ def _leave_group(client: Client, others: tuple[MemberIdentity, ...] = ()) -> Lea
 
 
 CONSUMER: Acts = (
-    (25, Walker._acknowledge),
-    (25, Walker._beat),
+    (25, lambda _, client: _send(client, client.heartbeat(topic_partitions=client.assigned), "ack")),
+    (25, lambda _, client: _send(client, client.heartbeat(), "heartbeat")),
     (7, Walker._report_part),
-    (11, Walker._beat_in_full),
+    (11, lambda _, client: _send(client, client.full_heartbeat(), "full")),
     (7, Walker._subscribe),
     (6, Walker._vote),
     (6, Walker._claim_other_epoch),
@@ -405,7 +385,7 @@ CONSUMER: Acts = (
 """How often a member of the consumer protocol does what."""
 
 CLASSIC: Acts = (
-    (40, Walker._beat_as_classic),
+    (40, lambda _, client: _send(client, HeartbeatRequest(*_identify(client)), "heartbeat")),
     (4, Walker._claim_old_generation),
     (6, Walker._beat_as_stranger),
     (8, Walker._rejoin),

@@ -55,15 +55,17 @@ __all__ = [
     "step",
 ]
 
-_PLACES = {
-    "assignor.incremental": ("Memory", "Outcome", "Round", "assign"),
-    "assignor.leader": ("ConfigSnapshot", "Election", "assign_eagerly", "perform"),
-    "dialect": ("DOCUMENT", "SHIPPED", "Profile"),
-    "simulation.cluster": ("Cluster",),
-    "simulation.process": ("Latencies",),
-    "units": ("Unit", "configured"),
-    "worker.config": ("ConnectConfig",),
-    "worker.state": ("canonical", "new_worker"),
-    "worker.step": ("due_ms", "step"),
-}
-__getattr__ = on_demand(__name__, {name: place for place, names in _PLACES.items() for name in names})
+__getattr__ = on_demand(
+    __name__,
+    {
+        "assignor.incremental": ("Memory", "Outcome", "Round", "assign"),
+        "assignor.leader": ("ConfigSnapshot", "Election", "assign_eagerly", "perform"),
+        "dialect": ("DOCUMENT", "SHIPPED", "Profile"),
+        "simulation.cluster": ("Cluster",),
+        "simulation.process": ("Latencies",),
+        "units": ("Unit", "configured"),
+        "worker.config": ("ConnectConfig",),
+        "worker.state": ("canonical", "new_worker"),
+        "worker.step": ("due_ms", "step"),
+    },
+)

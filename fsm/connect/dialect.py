@@ -47,7 +47,7 @@ DOCUMENT = Profile("document", frozenset(Rule))
 """The five scenarios of the design document, round by round."""
 
 
-def profile(name: str) -> Profile:
+def profile(name: str = SHIPPED.name) -> Profile:
     """The profile of that name.
 
     Raises:

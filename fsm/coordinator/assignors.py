@@ -83,7 +83,7 @@ Assignor = Callable[[GroupSpec], Assignments]
 """Every assignor, built in or one's own. It may raise `PartitionAssignorError`."""
 
 
-def built_in(dialect: Dialect, order: Order = SORTED) -> dict[str, Assignor]:
+def make_assignors(dialect: Dialect, order: Order = SORTED) -> dict[str, Assignor]:
     """Kafka's assignors by name, the default one first."""
     stays = Choice.EXTRA_SLOT_STAYS in dialect
     return {"uniform": partial(uniform_assignor, order=order, extra_slot_stays=stays), "range": range_assignor}
@@ -170,7 +170,7 @@ class _Homogeneous:
         unfilled: list[tuple[str, int]] = []
         for left, (member_id, member) in zip(range(len(members), 0, -1), members.items(), strict=True):
             quota = base + (extra > 0)
-            assigned[member_id], room = self._kept(member.previous, quota)
+            assigned[member_id], room = self._keep(member.previous, quota)
             if room and extra and extra_slot_stays and left > extra:
                 room -= 1  # those that come later may make use of the extra slot
             elif extra:
@@ -180,7 +180,7 @@ class _Homogeneous:
         self._fill(assigned, unfilled)
         return assigned
 
-    def _kept(self, previous: TopicPartitions, quota: int) -> tuple[TopicPartitions, int]:
+    def _keep(self, previous: TopicPartitions, quota: int) -> tuple[TopicPartitions, int]:
         """What a member keeps of its last target, and how much room is left. The surplus goes to the pool."""
         kept = [entry for entry in previous if entry[0] in self.counts]
         surplus = sum(len(numbers) for _, numbers in kept) - quota
@@ -212,7 +212,6 @@ def _free(count: int, taken: set[int]) -> Iterable[int]:
 
 
 def _with(kept: TopicPartitions, taken: Iterable[Partition]) -> TopicPartitions:
-    """What is kept and what is taken, with topics and partitions sorted."""
     found: dict[TopicId, list[int]] = {topic_id: [*numbers] for topic_id, numbers in kept}
     for topic_id, partition in taken:
         found.setdefault(topic_id, []).append(partition)
@@ -346,7 +345,6 @@ class _Ranks:
         return self._high - self._low <= 1
 
     def next_receiver(self) -> int:
-        """The subscriber that has least."""
         if self._receiver >= self._low_end:
             self._low += 1
             while self._low_end < len(self.ranked) and self.sizes[self.ranked[self._low_end]] == self._low:

@@ -87,14 +87,14 @@ class _Renaming:
             target_time_ms=group.target_time_ms and self._later(group.target_time_ms),
             members=self._members(group.members),
             targets=self._keys(group.targets),
-            regexes=FrozenMap({pattern: self._resolved(found) for pattern, found in group.regexes.items()}),
+            regexes=FrozenMap({pattern: self._rename_resolved(found) for pattern, found in group.regexes.items()}),
             timers=Deadlines(
                 ((kind, self._id(i)), self._later(ms), epoch) for (kind, i), ms, epoch in group.timers.in_order()
             ),
             resolution=resolution
             and resolution._replace(
                 requested_by=self._id(resolution.requested_by),
-                found=tuple((pattern, self._resolved(found)) for pattern, found in resolution.found),
+                found=tuple((pattern, self._rename_resolved(found)) for pattern, found in resolution.found),
             ),
         )
 
@@ -109,8 +109,8 @@ class _Renaming:
             leader=None if group.leader is None else self._id(group.leader),
             members=self._members(group.members),
             new_members=FrozenSet(map(self._id, group.new_members)),
-            delayed_joins=self._delayed(group.delayed_joins),
-            delayed_syncs=self._delayed(group.delayed_syncs),
+            delayed_joins=self._rename_delayed(group.delayed_joins),
+            delayed_syncs=self._rename_delayed(group.delayed_syncs),
             pending_join_members=FrozenSet(map(self._id, group.pending_join_members)),
             pending_sync_members=FrozenSet(map(self._id, group.pending_sync_members)),
             heartbeat_deadlines_ms=Deadlines(sessions),
@@ -136,12 +136,12 @@ class _Renaming:
     def _keys(self, found: FrozenMap[str, Value]) -> FrozenMap[str, Value]:
         return FrozenMap({self._id(member_id): value for member_id, value in found.items()})
 
-    def _delayed(self, requests: FrozenMap[str, DelayedRequest]) -> FrozenMap[str, DelayedRequest]:
+    def _rename_delayed(self, requests: FrozenMap[str, DelayedRequest]) -> FrozenMap[str, DelayedRequest]:
         return self._keys(
             FrozenMap({i: one._replace(token=self.tokens.get(one.token, one.token)) for i, one in requests.items()})
         )
 
-    def _resolved(self, found: ResolvedRegularExpression) -> ResolvedRegularExpression:
+    def _rename_resolved(self, found: ResolvedRegularExpression) -> ResolvedRegularExpression:
         return replace(found, timestamp=self._later(found.timestamp))
 
     def _commit(self, commit: OffsetCommit) -> OffsetCommit:

@@ -35,6 +35,7 @@ from fsm.coordinator.model.consumer_group import (
     new_group,
 )
 from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.groups import NO_GROUPS, Group, Groups
 from fsm.coordinator.model.step import Answer, Refused, Request, ResponseBody, Step
 from fsm.coordinator.model.timers import TimerKind
@@ -160,7 +161,10 @@ def _consumer_group_heartbeat(
         group = group or new_group(sent.group_id, context.dialect)
         step = consumer.heartbeat(group, request, context, topics_added_version=version)
     else:
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"no consumer group {sent.group_id}")
+        goes_on = sent.member_epoch > JOIN_GROUP_MEMBER_EPOCH
+        is_unknown = goes_on and Choice.MEMBER_OF_NO_GROUP_IS_UNKNOWN in context.dialect
+        code = ErrorCode.UNKNOWN_MEMBER_ID if is_unknown else ErrorCode.GROUP_ID_NOT_FOUND
+        raise Refused(code, f"no consumer group {sent.group_id}")
     return state.take(step)
 
 
@@ -310,7 +314,6 @@ def expire_member(state: Coordinator, group_id: str, member_id: str, context: Co
 
 
 def _expire(group: Group, context: Context) -> Step[Group]:
-    """The group's earliest timer ran out."""
     if isinstance(group, ClassicGroup):
         return classic_group_timers.expire(group, context)
     key = kind, member_id = group.timers.earliest()

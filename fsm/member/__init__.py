@@ -60,23 +60,19 @@ __all__ = [
 ]
 
 
-_HOMES = {
-    "AsyncConsumer": "runtime.asyncio_runtime",
-    "AsyncConsumerRebalanceListener": "runtime.asyncio_runtime",
-    "BackgroundFailed": "runtime.consumer_api",
-    "Choice": "dialect.choices",
-    "ClassicConfig": "classic.state",
-    "ClassicConsumerMember": "runtime.classic_shell",
-    "ClassicTransport": "runtime.background",
-    "Consumer": "runtime.threads",
-    "ConsumerMember": "runtime.consumer_shell",
-    "ConsumerRebalanceListener": "runtime.queues",
-    "Dialect": "dialect.dialect",
-    "KafkaException": "runtime.queues",
-    "SubscriptionPattern": "runtime.consumer_api",
-    "Transport": "runtime.background",
-    "canonical": "normal_form",
-    "choices_of": "dialect.dialect",
-    "custom": "dialect.dialect",
-}
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(
+    __name__,
+    {
+        "runtime.asyncio_runtime": ("AsyncConsumer", "AsyncConsumerRebalanceListener"),
+        "runtime.consumer_api": ("BackgroundFailed", "SubscriptionPattern"),
+        "dialect.choices": ("Choice",),
+        "classic.state": ("ClassicConfig",),
+        "runtime.classic_shell": ("ClassicConsumerMember",),
+        "runtime.background": ("ClassicTransport", "Transport"),
+        "runtime.threads": ("Consumer",),
+        "runtime.consumer_shell": ("ConsumerMember",),
+        "runtime.queues": ("ConsumerRebalanceListener", "KafkaException"),
+        "dialect.dialect": ("Dialect", "choices_of", "custom"),
+        "normal_form": ("canonical",),
+    },
+)

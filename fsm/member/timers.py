@@ -53,10 +53,6 @@ class RequestState(NamedTuple):
         """An attempt is made."""
         return self._replace(in_flight=True)
 
-    def succeed(self, now_ms: int, initial_backoff_ms: int) -> RequestState:
-        """A response came; even then the initial backoff applies."""
-        return RequestState(in_flight=False, attempts=0, ready_ms=now_ms + initial_backoff_ms)
-
     def fail(self, now_ms: int, wait_ms: int) -> RequestState:
         """The attempt failed; the next one waits."""
         return self._replace(in_flight=False, attempts=self.attempts + 1, ready_ms=now_ms + wait_ms)

@@ -29,6 +29,19 @@ def topic_partitions(given: Mapping[TopicId, Iterable[int]]) -> TopicPartitions:
     return tuple(sorted((topic_id, numbers) for topic_id, numbers in found if numbers))
 
 
+def numbers_by_topic(given: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, be it a name or an id, both in the order in which they come."""
+    found: dict[str, list[int]] = {}
+    for topic, number in given:
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def flatten(given: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[TopicPartition]:
+    """Partitions by topic, be it a name or an id, one by one."""
+    return ((topic, number) for topic, numbers in given for number in numbers)
+
+
 def partitions(given: Iterable[TopicPartition]) -> Partitions:
     """Partitions by name, sorted and without repeats."""
     return tuple(sorted(set(given)))
@@ -108,7 +121,7 @@ class TopicNames(Mapping[TopicId, str]):
 
     def named(self, assigned: TopicPartitions) -> Partitions:
         """The partitions by name. Raises `KeyError` for an id that has none."""
-        return partitions((self._names[topic_id], p) for topic_id, numbers in assigned for p in numbers)
+        return partitions((self._names[topic_id], p) for topic_id, p in flatten(assigned))
 
 
 NO_NAMES = TopicNames()

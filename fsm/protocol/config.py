@@ -57,8 +57,7 @@ class ConsumerConfig:
         if "group.id" not in settings:
             raise InputError("missing", "group.id")
         known = {f.name.replace("_", "."): f for f in fields(cls)}
-        values = {known[key].name: _read(key, str(known[key].type), settings[key]) for key in settings if key in known}
-        return cls(**values)
+        return cls(**{known[k].name: read_setting(k, str(known[k].type), v) for k, v in settings.items() if k in known})
 
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
@@ -107,8 +106,11 @@ def _check_instance_id(text: str) -> None:
         raise InputError(f"must be {rule}, not {text!r}", "group_instance_id")
 
 
-def _read(key: str, kind: str, text: str) -> Any:
-    text = str(text)
+def read_setting(key: str, annotation: str, text: str) -> Any:
+    """The value of one of Kafka's settings, as it is annotated. Raises `InputError` where it cannot be read."""
+    text, kind = str(text), annotation.partition("[")[0]
+    if kind == "tuple":
+        return tuple(part.strip() for part in text.split(",") if part.strip())
     if kind == "bool":
         if text.lower() not in ("true", "false"):
             raise InputError(f"must be true or false, not {text!r}", key)

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Annotated, NamedTuple, TypeVar
 
 from fsm.errors import RemoteProtocolError
-from fsm.protocol.assignment import Partitions, partitions
+from fsm.protocol.assignment import Partitions, flatten, partitions
 from fsm.protocol.encoding import codec_of, encode_as
 from fsm.protocol.primitives import Unreadable
 from fsm.protocol.schema import Wire
@@ -82,7 +82,7 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 def decode_subscription(data: bytes) -> Subscription:
     """Raises `RemoteProtocolError` where the bytes end early or a length makes no sense."""
     _, found = read(ConsumerProtocolSubscription, data)
-    owned = _by_name(found.owned_partitions)
+    owned = partitions(flatten(found.owned_partitions))
     return Subscription(tuple(sorted(found.topics)), found.user_data, owned, found.generation_id, found.rack_id)
 
 
@@ -95,7 +95,7 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 def decode_assignment(data: bytes) -> Assignment:
     """Raises `RemoteProtocolError` where the bytes end early, as those of no assignment do."""
     _, found = read(ConsumerProtocolAssignment, data)
-    return Assignment(_by_name(found.assigned_partitions), found.user_data)
+    return Assignment(partitions(flatten(found.assigned_partitions)), found.user_data)
 
 
 def read(cls: type[T], data: bytes) -> tuple[int, T]:
@@ -115,7 +115,3 @@ def read(cls: type[T], data: bytes) -> tuple[int, T]:
 def _by_topic(given: Partitions) -> tuple[TopicPartition, ...]:
     topics = groupby(partitions(given), key=lambda one: one[0])
     return tuple(TopicPartition(topic, tuple(number for _, number in found)) for topic, found in topics)
-
-
-def _by_name(given: tuple[TopicPartition, ...]) -> Partitions:
-    return partitions((topic, number) for topic, numbers in given for number in numbers)

@@ -78,7 +78,7 @@ _CODECS: dict[tuple[type[Any], int, bool], Codec] = {}
 def struct_codec(declared: Struct, version: int, flexible: bool) -> Codec:
     """How a struct is read and written in one version."""
     parts = tuple(_parts(declared.fields, version, flexible))
-    tagged = _tagged(declared.fields, version) if flexible else None
+    tagged = _tagged_fields(declared.fields, version) if flexible else None
     least = sum(part.least for part in parts) + flexible
     return Codec(reader(declared, parts, tagged), writer(declared, parts, tagged), least)
 
@@ -101,21 +101,20 @@ def _one(field: Field, version: int, flexible: bool) -> One:
     return One((field,), codec, null, flexible and field.type.kind in {Kind.STRING, Kind.BYTES})
 
 
-def _tagged(declared: Sequence[Field], version: int) -> tuple[Tagged, ...]:
+def _tagged_fields(declared: Sequence[Field], version: int) -> tuple[Tagged, ...]:
     here = sorted((field.wire.tag, field) for field in declared if field.wire.tag is not None and field.is_in(version))
     return tuple(Tagged(tag, field, _of_field(field, version, True, in_tag=True)) for tag, field in here)
 
 
 def _of_field(field: Field, version: int, flexible: bool, in_tag: bool = False) -> Codec:
-    return _typed(field.type, version, flexible, _is_nullable(field, version), in_tag)
+    return _codec_of(field.type, version, flexible, _is_nullable(field, version), in_tag)
 
 
 def _is_nullable(field: Field, version: int) -> bool:
     return field.type.is_nullable and version >= field.wire.null_since
 
 
-def _typed(declared: Type, version: int, flexible: bool, is_nullable: bool, in_tag: bool = False) -> Codec:
-    """How a value of this type is read and written."""
+def _codec_of(declared: Type, version: int, flexible: bool, is_nullable: bool, in_tag: bool = False) -> Codec:
     match declared.kind:
         case Kind.CODE:
             return CODE
@@ -127,7 +126,7 @@ def _typed(declared: Type, version: int, flexible: bool, is_nullable: bool, in_t
             return sized(COMPACT if flexible else INT32, is_nullable, bytes, memoryview)
         case Kind.ARRAY if declared.element:
             one = declared.element
-            element = _typed(one, version, flexible, one.is_nullable)
+            element = _codec_of(one, version, flexible, one.is_nullable)
             form = "" if one.kind is Kind.CODE else FORMS.get(one.kind, "")
             return array(COMPACT if flexible else INT32, is_nullable, element, form)
         case Kind.STRUCT if declared.struct:

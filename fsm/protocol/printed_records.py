@@ -26,12 +26,12 @@ def as_dumped(record: Record) -> dict[str, Any]:
     printed = to_json(record)
     if isinstance(record.value, ClassicGroup) and record.value.protocol_type == PROTOCOL_TYPE:
         for shown, member in zip(printed["value"]["members"], record.value.members, strict=True):
-            shown["subscription"] = _decoded(ConsumerProtocolSubscription, member.subscription, shown["subscription"])
-            shown["assignment"] = _decoded(ConsumerProtocolAssignment, member.assignment, shown["assignment"])
+            shown["subscription"] = _decode(ConsumerProtocolSubscription, member.subscription, shown["subscription"])
+            shown["assignment"] = _decode(ConsumerProtocolAssignment, member.assignment, shown["assignment"])
     return printed
 
 
-def _decoded(cls: type[Any], data: bytes, undecoded: Any) -> Any:
+def _decode(cls: type[Any], data: bytes, undecoded: Any) -> Any:
     """Bytes of something else stay as they are."""
     if not data:
         return ""

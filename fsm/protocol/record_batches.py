@@ -78,7 +78,7 @@ class LogRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
-    def decoded(self) -> Record:
+    def decode(self) -> Record:
         """What the record says. Raises `InputError` where it is none of the coordinator's."""
         if self.key is None:
             raise InputError("a record without a key", f"offset {self.offset}")
@@ -151,7 +151,7 @@ def read_batches(segment: bytes | memoryview) -> Iterator[Batch]:
     place = 0
     for head, data in split_batches(segment):
         try:
-            records = tuple(_records(_inflated(data, head), head))
+            records = tuple(_records(_inflate(data, head), head))
         except Unreadable as problem:
             raise InputError(str(problem), f"byte {place}", _remedy(head)) from None
         yield Batch(
@@ -176,7 +176,7 @@ def read_records(batch: bytes, inflate: Inflate) -> Iterator[LogRecord]:
     """
     head = BatchHead._make(HEAD.unpack_from(batch))
     try:
-        yield from _records(_inflated(batch, head, inflate), head)
+        yield from _records(_inflate(batch, head, inflate), head)
     except Unreadable as problem:
         raise InputError(str(problem)) from None
 
@@ -208,34 +208,34 @@ def check_produced(data: bytes) -> BatchHead:
     """
     end = BEFORE_LENGTH + int.from_bytes(data[8:BEFORE_LENGTH], "big", signed=True)
     if len(data) < HEAD.size or end > len(data):
-        raise _refused("no whole batch", ErrorCode.INVALID_RECORD)
+        raise _refuse("no whole batch", ErrorCode.INVALID_RECORD)
     head = BatchHead._make(HEAD.unpack_from(data))
     if head.magic != MAGIC:
-        raise _refused(f"a batch of magic {head.magic}", ErrorCode.INVALID_RECORD)
+        raise _refuse(f"a batch of magic {head.magic}", ErrorCode.INVALID_RECORD)
     if any(data[end:]):
-        raise _refused("more than one batch", ErrorCode.INVALID_RECORD)
+        raise _refuse("more than one batch", ErrorCode.INVALID_RECORD)
     if end != len(data) or crc32c(data[AFTER_CRC:]) != head.crc:
-        raise _refused("a damaged batch", ErrorCode.CORRUPT_MESSAGE)
+        raise _refuse("a damaged batch", ErrorCode.CORRUPT_MESSAGE)
     if head.base_offset or head.record_count < 1 or head.last_offset_delta != head.record_count - 1:
         last = head.base_offset + head.last_offset_delta
-        raise _refused(f"{head.record_count} records, {head.base_offset} to {last}", ErrorCode.INVALID_RECORD)
+        raise _refuse(f"{head.record_count} records, {head.base_offset} to {last}", ErrorCode.INVALID_RECORD)
     if head.attributes & CONTROL:
-        raise _refused("control records, which only brokers write", ErrorCode.INVALID_RECORD)
+        raise _refuse("control records, which only brokers write", ErrorCode.INVALID_RECORD)
     if head.compression in OPAQUE:
         return head
     try:
-        body = _inflated(data, head)
+        body = _inflate(data, head)
     except Unreadable as problem:
-        raise _refused(str(problem), ErrorCode.UNKNOWN_SERVER_ERROR) from None
+        raise _refuse(str(problem), ErrorCode.UNKNOWN_SERVER_ERROR) from None
     try:
         for _ in _records(body, head):
             pass
     except Unreadable as problem:
-        raise _refused(str(problem), ErrorCode.INVALID_RECORD) from None
+        raise _refuse(str(problem), ErrorCode.INVALID_RECORD) from None
     return head
 
 
-def _refused(what: str, code: ErrorCode) -> RemoteProtocolError:
+def _refuse(what: str, code: ErrorCode) -> RemoteProtocolError:
     return RemoteProtocolError(f"a producer sent {what}", code)
 
 
@@ -264,7 +264,7 @@ def _records(data: bytes, head: BatchHead) -> Iterator[LogRecord]:
         raise Unreadable(f"{len(data) - at} bytes too many")
 
 
-def _inflated(batch: bytes, head: BatchHead, inflate: Inflate | None = None) -> bytes:
+def _inflate(batch: bytes, head: BatchHead, inflate: Inflate | None = None) -> bytes:
     """The records as they were before they were compressed. Raises `Unreadable`, and what `inflate` raises."""
     if head.compression == NONE:
         return batch[HEAD.size :]
@@ -327,7 +327,7 @@ def _read_blob(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 def write_batch(batch: Batch) -> bytes:
     """The bytes of a batch, checksum included; compressed if it says gzip."""
-    body = b"".join(_written(record, batch) for record in batch.records)
+    body = b"".join(_encode(record, batch) for record in batch.records)
     if batch.attributes & COMPRESSION == GZIP:
         body = gzip.compress(body, mtime=0)
     out = bytearray(HEAD.size) + body
@@ -352,16 +352,16 @@ def write_batch(batch: Batch) -> bytes:
     return bytes(out)
 
 
-def _written(record: LogRecord, batch: Batch) -> bytes:
+def _encode(record: LogRecord, batch: Batch) -> bytes:
     out = bytearray(1)
     out += _zigzag(record.timestamp_ms - batch.base_timestamp_ms) + _zigzag(record.offset - batch.base_offset)
     for part in (record.key, record.value):
-        out += _sized(part)
+        out += _encode_sized(part)
     out += _zigzag(len(record.headers))
     for name, value in record.headers:
-        out += _sized(name.encode()) + _sized(value)
+        out += _encode_sized(name.encode()) + _encode_sized(value)
     return _zigzag(len(out)) + bytes(out)
 
 
-def _sized(part: bytes | None) -> bytes:
+def _encode_sized(part: bytes | None) -> bytes:
     return _zigzag(-1) if part is None else _zigzag(len(part)) + part

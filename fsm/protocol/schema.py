@@ -165,13 +165,13 @@ def _split(hint: Any, marks: tuple[Any, ...] = ()) -> tuple[Type, tuple[Any, ...
             inside = _field(mark.field, hint)
             return Type(Kind.STRUCT, struct=Struct((inside,), None)), marks
         if isinstance(mark, Named):
-            return _named(hint, mark), marks
+            return _resolve(hint, mark), marks
         if isinstance(mark, Kind):
             return Type(mark), marks
     return _bare(hint), marks
 
 
-def _named(hint: Any, names: Named) -> Type:
+def _resolve(hint: Any, names: Named) -> Type:
     parts = zip(names, get_args(hint), strict=True)
     return Type(Kind.STRUCT, struct=Struct(tuple(_field(name, part) for name, part in parts), tuple))
 

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 from fsm.protocol.primitives import CODES, Codec, Read, Unreadable, Write, read_varint, varint
 from fsm.protocol.schema import Field, Kind, Struct
-from fsm.step import compiled
+from fsm.step import compile_function
 
 OWN_NAMES = frozenset({"at", "cls", "data", "end", "given", "new", "out", "place", "problem", "raw", "size"})
 """What no field may be called."""
@@ -100,12 +100,12 @@ def reader(declared: Struct, parts: Sequence[Part], tagged: Sequence[Tagged] | N
     lines = [
         "end = len(data)",
         "try:",
-        *_indented(body),
+        *_indent(body),
         "except PROBLEMS as problem:",
         "    raise unreadable(problem, at, place) from None",
-        f"return {_made(declared, found)}, at",
+        f"return {_build_value(declared, found)}, at",
     ]
-    read: Read = compiled("read(data, at)", lines, names)
+    read: Read = compile_function("read(data, at)", lines, names)
     return read
 
 
@@ -123,7 +123,7 @@ def _reading(part: Part, names: dict[str, Any]) -> Iterator[str]:
     name = part.fields[0].name
     if isinstance(part, Numbers):
         names[f"unpack_{name}"] = part.layout.unpack_from
-        yield f"{_listed(field.name for field in part.fields)} = unpack_{name}(data, at)"
+        yield f"{_join(field.name for field in part.fields)} = unpack_{name}(data, at)"
         yield f"at += {part.layout.size}"
         yield from (f"{f.name} = CODES[{f.name}]" for f in part.fields if f.type.kind is Kind.CODE)
         return
@@ -142,7 +142,7 @@ def _reading(part: Part, names: dict[str, Any]) -> Iterator[str]:
 
 def _reading_tags(tagged: Sequence[Tagged], names: dict[str, Any]) -> Iterator[str]:
     names |= {"read_tags": _tags_reader(tagged), "defaults": tuple(one.field.default for one in tagged)}
-    found = _listed(one.field.name for one in tagged) if tagged else "_"
+    found = _join(one.field.name for one in tagged) if tagged else "_"
     none = ["at += 1", f"{found} = defaults"] if tagged else ["at += 1"]
     yield from _choice([("data[at] == 0", none)], [f"{found}, at = read_tags(data, at)"])
 
@@ -171,15 +171,14 @@ def _tags_reader(tagged: Sequence[Tagged]) -> Read:
     return read
 
 
-def _made(declared: Struct, found: Iterable[str]) -> str:
-    """What is made of the fields."""
+def _build_value(declared: Struct, found: Iterable[str]) -> str:
     values = [field.name if field.name in found else f"default_{field.name}" for field in declared.fields]
     if declared.cls is None:
         return values[0]
     if declared.cls is tuple:
-        return _listed(values)
+        return _join(values)
     if not is_dataclass(declared.cls):
-        return f"new(cls, {_listed(values)})"
+        return f"new(cls, {_join(values)})"
     named = sorted(zip(fields(declared.cls), values, strict=True), key=lambda one: one[0].kw_only is True)
     return f"cls({', '.join(f'{field.name}={value}' if field.kw_only is True else value for field, value in named)})"
 
@@ -190,20 +189,20 @@ def _made(declared: Struct, found: Iterable[str]) -> str:
 def writer(declared: Struct, parts: Sequence[Part], tagged: Sequence[Tagged] | None) -> Write:
     """The function that writes the struct."""
     names: dict[str, Any] = {"UNFIT": UNFIT, "unwritable": _unwritable, "text": str.encode, "varint": varint}
-    of = {field.name: _taken(declared, field.name) for field in declared.fields}
+    of = {field.name: _spell_field(declared, field.name) for field in declared.fields}
     body = [f"place = {_first(declared)!r}"]
     if declared.fields and isinstance(declared.cls, type) and issubclass(declared.cls, tuple):
-        body.append(f"{_listed(of)} = value")
+        body.append(f"{_join(of)} = value")
     for part in parts:
         body += [f"place = {part.fields[0].name!r}", *_writing(part, of, names)]
     if tagged:
         names |= {"write_tags": _tags_writer(tagged), "defaults": tuple(one.field.default for one in tagged)}
-        given = _listed(of[one.field.name] for one in tagged)
+        given = _join(of[one.field.name] for one in tagged)
         body += _choice([(f"{given} == defaults", ["out.append(0)"])], [f"write_tags(out, {given})"])
     elif tagged is not None:
         body.append("out.append(0)")
-    lines = ["try:", *_indented(body), "except UNFIT as problem:", "    raise unwritable(problem, place) from None"]
-    write: Write = compiled("write(out, value)", lines, names)
+    lines = ["try:", *_indent(body), "except UNFIT as problem:", "    raise unwritable(problem, place) from None"]
+    write: Write = compile_function("write(out, value)", lines, names)
     return write
 
 
@@ -217,7 +216,7 @@ def _unwritable(problem: Exception, place: str) -> Unreadable:
     return Unreadable(f"this cannot be written: {problem}", -1, place)
 
 
-def _taken(declared: Struct, name: str) -> str:
+def _spell_field(declared: Struct, name: str) -> str:
     """How a field of the value is called in the writer."""
     if declared.cls is None:
         return "value"
@@ -270,23 +269,21 @@ def _first(declared: Struct) -> str:
 
 
 def _choice(cases: Sequence[tuple[str, Sequence[str]]], otherwise: Sequence[str]) -> Iterator[str]:
-    """The lines of the first case that holds."""
     word = "if"
     for test, lines in cases:
         yield f"{word} {test}:"
-        yield from _indented(lines)
+        yield from _indent(lines)
         word = "elif"
     if not cases:
         yield from otherwise
         return
     yield "else:"
-    yield from _indented(otherwise)
+    yield from _indent(otherwise)
 
 
-def _listed(names: Iterable[str]) -> str:
-    """A tuple of them."""
+def _join(names: Iterable[str]) -> str:
     return f"({''.join(f'{name}, ' for name in names).removesuffix(' ')})"
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (f"    {line}" for line in lines)

@@ -204,7 +204,6 @@ ON_THE_WAY_OUT = (S.PREPARE_LEAVING, S.LEAVING)
 
 
 def _but(*left_out: State) -> tuple[State, ...]:
-    """Every state except those."""
     return tuple(s for s in State if s not in left_out)
 
 

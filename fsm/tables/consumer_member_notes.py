@@ -154,7 +154,6 @@ _DOC = (
 
 
 def _common() -> tuple[Row | Ignore, ...]:
-    """What holds under every choice."""
     # fmt: off
     return (
         #   in state                  on event                    goes to           and then does, in this order

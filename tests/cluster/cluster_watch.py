@@ -12,10 +12,10 @@ from fsm.cluster.cluster import Answers, Cluster
 from fsm.cluster.stale_uses import Change
 from fsm.coordinator.classic import invariants as classic_invariants
 from fsm.coordinator.consumer.invariants import Moment, broken
-from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.migration.conversion import by_id, encode
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Partition
+from fsm.protocol.assignment import flatten
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest, SyncGroupRequest

@@ -34,7 +34,7 @@ from fsm.check.kafka.classic_group import classic_group
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.kafka.mixed_group import mixed_group
 from fsm.check.kafka.topics import CLUSTER, GROWN
-from fsm.check.model import Action, View
+from fsm.check.model import Action, PairProperty, View
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.conformance.topics import Topics
@@ -48,7 +48,6 @@ from fsm.protocol.messages import (
     ConsumerGroupHeartbeatResponse,
     FindCoordinatorRequest,
     HeartbeatRequest,
-    JoinGroupRequest,
     JoinGroupResponse,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -57,9 +56,10 @@ from fsm.protocol.messages import (
 )
 from fsm.wire.connection import Connection
 
-PATIENCE_S, PARKED_S, READY_S = 15.0, 1.0, 60.0
-ATTEMPTS = 10
-"""A broker makes the ids of classic members at random, and on them hangs who is assigned which of two partitions."""
+PATIENCE_S, PARKED_S, READY_S, EXPIRY_S = 15.0, 1.0, 60.0, 180.0
+ATTEMPTS, BY_CHANCE = 30, ("W5", "W16")
+"""A broker makes the ids of classic members at random, and on them hangs who is assigned which of two partitions: 11 of
+30 attempts went along the path of W16."""
 BEATS, BEAT_S = 5, 0.5
 """So many heartbeats show that nothing more is coming."""
 PASSING = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -145,7 +145,17 @@ def everything_is_used(names: Sequence[str], *, classic: bool) -> Property:
     return Property("a group at rest uses everything", holds)
 
 
-def questions(model: Model, asked: Property) -> Model:
+def nobody_is_ended(names: Sequence[str]) -> Property:
+    """No application is ended whose member was in the group."""
+
+    def holds(view: View) -> Any:
+        ended = [(view.of(name, "crashed") == 1) & (view.of(name, "epoch") > 0) for name in names]
+        return ~np.logical_or.reduce(ended)
+
+    return Property("no member's application is ended", holds)
+
+
+def questions(model: Model, asked: Property | PairProperty) -> Model:
     """The model with this one question."""
     ignored = frozenset(model.asked_of_steps)
     return replace(model, properties=[asked], goal=None, ignored_of_steps=ignored)
@@ -213,6 +223,18 @@ def spots() -> Iterator[Spot]:
     waits = "the last static member of KIP-848 comes back as a classic one, while another one waits for a partition"
     ends = questions(mixed_group(static=True, policy="bidirectional"), used)
     yield Spot("W15", waits, ends, ("convert",), 1, "unused", "bidirectional")
+    trio = mixed_group(3, 2, client="fixed", protocol="cooperative", policy="bidirectional")
+    gives_away = "a group that is converted gives away what a cooperative member still uses"
+    yield Spot(
+        "W16", gives_away, questions(trio, one_user(("a", "c"), heard=True)), (), 0, "untold double", "bidirectional"
+    )
+    alone = consumer_group(1, static=True)
+    crash = next(one for one in alone.properties if one.name == "no application is ended")
+    ended = "a static member whose answer is lost joins again, and is ended"
+    yield Spot("W17", ended, questions(alone, crash), ("unanswered",), 1, "")
+    taken = "a session ends, the group becomes a classic one, and its former member is ended"
+    mixed = mixed_group(policy="bidirectional")
+    yield Spot("W18", taken, questions(mixed, nobody_is_ended(both)), ("expire",), 1, "", "bidirectional")
     yield Spot("H17", "an assignment of an earlier life is used", questions(consumer_group(), heard), ("poll_timeout",))
 
 
@@ -282,6 +304,16 @@ class Kafka:
             return replace(said, **found)
         return said
 
+    def waits(self, kind: str) -> bool:
+        """Lets time pass: until the first rebalance begins, or all sessions are over. Whether that is so."""
+        if kind != "expire":
+            time.sleep(DELAY_S)
+            return not kind
+        until = time.monotonic() + EXPIRY_S
+        while self.describe().members and time.monotonic() < until:
+            time.sleep(BEAT_S)
+        return not self.describe().members
+
     def close(self) -> None:
         """Ends every connection."""
         for connection in self.connections.values():
@@ -289,8 +321,10 @@ class Kafka:
 
     def describe(self) -> Any:
         """The group, as a consumer group."""
-        connection = next(iter(self.connections.values()))
-        return connection.call(ConsumerGroupDescribeRequest((self.group,))).groups[0]
+        connection = Connection(*self.address, "confirm", PATIENCE_S)
+        found = connection.call(ConsumerGroupDescribeRequest((self.group,))).groups[0]
+        connection.close()
+        return found
 
 
 def essence(answer: Any) -> Any:
@@ -305,7 +339,7 @@ def essence(answer: Any) -> Any:
     return (answer.error_code,) if answer is not None else None
 
 
-def drive(kafka: Kafka, path: Taken) -> str:
+def drive(kafka: Kafka, path: Taken, model: Model) -> str:
     """Takes the path. Gives where the broker first answered otherwise; empty where nowhere."""
     for number, (action, _) in enumerate(path, 1):
         message = action.message
@@ -315,8 +349,7 @@ def drive(kafka: Kafka, path: Taken) -> str:
             kafka.grow(message)
         elif action.actor == BROKER and action.wire >= 0:
             late = action.what == "receives late"
-            name = sender_of(message, action)
-            kafka.send(name, message.body, late=late)
+            kafka.send(model.wires[action.wire].sender, message.body, late=late)
         elif isinstance(message, tuple) and action.wire >= 0:
             order, wanted = message
             got = kafka.hear(action.actor)
@@ -329,18 +362,9 @@ def drive(kafka: Kafka, path: Taken) -> str:
                 return f"step {number}: {type(order.body).__name__} is answered {essence(got)}, not {essence(wanted)}"
         elif "starts again" in action.what:
             kafka.restart(action.actor)
-        elif action.actor == BROKER and not action.disturbance:
-            time.sleep(DELAY_S)  # the first rebalance begins
-        elif action.actor == BROKER:
-            return f"step {number}: {action.what}, which is not driven"
+        elif action.actor == BROKER and not kafka.waits(action.disturbance):
+            return f"step {number}: {action.what}, which is not driven, or does not come"
     return ""
-
-
-def sender_of(message: Any, action: Action) -> str:
-    """The member that a request is of."""
-    body = message.body
-    said = getattr(body, "group_instance_id", None) or body.member_id or ""
-    return said[:1] or ("b" if isinstance(body, JoinGroupRequest) else action.actor)
 
 
 # The harm
@@ -349,20 +373,21 @@ def sender_of(message: Any, action: Action) -> str:
 def show_double(kafka: Kafka, path: Taken, *, heard: bool = True) -> tuple[bool, list[str]]:
     """Both users of a partition are members; where all is heard, heartbeats and commits of both are accepted."""
     last = {name: state for _, after in path for name, state in after.items()}
-    (topic, number), *_ = sorted(set(last["a"].using) & set(last["b"].using))
+    users = sorted((name for name, state in last.items() if getattr(state, "using", ())), reverse=True)
+    (topic, number), *_ = sorted(set.intersection(*(set(last[name].using) for name in users)))
     members = {one.member_id[:1]: one.member_epoch for one in kafka.describe().members}
     accepted, said = [], []
-    for name, offset in (("b", 500), ("a", 3)):
-        member = last[name].member
+    for name, offset in zip(users, (500, 3), strict=True):
+        member_id, epoch = standing_of(last[name].member)
         partition = OffsetCommitRequestPartition(number, offset)
         topics = (OffsetCommitRequestTopic(topic, kafka.names["id of foo"], (partition,)),)
-        commit = OffsetCommitRequest("g", member.epoch, member.member_id, topics=topics)
+        commit = OffsetCommitRequest("g", epoch, member_id, topics=topics)
         committed = kafka.call(name, commit).topics[0].partitions[0].error_code
-        beat = kafka.call(name, ConsumerGroupHeartbeatRequest("g", member.member_id, member.epoch)).error_code
-        accepted.append(beat is committed is ErrorCode.NONE)
-        said.append(f"{name} uses {show(last[name].using)} at epoch {member.epoch}, for the broker {members.get(name)}")
-        said[-1] += f"; its commit of {topic}-{number}@{offset}: {committed.name}, then its heartbeat: {beat.name}"
-    return len(members) == len(accepted) and (all(accepted) if heard else any(accepted)), said
+        told = kafka.call(name, beat(name, last[name].member)).error_code
+        accepted.append(told is committed is ErrorCode.NONE)
+        said.append(f"{name} uses {show(last[name].using)} at epoch {epoch}, for the broker {members.get(name)}")
+        said[-1] += f"; its commit of {topic}-{number}@{offset}: {committed.name}, then its heartbeat: {told.name}"
+    return members.keys() >= set(users) and (all(accepted) if heard else any(accepted)), said
 
 
 def show_untold(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
@@ -416,13 +441,21 @@ def show_unused(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
     return good and bool(left), [*said, f"{uses}; nobody uses {left}"]
 
 
+def standing_of(member: Any) -> tuple[str, int]:
+    """A member's id, and its epoch or generation."""
+    if isinstance(member, ClassicMember):
+        return member.generation.member_id, member.generation.generation_id
+    return member.member_id, member.epoch
+
+
 def beat(name: str, member: Any) -> Any:
     """An ordinary heartbeat of a member."""
-    instance = f"{name}-instance"
-    if isinstance(member, ClassicMember):
-        joined = member.generation
-        return HeartbeatRequest("g", joined.generation_id, joined.member_id, instance)
-    return ConsumerGroupHeartbeatRequest("g", member.member_id, member.epoch, instance)
+    member_id, epoch = standing_of(member)
+    classic = isinstance(member, ClassicMember)
+    instance = f"{name}-instance" if (member.config if classic else member.settings).is_static else None
+    if classic:
+        return HeartbeatRequest("g", epoch, member_id, instance)
+    return ConsumerGroupHeartbeatRequest("g", member_id, epoch, instance)
 
 
 SHOWS: Mapping[str, Callable[[Kafka, Taken], tuple[bool, list[str]]]] = {
@@ -449,7 +482,7 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
     path = states_on(search, found.state)
     disturbed = f"{spot.disturbances} of {', '.join(spot.kinds)}" if spot.kinds else "undisturbed"
     print(f"    checker: {len(path)} steps, {disturbed}")
-    for _ in range(ATTEMPTS if spot.shows == "stranded" else 1):
+    for _ in range(ATTEMPTS if spot.number in BY_CHANCE else 1):
         group = f"confirm-{spot.number}-{uuid.uuid4().hex[:8]}"
         topic = group if GROWN in spot.kinds else TOPIC  # one that grows is of no use to others
         topics.ensure(topic, 2)
@@ -458,7 +491,7 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
         names = {"g": group, TOPIC: topic, f"{0:020d}AA": topic_id, "id of foo": topic_id}
         kafka = Kafka(address, group, names, topics)
         wait_for_coordinator(address, group)
-        differs = drive(kafka, path)
+        differs = drive(kafka, path, spot.model)
         if not differs:
             break
         kafka.close()

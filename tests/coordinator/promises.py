@@ -13,12 +13,12 @@ from typing import Any
 
 from consumer_scene import Scene, message
 
-from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.coordinator import Coordinator, Group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
+from fsm.protocol.assignment import flatten
 from fsm.protocol.consumer_protocol import decode_assignment
 from fsm.protocol.json_form import to_recorded
 from fsm.tables.classic_group import State

@@ -17,7 +17,7 @@ from fsm.coordinator.assignors import (
     MemberSpec,
     Order,
     PartitionAssignorError,
-    built_in,
+    make_assignors,
     range_assignor,
     uniform_assignor,
 )
@@ -70,7 +70,7 @@ def wanted(group: GroupSpec) -> list[tuple[str, int]]:
     return sorted((topic, p) for topic in topics for p in range(group.topics[topic]))
 
 
-ASSIGNORS = st.sampled_from([assignor for preset in presets() for assignor in built_in(preset).values()])
+ASSIGNORS = st.sampled_from([assignor for preset in presets() for assignor in make_assignors(preset).values()])
 
 
 @given(ASSIGNORS, histories())
@@ -147,8 +147,8 @@ def test_the_extra_slot_stays_with_the_member_that_uses_it() -> None:
     """From 4.0.1 on a newcomer at the front does not attract the extra slot; before, it did (F25)."""
     members = {"A": MemberSpec(("foo",)), "B": MemberSpec(("foo",), (("foo", (0, 1)),))}
     group = GroupSpec(members, {"foo": 3}, homogeneous=True)
-    assert built_in(dialect("4.0.1"))["uniform"](group) == {"A": (("foo", (2,)),), "B": (("foo", (0, 1)),)}
-    assert built_in(dialect("4.0.0"))["uniform"](group) == {"A": (("foo", (1, 2)),), "B": (("foo", (0,)),)}
+    assert make_assignors(dialect("4.0.1"))["uniform"](group) == {"A": (("foo", (2,)),), "B": (("foo", (0, 1)),)}
+    assert make_assignors(dialect("4.0.0"))["uniform"](group) == {"A": (("foo", (1, 2)),), "B": (("foo", (0,)),)}
 
 
 def test_ties_follow_the_order_that_is_asked_for() -> None:
@@ -165,7 +165,7 @@ def test_a_topic_that_does_not_exist_fails_the_run(name: str, homogeneous: bool)
     """No partition is assigned when a member subscribes to a topic without partitions count."""
     group = GroupSpec({"A": MemberSpec(("gone",))}, {"foo": 1}, homogeneous)
     with pytest.raises(PartitionAssignorError, match="topic gone, which does not exist"):
-        built_in(dialect())[name](group)
+        make_assignors(dialect())[name](group)
 
 
 def test_a_group_without_subscriptions() -> None:

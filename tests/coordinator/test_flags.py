@@ -14,7 +14,7 @@ import pytest
 from classic_scene import ClassicScene, assignment, subscribed
 from consumer_scene import IDS, START_MS, Scene, assigned
 
-from fsm.coordinator.assignors import GroupSpec, MemberSpec, built_in
+from fsm.coordinator.assignors import GroupSpec, MemberSpec, make_assignors
 from fsm.coordinator.consumer.reconciliation import Reconciliation, reconcile
 from fsm.coordinator.coordinator import clean_up
 from fsm.coordinator.model.consumer_group import CurrentAssignment
@@ -119,6 +119,20 @@ def rejoins_under_its_id(rules: Dialect) -> Any:
     found.join("m2", "foo")
     found.settle()
     return found.join("m1", "foo")["error_code"]
+
+
+def static_member_joins_again(rules: Dialect) -> Any:
+    found = scene(rules)
+    found.join("m1", "foo", instance_id="i1")
+    return found.join("m1", "foo", instance_id="i1")["error_code"]
+
+
+def heartbeat_to_a_group_that_became_a_classic_one(rules: Dialect) -> Any:
+    found = mixed(rules)
+    epoch = found.join("m1", "foo")["member_epoch"]
+    found.mixed_in("c")
+    found.beat("m1", -1)
+    return found.beat("m1", epoch)["error_code"]
 
 
 def joins_by_regex(rules: Dialect) -> Any:
@@ -323,7 +337,7 @@ def shown_while_it_revokes(rules: Dialect) -> Any:
 def extra_slot(rules: Dialect) -> Any:
     """Three partitions of two members; the second has two of them."""
     members = {"a": MemberSpec(("t",), (("t", (0,)),)), "b": MemberSpec(("t",), (("t", (1, 2)),))}
-    return built_in(rules)["uniform"](GroupSpec(members, {"t": 3}, homogeneous=True))["b"]
+    return make_assignors(rules)["uniform"](GroupSpec(members, {"t": 3}, homogeneous=True))["b"]
 
 
 def pending(found: Scene, **said: Any) -> Any:
@@ -361,22 +375,25 @@ def static_member(found: ClassicScene, name: str, **fields: Any) -> str:
     return str(found.answered[name]["member_id"])
 
 
+def with_static_member(rules: Dialect, owns: list[int], is_assigned: list[int]) -> ClassicScene:
+    """A classic group of one static member, which says what of foo it owns, and what that was assigned."""
+    found = mixed(rules)
+    protocols = [{"name": "range", "metadata": subscribed("foo", owned={"foo": owns})}]
+    leader = static_member(found, "s1", protocols=protocols)
+    found.share(leader, 1, group_instance_id="i1", assigns={leader: {"foo": is_assigned}})
+    return found
+
+
 def replaced_while_it_owes_a_join(rules: Dialect) -> Any:
     """Of foo 0 and 1 it was told to keep the first: it would give the other up, and join again, here alone."""
-    found = mixed(rules)
-    protocols = [{"name": "range", "metadata": subscribed("foo", owned={"foo": [0, 1]})}]
-    leader = static_member(found, "s1", protocols=protocols)
-    found.share(leader, 1, group_instance_id="i1", assigns={leader: {"foo": [0]}})
+    found = with_static_member(rules, [0, 1], [0])
     found.come(name="s2", fresh_id="s2", group_instance_id="i1")
     return found.states
 
 
 def replaced_when_it_has_joined_again(rules: Dialect) -> Any:
     """It owns foo 0, and is assigned that and another one."""
-    found = mixed(rules)
-    protocols = [{"name": "range", "metadata": subscribed("foo", owned={"foo": [0]})}]
-    leader = static_member(found, "s1", protocols=protocols)
-    found.share(leader, 1, group_instance_id="i1", assigns={leader: {"foo": [0, 1]}})
+    found = with_static_member(rules, [0], [0, 1])
     found.come(name="s2", fresh_id="s2", group_instance_id="i1")
     return found.states
 
@@ -385,6 +402,18 @@ def converted_before_its_assignment(rules: Dialect) -> Any:
     found = mixed(rules)
     static_member(found, "s1")
     return assigned(found.join("s2", "foo", instance_id="i1"))
+
+
+def converted_while_it_owes_a_join(rules: Dialect) -> Any:
+    """It was to give foo 1 up, and comes back with the consumer protocol."""
+    found = with_static_member(rules, [0, 1], [0])
+    return assigned(found.join("s2", "foo", instance_id="i1"))
+
+
+def converted_before_it_gave_up(rules: Dialect) -> Any:
+    """What another one is assigned that joins while it uses foo 0 and 1 still, and is to keep the first."""
+    found = with_static_member(rules, [0, 1], [0])
+    return assigned(found.join("m2", "foo"))
 
 
 def replaced_while_another_one_waits(rules: Dialect) -> Any:
@@ -447,6 +476,13 @@ SIDES: dict[Choice, Both] = {
     Choice.OLD_REPORT_IS_OLD: (report_of_the_epoch_before, "UNREVOKED_PARTITIONS", "STABLE"),
     Choice.OWED_JOIN_REBALANCES: (replaced_while_it_owes_a_join, "CompletingRebalance", "Stable"),
     Choice.CONVERSION_IN_REBALANCE_BUMPS: (converted_before_its_assignment, {"foo": [0, 1]}, {}),
+    Choice.CONVERSION_KEEPS_HELD: (converted_before_it_gave_up, {}, {"foo": [1]}),
+    Choice.STATIC_MEMBER_JOINS_AGAIN: (static_member_joins_again, None, "unreleased_instance_id"),
+    Choice.MEMBER_OF_NO_GROUP_IS_UNKNOWN: (
+        heartbeat_to_a_group_that_became_a_classic_one,
+        "unknown_member_id",
+        "group_id_not_found",
+    ),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }
@@ -463,6 +499,13 @@ def test_a_flag_changes_what_it_says(choice: Choice) -> None:
 
 
 F20 = (Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE)
+
+
+def test_a_conversion_bumps_while_a_member_has_something_to_give_up() -> None:
+    rules = dialect("4.4.0")
+    bumps = rules.with_choices(Choice.CONVERSION_IN_REBALANCE_BUMPS)
+    assert converted_while_it_owes_a_join(bumps) == {"foo": [0, 1]}
+    assert converted_while_it_owes_a_join(rules) == {"foo": [0]}
 
 
 def test_who_was_assigned_all_that_it_owned_owes_no_join() -> None:

@@ -60,7 +60,7 @@ def test_a_step_is_one_batch_at_one_time() -> None:
     """Records of a step get consecutive offsets and the step's time stamp, and say what was put in."""
     (batch,) = read_batches(write_batch(STEP))
     assert [(entry.offset, entry.timestamp_ms) for entry in batch.records] == [(40, NOW_MS), (41, NOW_MS)]
-    assert [entry.decoded() for entry in batch.records] == [EPOCH, TARGET]
+    assert [entry.decode() for entry in batch.records] == [EPOCH, TARGET]
     assert (batch.last_offset_delta, batch.is_transactional, batch.is_control) == (1, False, False)
 
 
@@ -111,4 +111,4 @@ def test_a_control_batch_ends_a_transaction(kind: int, committed: bool) -> None:
 def test_a_record_without_key_is_none_of_the_coordinator_s() -> None:
     """It is refused with its offset."""
     with pytest.raises(InputError, match="offset 9: a record without a key"):
-        LogRecord(9, NOW_MS, None, b"").decoded()
+        LogRecord(9, NOW_MS, None, b"").decode()

@@ -19,7 +19,7 @@ from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.protocol.record_batches import Batch, write_batch
 
-RELEASES = ("4.0.0", "4.2.0", "4.4.0")
+RELEASES = ("4.0.0", pytest.param("4.2.0", marks=pytest.mark.deep), "4.4.0")
 
 
 def held_against_its_log(world: World | ClassicWorld, steps: int, every: int) -> set[str]:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.coordinator.consumer.reconciliation import Decision, Reconciliation, flatten, held, reconcile
+from fsm.coordinator.consumer.reconciliation import Decision, Reconciliation, freeze, reconcile
 from fsm.coordinator.model.consumer_group import CurrentAssignment, Partition
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
-from fsm.protocol.assignment import TopicPartitions, topic_partitions
+from fsm.protocol.assignment import TopicPartitions, flatten, topic_partitions
 from fsm.tables.consumer_group_member import TABLE, Effect, Event, State
 
 STATES = (State.STABLE, State.UNREVOKED_PARTITIONS, State.UNRELEASED_PARTITIONS, State.UNKNOWN)
@@ -37,8 +37,8 @@ def members(draw: st.DrawFn) -> CurrentAssignment:
         state,
         draw(epochs),
         draw(epochs),
-        held({p: with_epochs[p] for p in assigned}),
-        held({p: with_epochs[p] for p in pending}),
+        freeze({p: with_epochs[p] for p in assigned}),
+        freeze({p: with_epochs[p] for p in pending}),
     )
 
 
@@ -207,7 +207,7 @@ def ask(member: CurrentAssignment, dialect: Dialect = LATEST, **said: object) ->
 
 
 def stable(*partitions: Partition, epoch: int = 10, previous: int = 9) -> CurrentAssignment:
-    return CurrentAssignment(State.STABLE, epoch, previous, held(dict.fromkeys(partitions, epoch)))
+    return CurrentAssignment(State.STABLE, epoch, previous, freeze(dict.fromkeys(partitions, epoch)))
 
 
 def test_revocation_beats_granting() -> None:

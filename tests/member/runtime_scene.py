@@ -7,11 +7,13 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+from patience import PATIENCE_S
+
 from fsm.member.runtime.asyncio_runtime import AsyncConsumerRebalanceListener
 from fsm.member.runtime.queues import ConsumerRebalanceListener
 from fsm.protocol.assignment import Partitions
 
-LIMIT_S = 120
+LIMIT_S = PATIENCE_S
 """Far above what a slow machine needs for anything that is not stalled."""
 FOR_EVER_MS = 3_600_000
 

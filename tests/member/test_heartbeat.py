@@ -98,10 +98,9 @@ def test_backoff_before_4_2_is_nothing_or_the_cap() -> None:
     assert [backoff_ms(ConsumerConfig("g"), old, 1, jitter) for jitter in (-0.5, 0.0, 0.5)] == [0, 200, 1_000]
 
 
-def test_request_waits_after_success_and_failure() -> None:
+def test_request_waits_while_one_is_in_flight_and_after_failure() -> None:
     """Nothing is sent while one is in flight, nor before the backoff is over."""
     sent = IDLE.send()
     assert (IDLE.may_send(0), sent.may_send(9_999)) == (True, False)
     failed = sent.fail(1_000, 200)
     assert (failed.attempts, failed.may_send(1_199), failed.may_send(1_200)) == (1, False, True)
-    assert failed.send().succeed(2_000, 100) == IDLE._replace(ready_ms=2_100)

@@ -791,18 +791,18 @@ def test_wakeup_ends_a_poll_each_time() -> None:
     assert woken == 500
 
 
-def test_a_thousand_rebalances_of_one_member() -> None:
+def test_two_hundred_rebalances_of_one_member() -> None:
     """The target alternates as fast as it is reached; every revocation and assignment comes out of poll(), in turn."""
     group, listener = coordinator(A, heartbeat_interval_ms=1), Noted()
     with frantic(), embedded(group, listener, retry_backoff_ms=0) as consumer:
-        for number in range(500):
+        for number in range(100):
             target = (A,) if number % 2 == 0 else (B,)
             group.give({"M": target})
             poll_until(consumer, lambda target=target: group.held() == {"M": target})
     moves = [called for called in listener.called if called[1]]
-    assert len(moves) == 1_000
+    assert len(moves) == 200
     assert moves[:4] == [("assigned", (A,)), ("revoked", (A,)), ("assigned", (B,)), ("revoked", (B,))]
-    assert [method for method, _ in moves] == ["assigned", "revoked"] * 500
+    assert [method for method, _ in moves] == ["assigned", "revoked"] * 100
 
 
 def test_three_members_share_without_overlap() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from fsm.errors import RemoteProtocolError
 from fsm.member import BackgroundFailed, Consumer, ConsumerConfig
@@ -78,7 +79,7 @@ def test_what_is_right_is_taken() -> None:
     answer = Response(1, 5_000, (("id-of-orders", (0,)),), error_code=ErrorCode.NONE)
     with Consumer(ConsumerConfig("g"), Told(answer, NAMES), member_id="M") as consumer:
         consumer.subscribe(["orders"])
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + PATIENCE_S
         while not consumer.assignment() and time.monotonic() < deadline_s:
             consumer.poll(timeout_ms=10)
         assert consumer.assignment() == (("orders", 0),)

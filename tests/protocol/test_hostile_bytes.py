@@ -54,7 +54,7 @@ def read(vector: Vector, data: bytes) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize(
-    ("count", "seed"), [pytest.param(50_000, 1, id="50k"), pytest.param(1_000_000, 2, id="1M", marks=pytest.mark.slow)]
+    ("count", "seed"), [pytest.param(20_000, 1, id="20k"), pytest.param(1_000_000, 2, id="1M", marks=pytest.mark.slow)]
 )
 def test_changed_frames_are_read_or_refused(frames: tuple[Vector, ...], count: int, seed: int) -> None:
     """Cut, longer, with other bytes and other lengths; what can be read is a message that is written again."""
@@ -76,7 +76,7 @@ def test_changed_frames_take_no_more_memory_than_others(frames: tuple[Vector, ..
     """Whatever they claim."""
     random = Random(3)  # noqa: S311
     read_all_error_codes()
-    for _ in range(3_000):
+    for _ in range(1_000):
         vector = random.choice(frames)
         data = change(vector.data, random.choice(frames).data, random)
         assert peak(vector, data) <= MOST * len(data) + BESIDE, (vector.cls, data.hex())
@@ -105,7 +105,7 @@ def test_no_array_takes_more_memory_than_its_bytes_allow(api: str) -> None:
     """Not even one that is full of the smallest elements."""
     version = APIS[api].newest
     for cls in (APIS[api].request, APIS[api].response):
-        for message in dense_messages(cls, version, 2_000):
+        for message in dense_messages(cls, version, 700):
             vector = Vector(cls, version, encode(message, version))
             data = frame(vector)
             assert decode(cls, vector.data, version) == message

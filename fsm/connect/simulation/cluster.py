@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fsm.connect.assignor.leader import ConfigSnapshot
 from fsm.connect.protocol import Assignment
 from fsm.connect.simulation.invariants import broken_at_rest
-from fsm.connect.simulation.process import Latencies, Process
+from fsm.connect.simulation.process import Latencies, Process, Stayed
 from fsm.connect.simulation.trace import WorkerTrace
 from fsm.connect.simulation.wiring import Wiring
 from fsm.connect.units import Units
@@ -37,34 +36,25 @@ UNHURRIED_MS = 1_000
 """For what else takes its time when a cluster is to be quiet."""
 
 
-class Cluster:
+class Cluster(Wiring):
     """Workers of one group, their broker and their config topic."""
 
     def __init__(self, config: ConnectConfig, latencies: Latencies | None = None) -> None:
+        super().__init__(latencies or Latencies())
         self.config = config
-        self._wiring = Wiring(latencies or Latencies())
-        self.processes = self._wiring.processes
-        self.connectors = self._wiring.connectors
-        self.stubborn = self._wiring.stubborn
-        """Tasks that do not stop when told to."""
-        self.unreadable = self._wiring.unreadable
-        """Workers that cannot read the config topic."""
-        seen = self._wiring.observer
-        self.rounds, self.steps, self.ran = seen.rounds, seen.steps, seen.ran
-        self.stays, self.ends, self.broken = seen.stays, seen.ends, seen.broken
         self._away = 0
         """Bounced workers that have not returned yet."""
 
     def write_trace(self, take: Callable[[TraceRecord], None], offset_ms: int = 0) -> None:
         """From now on every worker's log is told as records, with instants so much later than the cluster's."""
-        self._wiring.trace = WorkerTrace(take, offset_ms)
+        self.trace = WorkerTrace(take, offset_ms)
 
     def watch_network(self, arrives: Callable[[str, bool], bool], on_send: Callable[[ClassicRequest], None]) -> None:
         """From now on the first is asked by a worker's name whether its message, or the answer to it, arrives.
 
         Who waits for an answer in vain does so until its request times out. The second is called with each request.
         """
-        self._wiring.arrives, self._wiring.on_send = arrives, on_send
+        self.arrives, self.on_send = arrives, on_send
 
     # Stimuli: processes
 
@@ -79,16 +69,16 @@ class Cluster:
             held = Assignment(version_of(worker.protocol), "", "", self.topic.offset, holding)
             worker = replace(worker, held=held, running=holding)
         process = Process(name, worker)
-        self._wiring.observer.note_start(process, self.now_ms)
+        self.stays.append(Stayed(name, self.now_ms, None))
         for unit in holding:
-            self._wiring.observer.start_unit(process, unit, self.now_ms)
+            self.observer.start_unit(process, unit, self.now_ms)
         self.processes[name] = process
-        self._wiring.deliver(process, Start(self.topic))
+        self._deliver(process, Start(self.topic))
 
     def stop(self, name: str) -> None:
         """A process is asked to stop: it stops its units, leaves the group, and ends."""
         process = self._alive(name)
-        self._wiring.deliver(process, Stop())
+        self._deliver(process, Stop())
         self._end(process)
 
     def crash(self, name: str) -> None:
@@ -97,14 +87,14 @@ class Cluster:
 
     def fail(self, name: str) -> None:
         """The thread of a worker dies of an exception: the process lives on, with what runs in it."""
-        self._wiring.deliver(self._alive(name), ThreadFailed("an exception in its thread"))
+        self._deliver(self._alive(name), ThreadFailed("an exception in its thread"))
 
     def bounce(self, name: str, away_ms: int) -> None:
         """A process stops, and another one like it starts after some time."""
         protocol = self._alive(name).worker.config.connect_protocol
         self.stop(name)
         self._away += 1
-        self._wiring.agenda.later(away_ms, lambda: self._return(name, protocol))
+        self.agenda.later(away_ms, lambda: self._return(name, protocol))
 
     def freeze(self, name: str) -> None:
         """A process stands still, with what runs in it, and hears nothing until it is thawed."""
@@ -119,15 +109,15 @@ class Cluster:
             raise InputError(f"{name} is not frozen", remedy="freeze it first")
         process.frozen = False
         waiting, process.waiting = process.waiting, []
-        self._wiring.deliver(process, Tick())
+        self._deliver(process, Tick())
         for incoming in waiting:
-            self._wiring.deliver(process, incoming)
+            self._deliver(process, incoming)
 
     def cut(self, name: str) -> None:
         """A process loses its connection to the broker."""
         process = self._alive(name)
         process.cut = True
-        self._wiring.deliver_later(process, CoordinatorLost())
+        self._deliver_later(process, CoordinatorLost())
 
     def heal(self, name: str) -> None:
         """The connection is back."""
@@ -135,7 +125,7 @@ class Cluster:
         if not process.cut:
             raise InputError(f"{name} is not cut", remedy="cut it first")
         process.cut = False
-        self._wiring.deliver_later(process, CoordinatorFound())
+        self._deliver_later(process, CoordinatorFound())
 
     # Stimuli: connectors
 
@@ -145,67 +135,62 @@ class Cluster:
 
     def create(self, connector: str, tasks: int) -> None:
         """A user creates a connector; its tasks get their configs once its instance has started."""
-        self._wiring.publish(self.connectors.put(connector, tasks))
+        self._publish(self.connectors.put(connector, tasks))
 
     def scale(self, connector: str, tasks: int) -> None:
         """A user changes the number of tasks: the instance is restarted where it runs and publishes their configs."""
-        self._wiring.publish(self.connectors.put(self.connectors.known(connector), tasks))
+        self._publish(self.connectors.put(self.connectors.require(connector), tasks))
 
     def reconfigure(self, connector: str) -> None:
         """The tasks of a connector get new configs, as many as before."""
-        self._wiring.publish(self.connectors.reconfigure(connector, self.now_ms))
+        self._publish(self.connectors.reconfigure(connector, self.now_ms))
 
     def delete(self, connector: str) -> None:
         """A user deletes a connector."""
-        self._wiring.publish(self.connectors.delete(connector))
+        self._publish(self.connectors.delete(connector))
 
     def stop_connector(self, connector: str) -> None:
         """A user stops a connector: it keeps its instance and loses its tasks."""
-        self._wiring.publish(self.connectors.stop(connector))
+        self._publish(self.connectors.stop(connector))
 
     def pause(self, connector: str) -> None:
         """A user pauses a connector: it and its tasks keep their places."""
-        self._wiring.publish(self.connectors.pause(connector))
+        self._publish(self.connectors.pause(connector))
 
     def resume(self, connector: str) -> None:
         """A user resumes a connector that was paused or stopped."""
-        self._wiring.publish(self.connectors.resume(connector))
+        self._publish(self.connectors.resume(connector))
 
     def restart(self, connector: str) -> None:
         """A user asks for a connector and its tasks to be restarted; every worker gets to hear it."""
-        plan = tuple(sorted(u for u in self.topic.units if u.connector == self.connectors.known(connector)))
-        for process in self._wiring.living():
-            self._wiring.deliver_later(process, RestartRequested(plan))
+        plan = tuple(sorted(u for u in self.topic.units if u.connector == self.connectors.require(connector)))
+        for process in self.living():
+            self._deliver_later(process, RestartRequested(plan))
 
     # Stimuli: the broker
 
     def broker_down(self) -> None:
         """The broker goes away, its groups with it: connections break."""
-        self._wiring.broker_up = False
-        self._wiring.unanswered.clear()
-        for process in self._wiring.living():
-            self._wiring.deliver_later(process, CoordinatorLost())
+        self.broker_up = False
+        self.unanswered.clear()
+        for process in self.living():
+            self._deliver_later(process, CoordinatorLost())
 
     def broker_back(self) -> None:
         """The broker is there again, with the groups as it had stored them."""
         if self.broker_up:
             raise InputError("the broker is up", remedy="let it go down first")
-        self._wiring.broker_up = True
+        self.broker_up = True
         for process in self.processes.values():
             if process.alive and process.worker.state is State.DISCONNECTED:
-                self._wiring.deliver_later(process, CoordinatorFound())
-        self._wiring.watch_broker()
+                self._deliver_later(process, CoordinatorFound())
+        self._watch_broker()
 
     # Time
 
-    @property
-    def now_ms(self) -> int:
-        """The present instant."""
-        return self._wiring.agenda.now_ms
-
     def run_for(self, ms: int) -> None:
         """Everything that happens within so many milliseconds."""
-        self._wiring.agenda.run_for(ms, self._wiring.check)
+        self.agenda.run_for(ms, self._check)
 
     def settle(self, most_ms: int = 3_600_000) -> bool:
         """Runs until no round was computed for a while and `is_settled`; False if that does not come.
@@ -224,27 +209,17 @@ class Cluster:
     # What is seen from outside
 
     @property
-    def topic(self) -> ConfigSnapshot:
-        """The config topic as it is."""
-        return self.connectors.topic
-
-    @property
-    def broker_up(self) -> bool:
-        """Whether the broker can be reached."""
-        return self._wiring.broker_up
-
-    @property
     def is_settled(self) -> bool:
         """Whether every worker whose herder runs is assigned, no delay runs, and no bounced one is still away."""
-        return not self._away and all(p.worker.state is State.ASSIGNED for p in self._wiring.living() if p.herder)
+        return not self._away and all(p.worker.state is State.ASSIGNED for p in self.living() if p.herder)
 
     def assignments(self) -> dict[str, Units]:
         """What the workers hold, by name."""
-        return {p.name: p.worker.holds for p in sorted(self._wiring.living(), key=lambda p: p.name)}
+        return {p.name: p.worker.holds for p in sorted(self.living(), key=lambda p: p.name)}
 
     def find_problems(self) -> list[str]:
         """What the settled cluster breaks."""
-        return list(broken_at_rest(self._wiring.group(), self.config.profile))
+        return list(broken_at_rest(self.group(), self.config.profile))
 
     def picture(self, start_ms: int = 0) -> Picture:
         """The cluster over time from an instant on, to be drawn."""
@@ -267,5 +242,5 @@ class Cluster:
 
     def _end(self, process: Process) -> None:
         process.alive = False
-        self._wiring.stop_everything(process)
-        self._wiring.observer.note_end(process, self.now_ms)
+        self._stop_everything(process)
+        self.observer.note_end(process, self.now_ms)

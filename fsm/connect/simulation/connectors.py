@@ -40,28 +40,28 @@ class Connectors:
 
     def reconfigure(self, name: str, now_ms: int) -> ConfigChange:
         """The tasks of a connector get other configs, as many as before."""
-        self.written_ms[self.known(name)] = now_ms
+        self.written_ms[self.require(name)] = now_ms
         return self._write(self._counts(), ConfigChange(name, Change.TASKS))
 
     def delete(self, name: str) -> ConfigChange:
         """The connector is gone, its tasks with it."""
-        del self.wanted[self.known(name)]
+        del self.wanted[self.require(name)]
         self._goes_on(name)
         return self._write({n: c for n, c in self._counts().items() if n != name}, ConfigChange(name, Change.REMOVED))
 
     def stop(self, name: str) -> ConfigChange:
         """The connector keeps its instance and loses its tasks."""
-        self.stopped.add(self.known(name))
+        self.stopped.add(self.require(name))
         return self._write({**self._counts(), name: 0}, ConfigChange(name, Change.STOPPED))
 
     def pause(self, name: str) -> ConfigChange:
         """The connector and its tasks pause where they are."""
-        self.paused.add(self.known(name))
+        self.paused.add(self.require(name))
         return self._write(self._counts(), ConfigChange(name, Change.PAUSED_OR_RESUMED))
 
     def resume(self, name: str) -> ConfigChange:
         """A paused connector goes on where it is; one that was stopped will ask for its tasks again."""
-        if self.known(name) not in self.paused | self.stopped:
+        if self.require(name) not in self.paused | self.stopped:
             raise InputError(f"{name} is neither paused nor stopped", remedy="pause it or stop it first")
         self._goes_on(name)
         return self._write(self._counts(), ConfigChange(name, Change.PAUSED_OR_RESUMED))
@@ -74,7 +74,7 @@ class Connectors:
         self.written_ms[name] = now_ms
         return self._write({**self._counts(), name: tasks}, ConfigChange(name, Change.TASKS))
 
-    def known(self, name: str) -> str:
+    def require(self, name: str) -> str:
         """The name, if there is such a connector. Raises `InputError` otherwise."""
         if name not in self.wanted:
             raise InputError(f"there is no connector {name}", remedy=nearest(name, sorted(self.wanted)))

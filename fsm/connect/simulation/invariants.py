@@ -73,18 +73,6 @@ def _find_repeated(given: UnitsByWorker) -> set[Unit]:
     return {unit for unit, count in counts.items() if count > 1}
 
 
-def _one_owner_of_what_is_new(c: Computation) -> bool:
-    return not _find_repeated(c.outcome.assigned)
-
-
-def _revoked_before_assigned(c: Computation) -> bool:
-    return not c.given & _all(c.round_.owned)
-
-
-def _not_given_and_taken(c: Computation) -> bool:
-    return not c.given & c.taken
-
-
 def _one_owner(c: Computation) -> bool:
     return not _find_repeated(c.outcome.after) and not c.derived.duplicated & _all(c.outcome.after)
 
@@ -93,14 +81,6 @@ def _stops_what_is_held(c: Computation) -> bool:
     extra = {w: set(units) - set(c.round_.owned[w]) for w, units in c.outcome.revoked.items()}
     allowed = c.derived.lost if c.expired else frozenset()
     return all(not more or (more <= allowed and w in c.recalled.candidates) for w, more in extra.items())
-
-
-def _deleted_is_gone(c: Computation) -> bool:
-    return not _all(c.outcome.after) & c.derived.deleted
-
-
-def _creation_never_waits(c: Computation) -> bool:
-    return c.derived.created <= c.given
 
 
 def _lost_is_held_back(c: Computation) -> bool:
@@ -140,10 +120,6 @@ def _departure_waits(c: Computation) -> bool:
 def _nobody_departed(c: Computation) -> bool:
     stayed = c.recalled.deadline_ms is None and c.recalled.previous_members <= c.round_.owned.keys()
     return not stayed or c.derived.lost <= c.given
-
-
-def _no_delay_where_disabled(c: Computation) -> bool:
-    return c.max_delay_ms > 0 or (c.outcome.delay_ms == 0 and c.derived.lost <= c.given)
 
 
 def _new_leader(c: Computation) -> bool:
@@ -195,10 +171,6 @@ def _for_the_members(c: Computation) -> bool:
     return all(tuple(each) == members for each in (c.outcome.assigned, c.outcome.revoked, c.outcome.after))
 
 
-def _accounted(c: Computation) -> bool:
-    return c.outcome.memory.previous == _all(c.outcome.after) | c.derived.lost
-
-
 def _merges(c: Computation) -> bool:
     return all(
         set(c.outcome.after[w]) == (set(owned) - set(c.outcome.revoked[w])) | set(c.outcome.assigned[w])
@@ -207,13 +179,13 @@ def _merges(c: Computation) -> bool:
 
 
 ROUND: Mapping[str, Callable[[Computation], bool]] = {
-    "I1 new units are unique": _one_owner_of_what_is_new,
-    "I2 revoke before assign": _revoked_before_assigned,
-    "I3 no unit both given and taken": _not_given_and_taken,
+    "I1 new units are unique": lambda c: not _find_repeated(c.outcome.assigned),
+    "I2 revoke before assign": lambda c: not c.given & _all(c.round_.owned),
+    "I3 no unit both given and taken": lambda c: not c.given & c.taken,
     "I4 single owner": _one_owner,
     "I5 stop only what is held": _stops_what_is_held,
-    "I6 deleted units are gone": _deleted_is_gone,
-    "I7 creation never waits": _creation_never_waits,
+    "I6 deleted units are gone": lambda c: not _all(c.outcome.after) & c.derived.deleted,
+    "I7 creation never waits": lambda c: c.derived.created <= c.given,
     "I8 lost work is held back": _lost_is_held_back,
     "I9 no balance move during a delay": _no_balance_during_delay,
     "I10 delay within bounds": _delay_in_bounds,
@@ -221,14 +193,14 @@ ROUND: Mapping[str, Callable[[Computation], bool]] = {
     "I12 expiry is total": _expiry_is_total,
     "I13 a departure waits": _departure_waits,
     "I14 nobody departed": _nobody_departed,
-    "I15 delays disabled": _no_delay_where_disabled,
+    "I15 delays disabled": lambda c: c.max_delay_ms > 0 or (c.outcome.delay_ms == 0 and c.derived.lost <= c.given),
     "I16 new leader": _new_leader,
     "I17 sticky": _sticky,
     "I18 minimal": _minimal,
     "I19 never two revoking rounds in a row": _never_twice_in_a_row,
     "L0 nothing waits for nothing": _nothing_to_wait_for,
     "I20 outputs for the members": _for_the_members,
-    "I21 accounting": _accounted,
+    "I21 accounting": lambda c: c.outcome.memory.previous == _all(c.outcome.after) | c.derived.lost,
     "W1 merge": _merges,
 }
 """The invariants of one computation. I22 (purity) and I23 (a failed round) are tests of their own."""

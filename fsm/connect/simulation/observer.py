@@ -10,15 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from fsm.connect.assignor.leader import Election, perform
 from fsm.connect.protocol import decode_assignment, decode_metadata
-from fsm.connect.simulation.invariants import (
-    Computation,
-    Group,
-    broken_at_once,
-    broken_between,
-    broken_by_start,
-    broken_in_round,
-    broken_in_step,
-)
+from fsm.connect.simulation import invariants
 from fsm.connect.simulation.process import Ended, Process, Ran, SeenRound, Stayed
 from fsm.connect.units import Unit, Units
 from fsm.connect.worker.inputs import Taken
@@ -46,24 +38,12 @@ class Observer:
         """Whether what runs where may have changed since it was last judged."""
         self._names: dict[str, str] = {}
 
-    def note_start(self, process: Process, now_ms: int) -> None:
-        """A process was started."""
-        self.stays.append(Stayed(process.name, now_ms, None))
-
     def note_end(self, process: Process, now_ms: int) -> None:
         """The process has ended."""
         self.stays[:] = [
             stay._replace(end_ms=now_ms) if (stay.worker, stay.end_ms) == (process.name, None) else stay
             for stay in self.stays
         ]
-
-    def note_failure(self, process: Process, reason: str, now_ms: int) -> None:
-        """The herder of a process that lives on has ended."""
-        self.ends.append(Ended(now_ms, process.name, reason))
-
-    def note_step(self, process: Process, taken: Taken, now_ms: int) -> None:
-        """A worker took a row of its table."""
-        self.steps.append((now_ms, process.name, taken))
 
     def start_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
         """A unit runs in a process from now on."""
@@ -88,7 +68,7 @@ class Observer:
         computed = compute(before, answer, now_ms) if after.memory != before.memory else None
         if computed is None:
             return
-        self._note(now_ms, broken_in_round(computed))
+        self._note(now_ms, invariants.broken_in_round(computed))
         if computed.outcome.memory != after.memory:
             self._note(now_ms, ["I22 the same input gives the same output"])
 
@@ -103,22 +83,22 @@ class Observer:
         held = {name: worker.holds for name, worker in workers.items()}
         advertised = {name: worker.config.mode.versions for name, worker in workers.items()}
         seen = read_round(process.name, body, now_ms, self._name, held)
-        self._note(now_ms, broken_between(self.rounds[-1] if self.rounds else None, seen, advertised))
+        self._note(now_ms, invariants.broken_between(self.rounds[-1] if self.rounds else None, seen, advertised))
         self.rounds.append(seen)
 
     def check_start(self, process: Process, stubborn: Collection[Unit], now_ms: int) -> None:
         """A worker is about to start units."""
-        self._note(now_ms, broken_by_start(process.worker, process.running, stubborn))
+        self._note(now_ms, invariants.broken_by_start(process.worker, process.running, stubborn))
 
     def check_step(self, process: Process, before: Worker, now_ms: int) -> None:
         """A worker has taken an input. One that stood still could not keep its time."""
         if not process.zombie:
-            self._note(now_ms, broken_in_step(before, process.worker, now_ms))
+            self._note(now_ms, invariants.broken_in_step(before, process.worker, now_ms))
 
-    def check_running(self, group: Group, now_ms: int) -> None:
+    def check_running(self, group: invariants.Group, now_ms: int) -> None:
         """Looks for what runs twice."""
         self.moved = False
-        self._note(now_ms, broken_at_once(group))
+        self._note(now_ms, invariants.broken_at_once(group))
 
     def _note(self, now_ms: int, broken: Iterable[str]) -> None:
         self.broken += [(now_ms, what) for what in broken]
@@ -128,7 +108,7 @@ class Observer:
         return self._names.get(member_id) or member_id.removeprefix("connect-").rpartition("-")[0]
 
 
-def compute(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> Computation | None:
+def compute(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> invariants.Computation | None:
     """What a worker that this answer elects has to compute; None where it does not lead or the round is eager.
 
     `leader` is the worker as it was before the answer.
@@ -142,7 +122,7 @@ def compute(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> Computati
     if done.round_ is None or done.outcome is None:
         return None
     max_delay_ms, profile = leader.config.scheduled_rebalance_max_delay_ms, leader.config.profile
-    return Computation(leader.memory, done.round_, done.outcome, max_delay_ms, profile)
+    return invariants.Computation(leader.memory, done.round_, done.outcome, max_delay_ms, profile)
 
 
 def read_round(

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Protocol
 
-from fsm.connect.simulation.process import Process
 from fsm.connect.units import Unit, Units
-from fsm.connect.worker.inputs import (
-    Answered,
-    Change,
-    ConfigTopicAdvanced,
-    HerderEnded,
-    Send,
-    Start,
-    StartUnits,
-    Stop,
-    StopEverything,
-    StopUnits,
-    Taken,
-    WorkerEffect,
-    WorkerInput,
-)
+from fsm.connect.worker import inputs
 from fsm.connect.worker.state import Worker
+from fsm.logs.connect_worker import SETTINGS
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest
@@ -31,21 +17,12 @@ from fsm.trace import Kind, TraceRecord
 
 Partial = Iterator[tuple[Kind, dict[str, Any]]]
 CONFIGS = {
-    Change.CONFIG: "config",
-    Change.REMOVED: "removed",
-    Change.TASKS: "tasks",
-    Change.PAUSED_OR_RESUMED: "target",
-    Change.STOPPED: "target",
+    inputs.Change.CONFIG: "config",
+    inputs.Change.REMOVED: "removed",
+    inputs.Change.TASKS: "tasks",
+    inputs.Change.PAUSED_OR_RESUMED: "target",
+    inputs.Change.STOPPED: "target",
 }
-SETTINGS = (
-    "group.id",
-    "heartbeat.interval.ms",
-    "rebalance.timeout.ms",
-    "scheduled.rebalance.max.delay.ms",
-    "session.timeout.ms",
-    "task.shutdown.graceful.timeout.ms",
-    "worker.sync.timeout.ms",
-)
 STEPS = {
     "START": {"event": "START", "state": "DOWN", "next_state": "DISCONNECTED"},
     "STARTED": {"event": "STARTED", "state": "STARTING"},
@@ -62,13 +39,26 @@ STEPS = {
 """Steps of the worker's table that its log tells by lines of their own, as far as these do."""
 
 
+class Logs(Protocol):
+    """A process that writes a log: its name, its worker after the step that is told, and what runs in it before."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def worker(self) -> Worker: ...
+
+    @property
+    def running(self) -> Collection[Unit]: ...
+
+
 class WorkerTrace:
     """Gives each record to `take`; `offset_ms` is what makes epoch milliseconds of the cluster's clock."""
 
     def __init__(self, take: Callable[[TraceRecord], None], offset_ms: int) -> None:
         self._take, self._offset_ms = take, offset_ms
 
-    def write(self, process: Process, kind: Kind, now_ms: int, **fields: Any) -> None:
+    def write(self, process: Logs, kind: Kind, now_ms: int, **fields: Any) -> None:
         """Writes a record about a process."""
         worker = process.worker
         values = {"machine": TABLE.name, **fields}
@@ -77,16 +67,21 @@ class WorkerTrace:
         )
         self._take(record)
 
-    def start_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
+    def start_unit(self, process: Logs, unit: Unit, now_ms: int) -> None:
         """A unit runs from now on."""
         self.write(process, Kind.UNITS_STARTED, now_ms, partitions=(tuple(unit),))
 
-    def stop_unit(self, process: Process, unit: Unit, now_ms: int) -> None:
+    def stop_unit(self, process: Logs, unit: Unit, now_ms: int) -> None:
         """The unit does not run any more."""
         self.write(process, Kind.UNITS_STOPPED, now_ms, partitions=(tuple(unit),))
 
     def step(
-        self, process: Process, before: Worker, given: WorkerInput, effects: tuple[WorkerEffect, ...], now_ms: int
+        self,
+        process: Logs,
+        before: Worker,
+        given: inputs.WorkerInput,
+        effects: tuple[inputs.WorkerEffect, ...],
+        now_ms: int,
     ) -> None:
         """Writes what a step shows, before its effects are carried out."""
         for kind, fields in _input(before, given):
@@ -96,21 +91,21 @@ class WorkerTrace:
                 self.write(process, kind, now_ms, **fields)
 
 
-def _input(before: Worker, given: WorkerInput) -> Partial:
+def _input(before: Worker, given: inputs.WorkerInput) -> Partial:
     match given:
-        case Start():
-            settings = {name: str(getattr(before.config, name.replace(".", "_"))) for name in SETTINGS}
+        case inputs.Start():
+            settings = {name: str(getattr(before.config, name.replace(".", "_"))) for name in sorted(SETTINGS)}
             yield Kind.STARTED, {}
-            yield Kind.SETTINGS, {"settings": {"connect.protocol": before.config.connect_protocol, **settings}}
-        case Stop():
+            yield Kind.SETTINGS, {"settings": settings}
+        case inputs.Stop():
             yield Kind.CLOSE_BEGIN, {}
         case CoordinatorFound() if not before.coordinator_known:
             yield Kind.COORDINATOR_FOUND, {}
         case CoordinatorLost() if before.coordinator_known:
             yield Kind.COORDINATOR_LOST, {}
-        case Answered(answer=HeartbeatResponse(error_code=ErrorCode.NONE)):
+        case inputs.Answered(answer=HeartbeatResponse(error_code=ErrorCode.NONE)):
             yield Kind.HEARTBEAT_OK, {}
-        case ConfigTopicAdvanced(snapshot=snapshot, changes=changes):
+        case inputs.ConfigTopicAdvanced(snapshot=snapshot, changes=changes):
             for connector, what in changes:
                 event = CONFIGS[what]
                 tasks = [tuple(u) for u in snapshot.units if u.connector == connector and not u.is_connector]
@@ -118,28 +113,27 @@ def _input(before: Worker, given: WorkerInput) -> Partial:
                 yield Kind.CONFIG_TOPIC, {"event": event, "topics": (connector,), **listed}
 
 
-def _effect(process: Process, effect: WorkerEffect) -> Partial:
+def _effect(process: Logs, effect: inputs.WorkerEffect) -> Partial:
     match effect:
-        case Taken():
+        case inputs.Taken():
             yield from _row(process.worker, effect)
-        case Send(body=JoinGroupRequest()):
+        case inputs.Send(body=JoinGroupRequest()):
             yield Kind.JOINING, {}
-        case Send(body=HeartbeatRequest(generation_id=epoch, member_id=member_id)):
+        case inputs.Send(body=HeartbeatRequest(generation_id=epoch, member_id=member_id)):
             yield Kind.HEARTBEAT_SENT, {"epoch": epoch, "member_id": member_id}
-        case Send(body=LeaveGroupRequest(members=(leaving,))):
+        case inputs.Send(body=LeaveGroupRequest(members=(leaving,))):
             yield Kind.LEAVE_SENT, {"member_id": leaving.member_id, "detail": leaving.reason or ""}
-        case StartUnits(units=units) if units:
+        case inputs.StartUnits(units=units) if units:
             yield Kind.UNITS_STARTED, {"event": "asked", "partitions": _partitions(units)}
-        case StopUnits(units=units) if units:
+        case inputs.StopUnits(units=units) if units:
             yield Kind.UNITS_STOPPING, {"partitions": _partitions(units)}
-        case StopEverything() if process.running:
+        case inputs.StopEverything() if process.running:
             yield Kind.UNITS_STOPPING, {"partitions": _partitions(tuple(sorted(process.running)))}
-        case HerderEnded(reason=reason):
+        case inputs.HerderEnded(reason=reason):
             yield Kind.FATAL, {"detail": reason}
 
 
-def _row(after: Worker, taken: Taken) -> Partial:
-    """A row of the table, and what the log says of it by other lines."""
+def _row(after: Worker, taken: inputs.Taken) -> Partial:
     event, name = taken.event, taken.event.name
     if name.startswith("JOIN_DUE") and event is not Event.JOIN_DUE_AGAIN:
         yield Kind.JOINING, {"event": "JOIN_DUE"}

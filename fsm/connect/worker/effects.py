@@ -13,34 +13,11 @@ from fsm.connect.assignor.leader import Election, perform
 from fsm.connect.dialect import Rule
 from fsm.connect.protocol import PROTOCOL_TYPE, Assignment, WorkerMetadata, encode_assignment, protocols
 from fsm.connect.units import Unit, Units, without
+from fsm.connect.worker import inputs
 from fsm.connect.worker.config import version_of
-from fsm.connect.worker.inputs import (
-    ApplyTargetState,
-    FindCoordinator,
-    FlushStatuses,
-    HerderEnded,
-    ReadConfigToEnd,
-    RestartConnector,
-    Send,
-    StartUnits,
-    StopEverything,
-    StopUnits,
-    Taken,
-    WorkerEffect,
-)
 from fsm.connect.worker.state import CATCH_UP_RETRIES, NO_HEARTBEAT, Worker
 from fsm.errors import FsmError
-from fsm.protocol.messages import (
-    UNKNOWN_GENERATION_ID,
-    UNKNOWN_MEMBER_ID,
-    ClassicRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
+from fsm.protocol import messages
 from fsm.step import Draft
 from fsm.tables.connect_worker import TABLE, Effect, Event
 
@@ -55,7 +32,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
     def __init__(self, worker: Worker, now_ms: int) -> None:
         super().__init__(worker)
         self.now_ms = now_ms
-        self.effects: list[WorkerEffect] = []
+        self.effects: list[inputs.WorkerEffect] = []
         self.election: Election | None = None
         """What a join just told its leader."""
         self.assignments: dict[str, Assignment] = {}
@@ -69,19 +46,16 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
     def decide(self, event: Event) -> None:
         """Takes the row of the worker's state and this event. Raises `IllegalTransition` where the table has none."""
         cell = CELLS.by_state[self.state][event]
-        self.effects.append(Taken(self.state, event, cell.target))
+        self.effects.append(inputs.Taken(self.state, event, cell.target))
         if cell.path:
             self.timer_ms = None  # it belongs to the state; what follows sets it anew
         self.perform(CELLS, cell.steps)
 
-    def _tasks_of(self, connectors: tuple[str, ...]) -> Units:
-        return tuple(u for u in self.holds if u.connector in connectors and not u.is_connector)
-
-    def send(self, body: ClassicRequest) -> int:
+    def send(self, body: messages.ClassicRequest) -> int:
         """The request goes out, under the lowest number that no request under way has; gives that number."""
         taken = {self.awaited, self.heartbeat_sent[0], *self.unanswered}
         number = next(number for number in count(1) if number not in taken)
-        self.effects.append(Send(number, body))
+        self.effects.append(inputs.Send(number, body))
         return number
 
     def abandon(self, number: int) -> None:
@@ -93,11 +67,11 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
 
     def _stop(self, units: Units, *, wait: bool = False) -> None:
         self.running = without(self.running, units)
-        self.effects.append(StopUnits(units, wait))
+        self.effects.append(inputs.StopUnits(units, wait))
 
     def stop_held(self) -> None:
         self._stop(self.holds)
-        self.effects.append(FlushStatuses())
+        self.effects.append(inputs.FlushStatuses())
 
     def stop_revoked(self) -> None:
         self._stop(self._adopted.revoked, wait=True)
@@ -109,30 +83,30 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.running = ()
         self.held = None
         self.deadline_ms = None
-        self.effects.append(StopEverything())
+        self.effects.append(inputs.StopEverything())
 
     def stop_reconfigured_tasks(self) -> None:
-        tasks = self._tasks_of(self.connectors)
+        tasks = tuple(u for u in self.holds if u.connector in self.connectors and not u.is_connector)
         self.restarts = (*self.restarts, *without(tasks, self.restarts))
-        self.effects.append(StopUnits(tasks))
+        self.effects.append(inputs.StopUnits(tasks))
 
     def start_assigned(self) -> None:
         left = without(self.running, self.holds)
         if left and not self.is_cooperative and Rule.EAGER_STEP_STOPS in self.config.profile:
-            self.effects.append(StopUnits(left))
+            self.effects.append(inputs.StopUnits(left))
         fresh = without(self.holds, without(self.running, self.restarts))
         self.restarts = ()
-        self.effects.append(StartUnits(fresh))
+        self.effects.append(inputs.StartUnits(fresh))
 
     def restart_connector(self) -> None:
         mine = (name for name in self.connectors if Unit(name) in self.holds)
-        self.effects.extend(map(RestartConnector, mine))
+        self.effects.extend(map(inputs.RestartConnector, mine))
 
     def apply_target_state(self) -> None:
-        self.effects.extend(map(ApplyTargetState, self.connectors))
+        self.effects.extend(map(inputs.ApplyTargetState, self.connectors))
 
     def flush_statuses(self) -> None:
-        self.effects.append(FlushStatuses())
+        self.effects.append(inputs.FlushStatuses())
 
     # Assignment
 
@@ -171,7 +145,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
 
     def find_coordinator(self) -> None:
         self.timer_ms = self.now_ms + self.config.heartbeat_interval_ms
-        self.effects.append(FindCoordinator())
+        self.effects.append(inputs.FindCoordinator())
 
     def mark_coordinator_unknown(self) -> None:
         """Requests under way come back as disconnected, which is known already."""
@@ -189,13 +163,13 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.stale = False
         config = self.config
         advertised = protocols(config.mode, WorkerMetadata(self.url, self.store.offset, self._reported()))
-        body = JoinGroupRequest(
+        body = messages.JoinGroupRequest(
             config.group_id,
             config.session_timeout_ms,
             config.rebalance_timeout_ms,
             self.member_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=tuple(JoinGroupRequestProtocol(name, metadata) for name, metadata in advertised),
+            protocols=tuple(messages.JoinGroupRequestProtocol(name, metadata) for name, metadata in advertised),
             reason="",
         )
         self.abandon(self.awaited)
@@ -237,10 +211,10 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
 
     def send_sync(self) -> None:
         told = tuple(
-            SyncGroupRequestAssignment(member, encode_assignment(mine, mine.version))
+            messages.SyncGroupRequestAssignment(member, encode_assignment(mine, mine.version))
             for member, mine in self.assignments.items()
         )
-        body = SyncGroupRequest(
+        body = messages.SyncGroupRequest(
             self.config.group_id,
             self.generation,
             self.member_id,
@@ -254,18 +228,20 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.send_sync()
 
     def reset_generation(self) -> None:
-        self.generation = UNKNOWN_GENERATION_ID
+        self.generation = messages.UNKNOWN_GENERATION_ID
         self.stale = self.awaited > 0
         self.prepared = False
         self.heartbeats = self.heartbeats.stop()
 
     def reset_membership(self) -> None:
         self.reset_generation()
-        self.member_id = UNKNOWN_MEMBER_ID
+        self.member_id = messages.UNKNOWN_MEMBER_ID
 
     def leave_group(self) -> None:
         if self.coordinator_known and self.member_id:
-            self.abandon(self.send(LeaveGroupRequest(self.config.group_id, (MemberIdentity(self.member_id),))))
+            self.abandon(
+                self.send(messages.LeaveGroupRequest(self.config.group_id, (messages.MemberIdentity(self.member_id),)))
+            )
 
     def wait_retry_backoff(self) -> None:
         self.timer_ms = self.now_ms + self.config.retry_backoff_ms
@@ -274,7 +250,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
 
     def read_config_to_end(self) -> None:
         self.timer_ms = self.now_ms + self.config.worker_sync_timeout_ms
-        self.effects.append(ReadConfigToEnd())
+        self.effects.append(inputs.ReadConfigToEnd())
 
     def pause_delay_fraction(self) -> None:
         pause_ms = self.config.scheduled_rebalance_max_delay_ms // 10 // self.retries
@@ -300,4 +276,4 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.retries = CATCH_UP_RETRIES
 
     def end_herder(self) -> None:
-        self.effects.append(HerderEnded(self.reason))
+        self.effects.append(inputs.HerderEnded(self.reason))

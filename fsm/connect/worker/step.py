@@ -22,23 +22,9 @@ from typing import Any, NamedTuple
 from fsm.connect.assignor.leader import Election
 from fsm.connect.protocol import Assignment, decode_assignment, decode_metadata
 from fsm.connect.units import Units
+from fsm.connect.worker import inputs
 from fsm.connect.worker.config import VERSIONS, version_of
 from fsm.connect.worker.effects import WorkerDraft
-from fsm.connect.worker.inputs import (
-    Answered,
-    Change,
-    ConfigTopicAdvanced,
-    ReadToEnd,
-    RestartRequested,
-    RestartUnits,
-    Start,
-    Stop,
-    ThreadFailed,
-    UnitsStarted,
-    UnitsStopped,
-    WorkerEffect,
-    WorkerInput,
-)
 from fsm.connect.worker.state import NO_HEARTBEAT, Worker
 from fsm.errors import LocalProtocolError, RemoteProtocolError
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
@@ -78,10 +64,10 @@ class Step(NamedTuple):
     """A worker after an input, and what is to be done about it, in order."""
 
     worker: Worker
-    effects: tuple[WorkerEffect, ...]
+    effects: tuple[inputs.WorkerEffect, ...]
 
 
-def step(worker: Worker, given: WorkerInput, now_ms: int) -> Step:
+def step(worker: Worker, given: inputs.WorkerInput, now_ms: int) -> Step:
     """The worker after `given`. One that is down hears nothing but `Start`.
 
     Raises:
@@ -92,7 +78,7 @@ def step(worker: Worker, given: WorkerInput, now_ms: int) -> Step:
     handler = HANDLERS.get(type(given))
     if handler is None:
         raise LocalProtocolError(f"{type(given).__name__} is no input of a Connect worker")
-    if worker.state is S.DOWN and not isinstance(given, Start):
+    if worker.state is S.DOWN and not isinstance(given, inputs.Start):
         return Step(worker, ())
     draft = WorkerDraft(worker, now_ms)
     _expire(draft)
@@ -116,7 +102,7 @@ def due_ms(worker: Worker) -> int:
 # Inputs
 
 
-def _start(draft: WorkerDraft, given: Start) -> None:
+def _start(draft: WorkerDraft, given: inputs.Start) -> None:
     if draft.state is not S.DOWN:
         raise LocalProtocolError("a Connect worker that runs cannot be started; a restarted process is a new worker")
     draft.store = given.snapshot
@@ -124,11 +110,7 @@ def _start(draft: WorkerDraft, given: Start) -> None:
     draft.decide(E.START)
 
 
-def _stop(draft: WorkerDraft, _: Stop) -> None:
-    draft.decide(E.STOP)
-
-
-def _fail_thread(draft: WorkerDraft, given: ThreadFailed) -> None:
+def _fail_thread(draft: WorkerDraft, given: inputs.ThreadFailed) -> None:
     draft.reason = given.reason
     draft.decide(E.FATAL_ERROR)
 
@@ -147,18 +129,14 @@ def _find_coordinator(draft: WorkerDraft, _: CoordinatorFound) -> None:
         draft.decide(E.COORDINATOR_FOUND_STILL_ASSIGNED)
 
 
-def _lose_coordinator(draft: WorkerDraft, _: CoordinatorLost) -> None:
-    draft.decide(E.COORDINATOR_LOST)
-
-
-def _end_stops(draft: WorkerDraft, _: UnitsStopped) -> None:
+def _end_stops(draft: WorkerDraft, _: inputs.UnitsStopped) -> None:
     if draft.state is not S.REVOKING or draft.incoming is None:
         raise LocalProtocolError(f"no stop is waited for in {draft.state.name}")
     here, theirs = draft.configs.offset, draft.incoming.offset
     draft.decide(E.REVOKED_READY if here == theirs else E.REVOKED_BEHIND if here < theirs else E.REVOKED_AHEAD)
 
 
-def _end_starts(draft: WorkerDraft, _: UnitsStarted) -> None:
+def _end_starts(draft: WorkerDraft, _: inputs.UnitsStarted) -> None:
     if draft.state is not S.STARTING:
         raise LocalProtocolError(f"no start is waited for in {draft.state.name}")
     if draft.held is not None and draft.held.revoked:  # the follow-up round is owed, whoever is lost meanwhile
@@ -171,12 +149,12 @@ def _end_starts(draft: WorkerDraft, _: UnitsStarted) -> None:
         draft.decide(E.STARTED if draft.deadline_ms is None else E.STARTED_DELAYED)
 
 
-def _advance_config(draft: WorkerDraft, given: ConfigTopicAdvanced) -> None:
+def _advance_config(draft: WorkerDraft, given: inputs.ConfigTopicAdvanced) -> None:
     draft.store = given.snapshot
     draft.changes = (*draft.changes, *given.changes)
 
 
-def _read_to_end(draft: WorkerDraft, given: ReadToEnd) -> None:
+def _read_to_end(draft: WorkerDraft, given: inputs.ReadToEnd) -> None:
     """A read that comes too late still tells what is in the topic."""
     draft.store = given.snapshot
     if draft.state is not S.CATCHING_UP:
@@ -197,11 +175,11 @@ def _read_to_end(draft: WorkerDraft, given: ReadToEnd) -> None:
         draft.decide(E.CAUGHT_UP_MISMATCH)
 
 
-def _restart(draft: WorkerDraft, given: RestartRequested) -> None:
+def _restart(draft: WorkerDraft, given: inputs.RestartRequested) -> None:
     """No step of the table: only what is held here is restarted here, and only while nothing else is under way."""
     units = _mine(draft, given.units)
     if units and draft.state in SETTLED:
-        draft.effects.append(RestartUnits(units))
+        draft.effects.append(inputs.RestartUnits(units))
 
 
 def _mine(draft: WorkerDraft, units: Units) -> Units:
@@ -215,7 +193,7 @@ def _tick(draft: WorkerDraft, _: Tick) -> None:
 # Answers of the coordinator, each named as an event of the table
 
 
-def _receive_answer(draft: WorkerDraft, given: Answered) -> None:
+def _receive_answer(draft: WorkerDraft, given: inputs.Answered) -> None:
     """An answer, whatever it answers. One that nobody waits for any more, or to a leave, changes nothing."""
     if given.number == draft.heartbeat_sent[0]:
         _end_heartbeat(draft, given)
@@ -226,7 +204,7 @@ def _receive_answer(draft: WorkerDraft, given: Answered) -> None:
         draft.unanswered = tuple(number for number in draft.unanswered if number != given.number)
 
 
-def _end_join_or_sync(draft: WorkerDraft, given: Answered) -> None:
+def _end_join_or_sync(draft: WorkerDraft, given: inputs.Answered) -> None:
     answer = given.answer
     if isinstance(answer, TransportFailure):
         draft.decide(E.COORDINATOR_LOST)
@@ -296,7 +274,7 @@ def decide_synced(worker: Worker, incoming: Assignment) -> Event:
     return E.SYNCED_BEHIND if worker.configs.offset < incoming.offset else E.SYNCED_AHEAD
 
 
-def _end_heartbeat(draft: WorkerDraft, given: Answered) -> None:
+def _end_heartbeat(draft: WorkerDraft, given: inputs.Answered) -> None:
     answer = given.answer
     _, *named_in_it = draft.heartbeat_sent
     draft.heartbeat_sent = NO_HEARTBEAT
@@ -325,17 +303,17 @@ def _fail_heartbeat(draft: WorkerDraft, failure: TransportFailure) -> None:
 
 
 HANDLERS: Mapping[type[Any], Callable[[WorkerDraft, Any], None]] = {
-    Start: _start,
-    Stop: _stop,
-    ThreadFailed: _fail_thread,
-    Answered: _receive_answer,
-    UnitsStopped: _end_stops,
-    UnitsStarted: _end_starts,
-    ConfigTopicAdvanced: _advance_config,
-    ReadToEnd: _read_to_end,
-    RestartRequested: _restart,
+    inputs.Start: _start,
+    inputs.Stop: lambda draft, _: draft.decide(E.STOP),
+    inputs.ThreadFailed: _fail_thread,
+    inputs.Answered: _receive_answer,
+    inputs.UnitsStopped: _end_stops,
+    inputs.UnitsStarted: _end_starts,
+    inputs.ConfigTopicAdvanced: _advance_config,
+    inputs.ReadToEnd: _read_to_end,
+    inputs.RestartRequested: _restart,
     CoordinatorFound: _find_coordinator,
-    CoordinatorLost: _lose_coordinator,
+    CoordinatorLost: lambda draft, _: draft.decide(E.COORDINATOR_LOST),
     Tick: _tick,
 }
 
@@ -412,13 +390,13 @@ def _change_configs(draft: WorkerDraft) -> None:
     changes, known = draft.changes, {name for name, _ in draft.configs.task_counts}
     draft.changes = ()
     draft.configs = draft.store
-    by_kind = {kind: tuple(sorted({name for name, what in changes if what is kind})) for kind in Change}
-    new = tuple(name for name in by_kind[Change.CONFIG] if name not in known)
-    for name in by_kind[Change.CONFIG]:
+    by_kind = {kind: tuple(sorted({name for name, what in changes if what is kind})) for kind in inputs.Change}
+    new = tuple(name for name in by_kind[inputs.Change.CONFIG] if name not in known)
+    for name in by_kind[inputs.Change.CONFIG]:
         if name in known:
             _decide_about(draft, E.CONNECTOR_CONFIG_CHANGED, (name,))
-    tasks, stopped = by_kind[Change.TASKS], by_kind[Change.STOPPED]
-    targets = (*by_kind[Change.PAUSED_OR_RESUMED], *(stopped if tasks else ()))
+    tasks, stopped = by_kind[inputs.Change.TASKS], by_kind[inputs.Change.STOPPED]
+    targets = (*by_kind[inputs.Change.PAUSED_OR_RESUMED], *(stopped if tasks else ()))
     if targets:
         _decide_about(draft, E.TARGET_STATE_CHANGED, targets)
     if tasks:
@@ -426,8 +404,8 @@ def _change_configs(draft: WorkerDraft) -> None:
         _decide_about(draft, E.TASKS_RECONFIGURED_COOPERATIVE if cooperative else E.TASKS_RECONFIGURED_EAGER, tasks)
     elif stopped:
         _decide_about(draft, E.CONNECTOR_STOPPED, stopped)
-    elif new or by_kind[Change.REMOVED]:
-        _decide_about(draft, E.CONNECTORS_CHANGED, (*new, *by_kind[Change.REMOVED]))
+    elif new or by_kind[inputs.Change.REMOVED]:
+        _decide_about(draft, E.CONNECTORS_CHANGED, (*new, *by_kind[inputs.Change.REMOVED]))
 
 
 def _decide_about(draft: WorkerDraft, event: Event, connectors: tuple[str, ...]) -> None:

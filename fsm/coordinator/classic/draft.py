@@ -14,17 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fsm.coordinator.classic import responses
-from fsm.coordinator.model.classic_group import (
-    NEW_MEMBER_JOIN_TIMEOUT_MS,
-    NO_IDS,
-    NONE_DELAYED,
-    ClassicGroup,
-    ClassicGroupMember,
-    DelayedRequest,
-    JoinPhase,
-    SyncPhase,
-    consumer_topics,
-)
+from fsm.coordinator.model import classic_group
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.persistent import FrozenSet
 from fsm.coordinator.model.step import Answer, Happened, Request, ResponseBody, Step
@@ -39,14 +29,14 @@ CELLS = TABLE.compiled
 Given = TypeVar("Given")
 
 
-class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
+class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.ClassicGroup, effects=Effect):
     """A group to be changed, with one method for each effect of the table."""
 
     member_id: str = ""
     """Whom the event is about."""
-    joining: ClassicGroupMember | None = None
+    joining: classic_group.ClassicGroupMember | None = None
     """The member as its JoinGroup describes it."""
-    replaced: ClassicGroupMember | None = None
+    replaced: classic_group.ClassicGroupMember | None = None
     """The static member whose place is taken, as it was."""
     old_leader: str = ""
     """The member id of the leader before that."""
@@ -59,7 +49,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
     code: ErrorCode = ErrorCode.NONE
     """Why the log did not take the record."""
 
-    def __init__(self, group: ClassicGroup, context: Context, request: Request | None = None) -> None:
+    def __init__(self, group: classic_group.ClassicGroup, context: Context, request: Request | None = None) -> None:
         super().__init__(group)
         self.context = context
         self.request = request
@@ -78,23 +68,23 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         self.state, self.previous_state = state, self.state
         self.state_since_ms = self.context.now_ms
 
-    def step(self) -> Step[ClassicGroup]:
+    def step(self) -> Step[classic_group.ClassicGroup]:
         """The outcome of the whole step."""
         return Step(self.close(), tuple(self.answers), tuple(self.records), tuple(self.happened))
 
     @property
     def asked(self) -> Request:
         """The request of this step. Raises `ValueError` where a timer began it."""
-        return _known(self.request)
+        return _require(self.request)
 
     def answer(self, body: ResponseBody) -> None:
         """Answers the request of this step."""
-        self.answers.append(Answer(_known(self.request).token, body))
+        self.answers.append(Answer(_require(self.request).token, body))
 
     # Members
 
     def add_member(self) -> None:
-        member = _known(self.joining)
+        member = _require(self.joining)
         if not self.members:
             self.protocol_type = self.asked.body.protocol_type
         self.members = self.members.set(member)
@@ -103,7 +93,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         self.pending_join_members = self.pending_join_members.without(member.member_id)
 
     def update_member(self) -> None:
-        new, old = _known(self.joining), self.members[self.member_id]
+        new, old = _require(self.joining), self.members[self.member_id]
         said = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
         if said != (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms):
             protocols, rebalance_ms, session_ms = said
@@ -111,7 +101,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
             self.members = self.members.set(member)
 
     def replace_member(self) -> None:
-        old = _known(self.replaced)
+        old = _require(self.replaced)
         self.old_leader = self.leader or ""
         if join := self.delayed_joins.get(old.member_id):
             refusal = responses.refuse_join(ErrorCode.FENCED_INSTANCE_ID, old.member_id, join.version)
@@ -120,7 +110,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
             self.answers.append(Answer(sync.token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID)))
         self._swap(old.member_id, replace(old, member_id=self.member_id))
 
-    def _swap(self, gone: str, member: ClassicGroupMember) -> None:
+    def _swap(self, gone: str, member: classic_group.ClassicGroupMember) -> None:
         """The member takes the other one's place; syncs stay awaited under the id that is gone."""
         self.members = self.members.without(gone).set(member)
         self._stop_waiting((gone,))
@@ -130,7 +120,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
     def revert_replacement(self) -> None:
         generation = (self.generation, self.protocol_type, self.protocol_name)
         self.answer(JoinGroupResponse(*generation, self.old_leader, error_code=self.code))
-        old = _known(self.replaced)
+        old = _require(self.replaced)
         self._swap(self.member_id, old)
         self.member_id = old.member_id
 
@@ -184,14 +174,14 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
     # Delayed requests and answers
 
     def park_join(self) -> None:
-        self.delayed_joins = self.delayed_joins.set(self.member_id, self._delayed())
+        self.delayed_joins = self.delayed_joins.set(self.member_id, self._delay())
 
     def park_sync(self) -> None:
-        self.delayed_syncs = self.delayed_syncs.set(self.member_id, self._delayed())
+        self.delayed_syncs = self.delayed_syncs.set(self.member_id, self._delay())
 
-    def _delayed(self) -> DelayedRequest:
+    def _delay(self) -> classic_group.DelayedRequest:
         asked = self.asked
-        return DelayedRequest(asked.token, asked.version)
+        return classic_group.DelayedRequest(asked.token, asked.version)
 
     def take_assignment(self) -> None:
         given = dict[str, bytes](self.asked.body.assignments)
@@ -226,9 +216,9 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         for member_id in self._in_order(self.delayed_joins):
             token, version = self.delayed_joins[member_id]
             self.answers.append(Answer(token, body(member_id, version)))
-        self.delayed_joins = NONE_DELAYED
+        self.delayed_joins = classic_group.NONE_DELAYED
 
-    def _in_order(self, delayed: Mapping[str, DelayedRequest]) -> Iterable[str]:
+    def _in_order(self, delayed: Mapping[str, classic_group.DelayedRequest]) -> Iterable[str]:
         return (member_id for member_id in self.members.order if member_id in delayed) if delayed else ()
 
     def answer_sync(self) -> None:
@@ -256,7 +246,7 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         waiting = tuple(self._in_order(self.delayed_syncs))
         self.answers.extend(Answer(self.delayed_syncs[member_id].token, body(member_id)) for member_id in waiting)
         self._arm_sessions(map(self.members.__getitem__, waiting))
-        self.delayed_syncs = NONE_DELAYED
+        self.delayed_syncs = classic_group.NONE_DELAYED
 
     def answer_ok(self) -> None:
         self.answer(self.response)
@@ -283,21 +273,21 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
 
     def select_protocol(self) -> None:
         self.protocol_name = self.members.elected_protocol()
-        self.subscribed_topics = consumer_topics(self)
+        self.subscribed_topics = classic_group.consumer_topics(self)
 
     def clear_protocol(self) -> None:
         self.protocol_name = None
-        self.subscribed_topics = consumer_topics(self)
+        self.subscribed_topics = classic_group.consumer_topics(self)
 
     def await_syncs(self) -> None:
         self.pending_sync_members = FrozenSet(self.members)
-        self.new_members = NO_IDS
+        self.new_members = classic_group.NO_IDS
 
     def forget_sync(self) -> None:
         self.pending_sync_members = self.pending_sync_members.without(self.member_id)
 
     def forget_syncs(self) -> None:
-        self.pending_sync_members = NO_IDS
+        self.pending_sync_members = classic_group.NO_IDS
 
     def write_group(self) -> None:
         self.records.append(responses.group_record(self, self.assignments))
@@ -311,16 +301,16 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
         deadlines_ms = self.heartbeat_deadlines_ms
         self.heartbeat_deadlines_ms = deadlines_ms.set(member_id, self.context.now_ms + timeout_ms)
 
-    def _arm_sessions(self, members: Iterable[ClassicGroupMember]) -> None:
+    def _arm_sessions(self, members: Iterable[classic_group.ClassicGroupMember]) -> None:
         now_ms = self.context.now_ms
         deadlines_ms = {member.member_id: now_ms + member.session_timeout_ms for member in members}
         self.heartbeat_deadlines_ms = self.heartbeat_deadlines_ms.set_all(deadlines_ms)
 
     def arm_new_member_timer(self) -> None:
-        self._arm(self.member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._arm(self.member_id, classic_group.NEW_MEMBER_JOIN_TIMEOUT_MS)
 
     def reset_heartbeat_timer(self) -> None:
-        member = self.members.by_id.get(self.member_id) or _known(self.joining)
+        member = self.members.by_id.get(self.member_id) or _require(self.joining)
         self._arm(self.member_id, member.session_timeout_ms)
 
     def reset_heartbeat_timers(self) -> None:
@@ -332,28 +322,28 @@ class ClassicGroupDraft(Draft[ClassicGroup], ClassicGroup, effects=Effect):
     def arm_initial_delay(self) -> None:
         delay_ms = self.context.config.group_initial_rebalance_delay_ms
         remaining_ms = max(self.rebalance_timeout_ms - delay_ms, 0)
-        self.join_phase = JoinPhase(self.context.now_ms + delay_ms, True, delay_ms, remaining_ms)
+        self.join_phase = classic_group.JoinPhase(self.context.now_ms + delay_ms, True, delay_ms, remaining_ms)
 
     def extend_initial_delay(self) -> None:
-        last = _known(self.join_phase)
+        last = _require(self.join_phase)
         delay_ms = min(self.context.config.group_initial_rebalance_delay_ms, last.remaining_ms)
         remaining_ms = max(last.remaining_ms - last.delay_ms, 0)
-        self.join_phase = JoinPhase(self.context.now_ms + delay_ms, True, delay_ms, remaining_ms)
+        self.join_phase = classic_group.JoinPhase(self.context.now_ms + delay_ms, True, delay_ms, remaining_ms)
 
     def arm_join_timer(self) -> None:
-        self.join_phase = JoinPhase(self.context.now_ms + self.rebalance_timeout_ms)
+        self.join_phase = classic_group.JoinPhase(self.context.now_ms + self.rebalance_timeout_ms)
 
     def cancel_join_timer(self) -> None:
         self.join_phase = None
 
     def arm_sync_timer(self) -> None:
-        self.sync_phase = SyncPhase(self.context.now_ms + self.rebalance_timeout_ms, self.generation)
+        self.sync_phase = classic_group.SyncPhase(self.context.now_ms + self.rebalance_timeout_ms, self.generation)
 
     def cancel_sync_timer(self) -> None:
         self.sync_phase = None
 
 
-def _known(value: Given | None) -> Given:
+def _require(value: Given | None) -> Given:
     """What the decision must have named. Raises `ValueError` where it did not."""
     if value is None:
         raise ValueError("the event was decided without saying whom or what it is about")

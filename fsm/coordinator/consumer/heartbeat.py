@@ -9,19 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 
+from fsm.coordinator.consumer import membership
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, open_group
 from fsm.coordinator.consumer.member_update import update_member
-from fsm.coordinator.consumer.membership import (
-    check_epoch,
-    check_released,
-    check_size,
-    find_holder,
-    find_member,
-    find_or_create_member,
-    find_static_member,
-    replace_static,
-)
-from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.model.consumer_group import (
     JOIN_GROUP_MEMBER_EPOCH,
     LEAVE_GROUP_MEMBER_EPOCH,
@@ -37,7 +27,7 @@ from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Answer, Refused, Request, Step
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
 from fsm.coordinator.model.timers import TimerKind
-from fsm.protocol.assignment import TopicPartitions
+from fsm.protocol.assignment import TopicPartitions, flatten
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest as Heartbeat
 from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
@@ -114,7 +104,7 @@ def heartbeat(
     """
     sent = request.body
     if group.members.by_id.get(sent.member_id) is None:
-        check_size(group, sent.member_id, sent.instance_id, context)
+        membership.check_size(group, sent.member_id, sent.instance_id, context)
     choices = context.dialect.choices
     joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
     begins_anew = joins and Choice.JOIN_BEGINS_ANEW in choices
@@ -135,12 +125,20 @@ def heartbeat(
 
 
 def _end_membership(group: ConsumerGroup, sent: Heartbeat, context: Context) -> ConsumerGroupDraft | None:
-    """The group without a member that joins though it holds partitions already: its membership ends so (F29)."""
+    """The group without a member that joins though it holds partitions already: its membership ends so (F29).
+
+    The group epoch moves, and the next target does not wait for the assignment interval: else the epoch of the next
+    membership could be that of the one before.
+    """
     member = group.members.by_id.get(sent.member_id)
-    if member is None or member.is_classic or sent.instance_id is not None or not member.current.held:
+    if member is None or member.is_classic or not member.current.held:
+        return None
+    is_own = member.instance_id == sent.instance_id and membership.is_itself(member, sent.member_id, context.dialect)
+    if sent.instance_id is not None and not is_own:
         return None
     members, targets = group.members.without(sent.member_id), group.targets.without(sent.member_id)
-    draft = open_group(replace(group, members=members, targets=targets), context)
+    draft = open_group(replace(group, members=members, targets=targets, target_time_ms=0), context)
+    draft.begins_anew = True
     draft.take_member_row(member.current.state, Event.LEFT, member)
     if member.pattern and member.pattern not in members.patterns:
         draft.unused_patterns, draft.regexes = (member.pattern,), draft.regexes.without(member.pattern)
@@ -159,18 +157,20 @@ def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> 
     group, dialect = draft.stored, draft.context.dialect
     joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
     if sent.instance_id is not None and joins:
-        holder = find_static_member(group, sent.instance_id)
+        holder = membership.find_static_member(group, sent.instance_id)
         if holder is None:
-            return find_or_create_member(draft, member_id)
-        check_released(holder)
-        return replace_static(draft, holder, member_id)
+            return membership.find_or_create_member(draft, member_id)
+        if membership.is_itself(holder, member_id, dialect):
+            return holder
+        membership.check_released(holder)
+        return membership.replace_static(draft, holder, member_id)
     member: GroupMember | None = group.members.by_id.get(member_id)
     if sent.instance_id is not None:
-        member = find_holder(group, member_id, sent.instance_id)
+        member = membership.find_holder(group, member_id, sent.instance_id)
     elif member is None:
-        return new_member(member_id) if joins else find_member(group, member_id)
+        return new_member(member_id) if joins else membership.find_member(group, member_id)
     if sent.member_epoch != member.current.epoch:
-        check_epoch(member, sent.member_epoch, sent.topic_partitions, dialect)
+        membership.check_epoch(member, sent.member_epoch, sent.topic_partitions, dialect)
     return member
 
 
@@ -206,8 +206,8 @@ _said = attrgetter(*(field.name for field in fields(Member)))
 def find_leaver(group: ConsumerGroup, sent: Heartbeat) -> GroupMember:
     """Who leaves. Raises `Refused` where there is no such member; epochs are not looked at."""
     if sent.instance_id is None:
-        return find_member(group, sent.member_id)
-    return find_holder(group, sent.member_id, sent.instance_id)
+        return membership.find_member(group, sent.member_id)
+    return membership.find_holder(group, sent.member_id, sent.instance_id)
 
 
 def answer_leave(request: Request[Heartbeat], member_id: str) -> Answer:

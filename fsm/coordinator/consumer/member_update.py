@@ -138,7 +138,7 @@ def _is_waiting(member: GroupMember) -> bool:
 
 def _bumps(draft: ConsumerGroupDraft, after: GroupMember) -> bool:
     """Whether the request moves the group epoch; looks at the metadata where that is due."""
-    bumps = draft.names_changed or draft.regex_change is RESOLVED or draft.elects_another
+    bumps = draft.names_changed or draft.regex_change is RESOLVED or draft.elects_another or draft.begins_anew
     if draft.epoch == 0 and Choice.EMPTY_SUBSCRIPTION_NOT_BUMPED not in draft.context.dialect.choices:
         bumps = True
     if draft.regex_change is not NO_CHANGE and after.is_classic:

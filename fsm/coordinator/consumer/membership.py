@@ -7,7 +7,6 @@ Source: KIP-848; `throwIfConsumerGroupIsFull`, `throwIfConsumerGroupMemberEpochI
 from __future__ import annotations
 
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
-from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.model.consumer_group import (
     LEAVE_GROUP_STATIC_MEMBER_EPOCH,
     ConsumerGroup,
@@ -18,7 +17,7 @@ from fsm.coordinator.model.consumer_group import (
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.step import Refused
-from fsm.protocol.assignment import TopicPartitions
+from fsm.protocol.assignment import TopicPartitions, flatten
 from fsm.protocol.error_codes import ErrorCode
 from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group_member import Event, State
@@ -97,6 +96,12 @@ def replace_static(draft: ConsumerGroupDraft, holder: GroupMember, member_id: st
 def find_or_create_member(draft: ConsumerGroupDraft, member_id: str) -> GroupMember:
     """The member of this id, or a blank one."""
     return draft.stored.members.by_id.get(member_id) or new_member(member_id)
+
+
+def is_itself(holder: GroupMember, member_id: str, dialect: Dialect) -> bool:
+    """Whether who joins under an instance id is its holder, which has not left (F37)."""
+    is_here = not holder.is_classic and holder.epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH
+    return is_here and holder.member_id == member_id and Choice.STATIC_MEMBER_JOINS_AGAIN in dialect
 
 
 def check_released(holder: GroupMember) -> None:

@@ -11,14 +11,14 @@ may ask are not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
 from fsm.coordinator.model.consumer_group import FREE, CurrentAssignment, Held, Partition
 from fsm.coordinator.model.dialect import Choice, Dialect
-from fsm.protocol.assignment import TopicId, TopicPartitions
+from fsm.protocol.assignment import TopicId, TopicPartitions, flatten
 from fsm.tables.consumer_group_member import Event, State
 
 STABLE, UNREVOKED, UNRELEASED = State.STABLE, State.UNREVOKED_PARTITIONS, State.UNRELEASED_PARTITIONS
@@ -134,7 +134,7 @@ def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
     if not drop:
         return _keep_all(member, trimmed, given)
     if given.owns_any(pending):
-        revoking = replace(trimmed, state=UNREVOKED, pending=held(pending))
+        revoking = replace(trimmed, state=UNREVOKED, pending=freeze(pending))
         return Decision(Event.TRIM_REVOKE_NEEDED, revoking)
     return Decision(Event.TRIM_RELEASED, trimmed)
 
@@ -162,11 +162,11 @@ def _compute(member: CurrentAssignment, given: Reconciliation, base: int) -> Dec
             else:
                 kept[partition] = assigned_at
     if lost and given.owns_any(lost):
-        return Decision(REVOKE_NEEDED, CurrentAssignment(UNREVOKED, base, member.epoch, held(kept), held(lost)))
+        return Decision(REVOKE_NEEDED, CurrentAssignment(UNREVOKED, base, member.epoch, freeze(kept), freeze(lost)))
     granted = _find_granted(member, given, wanted)
     kept.update(dict.fromkeys(granted, given.target_epoch if KEEPS_EPOCHS in given.dialect.choices else 0))
     blocked = len(granted) < len(wanted)
-    settled = CurrentAssignment(UNRELEASED if blocked else STABLE, given.target_epoch, member.epoch, held(kept))
+    settled = CurrentAssignment(UNRELEASED if blocked else STABLE, given.target_epoch, member.epoch, freeze(kept))
     if settled == member:
         return Decision(Event.STILL_BLOCKED, member)
     return Decision(_GRANTS[bool(granted), blocked], settled)
@@ -187,11 +187,6 @@ def _find_granted(member: CurrentAssignment, given: Reconciliation, wanted: list
     return [partition for partition in wanted if given.partition_epoch(*partition) == FREE or partition in is_own]
 
 
-def flatten(partitions: TopicPartitions) -> Iterable[Partition]:
-    """One by one."""
-    return ((topic_id, p) for topic_id, numbers in partitions for p in numbers)
-
-
-def held(epochs: Mapping[Partition, int]) -> Held:
+def freeze(epochs: Mapping[Partition, int]) -> Held:
     """The frozen form of partitions with their assignment epochs."""
     return tuple(sorted(epochs.items()))

@@ -27,7 +27,6 @@ from fsm.coordinator.consumer.membership import (
     find_static_member,
     replace_static,
 )
-from fsm.coordinator.consumer.reconciliation import flatten
 from fsm.coordinator.migration import conversion
 from fsm.coordinator.migration.conversion import by_id, encode
 from fsm.coordinator.model.classic_group import ClassicGroupMember
@@ -38,6 +37,7 @@ from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.step import Answer, Refused, Request, Step
 from fsm.coordinator.model.timers import TimerKind
 from fsm.errors import RemoteProtocolError
+from fsm.protocol.assignment import flatten
 from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -89,7 +89,6 @@ def _is_behind(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> b
 
 
 def _is_target_free(group: ConsumerGroup, member: GroupMember) -> bool:
-    """Whether nobody holds anything of what the member still lacks."""
     assigned = dict(member.current.assigned)
     lacking = (partition for partition in flatten(group.targets.get(member.member_id, ())) if partition not in assigned)
     return all(group.members.partition_epoch(*partition) == FREE for partition in lacking)
@@ -127,7 +126,6 @@ def heartbeat(group: ConsumerGroup, request: Request[HeartbeatRequest], context:
 
 
 def _sender(group: ConsumerGroup, body: SyncGroupRequest | HeartbeatRequest) -> tuple[GroupMember, ClassicMember]:
-    """The classic member that a SyncGroup or Heartbeat comes from, in its generation."""
     member_id, instance_id = body.member_id, body.group_instance_id
     member = find_member(group, member_id) if instance_id is None else find_holder(group, member_id, instance_id)
     classic = _classic(member)
@@ -145,7 +143,6 @@ def _classic(member: GroupMember) -> ClassicMember:
 
 
 def _answer(group: ConsumerGroup, member: GroupMember, event: Event, answer: Answer, context: Context) -> Step[Group]:
-    """The answer, with the timers that go with it."""
     draft = open_group(group, context)
     draft.take_member_row(member.current.state, event, member)
     return draft.finish(answer)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from struct import pack, unpack_from
 
 from fsm.coordinator.classic.draft import ClassicGroupDraft
+from fsm.coordinator.classic.join import owes_join
 from fsm.coordinator.consumer import heartbeat as consumer
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, open_group
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers, consumer_topics
@@ -23,6 +24,7 @@ from fsm.coordinator.model.consumer_group import (
     CurrentAssignment,
     GroupMember,
     Members,
+    by_topic,
     new_group,
 )
 from fsm.coordinator.model.context import Context, Image
@@ -33,7 +35,7 @@ from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Refused, Request, Step
 from fsm.coordinator.model.subscribed_metadata import NOTHING, subscribed_metadata
 from fsm.errors import RemoteProtocolError
-from fsm.protocol.assignment import TopicPartition, TopicPartitions, topic_partitions
+from fsm.protocol.assignment import TopicPartition, TopicPartitions, flatten, numbers_by_topic, topic_partitions
 from fsm.protocol.consumer_protocol import HIGHEST_VERSION, PROTOCOL_TYPE, decode_assignment, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest as Heartbeat
@@ -135,6 +137,8 @@ def _may_upgrade(group: ClassicGroup, context: Context) -> bool:
 def convert_to_consumer_group(group: ClassicGroup, context: Context) -> ConsumerGroup:
     """The classic group as a consumer group: everybody holds what it was assigned, at the generation's epoch.
 
+    Where the dialect looks at it, also what a cooperative member still has to give up (F36); its target is without it.
+
     Raises `Refused` where what the members said cannot be read, or where an assignor keeps state in assignments.
     """
     if not all(member.supports(group.protocol_name) for member in group.members.values()):
@@ -143,13 +147,18 @@ def convert_to_consumer_group(group: ClassicGroup, context: Context) -> Consumer
         members = [_convert_member(group, member, context) for member in group.members.in_order()]
     except RemoteProtocolError as problem:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(problem)) from None
-    rebalances = group.state is not ClassicState.STABLE and Choice.CONVERSION_IN_REBALANCE_BUMPS in context.dialect
+    targets = FrozenMap({member.member_id: member.assigned for member in members})
+    if Choice.CONVERSION_KEEPS_HELD in context.dialect:
+        members = _with_owned(group, members, context)
+    rebalances = Choice.CONVERSION_IN_REBALANCE_BUMPS in context.dialect and (
+        group.state is not ClassicState.STABLE or any(owes_join(group, member) for member in group.members.values())
+    )
     found = ConsumerGroup(
         group.group_id,
         group.generation + rebalances,
         group.generation,
         members=Members.of(members),
-        targets=FrozenMap({member.member_id: member.assigned for member in members}),
+        targets=targets,
     )
     if Choice.UPGRADE_FILLS_METADATA not in context.dialect:
         return found
@@ -171,12 +180,29 @@ def _convert_member(group: ClassicGroup, member: ClassicGroupMember, context: Co
         None,
         ClassicMember(member.session_timeout_ms, member.protocols),
     )
-    epoch = group.generation if Choice.ASSIGNMENT_EPOCHS in context.dialect else 0
-    assigned = _last_assignment(member, context)
-    held = tuple(((topic_id, number), epoch) for topic_id, numbers in assigned for number in numbers)
+    epoch, assigned = _assignment_epoch(group, context), _last_assignment(member, context)
+    held = tuple((partition, epoch) for partition in flatten(assigned))
     return GroupMember(
         member.member_id, metadata, CurrentAssignment(State.STABLE, group.generation, group.generation, held)
     )
+
+
+def _assignment_epoch(group: ClassicGroup, context: Context) -> int:
+    return group.generation if Choice.ASSIGNMENT_EPOCHS in context.dialect else 0
+
+
+def _with_owned(group: ClassicGroup, members: Sequence[GroupMember], context: Context) -> list[GroupMember]:
+    """The members, each also with what it owned as it joined and nobody is assigned; of two, the later owner has it."""
+    joined = {i: decode_subscription(member.metadata(group.protocol_name)) for i, member in group.members.items()}
+    taken = {partition for member in members for partition in member.current.held}
+    epoch, found = _assignment_epoch(group, context), {}
+    for member in sorted(members, key=lambda member: -joined[member.member_id].generation_id):
+        current, owned = member.current, by_id(joined[member.member_id].owned_partitions, context.image)
+        kept = [partition for partition in flatten(owned) if partition not in taken]
+        taken.update(kept)
+        held = tuple(sorted((*current.assigned, *((partition, epoch) for partition in kept))))
+        found[member.member_id] = replace(member, current=replace(current, assigned=held)) if kept else member
+    return [found[member.member_id] for member in members]
 
 
 def _last_assignment(member: ClassicGroupMember, context: Context) -> TopicPartitions:
@@ -208,9 +234,8 @@ def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, contex
     if not _may_downgrade_without(group, gone, context):
         return consumer.remove(group, tuple(gone), event, context)
     ended = end_group(open_group(group, context), GroupEvent.DOWNGRADED_BY_REMOVAL, group.members.in_order())
-    classic = convert_to_classic_group(
-        group, [m for m in group.members.in_order() if m not in gone], group.epoch, context.image
-    )
+    staying = [m for m in group.members.in_order() if m not in gone]
+    classic = convert_to_classic_group(group, staying, group.epoch, context, rebalances=True)
     return _begin(ended, classic, ClassicEvent.DOWNGRADED_BY_REMOVAL, context)
 
 
@@ -241,9 +266,11 @@ def end_group(draft: ConsumerGroupDraft, event: GroupEvent, member_ids: Sequence
 
 
 def convert_to_classic_group(
-    group: ConsumerGroup, member_ids: Sequence[str], generation: int, image: Image
+    group: ConsumerGroup, member_ids: Sequence[str], generation: int, context: Context, *, rebalances: bool
 ) -> ClassicGroup:
     """These members, all of them classic, as a classic group that holds their targets; the first one leads.
+
+    Where it `rebalances`, and the dialect looks at it, they keep what they hold until then (F36).
 
     Raises `Refused` where what they said when they joined cannot be read.
     """
@@ -256,8 +283,10 @@ def convert_to_classic_group(
         members=ClassicMembers.of(members.values()),
     )
     found = replace(found, protocol_name=found.members.elected_protocol())
+    keeps = rebalances and Choice.CONVERSION_KEEPS_HELD in context.dialect
+    given = {m: by_topic(group.members[m].current.held) if keeps else group.targets.get(m, ()) for m in members}
     try:
-        assigned = {m: _as_assignment(found, m, group.targets.get(m, ()), image) for m in members}
+        assigned = {m: _as_assignment(found, m, partitions, context.image) for m, partitions in given.items()}
     except RemoteProtocolError as problem:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(problem)) from None
     found = replace(found, members=found.members.merge(assigned))
@@ -305,7 +334,9 @@ def downgrade_by_replacement(
     group = replace(
         ended.state, members=draft.members.set(joiner), targets=stored.targets.set(joiner.member_id, target)
     )
-    classic = convert_to_classic_group(group, [*members, joiner.member_id], stored.epoch, draft.context.image)
+    rebalances = event is ClassicEvent.DOWNGRADED_BY_REPLACEMENT_STALE
+    staying = [*members, joiner.member_id]
+    classic = convert_to_classic_group(group, staying, stored.epoch, draft.context, rebalances=rebalances)
     return _begin(ended, classic, event, draft.context)
 
 
@@ -323,11 +354,8 @@ def end_empty_group(
 
 def by_id(partitions: Iterable[TopicPartition], image: Image) -> TopicPartitions:
     """Partitions under the ids of their topics; topics that do not exist are left out."""
-    found: dict[str, list[int]] = {}
-    for name, number in partitions:
-        if name in image.topics:
-            found.setdefault(image.topics[name].topic_id, []).append(number)
-    return topic_partitions(found)
+    known = ((image.topics[name].topic_id, number) for name, number in partitions if name in image.topics)
+    return topic_partitions(numbers_by_topic(known))
 
 
 def version_of(metadata: bytes) -> int:

@@ -163,7 +163,6 @@ def _offer(member: ClassicGroupMember) -> Offer:
 
 
 def _rename_static(static: FrozenMap[str, str], before: Members, after: Members) -> FrozenMap[str, str]:
-    """The member id of each instance id after the change."""
     given = {member.instance_id: member.member_id for member in after if member.instance_id is not None}
     lost = [m.instance_id for m in before if m.instance_id is not None and static.get(m.instance_id) == m.member_id]
     return static.without(*(instance_id for instance_id in lost if instance_id not in given)).merge(given)

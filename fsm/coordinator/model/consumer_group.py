@@ -21,7 +21,7 @@ from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, count
 from fsm.coordinator.model.subscribed_metadata import NOTHING, SubscribedMetadata
 from fsm.coordinator.model.timers import Deadlines, Timers
 from fsm.protocol import records
-from fsm.protocol.assignment import TopicId, TopicPartitions, topic_partitions
+from fsm.protocol.assignment import TopicId, TopicPartitions, numbers_by_topic, topic_partitions
 from fsm.protocol.records import ResolvedRegularExpression
 from fsm.step import frozen, value
 from fsm.tables.consumer_group import State
@@ -96,9 +96,7 @@ class GroupMember:
     @property
     def assigned(self) -> TopicPartitions:
         """What it was handed, without epochs."""
-        found: dict[TopicId, list[int]] = {}
-        for (topic_id, number), _ in self.current.assigned:
-            found.setdefault(topic_id, []).append(number)
+        found = numbers_by_topic([partition for partition, _ in self.current.assigned])
         return tuple([(topic_id, tuple(numbers)) for topic_id, numbers in found.items()])
 
 
@@ -112,10 +110,7 @@ def new_member(member_id: str) -> GroupMember:
 
 def by_topic(partitions: Iterable[Partition]) -> TopicPartitions:
     """Partitions one by one, grouped."""
-    found: dict[TopicId, list[int]] = {}
-    for topic_id, number in partitions:
-        found.setdefault(topic_id, []).append(number)
-    return topic_partitions(found)
+    return topic_partitions(numbers_by_topic(partitions))
 
 
 NO_MEMBERS: FrozenMap[str, GroupMember] = FrozenMap()

@@ -10,12 +10,12 @@ from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from fsm.coordinator.assignors import Assignments, Assignor, GroupSpec, built_in
+from fsm.coordinator.assignors import Assignments, Assignor, GroupSpec, make_assignors
 from fsm.coordinator.model.dialect import Dialect, dialect
 from fsm.coordinator.model.hash_order import HASHED
 from fsm.coordinator.model.persistent import FrozenMap
-from fsm.errors import InputError
 from fsm.protocol.assignment import TopicId
+from fsm.protocol.config import read_setting
 from fsm.step import value
 
 UNLIMITED = 2**31 - 1
@@ -61,7 +61,7 @@ class BrokerConfig:
         Raises `InputError` naming the key whose value cannot be read.
         """
         known = cls._by_key()
-        return cls(**{known[k].name: _read(k, str(known[k].type), v) for k, v in settings.items() if k in known})
+        return cls(**{known[k].name: read_setting(k, str(known[k].type), v) for k, v in settings.items() if k in known})
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
@@ -95,17 +95,6 @@ class BrokerConfig:
             return int(getattr(self, f"group_consumer_{name}"))
         lowest, highest = (int(getattr(self, f"group_consumer_{end}_{name}")) for end in ("min", "max"))
         return max(lowest, min(highest, int(own)))
-
-
-def _read(key: str, kind: str, text: str) -> Any:
-    if kind.startswith("tuple"):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    if kind == "str":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(f"must be a whole number, not {text!r}", key) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +144,7 @@ class Context:
     @property
     def assignors(self) -> Mapping[str, Assignor]:
         """Every assignor by name."""
-        return {**built_in(self.dialect, HASHED), **self.custom_assignors}
+        return {**make_assignors(self.dialect, HASHED), **self.custom_assignors}
 
     @property
     def default_assignor(self) -> str:

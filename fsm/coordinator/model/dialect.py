@@ -36,16 +36,16 @@ class Choice(Enum):
     """Its name in `diagrams/dialects.md`."""
     since: tuple[str, ...]
     """The first release of each branch that has it; branches after the last one named have it from the start."""
-    ticket: str
     rule: str
     """What holds where the choice is in the dialect."""
     older: str
     """What holds where it is not."""
+    ticket: str
     until: str
     """The release that gave it up for another choice; empty where it stands."""
 
     def __new__(  # noqa: PLR0917  # the columns of a line of data
-        cls, flag: str, since: str, ticket: str, rule: str, older: str, until: str = ""
+        cls, flag: str, since: str, rule: str, older: str, ticket: str = "", until: str = ""
     ) -> Self:
         member = object.__new__(cls)
         member._value_ = len(cls.__members__)
@@ -58,262 +58,259 @@ class Choice(Enum):
     FRESH_EPOCH_IS_ONE = (
         "F1",
         "4.3.0",
-        "KAFKA-20268",
         "a fresh group has group epoch and target epoch 1, so its first subscriber gets epoch 2",
         "both are 0, and the first member gets 1",
+        "KAFKA-20268",
     )
     EMPTY_SUBSCRIPTION_NOT_BUMPED = (
         "F2",
         "4.3.0",
-        "KAFKA-20268",
         "a fresh group whose first member subscribes to nothing is not bumped",
         "it is bumped; where F11 is missing, too, such a member cannot join at all",
+        "KAFKA-20268",
     )
     ASSIGNMENT_INTERVAL = (
         "F3",
         "4.3.0",
-        "KIP-1263, KAFKA-20266, KAFKA-20291",
         "a target is computed at the earliest one assignment interval after the one before; the time is persisted",
         "a target is computed in the very request that bumps the group epoch",
+        "KIP-1263, KAFKA-20266, KAFKA-20291",
     )
     EMPTIED_GROUP_SETS_TARGET_EPOCH = (
         "F4",
         "4.4.0",
-        "KAFKA-20442",
         "removing the last member sets the target epoch to the group epoch, with time 0",
         "the target epoch stays behind",
+        "KAFKA-20442",
     )
     REVOKES_AGAIN_AT_OWN_EPOCH = (
         "F5",
         "4.2.0",
-        "KAFKA-19974",
         "a member that acknowledged and must revoke once more keeps its epoch (V3)",
         "its epoch goes up by one",
+        "KAFKA-19974",
     )
     OWN_PENDING_NEVER_BLOCKS = (
         "F6",
         "4.0.2 4.1.2 4.2.0",
-        "KAFKA-19449",
         "a partition that the member itself has pending does not block its return",
         "it counts as held by somebody",
+        "KAFKA-19449",
     )
     SUBSCRIPTION_FILTERS_TARGET = (
         "F7",
         "4.2.0",
-        "KAFKA-19431",
         "the target is filtered by the member's subscription, and a changed subscription takes partitions back at once",
         "the target is handed out as it is",
+        "KAFKA-19431",
     )
     TRIM_MOVES_PREVIOUS_EPOCH = (
         "F7b",
         "4.3.0",
-        "KAFKA-19431",
         "taking back what is no longer subscribed sets the previous epoch to the epoch",
         "the previous epoch stays",
+        "KAFKA-19431",
     )
     ASSIGNMENT_EPOCHS = (
         "F8",
         "4.3.0",
-        "KIP-1251, KAFKA-20066",
         "every held partition remembers the epoch it was assigned at, and offset commits are accepted down to it",
         "commits need the member epoch exactly",
+        "KIP-1251, KAFKA-20066",
     )
     EPOCH_ZERO_ALWAYS_PASSES = (
         "F9",
         "4.2.0",
-        "KAFKA-19233",
         "epoch 0 of a dynamic member that exists always passes the epoch check",
         "only where its previous epoch is 0, else it is fenced",
+        "KAFKA-19233",
     )
     REGEX_SUBSCRIPTIONS = (
         "F10",
         "4.0.0",
-        "KAFKA-17593",
         "subscriptions by regular expression are accepted",
         "they are an invalid request",
+        "KAFKA-17593",
     )
     REGEX_REFRESHED_BY_AGE = (
         "F10b",
         "4.1.0",
-        "KAFKA-18961",
         "resolved regular expressions are also refreshed by age",
         "only on new topics, or while one is unresolved",
+        "KAFKA-18961",
     )
     CLEARED_REGEX_BUMPS = (
         "F10c",
         "4.1.2 4.2.0",
-        "KAFKA-19891, KAFKA-19899",
         "giving up a regular expression bumps the group epoch",
         "it does not",
+        "KAFKA-19891, KAFKA-19899",
     )
     CLASSIC_REPLACEMENT_CLEARS_REGEX = (
         "F10d",
         "4.0.2 4.1.2 4.2.0",
-        "KAFKA-19720",
         "a classic JoinGroup clears the regular expression of the static member it replaces, and bumps",
         "the regular expression is kept",
+        "KAFKA-19720",
     )
     CLIENT_MAKES_MEMBER_ID = (
         "F11",
         "4.0.0",
-        "KAFKA-18095, KIP-1082, KAFKA-18813",
         "version 1 needs a member id made by the client; empty names are allowed; topics need DESCRIBE",
         "names are mandatory and not empty, the coordinator makes the id, and topics are not checked",
+        "KAFKA-18095, KIP-1082, KAFKA-18813",
     )
     METADATA_HASH = (
         "F12",
         "4.1.0",
-        "KAFKA-17747",
         "topic metadata is a hash inside the group's record, and a change of racks changes it",
         "a record of its own (type 4) with partition counts, without racks",
+        "KAFKA-17747",
     )
     ELECTED_ASSIGNOR_BUMPS = (
         "F13",
         "4.4.0",
-        "KAFKA-20434",
         "a change of the elected assignor bumps the group epoch",
         "it does not",
+        "KAFKA-20434",
     )
     KNOWN_INSTANCE_EXEMPT_FROM_SIZE = (
         "F14",
         "4.4.0",
-        "KAFKA-20601",
         "a known instance id is exempt from the size limit (also on the unreleased tip of 4.3)",
         "it is not",
+        "KAFKA-20601",
     )
     INSTANCE_CHANGE_DROPS_MAPPING = (
         "F15",
         "4.4.0",
-        "KAFKA-20747",
         "a member id that changes its instance id gives up the old one",
         "the old instance id still leads to it",
+        "KAFKA-20747",
     )
     DISABLED_REFUSES_CLASSIC_JOIN = (
         "F16",
         "4.3.1 4.4.0",
-        "KAFKA-20640",
         "policy disabled refuses a classic JoinGroup to a consumer group with members (also on the tips of 4.0 to 4.2)",
         "the policy is not looked at",
+        "KAFKA-20640",
     )
     MALFORMED_SUBSCRIPTION_IS_INCONSISTENT = (
         "F17",
         "4.4.0",
-        "KAFKA-20662, KAFKA-20570",
         "a malformed subscription in JoinGroup is INCONSISTENT_GROUP_PROTOCOL (also on the tips of 4.2 and 4.3)",
         "it is UNKNOWN_SERVER_ERROR",
+        "KAFKA-20662, KAFKA-20570",
     )
     CLASSIC_REJOINS_BEHIND_TARGET = (
         "F18",
         "4.3.0",
-        "KAFKA-20272",
         "a classic member is told to rejoin when it is behind the target epoch",
         "when it is behind the group epoch",
+        "KAFKA-20272",
     )
     LEAVE_GROUP_REMOVES_ANY = (
         "F19",
         "4.0.0",
-        "KAFKA-18188, KAFKA-18150",
         "LeaveGroup may remove members of the consumer protocol, and any removal may downgrade the group",
         "LeaveGroup is for classic members and never downgrades",
+        "KAFKA-18188, KAFKA-18150",
     )
     REPLACEMENT_REBALANCES_IF_BUMPED = (
         "F20",
         "4.0.2 4.1.1 4.2.0",
-        "KAFKA-19546",
         "a downgrade by replacement rebalances the classic group if the joiner changed the subscription",
         "it never does",
+        "KAFKA-19546",
         "4.3.0",
     )
     REPLACEMENT_REBALANCES_IF_STALE = (
         "F20",
         "4.3.0",
-        "KAFKA-20273",
         "a downgrade by replacement rebalances the classic group if the target epoch is behind the group epoch",
         "whether the joiner changed the subscription decides, or nothing",
+        "KAFKA-20273",
     )
     UPGRADE_ACCEPTS_EMPTY_ASSIGNMENT = (
         "F21",
         "4.0.0",
-        "KAFKA-17733, KAFKA-18134",
         "an upgrade accepts empty assignments and refuses user data of an assignor",
         "it refuses empty assignments and drops user data silently",
+        "KAFKA-17733, KAFKA-18134",
     )
     UPGRADE_FILLS_METADATA = (
         "F21b",
         "4.0.1",
-        "KAFKA-18687",
         "an upgrade fills in the topic metadata at once",
         "it stays empty, so the first heartbeat bumps",
+        "KAFKA-18687",
     )
     MISMATCHED_RELEASE_IGNORED = (
         "F22",
         "4.0.2 4.1.2 4.2.0",
-        "KAFKA-19862",
         "releasing a partition registered at another epoch is ignored; registering fails only over a higher one",
         "both are internal errors",
+        "KAFKA-19862",
     )
     OFFSET_COMMIT_HAS_TOPIC_ID = (
         "F23",
         "4.1.0",
-        "KAFKA-19141",
         "offset commits are written in version 4, with the topic id",
         "in version 3",
+        "KAFKA-19141",
     )
     DESCRIBE_SHOWS_PENDING = (
         "F24",
         "4.3.0",
-        "KAFKA-20431",
         "DescribeGroups reports assigned and pending partitions as a member's assignment",
         "assigned ones only",
+        "KAFKA-20431",
     )
     EXTRA_SLOT_STAYS = (
         "F25",
         "4.0.1",
-        "KAFKA-18688",
         "uniform, equal subscriptions: the extra slot stays with a member that uses it",
         "it goes to the first members in order",
+        "KAFKA-18688",
     )
     PENDING_OFFSETS_KEEP_GROUP = (
         "F26",
         "4.0.1",
-        "KAFKA-19163",
         "cleanup does not delete groups with pending transactional offsets",
         "it may",
+        "KAFKA-19163",
     )
     TXN_COMMIT_ERRORS = (
         "F27",
         "4.4.0",
-        "KIP-1319",
         "TxnOffsetCommit version 6 answers GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH as such",
         "they are mapped to older codes",
+        "KIP-1319",
     )
     MOVED_TARGET_COUNTS_AS_STORED = (
         "F28",
         "4.4.0",
-        "KAFKA-20292",
         "a target computed as a static member is replaced writes the entry that moved only where it changes",
         "it writes that entry once more",
+        "KAFKA-20292",
     )
 
     # What `fixed` has beside them: tickets are not known of any
     JOIN_BEGINS_ANEW = (
         "F29",
         "fixed",
-        "",
-        "a dynamic member that holds partitions and joins leaves first: its earlier epochs are refused (W6)",
+        "a member that holds partitions and joins leaves first: its earlier epochs are refused (W6)",
         "it keeps its epoch, and what it was assigned counts as given up",
     )
     ASSIGNMENT_REPEATED = (
         "F30",
         "fixed",
-        "",
         "every answer names the assignment, so that none is lost with the answer that brought it (W8)",
         "only where the assignment changed, and where the request says everything",
     )
     CLASSIC_COMPUTES_TARGET = (
         "F31",
         "fixed",
-        "",
         "classic members are told to rejoin while a target is due and nobody else is left to compute it (W5)",
         "they wait for a member of the consumer protocol, or for another one to join",
     )
@@ -321,30 +318,44 @@ class Choice(Enum):
     OLD_REPORT_IS_OLD = (
         "F32",
         "fixed",
-        "",
         "a report that comes with the previous epoch gives up nothing that was assigned then or since (W10)",
         "what it leaves out counts as given up",
     )
     OWED_JOIN_REBALANCES = (
         "F33",
         "fixed",
-        "",
         "whoever takes a static member's place begins a rebalance if that one had something to give up first (W13)",
         "no rebalance where the protocol stays, and nobody is given what was to be given up",
     )
     CONVERSION_IN_REBALANCE_BUMPS = (
         "F34",
         "fixed",
-        "",
-        "a classic group that is converted during a rebalance bumps its epoch, so that a target is computed (W14)",
+        "a classic group converted during a rebalance, or while a member owes a join, bumps its epoch (W13, W14)",
         "what its members were assigned so far, or nothing, is the target for its generation",
     )
     REPLACEMENT_REBALANCES_IF_WAITING = (
         "F35",
         "fixed",
-        "",
         "a downgrade by replacement rebalances the classic group if a member waits for what others hold (W15)",
         "that member is assigned it, and not told",
+    )
+    CONVERSION_KEEPS_HELD = (
+        "F36",
+        "fixed",
+        "in a group that changes its type a classic member also holds what it has to give up (W16)",
+        "an upgrade takes what it was assigned last for all that it has, a downgrade its target",
+    )
+    STATIC_MEMBER_JOINS_AGAIN = (
+        "F37",
+        "fixed",
+        "a member that joins under its own member id and instance id is itself, as when its answer was lost (W17)",
+        "it is told UNRELEASED_INSTANCE_ID, as if it were another one",
+    )
+    MEMBER_OF_NO_GROUP_IS_UNKNOWN = (
+        "F38",
+        "fixed",
+        "a member whose consumer group is gone, or a classic group now, is unknown: it joins again (W18)",
+        "it is told GROUP_ID_NOT_FOUND",
     )
 
     def holds_in(self, release: str) -> bool:

@@ -192,7 +192,6 @@ class FrozenMap(Mapping[K, V]):
         return whole
 
     def _merge_notes(self) -> dict[K, V]:
-        """A new dict of the entries as the notes have them."""
         whole, noted = self._entries, self._noted or {}
         if self._moved:
             whole = {key: value for key, value in whole.items() if key not in self._moved}

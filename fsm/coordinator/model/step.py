@@ -8,29 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from fsm.protocol import messages
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-)
 from fsm.protocol.records import Record
 from fsm.table import Symbol
 
@@ -44,29 +23,29 @@ else:
     Body = TypeVar("Body")
 
 RequestBody = (
-    ConsumerGroupHeartbeatRequest
-    | JoinGroupRequest
-    | SyncGroupRequest
-    | HeartbeatRequest
-    | LeaveGroupRequest
-    | OffsetCommitRequest
-    | TxnOffsetCommitRequest
-    | OffsetFetchRequest
-    | OffsetDeleteRequest
-    | DeleteGroupsRequest
+    messages.ConsumerGroupHeartbeatRequest
+    | messages.JoinGroupRequest
+    | messages.SyncGroupRequest
+    | messages.HeartbeatRequest
+    | messages.LeaveGroupRequest
+    | messages.OffsetCommitRequest
+    | messages.TxnOffsetCommitRequest
+    | messages.OffsetFetchRequest
+    | messages.OffsetDeleteRequest
+    | messages.DeleteGroupsRequest
 )
 
 ResponseBody = (
-    ConsumerGroupHeartbeatResponse
-    | JoinGroupResponse
-    | SyncGroupResponse
-    | HeartbeatResponse
-    | LeaveGroupResponse
-    | OffsetCommitResponse
-    | TxnOffsetCommitResponse
-    | OffsetFetchResponse
-    | OffsetDeleteResponse
-    | DeleteGroupsResponse
+    messages.ConsumerGroupHeartbeatResponse
+    | messages.JoinGroupResponse
+    | messages.SyncGroupResponse
+    | messages.HeartbeatResponse
+    | messages.LeaveGroupResponse
+    | messages.OffsetCommitResponse
+    | messages.TxnOffsetCommitResponse
+    | messages.OffsetFetchResponse
+    | messages.OffsetDeleteResponse
+    | messages.DeleteGroupsResponse
 )
 
 

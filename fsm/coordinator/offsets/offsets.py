@@ -21,7 +21,7 @@ from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Refused, Request
 from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, find_pending
-from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition, numbers_by_topic
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     OffsetCommitRequest,
@@ -299,9 +299,7 @@ def _check_fetch(group: Group | None, asked: OffsetFetchRequestGroup) -> None:
 
 
 def _all_topics(committed: OfGroup, image: Image) -> list[OffsetFetchRequestTopics]:
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(committed):
-        found.setdefault(topic, []).append(partition)
+    found = numbers_by_topic(sorted(committed))
     ids = {name: image.topics[name].topic_id if name in image.topics else NO_TOPIC_ID for name in found}
     return [OffsetFetchRequestTopics(name, ids[name], tuple(numbers)) for name, numbers in found.items()]
 

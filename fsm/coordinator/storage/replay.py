@@ -91,11 +91,9 @@ class _Replay:
     at: int = 0
 
     def outcome(self) -> Replayed:
-        """What the records led to."""
         return Replayed(replace(self.state, unstored=NO_GROUPS), tuple(self.remarks))
 
     def remark(self, text: str) -> None:
-        """Notes that a record does not follow from those before."""
         self.remarks.append(Remark(self.at, text))
 
     def take_batch(self, batch: Batch) -> None:
@@ -105,7 +103,7 @@ class _Replay:
             self.state = end_transaction(self.state, batch.producer_id, committed=committed)
             return
         for entry in batch.records:
-            record = entry.decoded()
+            record = entry.decode()
             if batch.is_transactional and isinstance(record.key, stored.OffsetKey):
                 self._hold_offsets(record.key.group)
                 pending = transactions.add_offsets(self.state.transactions, (record,), batch.producer_id)
@@ -114,7 +112,6 @@ class _Replay:
                 self.take(entry.offset, record)
 
     def take(self, at: int, record: Record) -> None:
-        """One record, which belongs to no transaction."""
         self.at = at
         key, value, _ = record
         if isinstance(key, OtherKey):

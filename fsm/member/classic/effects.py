@@ -18,18 +18,8 @@ from functools import partial
 from typing import Any
 
 from fsm.errors import RemoteProtocolError
+from fsm.member.classic import decisions
 from fsm.member.classic.assignors import Candidate, ClientAssignor
-from fsm.member.classic.decisions import (
-    AT_ONCE,
-    REBALANCING,
-    decide_assigned,
-    decide_commit,
-    decide_heartbeat,
-    decide_join,
-    decide_sync,
-    find_commit_error,
-    list_watched,
-)
 from fsm.member.classic.state import Awaited, ClassicAnswered, ClassicStep, Commit, Generation, Purpose, Reported, Stage
 from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
 from fsm.member.events import (
@@ -40,6 +30,7 @@ from fsm.member.events import (
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
 )
+from fsm.protocol import messages
 from fsm.protocol.assignment import Partitions, among, partitions, without
 from fsm.protocol.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -51,25 +42,6 @@ from fsm.protocol.consumer_protocol import (
     encode_subscription,
 )
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    UNKNOWN_MEMBER_ID,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    Offsets,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-    TransportFailure,
-    commit_topics,
-)
 from fsm.step import Pause
 from fsm.tables.classic_member import Effect, Event, State
 
@@ -89,14 +61,14 @@ class Effects(ClassicStep):
         config = self.config
         self.joined_topics, self.join_out = self.topics, True
         self.send(
-            JoinGroupRequest(
+            messages.JoinGroupRequest(
                 config.group_id,
                 config.session_timeout_ms,
                 config.max_poll_interval_ms,
                 self.generation.member_id,
                 config.group_instance_id,
                 PROTOCOL_TYPE,
-                tuple(JoinGroupRequestProtocol(a.name, self._subscription(a)) for a in config.assignors),
+                tuple(messages.JoinGroupRequestProtocol(a.name, self._subscription(a)) for a in config.assignors),
                 self.rejoin_reason,
             )
         )
@@ -111,7 +83,7 @@ class Effects(ClassicStep):
             return
         self.join_out = True
         self.send(
-            SyncGroupRequest(
+            messages.SyncGroupRequest(
                 self.config.group_id,
                 self.generation.generation_id,
                 self.generation.member_id,
@@ -123,9 +95,9 @@ class Effects(ClassicStep):
         )
 
     def send_leave_group(self, _: str) -> None:
-        if self.coordinator_known and self.generation.member_id != UNKNOWN_MEMBER_ID:
-            identity = MemberIdentity(self.generation.member_id, reason=self._leave_reason())
-            self.send(LeaveGroupRequest(self.config.group_id, (identity,)))
+        if self.coordinator_known and self.generation.member_id != messages.UNKNOWN_MEMBER_ID:
+            identity = messages.MemberIdentity(self.generation.member_id, reason=self._leave_reason())
+            self.send(messages.LeaveGroupRequest(self.config.group_id, (identity,)))
 
     def _leave_reason(self) -> str:
         if self.closing:
@@ -149,7 +121,7 @@ class Effects(ClassicStep):
         self.effects.append(Reported(Effect.RESET_GENERATION, reason))
 
     def reset_member_id(self, reason: str) -> None:
-        self.generation = self.generation._replace(member_id=UNKNOWN_MEMBER_ID)
+        self.generation = self.generation._replace(member_id=messages.UNKNOWN_MEMBER_ID)
         self.effects.append(Reported(Effect.RESET_MEMBER_ID, reason))
 
     def request_rejoin(self, reason: str) -> None:
@@ -164,17 +136,19 @@ class Effects(ClassicStep):
                 for m in self.joined.members
             }
             self.group_topics = tuple(sorted({topic for wants in found.values() for topic in wants.topics}))
-            self.led_metadata = list_watched(self)
+            self.led_metadata = decisions.list_watched(self)
             if not self.joined.skip_assignment:
                 self.computed = self._assignments(found)
         except Exception as error:  # the assignor is the application's
             self.assignor_error = KafkaError(type(error).__name__, str(error))
 
-    def _assignments(self, members: Mapping[Candidate, Subscription]) -> tuple[SyncGroupRequestAssignment, ...]:
+    def _assignments(
+        self, members: Mapping[Candidate, Subscription]
+    ) -> tuple[messages.SyncGroupRequestAssignment, ...]:
         assignor = {a.name: a for a in self.config.assignors}[self.joined.protocol_name or ""]
         given = assignor.assign(members, self.led_metadata or ())
         return tuple(
-            SyncGroupRequestAssignment(member_id, encode_assignment(Assignment(partitions(given[member_id]))))
+            messages.SyncGroupRequestAssignment(member_id, encode_assignment(Assignment(partitions(given[member_id]))))
             for member_id in sorted(given)
         )
 
@@ -261,16 +235,16 @@ class Effects(ClassicStep):
     def receive_join(self, given: ClassicAnswered) -> None:
         """Only a poll reads it, unless the request got no response at all."""
         answer: Any = given.answer
-        if isinstance(answer, JoinGroupResponse) and not self.polling:
+        if isinstance(answer, messages.JoinGroupResponse) and not self.polling:
             self.unread = given.request.generation, answer
         else:
             self.end_join(given.request.generation, answer)
 
-    def end_join(self, sent: Generation, answer: JoinGroupResponse | TransportFailure) -> None:
+    def end_join(self, sent: Generation, answer: messages.JoinGroupResponse | messages.TransportFailure) -> None:
         """On success the sync follows at once; else the next poll joins again."""
         self.unread, self.join_out = None, False
-        event = decide_join(self, sent, answer)
-        if isinstance(answer, JoinGroupResponse):
+        event = decisions.decide_join(self, sent, answer)
+        if isinstance(answer, messages.JoinGroupResponse):
             self.joined = answer
         self._fails_with(answer, event)
         if event not in JOINED or self.state is State.UNJOINED:
@@ -280,7 +254,7 @@ class Effects(ClassicStep):
             self.throw = partial(self.throw_from_poll, self.assignor_error)
             self.happen(Event.SYNC_FATAL, f"rebalance failed due to {self.assignor_error.name}")
 
-    def _join_reason(self, event: Event, answer: JoinGroupResponse | TransportFailure) -> str:
+    def _join_reason(self, event: Event, answer: messages.JoinGroupResponse | messages.TransportFailure) -> str:
         if event is Event.JOIN_MEMBER_ID_REQUIRED:
             return f"need to re-join with the given member-id: {self.joined.member_id}"
         if event in JOINED:
@@ -291,7 +265,7 @@ class Effects(ClassicStep):
         """On success the next poll applies the assignment; else the next poll joins again."""
         answer: Any = given.answer
         self.join_out = False
-        event = decide_sync(self, given.request.generation, answer)
+        event = decisions.decide_sync(self, given.request.generation, answer)
         if event is Event.SYNC_OK and self.state is State.COMPLETING_REBALANCE:
             event = self._adopt_assignment(answer)
         self._fails_with(answer, event)
@@ -302,21 +276,23 @@ class Effects(ClassicStep):
         }
         self.happen(event, reasons.get(event) or f"rebalance failed due to {_exception(answer)}")
 
-    def _adopt_assignment(self, answer: SyncGroupResponse) -> Event:
+    def _adopt_assignment(self, answer: messages.SyncGroupResponse) -> Event:
         """A leader may have sent bytes that are no assignment: its fault, and fatal here."""
         try:
             self.assigned = decode_assignment(answer.assignment).partitions
         except RemoteProtocolError:
             return Event.SYNC_FATAL
         self.rejoin_reason = self.callback_error = None
-        return decide_assigned(self, self.assigned)
+        return decisions.decide_assigned(self, self.assigned)
 
     def _retry_later(self, event: Event) -> None:
-        if event not in AT_ONCE:
+        if event not in decisions.AT_ONCE:
             self.retry_due_ms = self.now_ms + self.config.retry_backoff_ms
 
-    def _fails_with(self, answer: JoinGroupResponse | SyncGroupResponse | TransportFailure, event: Event) -> None:
-        if isinstance(answer, TransportFailure):
+    def _fails_with(
+        self, answer: messages.JoinGroupResponse | messages.SyncGroupResponse | messages.TransportFailure, event: Event
+    ) -> None:
+        if isinstance(answer, messages.TransportFailure):
             name = answer.name
         elif answer.error_code is ErrorCode.NONE and event in (Event.JOIN_FATAL, Event.SYNC_FATAL):
             name = ErrorCode.INCONSISTENT_GROUP_PROTOCOL.name
@@ -335,7 +311,7 @@ class Effects(ClassicStep):
     def receive_heartbeat(self, given: ClassicAnswered) -> None:
         """An answer keeps the session alive, also one that asks to join; after any other error a backoff begins."""
         answer: Any = given.answer
-        event = decide_heartbeat(self, given.request.generation, answer)
+        event = decisions.decide_heartbeat(self, given.request.generation, answer)
         if event in ALIVE:
             self.heartbeats = self.heartbeats.answer(self.config, self.now_ms)
         else:
@@ -359,20 +335,20 @@ class Effects(ClassicStep):
         if self.config.enable_auto_commit:
             self.commit_due_ms = self.now_ms + self.config.auto_commit_interval_ms
 
-    def start_commit(self, offsets: Offsets, purpose: Purpose, call: int = 0) -> None:
+    def start_commit(self, offsets: messages.Offsets, purpose: Purpose, call: int = 0) -> None:
         """Commits as a member of the generation; one that is in none is told so without asking the coordinator."""
         if not offsets:
             self.end_commit(purpose, call, None)
         elif self.topics is not None and self.state is not State.STABLE:
-            name = "RebalanceInProgressException" if self.state in REBALANCING else "CommitFailedException"
+            name = "RebalanceInProgressException" if self.state in decisions.REBALANCING else "CommitFailedException"
             self.end_commit(purpose, call, KafkaError(name))
         elif not self.coordinator_known:
             self.end_commit(purpose, call, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE.name), passes=True)
         else:
             place, config = self.generation, self.config
             instance_id = config.group_instance_id if self.topics is not None else None
-            topics = commit_topics(offsets)
-            body = OffsetCommitRequest(
+            topics = messages.commit_topics(offsets)
+            body = messages.OffsetCommitRequest(
                 config.group_id, place.generation_id, place.member_id, instance_id, topics=topics
             )
             self.send(body, purpose, call)
@@ -381,8 +357,8 @@ class Effects(ClassicStep):
         """The errors that tell of the membership reset it; all of them end the commit."""
         answer: Any = given.answer
         sent = given.request
-        code = find_commit_error(answer)
-        event = decide_commit(self, sent.generation, code)
+        code = decisions.find_commit_error(answer)
+        event = decisions.decide_commit(self, sent.generation, code)
         self.throw = _throw_nothing
         if event is not None:
             self.happen(event, _commit_reason(event, code))
@@ -415,11 +391,11 @@ class Effects(ClassicStep):
 
 
 ANSWERS: dict[type, tuple[tuple[type, ...], Callable[[Effects, ClassicAnswered], None]]] = {
-    HeartbeatRequest: ((HeartbeatResponse, TransportFailure), Effects.receive_heartbeat),
-    JoinGroupRequest: ((JoinGroupResponse, TransportFailure), Effects.receive_join),
-    SyncGroupRequest: ((SyncGroupResponse, TransportFailure), Effects.receive_sync),
-    OffsetCommitRequest: ((OffsetCommitResponse, TransportFailure), Effects.receive_commit),
-    LeaveGroupRequest: ((LeaveGroupResponse, TransportFailure), Effects.receive_leave),
+    messages.HeartbeatRequest: ((messages.HeartbeatResponse, messages.TransportFailure), Effects.receive_heartbeat),
+    messages.JoinGroupRequest: ((messages.JoinGroupResponse, messages.TransportFailure), Effects.receive_join),
+    messages.SyncGroupRequest: ((messages.SyncGroupResponse, messages.TransportFailure), Effects.receive_sync),
+    messages.OffsetCommitRequest: ((messages.OffsetCommitResponse, messages.TransportFailure), Effects.receive_commit),
+    messages.LeaveGroupRequest: ((messages.LeaveGroupResponse, messages.TransportFailure), Effects.receive_leave),
 }
 """What answers each request, and who takes the answer."""
 
@@ -428,17 +404,17 @@ def _throw_nothing() -> None:
     """The error of a commit goes to whoever asked for it, as its end."""
 
 
-def _exception(answer: JoinGroupResponse | SyncGroupResponse | TransportFailure) -> str:
+def _exception(answer: messages.JoinGroupResponse | messages.SyncGroupResponse | messages.TransportFailure) -> str:
     """Kafka's class for the error: `NotCoordinatorException` for NOT_COORDINATOR."""
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, messages.TransportFailure):
         return answer.name
     return answer.error_code.name.title().replace("_", "") + "Exception"
 
 
-def _heartbeat_reason(event: Event, answer: HeartbeatResponse | TransportFailure) -> str:
+def _heartbeat_reason(event: Event, answer: messages.HeartbeatResponse | messages.TransportFailure) -> str:
     if event is Event.HEARTBEAT_REBALANCE_IN_PROGRESS:
         return "group is already rebalancing"
-    name = answer.name if isinstance(answer, TransportFailure) else answer.error_code.name
+    name = answer.name if isinstance(answer, messages.TransportFailure) else answer.error_code.name
     return f"encountered {name} from HEARTBEAT response"
 
 

@@ -20,44 +20,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from fsm.errors import LocalProtocolError
-from fsm.member.classic.decisions import (
-    decide_leave,
-    decide_poll_timeout,
-    decide_prepare,
-    find_rejoin_cause,
-    match_topics,
-    matches_subscription,
-)
+from fsm.member import events
+from fsm.member.classic import decisions, state
 from fsm.member.classic.effects import Effects
-from fsm.member.classic.state import (
-    ClassicAnswered,
-    ClassicEffect,
-    ClassicInput,
-    ClassicMember,
-    Close,
-    Closing,
-    Commit,
-    EnforceRebalance,
-    OpenCallback,
-    PartitionCountsUpdated,
-    Purpose,
-    Rest,
-    Stage,
-)
 from fsm.member.effects import CallCompleted, Enqueued
-from fsm.member.events import (
-    ApplicationEvent,
-    AsyncPollEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    ErrorEvent,
-    GroupMembershipOperation,
-    KafkaError,
-    ListenerMethod,
-    SyncCommitEvent,
-    TopicPatternSubscriptionChangeEvent,
-    TopicSubscriptionChangeEvent,
-    UnsubscribeEvent,
-)
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import without
@@ -74,8 +40,8 @@ LISTENER_RAISED = "the rebalance listener raised"
 class Step(NamedTuple):
     """A member after an input, and what is to be done about it, in order."""
 
-    member: ClassicMember
-    effects: tuple[ClassicEffect, ...]
+    member: state.ClassicMember
+    effects: tuple[state.ClassicEffect, ...]
 
 
 class ClassicMemberDraft(Effects, effects=Effect):
@@ -88,7 +54,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
 
     # poll()
 
-    def poll(self, given: AsyncPollEvent) -> None:
+    def poll(self, given: events.AsyncPollEvent) -> None:
         """poll(): tells that the application is alive, and does what waits for it.
 
         Inside a callback, in close() and without a subscription it does nothing.
@@ -99,7 +65,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
             self.consumed = given.consumed
         error, self.failure = self.failure or self.commit_fenced, None
         if error is not None:
-            self.effects.append(Enqueued(ErrorEvent(error)))
+            self.effects.append(Enqueued(events.ErrorEvent(error)))
             return
         self.heartbeats = self.heartbeats.poll(self.config, self.now_ms)
         self.advance()
@@ -126,13 +92,13 @@ class ClassicMemberDraft(Effects, effects=Effect):
             self.send_join_group()
         elif self._commit_is_over():
             self.prepare_needed = False
-            self.happen(decide_prepare(self))
+            self.happen(decisions.decide_prepare(self))
         else:
             return False
         return True
 
     def _rejoins(self) -> bool:
-        cause = None if self.rejoin_needed else find_rejoin_cause(self)
+        cause = None if self.rejoin_needed else decisions.find_rejoin_cause(self)
         if cause is not None:
             self.happen(Event.REJOIN_REQUESTED, cause)
         return self.rejoin_needed
@@ -142,35 +108,34 @@ class ClassicMemberDraft(Effects, effects=Effect):
         if not self.config.enable_auto_commit:
             return True
         if self.commit is None:
-            self.commit = Commit(self.now_ms + self.config.max_poll_interval_ms)
-            self.start_commit(self.positions(), Purpose.PREPARE)
+            self.commit = state.Commit(self.now_ms + self.config.max_poll_interval_ms)
+            self.start_commit(self.positions(), state.Purpose.PREPARE)
         elif self.commit.retry_due_ms is not None and self.now_ms >= self.commit.retry_due_ms:
-            self.commit = Commit(self.commit.due_ms)
-            self.start_commit(self.positions(), Purpose.PREPARE)
+            self.commit = state.Commit(self.commit.due_ms)
+            self.start_commit(self.positions(), state.Purpose.PREPARE)
         if not self.commit.done and self.now_ms < self.commit.due_ms:
             return False
         self.commit = None
         return True
 
     def _commit_by_interval(self) -> None:
-        """Commits what was consumed from time to time, in polls that have nothing else to do."""
         is_settled = self.state is State.STABLE and self.completion is None and self.awaited is None
         if is_settled and not self.rejoin_needed and self.now_ms >= self.commit_due_ms:
             self.reset_commit_timer()
-            self.start_commit(self.positions(), Purpose.INTERVAL)
+            self.start_commit(self.positions(), state.Purpose.INTERVAL)
 
     def positions(self) -> Offsets:
         """What the application has consumed of what it owns, where that is committed automatically."""
         owned = {*self.owned}
         return tuple((p, offset) for p, offset in self.consumed if p in owned)
 
-    def _complete_join(self, completion: Rest) -> None:
+    def _complete_join(self, completion: state.Rest) -> None:
         """Applies the assignment, unless it is out of date or no more what is subscribed to."""
         if self.state is not State.STABLE or self.generation.is_reset:
             self.completion = None
             reason = "rebalance failed since the generation was reset before the assigned callback"
             self.happen(Event.ASSIGNMENT_OUTDATED, reason)
-        elif not matches_subscription(self, self.assigned):
+        elif not decisions.matches_subscription(self, self.assigned):
             self.completion, self.prepare_needed = None, True
             self.happen(Event.REJOIN_REQUESTED, "received assignment does not match the current subscription")
         else:
@@ -178,26 +143,26 @@ class ClassicMemberDraft(Effects, effects=Effect):
 
     # Callbacks
 
-    def end_callback(self, given: ConsumerRebalanceListenerCallbackCompletedEvent) -> None:
+    def end_callback(self, given: events.ConsumerRebalanceListenerCallbackCompletedEvent) -> None:
         """Goes on where the callback paused a row. Raises `LocalProtocolError` where none of that ticket is open."""
         awaited = self.awaited
         if awaited is None or awaited.ticket != given.ticket:
             text = f"no callback of ticket {given.ticket} is open; report the end of each callback once"
             raise LocalProtocolError(text)
-        error = KafkaError("KafkaException", LISTENER_RAISED) if given.error is not None else None
+        error = events.KafkaError("KafkaException", LISTENER_RAISED) if given.error is not None else None
         self.awaited = None
-        if awaited.method is not ListenerMethod.ASSIGNED:
+        if awaited.method is not events.ListenerMethod.ASSIGNED:
             self.owned = without(self.owned, awaited.partitions)
         if self.closing is not None or self.unsubscribing is not None:
             self._end_membership(awaited.rest, error)
         elif self.completion is not None:
             self._end_completion(awaited.rest, error)
         elif error is not None:  # poll() throws it, and the next one goes on: what was revoked is gone all the same
-            self.effects.append(Enqueued(ErrorEvent(error)))
+            self.effects.append(Enqueued(events.ErrorEvent(error)))
         else:
             self.advance()
 
-    def _end_completion(self, rest: Rest | None, error: KafkaError | None) -> None:
+    def _end_completion(self, rest: state.Rest | None, error: events.KafkaError | None) -> None:
         """The row goes on whatever its callbacks raise; at its end the first error is thrown, and a poll repeats it."""
         self.callback_error = self.callback_error or error
         if rest is not None:
@@ -207,43 +172,44 @@ class ClassicMemberDraft(Effects, effects=Effect):
         if self.awaited is not None:
             return
         if self.callback_error is not None:
-            self.effects.append(Enqueued(ErrorEvent(self.callback_error)))
-            self.callback_error, self.completion = None, Rest((Effect.ASSIGN_PARTITIONS,))
+            self.effects.append(Enqueued(events.ErrorEvent(self.callback_error)))
+            self.callback_error, self.completion = None, state.Rest((Effect.ASSIGN_PARTITIONS,))
             return
         self.completion, self.prepare_needed = None, True
         self.advance()
 
     # unsubscribe() and close()
 
-    def unsubscribe(self, given: UnsubscribeEvent) -> None:
+    def unsubscribe(self, given: events.UnsubscribeEvent) -> None:
         """unsubscribe(): the last callback, then the leave."""
         self.unsubscribing = given.call
-        self._leave(GroupMembershipOperation.DEFAULT)
+        self._leave(events.GroupMembershipOperation.DEFAULT)
 
-    def _leave(self, operation: GroupMembershipOperation) -> None:
-        self.happen(decide_leave(self, operation), LEAVING)
+    def _leave(self, operation: events.GroupMembershipOperation) -> None:
+        self.happen(decisions.decide_leave(self, operation), LEAVING)
         if self.awaited is None:
             self._end_membership(None, None)
 
-    def _end_membership(self, rest: Rest | None, error: KafkaError | None) -> None:
+    def _end_membership(self, rest: state.Rest | None, error: events.KafkaError | None) -> None:
         """A callback that raised keeps the leave from being sent: the session timeout tells the coordinator."""
         if rest is not None and error is None:
             self.go_on(rest.steps, rest.reason)
         if self.closing is not None:
-            self.closing = replace(self.closing, stage=Stage.DRAINING, error=error)
+            self.closing = replace(self.closing, stage=state.Stage.DRAINING, error=error)
             return
         if error is None:
             self.topics = self.pattern = None
         self.effects.append(CallCompleted(self.unsubscribing or 0, error))
         self.unsubscribing = None
 
-    def begin_close(self, given: Close) -> None:
+    def begin_close(self, given: state.Close) -> None:
         self._go_past_callback(given.open_callback)
         if self.config.enable_auto_commit:
             self.consumed = given.consumed or self.consumed
-        self.closing = Closing(given.call, self.now_ms + given.timeout_ms, given.operation, Stage.COMMITTING)
+        deadline_ms = self.now_ms + given.timeout_ms
+        self.closing = state.Closing(given.call, deadline_ms, given.operation, state.Stage.COMMITTING)
 
-    def _go_past_callback(self, open_callback: OpenCallback) -> None:
+    def _go_past_callback(self, open_callback: state.OpenCallback) -> None:
         """What an open callback is about changes hands as far as the application has begun it; nothing follows it.
 
         A call of unsubscribe() that waits for it returns: close() leaves in its place.
@@ -252,7 +218,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         if awaited is None:
             return
         self.awaited = self.completion = None
-        assigned, begun = awaited.method is ListenerMethod.ASSIGNED, open_callback is OpenCallback.BEGUN
+        assigned, begun = awaited.method is events.ListenerMethod.ASSIGNED, open_callback is state.OpenCallback.BEGUN
         if assigned is not begun:
             self.owned = without(self.owned, awaited.partitions)
         if self.unsubscribing is not None:
@@ -262,22 +228,22 @@ class ClassicMemberDraft(Effects, effects=Effect):
     def advance_close(self) -> None:
         """close() as far as it goes: the commit, the last callback and the leave, then the answers still open."""
         closing = self.closing
-        if closing is None or self.awaited is not None or closing.stage is Stage.CLOSED:
+        if closing is None or self.awaited is not None or closing.stage is state.Stage.CLOSED:
             return
         late = self.now_ms >= closing.due_ms
-        if closing.stage is Stage.COMMITTING and self.now_ms >= closing.retry_due_ms:
-            self.closing = replace(closing, stage=Stage.COMMIT_SENT)
-            self.start_commit(self.positions(), Purpose.CLOSE)
-        if self._stage() is Stage.LEAVING or (late and self._stage() is not Stage.DRAINING):
+        if closing.stage is state.Stage.COMMITTING and self.now_ms >= closing.retry_due_ms:
+            self.closing = replace(closing, stage=state.Stage.COMMIT_SENT)
+            self.start_commit(self.positions(), state.Purpose.CLOSE)
+        if self._stage() is state.Stage.LEAVING or (late and self._stage() is not state.Stage.DRAINING):
             self._close_membership(closing.operation)
         answered = self.in_flight == 0 or late or not self.coordinator_known
-        if self._stage() is Stage.DRAINING and self.awaited is None and answered:
+        if self._stage() is state.Stage.DRAINING and self.awaited is None and answered:
             self._end_close()
 
-    def _stage(self) -> Stage | None:
+    def _stage(self) -> state.Stage | None:
         return self.closing.stage if self.closing is not None else None
 
-    def _close_membership(self, operation: GroupMembershipOperation) -> None:
+    def _close_membership(self, operation: events.GroupMembershipOperation) -> None:
         self.heartbeats = self.heartbeats.stop()
         if self.config.leave_group_on_close:
             self._leave(operation)
@@ -287,31 +253,31 @@ class ClassicMemberDraft(Effects, effects=Effect):
     def _end_close(self) -> None:
         if self.closing is not None:
             self.effects.append(CallCompleted(self.closing.call, self.closing.error))
-            self.closing = replace(self.closing, stage=Stage.CLOSED)
+            self.closing = replace(self.closing, stage=state.Stage.CLOSED)
 
     # The other inputs
 
-    def subscribe(self, given: TopicSubscriptionChangeEvent) -> None:
+    def subscribe(self, given: events.TopicSubscriptionChangeEvent) -> None:
         self.topics, self.pattern = _share(given.topics, tuple(sorted(set(given.topics)))), None
         self.effects.append(CallCompleted(given.call))
 
-    def subscribe_pattern(self, given: TopicPatternSubscriptionChangeEvent) -> None:
+    def subscribe_pattern(self, given: events.TopicPatternSubscriptionChangeEvent) -> None:
         self.pattern = given.pattern
-        self.topics = match_topics(given.pattern, self.metadata)
+        self.topics = decisions.match_topics(given.pattern, self.metadata)
         self.effects.append(CallCompleted(given.call))
 
-    def enforce_rebalance(self, given: EnforceRebalance) -> None:
+    def enforce_rebalance(self, given: state.EnforceRebalance) -> None:
         self.happen(Event.REJOIN_REQUESTED, given.reason)
         self.effects.append(CallCompleted(given.call))
 
-    def commit_sync(self, given: SyncCommitEvent) -> None:
-        self.start_commit(given.offsets, Purpose.CALL, given.call)
+    def commit_sync(self, given: events.SyncCommitEvent) -> None:
+        self.start_commit(given.offsets, state.Purpose.CALL, given.call)
 
-    def update_metadata(self, given: PartitionCountsUpdated) -> None:
+    def update_metadata(self, given: state.PartitionCountsUpdated) -> None:
         """The topics that a pattern matches may be others now."""
         self.metadata = _share(given.partitions, tuple(sorted(given.partitions)))
         if self.pattern is not None:
-            self.topics = match_topics(self.pattern, self.metadata)
+            self.topics = decisions.match_topics(self.pattern, self.metadata)
 
     def find_coordinator(self, _: CoordinatorFound) -> None:
         self.happen(Event.COORDINATOR_FOUND)
@@ -329,7 +295,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         elif now_ms >= timers.session_due_ms:
             self.happen(Event.COORDINATOR_LOST)
         elif now_ms >= timers.poll_due_ms:
-            self.happen(decide_poll_timeout(self), LEAVING)
+            self.happen(decisions.decide_poll_timeout(self), LEAVING)
         elif now_ms >= timers.heartbeat_due_ms:
             self.heartbeats = timers.send(self.config, now_ms)
             place, config = self.generation, self.config
@@ -342,31 +308,31 @@ def _share(given: tuple[T, ...], ordered: tuple[T, ...]) -> tuple[T, ...]:
 
 
 CALLS = (
-    TopicSubscriptionChangeEvent,
-    TopicPatternSubscriptionChangeEvent,
-    UnsubscribeEvent,
-    EnforceRebalance,
-    Close,
+    events.TopicSubscriptionChangeEvent,
+    events.TopicPatternSubscriptionChangeEvent,
+    events.UnsubscribeEvent,
+    state.EnforceRebalance,
+    state.Close,
 )
 """What an application calls, beside poll() and commitSync(), which a callback of close() may call too."""
 INPUTS: Mapping[type, Callable[[ClassicMemberDraft, Any], None]] = {
-    AsyncPollEvent: ClassicMemberDraft.poll,
-    TopicSubscriptionChangeEvent: ClassicMemberDraft.subscribe,
-    TopicPatternSubscriptionChangeEvent: ClassicMemberDraft.subscribe_pattern,
-    UnsubscribeEvent: ClassicMemberDraft.unsubscribe,
-    SyncCommitEvent: ClassicMemberDraft.commit_sync,
-    EnforceRebalance: ClassicMemberDraft.enforce_rebalance,
-    Close: ClassicMemberDraft.begin_close,
-    ConsumerRebalanceListenerCallbackCompletedEvent: ClassicMemberDraft.end_callback,
-    PartitionCountsUpdated: ClassicMemberDraft.update_metadata,
-    ClassicAnswered: ClassicMemberDraft.receive,
+    events.AsyncPollEvent: ClassicMemberDraft.poll,
+    events.TopicSubscriptionChangeEvent: ClassicMemberDraft.subscribe,
+    events.TopicPatternSubscriptionChangeEvent: ClassicMemberDraft.subscribe_pattern,
+    events.UnsubscribeEvent: ClassicMemberDraft.unsubscribe,
+    events.SyncCommitEvent: ClassicMemberDraft.commit_sync,
+    state.EnforceRebalance: ClassicMemberDraft.enforce_rebalance,
+    state.Close: ClassicMemberDraft.begin_close,
+    events.ConsumerRebalanceListenerCallbackCompletedEvent: ClassicMemberDraft.end_callback,
+    state.PartitionCountsUpdated: ClassicMemberDraft.update_metadata,
+    state.ClassicAnswered: ClassicMemberDraft.receive,
     CoordinatorFound: ClassicMemberDraft.find_coordinator,
     CoordinatorLost: ClassicMemberDraft.lose_coordinator,
     Tick: ClassicMemberDraft.tick,
 }
 
 
-def step(member: ClassicMember, given: ClassicInput, now_ms: int) -> Step:
+def step(member: state.ClassicMember, given: state.ClassicInput, now_ms: int) -> Step:
     """The member after `given`.
 
     Raises `LocalProtocolError` for the end of a callback that is not open and for what is no input,
@@ -390,33 +356,33 @@ _made = partial(tuple.__new__, Step)
 """Makes a `Step`, at half the price."""
 
 
-def _handle_busy(draft: ClassicMemberDraft, handle: Callable[..., None], given: ClassicInput) -> None:
+def _handle_busy(draft: ClassicMemberDraft, handle: Callable[..., None], given: state.ClassicInput) -> None:
     """A consumer is for one thread, which is in close(), or in a callback where it may do most things but leave."""
     if draft.closed:
-        if isinstance(given, ClassicAnswered):
+        if isinstance(given, state.ClassicAnswered):
             draft.in_flight -= 1  # a late answer, which changes nothing
         elif call := getattr(given, "call", 0):
             text = "the consumer is closed; make a new one"
-            draft.effects.append(CallCompleted(call, KafkaError("IllegalStateException", text)))
+            draft.effects.append(CallCompleted(call, events.KafkaError("IllegalStateException", text)))
     elif _may_not(draft, given):
-        call = given.call if isinstance(given, ApplicationEvent) else 0
-        draft.effects.append(CallCompleted(call, KafkaError("ConcurrentModificationException")))
+        call = given.call if isinstance(given, events.ApplicationEvent) else 0
+        draft.effects.append(CallCompleted(call, events.KafkaError("ConcurrentModificationException")))
     else:
         handle(draft, given)
 
 
-def _may_not(draft: ClassicMemberDraft, given: ClassicInput) -> bool:
+def _may_not(draft: ClassicMemberDraft, given: state.ClassicInput) -> bool:
     if draft.closing is not None:
         return isinstance(given, CALLS)
-    if isinstance(given, Close):
-        return given.open_callback is OpenCallback.REFUSED
-    return isinstance(given, UnsubscribeEvent)
+    if isinstance(given, state.Close):
+        return given.open_callback is state.OpenCallback.REFUSED
+    return isinstance(given, events.UnsubscribeEvent)
 
 
 # When to ask again
 
 
-def due_ms(member: ClassicMember) -> int:
+def due_ms(member: state.ClassicMember) -> int:
     """When the next `Tick` does something; it may lie in the past."""
     if member.closed:
         return NEVER
@@ -425,12 +391,12 @@ def due_ms(member: ClassicMember) -> int:
         due.append(member.heartbeats.due_ms())
     if member.closing is not None and member.awaited is None:
         due.append(member.closing.due_ms)
-        if member.closing.stage is Stage.COMMITTING:
+        if member.closing.stage is state.Stage.COMMITTING:
             due.append(member.closing.retry_due_ms)
     return min(due)
 
 
-def poll_wanted_ms(member: ClassicMember) -> int:
+def poll_wanted_ms(member: state.ClassicMember) -> int:
     """From when on a poll would do more than show that the application is alive."""
     if member.awaited is not None or member.closing is not None or member.topics is None:
         return NEVER
@@ -442,7 +408,7 @@ def poll_wanted_ms(member: ClassicMember) -> int:
         return 0
     if member.join_out:
         return NEVER
-    if not (member.rejoin_needed or find_rejoin_cause(member)):
+    if not (member.rejoin_needed or decisions.find_rejoin_cause(member)):
         return member.commit_due_ms
     if member.commit is not None and not member.commit.done:
         return min(member.commit.due_ms, NEVER if member.commit.retry_due_ms is None else member.commit.retry_due_ms)

@@ -16,16 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from fsm.member.consumer.decisions import (
-    decide_commit_done,
-    decide_reconciliation,
-    decide_run_step,
-    decide_stale_done,
-    has_someone_to_tell,
-    is_outdated,
-    leave_epoch,
-    to_be_removed,
-)
+from fsm.member import effects
+from fsm.member.consumer import decisions
 from fsm.member.consumer.state import (
     DOUBT,
     DOUBT_OF_JOIN,
@@ -43,23 +35,6 @@ from fsm.member.consumer.state import (
 )
 from fsm.member.consumer.subscription import OWNS_NOTHING, Subscription, SubscriptionType
 from fsm.member.dialect.choices import Choice
-from fsm.member.effects import (
-    AssignmentUpdated,
-    CallCompleted,
-    CommitEnded,
-    CoordinatorForgotten,
-    Enqueued,
-    EpochUpdated,
-    HeartbeatFailed,
-    Marked,
-    MetadataNeeded,
-    PollTimerExpired,
-    Purpose,
-    RunEnded,
-    RunStarted,
-    TargetUpdated,
-    UnsentRequest,
-)
 from fsm.member.events import (
     OUTDATED,
     ErrorEvent,
@@ -189,7 +164,7 @@ class Effects(MemberStep):
         """Takes an epoch; listeners hear of a change, and of none where it is not positive."""
         if epoch != self.epoch:
             self.epoch = epoch
-            self.effects.append(EpochUpdated(epoch if epoch > 0 else None))
+            self.effects.append(effects.EpochUpdated(epoch if epoch > 0 else None))
 
     def adopt_epoch(self) -> None:
         if self.response.member_epoch != self.epoch:
@@ -201,10 +176,10 @@ class Effects(MemberStep):
         self.set_epoch(0)
 
     def set_leave_epoch(self) -> None:
-        self.set_epoch(leave_epoch(self))
+        self.set_epoch(decisions.leave_epoch(self))
 
     def notify_no_epoch(self) -> None:
-        self.effects.append(EpochUpdated(None))
+        self.effects.append(effects.EpochUpdated(None))
 
     # Subscription and assignment
 
@@ -230,13 +205,13 @@ class Effects(MemberStep):
         self.names = NO_NAMES
 
     def notify_empty_assignment(self) -> None:
-        self.effects.append(AssignmentUpdated(()))
+        self.effects.append(effects.AssignmentUpdated(()))
 
     def bump_target(self) -> None:
         received = self.response.assignment
         updated = self.target if received is None else self.target.updated(received)
         if updated is not self.target:
-            self.effects.append(TargetUpdated(self.target, updated))
+            self.effects.append(effects.TargetUpdated(self.target, updated))
             self.target = updated
 
     def drop_target(self) -> None:
@@ -261,12 +236,12 @@ class Effects(MemberStep):
     def enqueue_removed(self, method: ListenerMethod, origin: Origin, removed: Partitions) -> None:
         """Asks for the revoked or the lost callback."""
         ticket = self.await_callback(origin)
-        self.effects.append(Enqueued(PartitionsRemovedEvent(ticket, method, removed, call_back=bool(removed))))
+        self.effects.append(effects.Enqueued(PartitionsRemovedEvent(ticket, method, removed, call_back=bool(removed))))
 
     def mark(self, revoked: Partitions) -> None:
         """Flags partitions as pending revocation; tells so even if there are none."""
         self.ownership = self.ownership.mark_revoked(revoked)
-        self.effects.append(Marked(revoked))
+        self.effects.append(effects.Marked(revoked))
 
     def mark_owned(self) -> None:
         if self.epoch > 0 and self.ownership.owned:
@@ -274,15 +249,15 @@ class Effects(MemberStep):
 
     def enqueue_removed_leave(self) -> None:
         method = ListenerMethod.REVOKED if self.epoch > 0 else ListenerMethod.LOST
-        self.enqueue_removed(method, Origin.LEAVE, to_be_removed(self))
+        self.enqueue_removed(method, Origin.LEAVE, decisions.to_be_removed(self))
 
     def _release_lost(self, origin: Origin) -> bool:
         """Asks for the lost callback; whether there is anybody to ask."""
         if Choice.MARK_LOST in self.settings.choices:
             self.mark(self.ownership.owned)
-        if not has_someone_to_tell(self):
+        if not decisions.has_someone_to_tell(self):
             return False
-        self.enqueue_removed(ListenerMethod.LOST, origin, to_be_removed(self))
+        self.enqueue_removed(ListenerMethod.LOST, origin, decisions.to_be_removed(self))
         return True
 
     def release_lost_fence(self) -> Event | None:
@@ -293,7 +268,7 @@ class Effects(MemberStep):
 
     def release_lost_stale(self) -> Event | None:
         self._set_stale_release(StaleRelease.OPEN)
-        return None if self._release_lost(Origin.STALE) else decide_stale_done(self)
+        return None if self._release_lost(Origin.STALE) else decisions.decide_stale_done(self)
 
     def register_rejoin(self) -> None:
         self._set_stale_release(StaleRelease.REJOIN)
@@ -315,13 +290,15 @@ class Effects(MemberStep):
 
     def await_leave(self) -> None:
         if self.leaving.calls is None:
-            self.effects.append(CallCompleted(self.call, KafkaError("NoSuchElementException", "no leave is open")))
+            self.effects.append(
+                effects.CallCompleted(self.call, KafkaError("NoSuchElementException", "no leave is open"))
+            )
         elif self.call:
             self._set_calls((*self.leaving.calls, self.call))
 
     def complete_leave(self) -> None:
         if self.leaving.calls is not None:
-            self.effects.extend(CallCompleted(call) for call in self.leaving.calls)
+            self.effects.extend(effects.CallCompleted(call) for call in self.leaving.calls)
             self._set_calls(None)
 
     def _set_calls(self, calls: tuple[int, ...] | None) -> None:
@@ -329,29 +306,29 @@ class Effects(MemberStep):
 
     def complete_call(self) -> None:
         if self.call:
-            self.effects.append(CallCompleted(self.call))
+            self.effects.append(effects.CallCompleted(self.call))
 
     def note_poll_expired(self) -> None:
-        self.effects.append(PollTimerExpired())
+        self.effects.append(effects.PollTimerExpired())
 
     def enqueue_error(self) -> None:
-        self.effects.append(Enqueued(ErrorEvent(self.failure.error)))
+        self.effects.append(effects.Enqueued(ErrorEvent(self.failure.error)))
 
     # Heartbeats
 
-    def send_delta_heartbeat(self, purpose: Purpose = Purpose.HEARTBEAT) -> None:
+    def send_delta_heartbeat(self, purpose: effects.Purpose = effects.Purpose.HEARTBEAT) -> None:
         number = 0
         if _NUMBERED in self.settings.choices:
             self.abandon_heartbeat()
-            number = self.heartbeat_number = self.free_number() if purpose is Purpose.HEARTBEAT else 0
+            number = self.heartbeat_number = self.free_number() if purpose is effects.Purpose.HEARTBEAT else 0
         if self.doubt:
             self.wipe_sent()
         sent, assignment = self.sent, NONE if self.state is _JOINING else self.current
         if sent is None or sent.subscription is not self.subscription or sent.assignment is not assignment:
-            request = UnsentRequest(build_heartbeat(self), purpose, 0, number)
+            request = effects.UnsentRequest(build_heartbeat(self), purpose, 0, number)
             self.sent = SentFields(self.subscription, assignment)
         elif self.state is _JOINING:
-            request = UnsentRequest(build_heartbeat(self), purpose, 0, number)
+            request = effects.UnsentRequest(build_heartbeat(self), purpose, 0, number)
         elif (
             sent.repeat is not None
             and sent.repeat.body.member_epoch == self.epoch  # type: ignore[union-attr]  # a heartbeat
@@ -360,7 +337,7 @@ class Effects(MemberStep):
         ):
             request = sent.repeat
         else:
-            request = UnsentRequest(build_heartbeat(self), purpose, 0, number)
+            request = effects.UnsentRequest(build_heartbeat(self), purpose, 0, number)
             self.sent = SentFields(sent.subscription, assignment, request)
         self.effects.append(request)
         self.heartbeat_in_flight = True
@@ -369,7 +346,7 @@ class Effects(MemberStep):
     send_full_heartbeat = send_ack_heartbeat = send_leave_heartbeat = send_delta_heartbeat
 
     def send_heartbeat_unwatched(self) -> None:
-        self.send_delta_heartbeat(Purpose.UNWATCHED)
+        self.send_delta_heartbeat(effects.Purpose.UNWATCHED)
 
     send_leave_heartbeat_unwatched = send_heartbeat_unwatched
 
@@ -414,7 +391,7 @@ class Effects(MemberStep):
         self.heartbeat_in_flight, self.heartbeat_number, self.heartbeat_ready_ms = False, 0, self.now_ms + wait
         self.heartbeat_attempts += 1
         self.heartbeat_due_ms = self.now_ms
-        self.effects.append(HeartbeatFailed(self.failure.error))
+        self.effects.append(effects.HeartbeatFailed(self.failure.error))
 
     def reset_request(self) -> None:
         self.abandon_heartbeat()
@@ -424,7 +401,7 @@ class Effects(MemberStep):
         if self.failure.forgets is Forgets.NOTHING:
             return
         self.learn(coordinator_known=False)
-        self.effects.append(CoordinatorForgotten())
+        self.effects.append(effects.CoordinatorForgotten())
         if self.failure.forgets is Forgets.COORDINATOR:
             self.reset_request()
 
@@ -439,16 +416,15 @@ class Effects(MemberStep):
     def reconcile(self, *, can_commit: bool) -> Event:
         """The event of an attempt to reconcile; what it learnt and resolved stays with the step."""
         if self.target == self.current or self.run is not None:
-            return decide_reconciliation(self, None, can_commit=can_commit)
+            return decisions.decide_reconciliation(self, None, can_commit=can_commit)
         resolved, self.names, missing = resolve(self.target, self.client.metadata, self.names)
         if missing:
-            self.effects.append(MetadataNeeded(missing))
+            self.effects.append(effects.MetadataNeeded(missing))
         full, owned = self.names.named(resolved.partitions), self.ownership.owned
         self.run_in_hand = Run(resolved, full, without(full, owned), without(owned, full))
-        return decide_reconciliation(self, self.run_in_hand, can_commit=can_commit)
+        return decisions.decide_reconciliation(self, self.run_in_hand, can_commit=can_commit)
 
     def _run(self) -> Run:
-        """The run that this step is about."""
         run = self.run_in_hand or self.run
         if run is None:
             raise LookupError("no run is open")
@@ -456,7 +432,7 @@ class Effects(MemberStep):
 
     def open_run(self) -> None:
         self.run = run = self._run()
-        self.effects.append(RunStarted(run.resolved, run.added, run.revoked))
+        self.effects.append(effects.RunStarted(run.resolved, run.added, run.revoked))
 
     def mark_revoked(self) -> None:
         run = self._run()
@@ -465,7 +441,7 @@ class Effects(MemberStep):
 
     def end_run(self) -> None:
         if self.event in (Event.RUN_FAILED, Event.RUN_STEP_STALE):
-            self.effects.append(RunEnded(self.callback_error))
+            self.effects.append(effects.RunEnded(self.callback_error))
         self.run = None
 
     def cancel_run(self) -> None:
@@ -478,7 +454,7 @@ class Effects(MemberStep):
         if self.commit is not None and self.commit.number and self.commit.request.in_flight:
             self.unanswered = (*self.unanswered, self.commit.number)
         self.run = self.commit = None
-        self.effects.append(RunEnded(None))
+        self.effects.append(effects.RunEnded(None))
 
     def enqueue_revoked(self) -> None:
         revoked = among(self._run().revoked, self.ownership.owned)
@@ -491,9 +467,11 @@ class Effects(MemberStep):
             self.ownership = self.ownership.own(run.full).mark_added(run.added)
             self._tell_assignment(run.full)
             if not self.subscription.listener:
-                return decide_run_step(self, run, Event.ASSIGNED_OK, None)
+                return decisions.decide_run_step(self, run, Event.ASSIGNED_OK, None)
         ticket = self.await_callback(Origin.RUN_ASSIGNED)
-        self.effects.append(Enqueued(PartitionsAssignedEvent(ticket, run.full, run.added, apply=in_application)))
+        self.effects.append(
+            effects.Enqueued(PartitionsAssignedEvent(ticket, run.full, run.added, apply=in_application))
+        )
         return None
 
     def prune_names(self) -> None:
@@ -502,7 +480,7 @@ class Effects(MemberStep):
     def give_up_revoked(self, run: Run) -> None:
         """What the run's revoked callback was about is not owned any more."""
         self.ownership = self.ownership.own(without(self.ownership.owned, run.revoked))
-        self.effects.append(AssignmentUpdated(self.ownership.owned))
+        self.effects.append(effects.AssignmentUpdated(self.ownership.owned))
 
     def set_owned(self) -> None:
         self.ownership = self.ownership.own(self.applied.full)
@@ -514,13 +492,13 @@ class Effects(MemberStep):
         self._tell_assignment(self.applied.full)
 
     def _tell_assignment(self, full: Partitions) -> None:
-        self.effects.append(AssignmentUpdated(full))
+        self.effects.append(effects.AssignmentUpdated(full))
         self.complete_call()
 
     def reject_assignment(self) -> None:
         text = "partitions are not assigned by the group under this subscription"
-        error = OUTDATED if is_outdated(self) else KafkaError("IllegalStateException", text)
-        self.effects.append(CallCompleted(self.call, error))
+        error = OUTDATED if decisions.is_outdated(self) else KafkaError("IllegalStateException", text)
+        self.effects.append(effects.CallCompleted(self.call, error))
 
     def adopt_current(self) -> None:
         self.current = self._run().resolved
@@ -543,20 +521,20 @@ class Effects(MemberStep):
             return self._commit_ended(None)
         number = self.free_number() if Choice.ANSWERS_NUMBERED in self.settings.choices else 0
         self.commit = Commit(self.now_ms + self.settings.config.max_poll_interval_ms, IDLE.send(), number)
-        self._send_commit(offsets, Purpose.RUN_COMMIT, number=number)
+        self._send_commit(offsets, effects.Purpose.RUN_COMMIT, number=number)
         return None
 
-    def _send_commit(self, offsets: Offsets, purpose: Purpose, call: int = 0, number: int = 0) -> None:
+    def _send_commit(self, offsets: Offsets, purpose: effects.Purpose, call: int = 0, number: int = 0) -> None:
         config, epoch = self.settings.config, self.epoch if self.epoch > 0 else -1
         topics = commit_topics(offsets)
         request = OffsetCommitRequest(config.group_id, epoch, self.member_id, config.group_instance_id, topics=topics)
-        self.effects.append(UnsentRequest(request, purpose, call, number))
+        self.effects.append(effects.UnsentRequest(request, purpose, call, number))
 
     def _commit_ended(self, error: KafkaError | None) -> Event:
         self.commit = None
-        self.effects.append(CommitEnded(error))
+        self.effects.append(effects.CommitEnded(error))
         self.run_in_hand = run = self._run()
-        return decide_commit_done(self, run)
+        return decisions.decide_commit_done(self, run)
 
     def commit_tick(self) -> Event | None:
         """Sends the commit again when its backoff is over; gives it up at its deadline."""
@@ -567,7 +545,7 @@ class Effects(MemberStep):
             return self._commit_ended(KafkaError("TimeoutException", "commit before the rebalance timed out"))
         if self.client.coordinator_known and commit.request.may_send(self.now_ms):
             self.commit = replace(commit, request=commit.request.send())
-            self._send_commit(self.offsets(), Purpose.RUN_COMMIT, number=commit.number)
+            self._send_commit(self.offsets(), effects.Purpose.RUN_COMMIT, number=commit.number)
         return None
 
     def run_commit_answered(self, number: int, answer: CommitAnswer) -> Event | None:
@@ -597,7 +575,7 @@ class Effects(MemberStep):
         offsets = self.offsets()
         if offsets:
             self.auto_commit = replace(self.auto_commit, in_flight=True)
-            self._send_commit(offsets, Purpose.INTERVAL_COMMIT)
+            self._send_commit(offsets, effects.Purpose.INTERVAL_COMMIT)
 
     def interval_commit_answered(self, answer: CommitAnswer) -> None:
         """The automatic commit is over; one that may succeed later is due again after a backoff."""
@@ -611,19 +589,19 @@ class Effects(MemberStep):
         """What was consumed, on the same connection as the leave and so before it; nobody waits for the answer."""
         offsets = self.offsets()
         if offsets and self.client.coordinator_known:
-            self._send_commit(offsets, Purpose.INTERVAL_COMMIT)
+            self._send_commit(offsets, effects.Purpose.INTERVAL_COMMIT)
 
     def commit_called(self, offsets: Offsets) -> None:
         """The application's own commit; nothing to commit is done at once."""
         if offsets:
-            self._send_commit(offsets, Purpose.CALL_COMMIT, self.call)
+            self._send_commit(offsets, effects.Purpose.CALL_COMMIT, self.call)
         else:
             self.complete_call()
 
     def call_commit_answered(self, answer: CommitAnswer) -> None:
         """The application's commit is over, well or not."""
         self._note_coordinator(answer)
-        self.effects.append(CallCompleted(self.call, error_of(answer)))
+        self.effects.append(effects.CallCompleted(self.call, error_of(answer)))
 
     def reset_auto_commit(self) -> None:
         config = self.settings.config
@@ -644,4 +622,4 @@ class Effects(MemberStep):
         lost = isinstance(answer, TransportFailure) and answer.disconnected
         if lost or (error is not None and error.name in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")):
             self.learn(coordinator_known=False)
-            self.effects.append(CoordinatorForgotten())
+            self.effects.append(effects.CoordinatorForgotten())

@@ -18,7 +18,7 @@ from enum import Enum
 
 from fsm.member.consumer import predicates as rules
 from fsm.member.consumer.decisions import IN_GROUP, SILENT
-from fsm.member.consumer.predicates import ObservedStep, changes, generated
+from fsm.member.consumer.predicates import ObservedStep, changes, list_heartbeats
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.step import Step
 from fsm.member.dialect.choices import Choice
@@ -83,7 +83,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I02",
         "one who is out of the group generates no heartbeat",
-        lambda at: all(state not in SILENT for state, _ in generated(at)),
+        lambda at: all(state not in SILENT for state, _ in list_heartbeats(at)),
         effect=UnsentRequest,
     ),
     Invariant("I03", "STABLE holds its target", lambda m: m.current == m.target, states=frozenset({State.STABLE})),
@@ -153,7 +153,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I10",
         "a heartbeat has a leave epoch exactly in LEAVING",
-        lambda at: all((body.member_epoch < 0) == (state is State.LEAVING) for state, body in generated(at)),
+        lambda at: all((body.member_epoch < 0) == (state is State.LEAVING) for state, body in list_heartbeats(at)),
         Status.HAZARD,
         "H1 H2",
         effect=UnsentRequest,
@@ -174,7 +174,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I14",
         "a settled member owns what it holds",
-        lambda m: rules.held(m) in (None, m.ownership.owned),
+        lambda m: rules.name_held(m) in (None, m.ownership.owned),
         Status.WITHOUT_FAILING_CALLBACKS,
         "H4 H10 H2b",
         states=rules.SETTLED,
@@ -182,7 +182,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I15",
         "a stable member can fetch everything it owns",
-        lambda m: not rules.flagged(m),
+        lambda m: not rules.is_flagged(m),
         Status.WITHOUT_FAILING_CALLBACKS,
         "H4 H7 H2b",
         states=frozenset({State.STABLE}),

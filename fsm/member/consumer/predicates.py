@@ -10,20 +10,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from fsm.member import effects
 from fsm.member.consumer.decisions import RELEASES, SILENT, is_awaited
 from fsm.member.consumer.state import Member, Origin
 from fsm.member.consumer.step import Step
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect
-from fsm.member.effects import (
-    AssignmentUpdated,
-    CommitEnded,
-    Enqueued,
-    EpochUpdated,
-    Purpose,
-    Transition,
-    UnsentRequest,
-)
 from fsm.member.events import (
     ApplyAssignmentEvent,
     AssignmentChangeEvent,
@@ -34,7 +26,7 @@ from fsm.member.events import (
     PartitionsRemovedEvent,
 )
 from fsm.member.inputs import Answered, MemberInput
-from fsm.protocol.assignment import Partitions, TopicPartitions, without
+from fsm.protocol.assignment import Partitions, TopicPartitions, flatten, without
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from fsm.tables.consumer_member import Event, State
@@ -92,26 +84,26 @@ def _legal(spoken: Dialect) -> Mapping[State, frozenset[State]]:
     return {**LEGAL, State.UNSUBSCRIBED: LEGAL[State.UNSUBSCRIBED] | added}
 
 
-def changes(at: ObservedStep) -> Iterable[Transition]:
+def changes(at: ObservedStep) -> Iterable[effects.Transition]:
     """The transitions of a step."""
-    return (e for e in at.done.effects if isinstance(e, Transition))
+    return (e for e in at.done.effects if isinstance(e, effects.Transition))
 
 
 # Heartbeats
 
 
-def generated(at: ObservedStep) -> Iterable[tuple[State, ConsumerGroupHeartbeatRequest]]:
+def list_heartbeats(at: ObservedStep) -> Iterable[tuple[State, ConsumerGroupHeartbeatRequest]]:
     """Heartbeats of a step, each with the state it was generated in, as the transitions before it tell."""
     state = at.before.state
     for effect in at.done.effects:
-        if isinstance(effect, Transition):
+        if isinstance(effect, effects.Transition):
             state = effect.target
-        elif isinstance(effect, UnsentRequest) and isinstance(effect.body, ConsumerGroupHeartbeatRequest):
+        elif isinstance(effect, effects.UnsentRequest) and isinstance(effect.body, ConsumerGroupHeartbeatRequest):
             yield state, effect.body
 
 
 def _flat(*found: TopicPartitions) -> set[tuple[str, int]]:
-    return {(topic_id, number) for one in found for topic_id, numbers in one for number in numbers}
+    return {partition for one in found for partition in flatten(one)}
 
 
 def tells_what_is_held(at: ObservedStep) -> bool:
@@ -137,7 +129,7 @@ def tells_what_is_held(at: ObservedStep) -> bool:
             if state in (State.JOINING, State.LEAVING)
             else is_true(body.topic_partitions, body.member_epoch)
         )
-        for state, body in generated(at)
+        for state, body in list_heartbeats(at)
     )
 
 
@@ -145,26 +137,26 @@ class Outstanding:
     """The heartbeats of a member in good standing that nobody has answered."""
 
     def __init__(self) -> None:
-        self._requests: list[UnsentRequest] = []
+        self._requests: list[effects.UnsentRequest] = []
 
     def after(self, given: MemberInput, done: Step) -> int:
         """How many there are after a step."""
         if isinstance(given, Answered) and given.request in self._requests:
             self._requests.remove(given.request)
         if done.effects:
-            self._requests += [e for e in done.effects if isinstance(e, UnsentRequest) and _in_good_standing(e)]
+            self._requests += [e for e in done.effects if isinstance(e, effects.UnsentRequest) and _in_good_standing(e)]
         return len(self._requests)
 
 
-def _in_good_standing(sent: UnsentRequest) -> bool:
-    if sent.purpose is not Purpose.HEARTBEAT or not isinstance(sent.body, ConsumerGroupHeartbeatRequest):
+def _in_good_standing(sent: effects.UnsentRequest) -> bool:
+    if sent.purpose is not effects.Purpose.HEARTBEAT or not isinstance(sent.body, ConsumerGroupHeartbeatRequest):
         return False
     return sent.body.member_epoch >= 0
 
 
 def told_epoch(at: ObservedStep) -> bool:
     """The last notice of a step agrees with the member it leaves behind."""
-    notices = [e.epoch for e in at.done.effects if isinstance(e, EpochUpdated)]
+    notices = [e.epoch for e in at.done.effects if isinstance(e, effects.EpochUpdated)]
     if not notices or at.after.state is State.FATAL:
         return True
     return notices[-1] == (at.after.epoch if at.after.epoch > 0 else None)
@@ -172,7 +164,7 @@ def told_epoch(at: ObservedStep) -> bool:
 
 def same_inside(at: ObservedStep) -> bool:
     """A response to one who is out, or leaving, changes neither assignment nor what is owned."""
-    if not isinstance(at.given, Answered) or at.given.request.purpose is not Purpose.HEARTBEAT:
+    if not isinstance(at.given, Answered) or at.given.request.purpose is not effects.Purpose.HEARTBEAT:
         return True
     if at.before.state not in (*SILENT, State.LEAVING) or any(changes(at)):
         return True
@@ -193,7 +185,7 @@ def gives_up_its_epoch(at: ObservedStep) -> bool:
     if not isinstance(given, Answered) or not isinstance(given.answer, ConsumerGroupHeartbeatResponse):
         return True
     passed_over = at.knows(Choice.ANSWERS_NUMBERED) and not is_awaited(at.before, given.request.number)
-    watched = given.request.purpose is Purpose.HEARTBEAT and given.answer.error_code in FENCES
+    watched = given.request.purpose is effects.Purpose.HEARTBEAT and given.answer.error_code in FENCES
     return not watched or passed_over or at.after.epoch <= 0 or at.after.state is State.FATAL
 
 
@@ -221,7 +213,7 @@ def open_steps(member: Member) -> int:
     return sum(a.origin in STEPS for a in member.awaited) + (member.commit is not None)
 
 
-def _completed(at: ObservedStep) -> Origin | None:
+def _find_completed(at: ObservedStep) -> Origin | None:
     """What the callback was for whose end is reported without an error, or with one that counts as none."""
     if not isinstance(at.given, ConsumerRebalanceListenerCallbackCompletedEvent):
         return None
@@ -232,21 +224,21 @@ def _completed(at: ObservedStep) -> Origin | None:
 
 def run_asks_in_order(at: ObservedStep) -> bool:
     """Revoked at most once, after the commit; assigned once, after revoked has succeeded, or where it is not asked."""
-    committed = any(isinstance(e, CommitEnded) for e in at.done.effects)
-    revoked, assigned = _asked(at)
+    committed = any(isinstance(e, effects.CommitEnded) for e in at.done.effects)
+    revoked, assigned = _count_asked(at)
     if revoked + assigned > 1:
         return False
     if revoked:
         return committed and not any(a.origin in STEPS for a in at.before.awaited)
     if assigned:
-        return committed or _completed(at) is Origin.RUN_REVOKED
+        return committed or _find_completed(at) is Origin.RUN_REVOKED
     return True
 
 
-def _asked(at: ObservedStep) -> tuple[int, int]:
+def _count_asked(at: ObservedStep) -> tuple[int, int]:
     """How many revoked and assigned callbacks of runs a step asks for."""
     tickets = {a.ticket for a in at.after.awaited if a.origin in STEPS}
-    events = [e.event for e in at.done.effects if isinstance(e, Enqueued)]
+    events = [e.event for e in at.done.effects if isinstance(e, effects.Enqueued)]
     mine = [e for e in events if getattr(e, "ticket", None) in tickets]
     revoked = sum(isinstance(e, PartitionsRemovedEvent) for e in mine)
     return revoked, sum(isinstance(e, PartitionsAssignedEvent) for e in mine)
@@ -257,7 +249,7 @@ def acknowledged_after_callback(at: ObservedStep) -> bool:
     if not any(c.event is Event.ASSIGNED_OK and c.target is State.ACKNOWLEDGING for c in changes(at)):
         return True
     unheard = not at.knows(Choice.APPLY_IN_APPLICATION) and not at.before.subscription.listener
-    return unheard or _completed(at) is Origin.RUN_ASSIGNED
+    return unheard or _find_completed(at) is Origin.RUN_ASSIGNED
 
 
 def added_is_held_back(at: ObservedStep) -> bool:
@@ -305,9 +297,9 @@ def releases_what_is_owned(at: ObservedStep) -> bool:
     """A lost callback is over everything owned that no open callback is about; a revoked one over nothing else."""
     owned = at.before.ownership.owned
     for effect in at.done.effects:
-        if isinstance(effect, AssignmentUpdated):
+        if isinstance(effect, effects.AssignmentUpdated):
             owned = effect.partitions
-        elif isinstance(effect, Enqueued) and isinstance(effect.event, PartitionsRemovedEvent):
+        elif isinstance(effect, effects.Enqueued) and isinstance(effect.event, PartitionsRemovedEvent):
             removed, lost = effect.event.partitions, effect.event.method is ListenerMethod.LOST
             if removed != without(owned, _being_revoked(at)) if lost else not {*removed} <= {*owned}:
                 return False
@@ -336,14 +328,14 @@ def rejoins_empty(at: ObservedStep) -> bool:
     return not _rejoins(at) or not at.after.ownership.owned or not at.after.subscription.kind.is_auto
 
 
-def flagged(member: Member) -> bool:
+def is_flagged(member: Member) -> bool:
     """Whether something owned cannot be fetched."""
     return bool(member.ownership.pending_revocation or member.ownership.pending_on_assigned)
 
 
-def held(member: Member) -> Partitions | None:
+def name_held(member: Member) -> Partitions | None:
     """The current assignment by name; None where a name is not known any more."""
     names = {**member.client.metadata, **member.names}
     if any(topic_id not in names for topic_id, _ in member.current.partitions):
         return None
-    return tuple(sorted((names[i], p) for i, numbers in member.current.partitions for p in numbers))
+    return tuple(sorted((names[i], p) for i, p in flatten(member.current.partitions)))

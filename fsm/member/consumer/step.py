@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.errors import IllegalTransition, LocalProtocolError, RemoteProtocolError
+from fsm.member import events, inputs
 from fsm.member.consumer import decisions as decide
 from fsm.member.consumer.effects import Effects
 from fsm.member.consumer.state import Awaited, Member, Origin
@@ -31,35 +32,6 @@ from fsm.member.effects import (
     MemberEffect,
     PolledLate,
     Purpose,
-)
-from fsm.member.events import (
-    OUTDATED,
-    ApplicationEvent,
-    ApplyAssignmentEvent,
-    AssignmentChangeEvent,
-    AsyncPollEvent,
-    CommitOnCloseEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    ErrorEvent,
-    KafkaError,
-    LeaveGroupOnCloseEvent,
-    StopFindCoordinatorOnCloseEvent,
-    SyncCommitEvent,
-    TopicPatternSubscriptionChangeEvent,
-    TopicRe2JPatternSubscriptionChangeEvent,
-    TopicSubscriptionChangeEvent,
-    UnsubscribeEvent,
-    UpdatePatternSubscriptionEvent,
-)
-from fsm.member.inputs import (
-    Answered,
-    CloseFlush,
-    CoordinatorFound,
-    CoordinatorLost,
-    MemberInput,
-    MetadataFailed,
-    MetadataUpdated,
-    Tick,
 )
 from fsm.protocol.assignment import partitions
 from fsm.protocol.error_codes import ErrorCode
@@ -101,7 +73,7 @@ class MemberDraft(Effects, effects=Effect):
 
     # Application events
 
-    def poll(self, asked: AsyncPollEvent) -> None:
+    def poll(self, asked: events.AsyncPollEvent) -> None:
         """A poll: reconcile, commit, match the pattern, join, renew the poll timer, in this order."""
         if self.client.metadata_error is not None:
             self.effects.append(CallCompleted(self.call, self.client.metadata_error))
@@ -138,7 +110,7 @@ class MemberDraft(Effects, effects=Effect):
             self.updated = False
             self.happen(flag)
 
-    def update_pattern(self, _: ApplicationEvent) -> None:
+    def update_pattern(self, _: events.ApplicationEvent) -> None:
         """Matches the client's pattern anew where the metadata has changed; a subscription like any other."""
         if self.subscription.kind is not SubscriptionType.AUTO_PATTERN or not self.client.metadata_moved:
             return
@@ -165,7 +137,7 @@ class MemberDraft(Effects, effects=Effect):
         if self.state is State.UNSUBSCRIBED and Choice.JOIN_ON_SUBSCRIBE in choices:
             self.consume_flag()
 
-    def assign(self, asked: AssignmentChangeEvent) -> None:
+    def assign(self, asked: events.AssignmentChangeEvent) -> None:
         """assign(): no event of the membership; as in a poll, the automatic commit comes first."""
         self.commit_interval()
         if self._fits(asked):
@@ -177,10 +149,10 @@ class MemberDraft(Effects, effects=Effect):
         if fits(self.subscription, asked):
             return True
         text = "it is subscribed in another way; unsubscribe() before subscribing in this one"
-        self.effects.append(CallCompleted(self.call, KafkaError("IllegalStateException", text)))
+        self.effects.append(CallCompleted(self.call, events.KafkaError("IllegalStateException", text)))
         return False
 
-    def unsubscribe(self, _: UnsubscribeEvent) -> None:
+    def unsubscribe(self, _: events.UnsubscribeEvent) -> None:
         self.take_back()
         if Choice.COMMIT_ON_UNSUBSCRIBE in self.settings.choices:
             self.commit_before_leave()
@@ -191,24 +163,24 @@ class MemberDraft(Effects, effects=Effect):
         if Choice.LAST_SUBSCRIPTION_COUNTS in self.settings.choices:
             self.updated = False
 
-    def leave_on_close(self, asked: LeaveGroupOnCloseEvent) -> None:
+    def leave_on_close(self, asked: events.LeaveGroupOnCloseEvent) -> None:
         """close(), after its callback."""
         self.take_back()
         self.operation_asked = asked.operation
         self.happen(Event.CLOSE_LEAVE)
 
-    def apply_assignment(self, asked: ApplyAssignmentEvent) -> None:
+    def apply_assignment(self, asked: events.ApplyAssignmentEvent) -> None:
         """The application applies what it was sent."""
         origin = next((a.origin for a in self.awaited if a.ticket == asked.ticket), None)
         if origin is Origin.CANCELLED:
-            self.effects.append(CallCompleted(self.call, OUTDATED))
+            self.effects.append(CallCompleted(self.call, events.OUTDATED))
             return
         if origin is not Origin.RUN_ASSIGNED:
             raise LocalProtocolError(f"no assignment waits under ticket {asked.ticket}")
         self.applied = asked
         self.happen(decide.decide_apply(self))
 
-    def end_callback(self, asked: ConsumerRebalanceListenerCallbackCompletedEvent) -> None:
+    def end_callback(self, asked: events.ConsumerRebalanceListenerCallbackCompletedEvent) -> None:
         """A callback came back; what that means is decided by what it was asked for."""
         awaited = next((a for a in self.awaited if a.ticket == asked.ticket), None)
         if awaited is None:
@@ -231,15 +203,15 @@ class MemberDraft(Effects, effects=Effect):
             self.give_up_revoked(run)
         return event
 
-    def stop_find_coordinator(self, _: StopFindCoordinatorOnCloseEvent) -> None:
+    def stop_find_coordinator(self, _: events.StopFindCoordinatorOnCloseEvent) -> None:
         """A coordinator unknown from here on stays unknown."""
         self.leaving = replace(self.leaving, closing=True)
         self.effects.append(CoordinatorSearchStopped())
 
-    def commit_on_close(self, _: CommitOnCloseEvent) -> None:
+    def commit_on_close(self, _: events.CommitOnCloseEvent) -> None:
         self.leaving = replace(self.leaving, closing=True)
 
-    def sync_commit(self, asked: SyncCommitEvent) -> None:
+    def sync_commit(self, asked: events.SyncCommitEvent) -> None:
         self.commit_called(asked.offsets)
 
     # Background loop
@@ -251,7 +223,7 @@ class MemberDraft(Effects, effects=Effect):
             event = decide.decide_tick(self, self.now_ms)
         error = self.client.coordinator_error
         if error is not None and event in (Event.TICK_SKIP, Event.LEAVE_SKIPPED):
-            self.effects.append(Enqueued(ErrorEvent(error)))
+            self.effects.append(Enqueued(events.ErrorEvent(error)))
             self.learn(coordinator_error=None)
         self.happen(event)
         if self.state is _RECONCILING:
@@ -262,13 +234,13 @@ class MemberDraft(Effects, effects=Effect):
         self.happen(self.reconcile(can_commit=can_commit))
         self.run_in_hand = None
 
-    def close_flush(self, _: CloseFlush) -> None:
+    def close_flush(self, _: inputs.CloseFlush) -> None:
         """The last heartbeat of a background thread that stops."""
         self.happen_if(decide.decide_close_flush(self))
 
     # Answers
 
-    def receive(self, given: Answered) -> None:
+    def receive(self, given: inputs.Answered) -> None:
         """An answer means what its request was sent for."""
         answer, purpose = given.answer, given.request.purpose
         if purpose is _HEARTBEAT and not isinstance(answer, OffsetCommitResponse):
@@ -307,19 +279,19 @@ class MemberDraft(Effects, effects=Effect):
 
     # What the client learns of its cluster
 
-    def find_coordinator(self, _: CoordinatorFound) -> None:
+    def find_coordinator(self, _: inputs.CoordinatorFound) -> None:
         self.learn(coordinator_known=True)
 
-    def lose_coordinator(self, given: CoordinatorLost) -> None:
+    def lose_coordinator(self, given: inputs.CoordinatorLost) -> None:
         """Requests may not be sent; a fatal error of the search waits for the next tick."""
         error = given.error or self.client.coordinator_error
         self.learn(coordinator_known=False, coordinator_error=error)
 
-    def update_metadata(self, given: MetadataUpdated) -> None:
+    def update_metadata(self, given: inputs.MetadataUpdated) -> None:
         """Names are there for the next attempt, topics for the next match."""
         self.learn(metadata=given.names, metadata_moved=True)
 
-    def fail_metadata(self, given: MetadataFailed) -> None:
+    def fail_metadata(self, given: inputs.MetadataFailed) -> None:
         self.learn(metadata_error=given.error)
 
 
@@ -330,36 +302,36 @@ _RELEASED = {
 }
 
 INPUTS: Mapping[type[Any], Callable[[MemberDraft, Any], None]] = {
-    AsyncPollEvent: MemberDraft.poll,
-    TopicSubscriptionChangeEvent: MemberDraft.subscribe,
-    TopicPatternSubscriptionChangeEvent: MemberDraft.subscribe,
-    TopicRe2JPatternSubscriptionChangeEvent: MemberDraft.subscribe,
-    UpdatePatternSubscriptionEvent: MemberDraft.update_pattern,
-    AssignmentChangeEvent: MemberDraft.assign,
-    UnsubscribeEvent: MemberDraft.unsubscribe,
-    LeaveGroupOnCloseEvent: MemberDraft.leave_on_close,
-    ApplyAssignmentEvent: MemberDraft.apply_assignment,
-    ConsumerRebalanceListenerCallbackCompletedEvent: MemberDraft.end_callback,
-    StopFindCoordinatorOnCloseEvent: MemberDraft.stop_find_coordinator,
-    CommitOnCloseEvent: MemberDraft.commit_on_close,
-    SyncCommitEvent: MemberDraft.sync_commit,
-    CoordinatorFound: MemberDraft.find_coordinator,
-    CoordinatorLost: MemberDraft.lose_coordinator,
-    MetadataUpdated: MemberDraft.update_metadata,
-    MetadataFailed: MemberDraft.fail_metadata,
-    CloseFlush: MemberDraft.close_flush,
+    events.AsyncPollEvent: MemberDraft.poll,
+    events.TopicSubscriptionChangeEvent: MemberDraft.subscribe,
+    events.TopicPatternSubscriptionChangeEvent: MemberDraft.subscribe,
+    events.TopicRe2JPatternSubscriptionChangeEvent: MemberDraft.subscribe,
+    events.UpdatePatternSubscriptionEvent: MemberDraft.update_pattern,
+    events.AssignmentChangeEvent: MemberDraft.assign,
+    events.UnsubscribeEvent: MemberDraft.unsubscribe,
+    events.LeaveGroupOnCloseEvent: MemberDraft.leave_on_close,
+    events.ApplyAssignmentEvent: MemberDraft.apply_assignment,
+    events.ConsumerRebalanceListenerCallbackCompletedEvent: MemberDraft.end_callback,
+    events.StopFindCoordinatorOnCloseEvent: MemberDraft.stop_find_coordinator,
+    events.CommitOnCloseEvent: MemberDraft.commit_on_close,
+    events.SyncCommitEvent: MemberDraft.sync_commit,
+    inputs.CoordinatorFound: MemberDraft.find_coordinator,
+    inputs.CoordinatorLost: MemberDraft.lose_coordinator,
+    inputs.MetadataUpdated: MemberDraft.update_metadata,
+    inputs.MetadataFailed: MemberDraft.fail_metadata,
+    inputs.CloseFlush: MemberDraft.close_flush,
 }
 """What each input does, beside a tick and an answer."""
 
 
-def step(member: Member, given: MemberInput, now_ms: int) -> Step:
+def step(member: Member, given: inputs.MemberInput, now_ms: int) -> Step:
     """The member after `given` happened at `now_ms`, and what follows from it.
 
     Raises `LocalProtocolError` where the application asked for what it may not, `RemoteProtocolError` where the
     coordinator answered so; the member is then as it was.
     """
     event = None
-    if type(given) is Tick:
+    if type(given) is inputs.Tick:
         event = decide.decide_tick(member, now_ms)
         quiet = member.commit is None and member.client.coordinator_error is None
         if event in _IGNORED and quiet and member.state is not State.RECONCILING:
@@ -367,18 +339,18 @@ def step(member: Member, given: MemberInput, now_ms: int) -> Step:
     draft: MemberDraft = MemberDraft.of(member)
     draft.now_ms, draft.effects = now_ms, []
     try:
-        if type(given) is Tick:
+        if type(given) is inputs.Tick:
             draft.jitter = given.jitter
             draft.tick(event)
-        elif type(given) is Answered:
+        elif type(given) is inputs.Answered:
             draft.jitter = given.jitter
             draft.receive(given)
         else:
-            if isinstance(given, ApplicationEvent):
+            if isinstance(given, events.ApplicationEvent):
                 draft.call = given.call
             INPUTS[type(given)](draft, given)
     except IllegalTransition as illegal:
-        whose = RemoteProtocolError if type(given) is Answered else LocalProtocolError
+        whose = RemoteProtocolError if type(given) is inputs.Answered else LocalProtocolError
         raise whose(str(illegal)) from illegal
     return _made((draft.close(), tuple(draft.effects)))
 

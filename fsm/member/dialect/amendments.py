@@ -90,7 +90,7 @@ AMENDMENTS: Mapping[Choice, Amendment] = {
 # fmt: on
 
 
-def amended(choices: frozenset[Choice]) -> Table:
+def amend(choices: frozenset[Choice]) -> Table:
     """The table of a dialect: that of the latest release, with the amendments that its choices mean."""
     held = [change for choice, change in AMENDMENTS.items() if (choice in choices) is change.when]
     if not held:

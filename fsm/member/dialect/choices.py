@@ -20,13 +20,13 @@ class Choice(Enum):
     meaning: str
     since: str
     """The first dialect that has it."""
-    ticket: str
     about: str
     """The hazards that it ends; for what a release brought in, the hazard that it brought."""
+    ticket: str
     until: str
     """The dialect that gives it up again; empty where none does."""
 
-    def __new__(cls, meaning: str, since: str, ticket: str = "", about: str = "", until: str = "") -> Self:
+    def __new__(cls, meaning: str, since: str, about: str = "", ticket: str = "", until: str = "") -> Self:
         member = object.__new__(cls)
         member._value_ = len(cls.__members__)
         member.meaning, member.since, member.ticket = meaning, since, ticket
@@ -39,28 +39,29 @@ class Choice(Enum):
     POLL_TIMER = (
         "a member whose application does not poll in time leaves, and joins again at its next poll",
         "4.0.0",
-        "KAFKA-15818",
         "",
+        "KAFKA-15818",
         "document",
     )
-    OPERATION = ("close() carries a membership operation, and it decides what is sent", "4.1.0", "KIP-1092")
+    OPERATION = ("close() carries a membership operation, and it decides what is sent", "4.1.0", "", "KIP-1092")
     RACK = ("a joining heartbeat names the client's rack", "4.1.0")
     LEAVE_ENDED_BY_NEGATIVE_EPOCH = (
         "only a response with a negative epoch ends a leave, and such an epoch is never adopted",
         "4.1.0",
-        "KAFKA-19335",
         "H1",
+        "KAFKA-19335",
     )
     FATAL_ENDS_LEAVE = (
         "a fatal error in UNSUBSCRIBED ends the leave, or releases what is assigned",
         "4.1.0",
-        "KAFKA-19300",
         "H19",
+        "KAFKA-19300",
     )
     STATIC_REMAIN_LEAVES = ("a static member closed with REMAIN_IN_GROUP counts as leaving", "4.2.0")
     JITTER = (
         "the backoff varies by a fifth; before, by the poll interval: mostly it was nothing at all or its cap",
         "4.2.0",
+        "",
         "KAFKA-19813",
     )
     ASYNC_POLL = ("poll() does not wait for the background thread", "4.2.0")
@@ -69,88 +70,67 @@ class Choice(Enum):
     APPLY_IN_APPLICATION = (
         "the application applies an assignment inside poll(), after being sent it; before, the background did",
         "4.3.0",
-        "KAFKA-20106",
         "H17",
+        "KAFKA-20106",
     )
     UNHEARD_AT_ONCE = (
         "without a listener the application's thread itself ends a step of a run, past its own queue",
         "4.3.0",
-        "",
         "H18",
+        "",
         "fixed",
     )
     MARK_LOST = ("partitions are marked before they are lost", "4.3.0")
     UNSUBSCRIBED_WAITS = ("an application out of the group is not woken by heartbeats", "4.3.0")
     COLLECT_GATE = ("no records are handed out while a reconciliation may be about to revoke", "4.3.1")
-    WAIT_GUARD = ("an unknown coordinator makes the application wait for an interval, not spin", "4.4.0", "KAFKA-20253")
-    ONE_PARTIAL_ACK = ("what can be resolved is acknowledged once per local epoch", "4.4.0", "KAFKA-20145", "H3")
+    WAIT_GUARD = (
+        "an unknown coordinator makes the application wait for an interval, not spin",
+        "4.4.0",
+        "",
+        "KAFKA-20253",
+    )
+    ONE_PARTIAL_ACK = ("what can be resolved is acknowledged once per local epoch", "4.4.0", "H3", "KAFKA-20145")
 
     # What `fixed` has beside them: tickets are not known of any
     JOIN_AFTER_RELEASES = (
         "a join waits for the callbacks of the membership before, and so does unsubscribe() where it is fenced",
         "fixed",
-        "",
         "H2 H2b",
     )
-    HELD_IS_OWNED = ("an assignment counts as held only where exactly it is owned", "fixed", "", "H4")
+    HELD_IS_OWNED = ("an assignment counts as held only where exactly it is owned", "fixed", "H4")
     LEAVE_AT_SHUTDOWN = (
         "a background thread that stops sends the leave, also where a callback is still open",
         "fixed",
-        "",
         "H5",
     )
     LAST_SUBSCRIPTION_COUNTS = (
         "a subscription made while leaving is kept; one that was taken back is forgotten, also in STALE",
         "fixed",
-        "",
         "H6 H10",
     )
-    KEPT_IS_UNMARKED = ("what a later target keeps is not pending revocation any more", "fixed", "", "H7")
+    KEPT_IS_UNMARKED = ("what a later target keeps is not pending revocation any more", "fixed", "H7")
     ANSWERS_NUMBERED = (
         "only the answer to the last heartbeat counts, and only while it is waited for",
         "fixed",
-        "",
         "H12 H14 H15",
     )
-    BACKOFF_WHEN_JOINING = ("joining and acknowledging wait for the backoff after a failure", "fixed", "", "H13")
-    REMAIN_IS_SILENT = ("a dynamic member closed to remain in the group sends no leave", "fixed", "", "H16")
-    OUTDATED_IS_SKIPPED = (
-        "an assignment of a run that is over is neither applied nor called back for",
-        "fixed",
-        "",
-        "H17",
-    )
+    BACKOFF_WHEN_JOINING = ("joining and acknowledging wait for the backoff after a failure", "fixed", "H13")
+    REMAIN_IS_SILENT = ("a dynamic member closed to remain in the group sends no leave", "fixed", "H16")
+    OUTDATED_IS_SKIPPED = ("an assignment of a run that is over is neither applied nor called back for", "fixed", "H17")
     REMOVED_ONCE = (
         "no partition is called back twice for its removal: what a run revokes is given up when its callback ends",
         "fixed",
-        "",
         "A7 A21",
     )
-    RAISED_IS_CALLED = (
-        "a callback that raised has been called: poll() throws, and the run goes on",
-        "fixed",
-        "",
-        "A11",
-    )
+    RAISED_IS_CALLED = ("a callback that raised has been called: poll() throws, and the run goes on", "fixed", "A11")
     CLOSE_ASKS_MEMBER = (
         "close() calls back for what the application holds, lost where the membership is gone",
         "fixed",
-        "",
         "H20 A21",
     )
 
-    REPORTS_WHAT_IS_ASSIGNED = (
-        "a list of owned partitions also names those that are being assigned",
-        "fixed",
-        "",
-        "W1 W9",
-    )
-    FULL_WHILE_IN_DOUBT = (
-        "heartbeats are full as long as one that was given up may still be handled",
-        "fixed",
-        "",
-        "W8",
-    )
+    REPORTS_WHAT_IS_ASSIGNED = ("a list of owned partitions also names those that are being assigned", "fixed", "W1 W9")
+    FULL_WHILE_IN_DOUBT = ("heartbeats are full as long as one that was given up may still be handled", "fixed", "W8")
 
     # What the design notes decide otherwise, or ask
     JOIN_ON_SUBSCRIBE = ("subscribe() joins, without waiting for a poll", "document")

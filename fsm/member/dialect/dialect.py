@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from fsm.errors import InputError
-from fsm.member.dialect.amendments import amended
+from fsm.member.dialect.amendments import amend
 from fsm.member.dialect.choices import Choice
 from fsm.protocol.releases import LATEST, RELEASES
 from fsm.table import Compiled, Table
@@ -58,12 +58,12 @@ def choices_of(name: str) -> frozenset[Choice]:
 
 def custom(name: str, choices: Iterable[Choice]) -> Dialect:
     """A dialect of one's own, on the table that its choices mean; the same arguments give the same dialect."""
-    return _made(name, frozenset(choices))
+    return _make(name, frozenset(choices))
 
 
 @cache
-def _made(name: str, choices: frozenset[Choice]) -> Dialect:
-    return Dialect(name, choices, amended(choices))
+def _make(name: str, choices: frozenset[Choice]) -> Dialect:
+    return Dialect(name, choices, amend(choices))
 
 
 def dialect(name: str = LATEST) -> Dialect:

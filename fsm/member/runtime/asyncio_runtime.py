@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Iterable
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
-from fsm.errors import LocalProtocolError
 from fsm.member.events import GroupMembershipOperation
 from fsm.member.runtime.consumer_api import (
     ApiCall,
@@ -62,7 +61,7 @@ class AsyncConsumer(ConsumerRuntime):
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._work = asyncio.Event()
-        self._owner: asyncio.Task[object] | None = None
+        self._lock = nullcontext()
         self._task = self._loop.create_task(self._run(), name=f"consumer_background-{group_id}")
 
     def _wake(self) -> None:
@@ -96,26 +95,20 @@ class AsyncConsumer(ConsumerRuntime):
         """Commits, runs the revoked callback, leaves, ends the background task. Closed already: nothing."""
         await self._drive(self._api.close(timeout_ms, operation, consumed))
 
-    def assignment(self) -> Partitions:
-        """The partitions that are owned now."""
-        return self._api.assignment()
-
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        # Where something was raised, the block has ended with that failure, or with something closer to the cause.
+        with nullcontext() if raised is None else suppress(BackgroundFailed):
             await self.close()
-        except BackgroundFailed:
-            if raised is None:  # else the block has ended with it, or with something closer to the cause
-                raise
 
     # The application's task
 
     async def _drive(self, call: ApiCall[T]) -> T:
-        with self._alone():
+        with self._alone(asyncio.current_task(), "task at a time"):
             raised: BaseException | None = None
             try:
                 while True:
@@ -125,39 +118,20 @@ class AsyncConsumer(ConsumerRuntime):
                     except StopIteration as done:
                         result: T = done.value
                         return result
-                    raised = await (self._sleep(asked) if isinstance(asked, Wait) else self._invoke(asked))
+                    raised = await self._do(asked)
             finally:
                 call.close()
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keeps other tasks out of a call; the same task may call again, from a callback."""
-        me = asyncio.current_task()
-        if self._owner not in (None, me):
-            raise LocalProtocolError("a consumer is used by one task at a time")
-        self._owner, self._depth = me, self._depth + 1
+    async def _do(self, asked: Wait | InvokeListener) -> BaseException | None:
+        """Waits, or runs a callback; what it raised, its cancellation included: the member has to hear of either."""
         try:
-            yield
-        finally:
-            self._depth -= 1
-            self._owner = me if self._depth else None
-
-    async def _sleep(self, asked: Wait) -> BaseException | None:
-        """Waits; what interrupted the wait, if anything did."""
-        try:
-            await _wait(self._changed, asked.until_ms)
-        except BaseException as interrupt:  # the call raises it again where nothing is left half done
-            return interrupt
-        return None
-
-    async def _invoke(self, asked: InvokeListener) -> BaseException | None:
-        """What the callback raised, its cancellation included: the member has to hear of either."""
-        try:
-            if self._api.listener is not None:
+            if isinstance(asked, Wait):
+                await _wait(self._changed, asked.until_ms)
+            elif self._api.listener is not None:
                 returned = getattr(self._api.listener, asked.method.value)(asked.partitions)
                 if isinstance(returned, Awaitable):
                     await returned
-        except BaseException as raised:  # the call raises it again when the end of the callback is reported
+        except BaseException as raised:  # the call raises it again where nothing is left half done
             return raised
         return None
 
@@ -186,7 +160,6 @@ class AsyncConsumer(ConsumerRuntime):
 
 
 async def _wait(event: asyncio.Event, until_ms: int) -> None:
-    """Until the event is set, or the instant."""
     if until_ms >= NEVER:
         await event.wait()
         return

@@ -143,7 +143,7 @@ class Background:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is under way, waits to be sent, or has come and was not taken in."""
-        return not (self._in_flight or self._arrivals or self.outbox or self._wanted_lookups())
+        return not (self._in_flight or self._arrivals or self.outbox or self._list_lookups())
 
     # Called from anywhere
 
@@ -175,7 +175,7 @@ class Background:
         self._metadata_wanted |= result.metadata_needed
         for request in result.unsent_requests:
             self._ask(request, self.member.timeout_ms(request.body), now_ms)
-        wanted = self._wanted_lookups()
+        wanted = self._list_lookups()
         for lookup in wanted:
             state = self._lookups[lookup]
             if state.may_send(now_ms):
@@ -201,7 +201,7 @@ class Background:
             except OSError:
                 self.receive(number, DISCONNECTED)
 
-    def _wanted_lookups(self) -> list[Lookup]:
+    def _list_lookups(self) -> list[Lookup]:
         if self.member.closed:
             return []
         wanted = {Lookup.COORDINATOR: self.member.seeks_coordinator, Lookup.METADATA: self._metadata_wanted}
@@ -283,7 +283,6 @@ def _check_assignment(given: Any, names: Mapping[str, str]) -> None:
 
 
 def _is_topic(given: Any) -> bool:
-    """Whether it is a topic id with its partitions."""
     match given:
         case (str(), tuple(numbers)):
             return isinstance(given, tuple) and all(isinstance(number, int) and number >= 0 for number in numbers)
@@ -291,7 +290,6 @@ def _is_topic(given: Any) -> bool:
 
 
 def _is_counts(given: object) -> bool:
-    """Whether it is topics with how many partitions each has."""
     return isinstance(given, tuple) and all(
         isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str) and isinstance(each[1], int)
         for each in given

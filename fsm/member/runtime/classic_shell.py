@@ -10,56 +10,34 @@ Source: `ClassicKafkaConsumer`, `ConsumerCoordinator`, `AbstractCoordinator.Hear
 from __future__ import annotations
 
 from fsm.errors import LocalProtocolError
+from fsm.member import events
+from fsm.member.classic import state
 from fsm.member.classic.assignors import PartitionCounts
 from fsm.member.classic.decisions import gives_up_all
 from fsm.member.classic.heartbeat import backoff_ms
-from fsm.member.classic.state import (
-    ClassicAnswered,
-    ClassicConfig,
-    ClassicEffect,
-    ClassicInput,
-    ClassicMember,
-    Close,
-    OpenCallback,
-    PartitionCountsUpdated,
-    Reported,
-    Taken,
-    UnsentClassicRequest,
-    new_member,
-)
 from fsm.member.classic.step import LISTENER_RAISED, due_ms, poll_wanted_ms, step
 from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
-from fsm.member.events import (
-    ApplicationEvent,
-    AsyncPollEvent,
-    BackgroundEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    ErrorEvent,
-    GroupMembershipOperation,
-    KafkaError,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
-)
 from fsm.member.inputs import Tick
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import ClassicTrace, TraceTo
 from fsm.protocol.assignment import Partitions, TopicNames, without
-from fsm.protocol.messages import ClassicResponse, JoinGroupRequest, OffsetCommitResponse, Offsets, TransportFailure
+from fsm.protocol.messages import JoinGroupRequest, Offsets
 from fsm.trace import Kind
 
 JOIN_GRACE_MS = 5_000
 """How much longer than the rebalance timeout a join's answer may take."""
 
 
-class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
+class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCounts]):
     """A consumer's membership in a classic group; embed one per consumer, never shared between threads unlocked."""
 
-    config: ClassicConfig
+    answered = state.ClassicAnswered
+    config: state.ClassicConfig
 
     def __init__(
-        self, config: ClassicConfig, *, trace: TraceTo | None = None, trace_offset_ms: int = 0, now_ms: int = 0
+        self, config: state.ClassicConfig, *, trace: TraceTo | None = None, trace_offset_ms: int = 0, now_ms: int = 0
     ) -> None:
-        self.member: ClassicMember = new_member(config)
+        self.member: state.ClassicMember = state.new_member(config)
         super().__init__(config, None if trace is None else ClassicTrace(trace, self.member, trace_offset_ms, now_ms))
         self._callback_begun = True
         """Whether the application has begun the callback that is open."""
@@ -101,7 +79,7 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
     @property
     def throws_next(self) -> bool:
         """Its poll() would have thrown already where the application waits for all that a poll does."""
-        return any(isinstance(event, ErrorEvent) for event in self._background)
+        return any(isinstance(event, events.ErrorEvent) for event in self._background)
 
     def backoff_ms(self, attempts: int, jitter: float) -> int:
         return backoff_ms(self.config, attempts, jitter)
@@ -114,58 +92,43 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
 
     # What the application does
 
-    def report(self, event: ApplicationEvent, now_ms: int) -> int:  # noqa: ARG002  # it waits for the loop
+    def report(self, event: events.ApplicationEvent, now_ms: int) -> int:  # noqa: ARG002  # it waits for the loop
         """Adds the end of a callback, for which nobody waits; of one that close() has gone past, nothing."""
         open_one = self.member.awaited
-        if isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent) and (
+        if isinstance(event, events.ConsumerRebalanceListenerCallbackCompletedEvent) and (
             open_one is None or open_one.ticket != event.ticket
         ):
             return 0
         del self._waiting[self.submit(event)]
         return 0
 
-    def next_background_event(self) -> BackgroundEvent | None:
+    def next_background_event(self) -> events.BackgroundEvent | None:
         event = super().next_background_event()
-        begins = isinstance(event, PartitionsAssignedEvent | PartitionsRemovedEvent)
+        begins = isinstance(event, events.PartitionsAssignedEvent | events.PartitionsRemovedEvent)
         self._callback_begun = self._callback_begun or begins
         return event
 
-    def close(
-        self,
-        now_ms: int,
-        *,
-        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
-        timeout_ms: int = 30_000,
-        consumed: Offsets | None = None,
-    ) -> None:
-        """Begins to close: commit, the last callback, leave. Turn the loop and run callbacks until `closed`.
+    @property
+    def _is_closing(self) -> bool:
+        return self.member.closing is not None
 
-        From inside a callback, that callback counts as over; one that was asked for and has not begun is not run.
-        """
-        if self.closed or self.member.closing is not None:
-            return
+    def _begin_close(
+        self, now_ms: int, operation: events.GroupMembershipOperation, timeout_ms: int, consumed: Offsets | None
+    ) -> None:
+        """From inside a callback, that callback counts as over; one that was asked for and has not begun is not run."""
         self._drain(now_ms)
         self._background.clear()
-        open_one = OpenCallback.BEGUN if self._callback_begun else OpenCallback.NOT_BEGUN
+        open_one = state.OpenCallback.BEGUN if self._callback_begun else state.OpenCallback.NOT_BEGUN
         positions = self.member.consumed if consumed is None else consumed
         self._note(now_ms, Kind.CLOSE_BEGIN)
-        self.submit(Close(timeout_ms, operation, positions, open_one))
+        self.submit(state.Close(timeout_ms, operation, positions, open_one))
         self._drain(now_ms)
 
     # What the background does
 
-    def receive_answer(
-        self,
-        order: UnsentClassicRequest,
-        answer: ClassicResponse | OffsetCommitResponse | TransportFailure,
-        jitter: float,
-        now_ms: int,
-    ) -> None:
-        self._step(ClassicAnswered(order, answer, jitter), now_ms)
-
-    def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
+    def lose_coordinator(self, error: events.KafkaError, now_ms: int) -> None:
         super().lose_coordinator(error, now_ms)
-        self._background.append(ErrorEvent(error))
+        self._background.append(events.ErrorEvent(error))
 
     def learn(self, metadata: PartitionCounts | TopicNames, now_ms: int) -> bool:
         """How many partitions each topic has; whether that is news. Raises `LocalProtocolError` for names by id."""
@@ -174,13 +137,13 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
         counts = tuple(sorted(metadata))
         if counts == self.member.metadata:
             return False
-        self._step(PartitionCountsUpdated(counts), now_ms)
+        self._step(state.PartitionCountsUpdated(counts), now_ms)
         return True
 
-    def fail_metadata(self, error: KafkaError, now_ms: int) -> None:  # noqa: ARG002  # no step of the member
-        self._background.append(ErrorEvent(error))
+    def fail_metadata(self, error: events.KafkaError, now_ms: int) -> None:  # noqa: ARG002  # no step of the member
+        self._background.append(events.ErrorEvent(error))
 
-    def _step(self, given: ClassicInput, now_ms: int) -> None:
+    def _step(self, given: state.ClassicInput, now_ms: int) -> None:
         before = self.member
         self.member, effects = step(before, given, now_ms)
         if self.trace is not None:
@@ -190,25 +153,25 @@ class ClassicConsumerMember(MemberShell[UnsentClassicRequest, PartitionCounts]):
         if self.member.closed and not self.closed:
             self.closed = True
             self._note(now_ms, Kind.CLOSE_END)
-        if isinstance(given, AsyncPollEvent):
+        if isinstance(given, events.AsyncPollEvent):
             self._complete(CallCompleted(given.call))
 
-    def _take(self, effect: ClassicEffect) -> None:
+    def _take(self, effect: state.ClassicEffect) -> None:
         match effect:
-            case Enqueued(event=ErrorEvent()) if self.member.closing is not None:
+            case Enqueued(event=events.ErrorEvent()) if self.member.closing is not None:
                 pass  # close() does not look at what comes once it has begun
-            case Enqueued(event=ErrorEvent(error=KafkaError(message=text))) if text == LISTENER_RAISED:
+            case Enqueued(event=events.ErrorEvent(error=events.KafkaError(message=text))) if text == LISTENER_RAISED:
                 pass  # thrown by the pass that ran the callback, which knows the exception itself
             case Enqueued(event=event):
-                self._callback_begun = self._callback_begun and isinstance(event, ErrorEvent)
+                self._callback_begun = self._callback_begun and isinstance(event, events.ErrorEvent)
                 self._background.append(event)
             case CallCompleted():
                 self._complete(effect)
-            case UnsentClassicRequest():
+            case state.UnsentClassicRequest():
                 self._requests.append(effect)
             case CoordinatorForgotten():
                 self._coordinator_needed = True
-            case Taken() | Reported():
+            case state.Taken() | state.Reported():
                 self._notices.append(effect)
 
     def _next_ms(self, now_ms: int) -> int:  # noqa: ARG002  # its timers are instants

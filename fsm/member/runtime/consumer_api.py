@@ -160,7 +160,7 @@ class ConsumerApi:
                 return ()
             self._inspect_poll()
             if ran.count or self._clock() >= until_ms:
-                return self._fetchable()
+                return self._member.fetchable(checked=not self._poll)
             yield from self._wait_for_news(until_ms, moves)
 
     def unsubscribe(self) -> ApiCall[None]:
@@ -293,7 +293,6 @@ class ConsumerApi:
         self._check_background()
 
     def _await(self, call: int, deadline_ms: int = NEVER) -> ApiCall[KafkaError | None]:
-        """The end of a call: its error, or None."""
         try:
             while not self._has_ended(call):
                 yield from self._give_way(deadline_ms)
@@ -338,9 +337,6 @@ class ConsumerApi:
         self._poll = 0
         if error is not None:
             raise KafkaException(error)
-
-    def _fetchable(self) -> Partitions:
-        return self._member.fetchable(checked=not self._poll)
 
     def _throw_wakeup(self) -> None:
         if self.woken:

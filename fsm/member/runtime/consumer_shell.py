@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fsm.member import events, inputs
 from fsm.member.consumer.decisions import SILENT, may_collect, next_tick_ms
 from fsm.member.consumer.state import Member, Origin, new_member
 from fsm.member.consumer.step import step
@@ -36,50 +37,19 @@ from fsm.member.effects import (
     Notice,
     UnsentRequest,
 )
-from fsm.member.events import (
-    ApplicationEvent,
-    ApplyAssignmentEvent,
-    BackgroundEvent,
-    CommitOnCloseEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    GroupMembershipOperation,
-    KafkaError,
-    LeaveGroupOnCloseEvent,
-    ListenerMethod,
-    PartitionsRemovedEvent,
-    StopFindCoordinatorOnCloseEvent,
-    SyncCommitEvent,
-    UnsubscribeEvent,
-)
-from fsm.member.inputs import (
-    Answered,
-    CloseFlush,
-    CoordinatorFound,
-    CoordinatorLost,
-    MemberInput,
-    MetadataFailed,
-    MetadataUpdated,
-    Tick,
-)
-from fsm.member.runtime.queues import (
-    SKIPPED,
-    ConsumerRebalanceListener,
-    InvokeListener,
-    KafkaException,
-    Outcome,
-    invoke,
-    process,
-)
+from fsm.member.runtime import queues
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import ConsumerTrace, TraceTo
 from fsm.member.timers import NEVER, backoff_ms
 from fsm.protocol.assignment import Partitions, TopicNames, partitions, without
 from fsm.protocol.config import ConsumerConfig
-from fsm.protocol.messages import ConsumerResponse, Offsets, TransportFailure
+from fsm.protocol.messages import Offsets
 from fsm.protocol.releases import LATEST
 from fsm.trace import Kind
 
-News = Answered | CoordinatorFound | CoordinatorLost | MetadataUpdated | MetadataFailed
+News = (
+    inputs.Answered | inputs.CoordinatorFound | inputs.CoordinatorLost | inputs.MetadataUpdated | inputs.MetadataFailed
+)
 
 CLOSE_TICKET = 0
 """The callback that close() runs: nobody but close() waits for it."""
@@ -90,6 +60,8 @@ CALLBACK = -1
 
 class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     """A consumer's membership in its group; embed one per consumer and never share it between threads unlocked."""
+
+    answered = inputs.Answered
 
     def __init__(
         self,
@@ -112,7 +84,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         self._closing: Iterator[int] | None = None
         self._awaiting = 0
         self._close_deadline_ms = NEVER
-        self.observe: Callable[[MemberInput, tuple[MemberEffect, ...]], None] | None = None
+        self.observe: Callable[[inputs.MemberInput, tuple[MemberEffect, ...]], None] | None = None
         """Called after each step of the member with what went in and what came of it; for traces and pictures."""
         self.stepped_from = self.member
         """The member before the step that `observe` is told of."""
@@ -152,45 +124,48 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
 
     # What the application does
 
-    def report(self, event: ApplicationEvent, now_ms: int) -> int:
+    def report(self, event: events.ApplicationEvent, now_ms: int) -> int:
         """Adds an event of a pass over background events; gives the number of an `ApplyAssignmentEvent`'s call.
 
         For the driver of `fsm.member.runtime.queues.process`, which waits for that call alone; 0 where nobody waits.
         """
-        if isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent) and event.ticket == CLOSE_TICKET:
+        if isinstance(event, events.ConsumerRebalanceListenerCallbackCompletedEvent) and event.ticket == CLOSE_TICKET:
             self._awaiting = 0
             return 0
         if self._ends_at_once(event):
             self._step(event, now_ms)
             return 0
         call = self.submit(event)
-        if isinstance(event, ApplyAssignmentEvent):
+        if isinstance(event, events.ApplyAssignmentEvent):
             return call
         del self._waiting[call]
         return 0
 
-    def _ends_at_once(self, event: ApplicationEvent) -> bool:
+    def _ends_at_once(self, event: events.ApplicationEvent) -> bool:
         """Whether the application's thread does the background's work, past the queue (H18)."""
-        if self.closed or not isinstance(event, ConsumerRebalanceListenerCallbackCompletedEvent):
+        if self.closed or not isinstance(event, events.ConsumerRebalanceListenerCallbackCompletedEvent):
             return False
         if Choice.UNHEARD_AT_ONCE not in self.member.settings.choices:
             return False
         assigns = any(a.ticket == event.ticket and a.origin is Origin.RUN_ASSIGNED for a in self.member.awaited)
-        return assigns and (not self.member.subscription.listener or event.error == SKIPPED)
+        return assigns and (not self.member.subscription.listener or event.error == queues.SKIPPED)
 
-    def next_background_event(self) -> BackgroundEvent | None:
+    def next_background_event(self) -> events.BackgroundEvent | None:
         event = super().next_background_event()
         return None if event is None else self._take_note(event)
 
-    def _take_note(self, event: BackgroundEvent) -> BackgroundEvent:
+    def _take_note(self, event: events.BackgroundEvent) -> events.BackgroundEvent:
         """Takes note that the application is called back now for what it loses."""
-        if isinstance(event, PartitionsRemovedEvent) and Choice.CLOSE_ASKS_MEMBER in self.member.settings.choices:
+        if (
+            isinstance(event, events.PartitionsRemovedEvent)
+            and Choice.CLOSE_ASKS_MEMBER in self.member.settings.choices
+        ):
             self.assignment = without(self.assignment, event.partitions)
         return event
 
     def run_callbacks(
-        self, listener: ConsumerRebalanceListener | None, now_ms: int, *, unsubscribing: bool = False
-    ) -> Outcome:
+        self, listener: queues.ConsumerRebalanceListener | None, now_ms: int, *, unsubscribing: bool = False
+    ) -> queues.Outcome:
         """The application's pass over its queue, on one thread: applies assignments, runs callbacks, reports their end.
 
         Raises `KafkaException` with the first error, after every event was processed; the others are its notes, for
@@ -198,16 +173,16 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         still in the queue waits for the next pass.
         """
         taken = (self._take_note(self._background.popleft()) for _ in range(len(self._background)))
-        running = process(taken, listener=listener is not None, unsubscribing=unsubscribing)
-        answer: KafkaError | None = None
+        running = queues.process(taken, listener=listener is not None, unsubscribing=unsubscribing)
+        answer: events.KafkaError | None = None
         interrupt: BaseException | None = None
         while True:
             try:
                 asked = running.send(answer)
             except StopIteration as done:
-                outcome: Outcome = done.value
+                outcome: queues.Outcome = done.value
                 break
-            if isinstance(asked, InvokeListener):
+            if isinstance(asked, queues.InvokeListener):
                 answer, interrupt = self._invoke(listener, asked, now_ms)
                 continue
             answer = self._do(asked, now_ms)
@@ -215,23 +190,23 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
                 raise interrupt
         first = outcome.to_throw(unsubscribing=unsubscribing)
         if first is not None:
-            thrown = KafkaException(first)
+            thrown = queues.KafkaException(first)
             for error in outcome.others:
                 thrown.add_note(f"and later in the same pass: {error.name}: {error.message}")
             raise thrown
         return outcome
 
     def _invoke(
-        self, listener: ConsumerRebalanceListener | None, asked: InvokeListener, now_ms: int
-    ) -> tuple[KafkaError | None, BaseException | None]:
+        self, listener: queues.ConsumerRebalanceListener | None, asked: queues.InvokeListener, now_ms: int
+    ) -> tuple[events.KafkaError | None, BaseException | None]:
         if listener is None or self.trace is None:
-            return invoke(listener, asked)
+            return queues.invoke(listener, asked)
         self.trace.begin_callback(asked, now_ms)
-        error, interrupt = invoke(listener, asked)
+        error, interrupt = queues.invoke(listener, asked)
         self.trace.end_callback(asked, error, now_ms)
         return error, interrupt
 
-    def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
+    def _do(self, event: events.ApplicationEvent, now_ms: int) -> events.KafkaError | None:
         """Adds an event of a pass; for an assignment to be applied, waits for the end of it."""
         call = self.report(event, now_ms)
         if not call:
@@ -246,27 +221,17 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         """Hands in what the network brought. Raises `RemoteProtocolError` for an answer that answers nothing."""
         self._step(news, now_ms)
 
-    def receive_answer(
-        self,
-        order: UnsentRequest,
-        answer: ConsumerResponse | TransportFailure,
-        jitter: float,
-        now_ms: int,
-    ) -> None:
-        """The same as to `receive` what answers a request."""
-        self.receive(Answered(order, answer, jitter), now_ms)
-
     def learn(self, metadata: TopicNames, now_ms: int) -> bool:
         """Names by id; whether they are others than before."""
         if metadata == self.member.client.metadata and not self.member.client.metadata_moved:
             return False
-        self.receive(MetadataUpdated(metadata), now_ms)
+        self.receive(inputs.MetadataUpdated(metadata), now_ms)
         return True
 
-    def fail_metadata(self, error: KafkaError, now_ms: int) -> None:
-        self.receive(MetadataFailed(error), now_ms)
+    def fail_metadata(self, error: events.KafkaError, now_ms: int) -> None:
+        self.receive(inputs.MetadataFailed(error), now_ms)
 
-    def _turn(self, now_ms: int, tick: Tick) -> None:
+    def _turn(self, now_ms: int, tick: inputs.Tick) -> None:
         """The application queue, commits, heartbeat, reconciliation; close() goes on before and after."""
         if self._closing is not None:
             self._close_on(now_ms)
@@ -276,7 +241,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
             if self._closing is not None:
                 self._close_on(now_ms)
 
-    def _step(self, given: MemberInput, now_ms: int) -> None:
+    def _step(self, given: inputs.MemberInput, now_ms: int) -> None:
         before = self.member
         self.member, effects = step(before, given, now_ms)
         if self.trace is not None:
@@ -292,7 +257,11 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
             case UnsentRequest():
                 self._requests.append(effect)
             case CallCompleted(call=call, error=error):
-                if error is None and call in self._waiting and self._waiting[call][0] == UnsubscribeEvent.__name__:
+                if (
+                    error is None
+                    and call in self._waiting
+                    and self._waiting[call][0] == events.UnsubscribeEvent.__name__
+                ):
                     self._end_unsubscribe()
                 self._complete(effect)
             case Enqueued(event=event):
@@ -320,39 +289,31 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
 
     # Close
 
-    def close(
-        self,
-        now_ms: int,
-        *,
-        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
-        timeout_ms: int = 30_000,
-        consumed: Offsets | None = None,
+    @property
+    def _is_closing(self) -> bool:
+        return self._closing is not None
+
+    def _begin_close(
+        self, now_ms: int, operation: events.GroupMembershipOperation, timeout_ms: int, consumed: Offsets | None
     ) -> None:
-        """Begins to close: commit, callback, leave. Turn the loop and run callbacks until `closed`; again is nothing.
-
-        `consumed` are the application's positions, where they have moved since the last poll that was taken note of.
-
-        The whole takes at most `timeout_ms` or the request timeout, whichever is less, and the time of the callback,
+        """The whole takes at most `timeout_ms` or the request timeout, whichever is less, and the time of the callback,
         which no timeout cuts short.
         """
-        if self._closing is not None or self.closed:
-            return
         self._note(now_ms, Kind.CLOSE_BEGIN)
         self._close_deadline_ms = now_ms + min(timeout_ms, self.member.settings.config.request_timeout_ms)
         self._closing = self._close(operation, self.member.auto_commit.consumed if consumed is None else consumed)
         self._close_on(now_ms)
 
-    def _close(self, operation: GroupMembershipOperation, positions: Offsets) -> Iterator[int]:
+    def _close(self, operation: events.GroupMembershipOperation, positions: Offsets) -> Iterator[int]:
         """The steps of close(); yields the number of what it waits for."""
         consumed = tuple((p, offset) for p, offset in positions if p in self.member.ownership.owned)
         if self.member.settings.config.enable_auto_commit and consumed:
-            yield self.submit(SyncCommitEvent(consumed), self._close_deadline_ms)
+            yield self.submit(events.SyncCommitEvent(consumed), self._close_deadline_ms)
         yield from self._end_membership(operation)
 
-    def _end_membership(self, operation: GroupMembershipOperation) -> Iterator[int]:
-        """The steps after the commit."""
-        self.submit(CommitOnCloseEvent())
-        self.submit(StopFindCoordinatorOnCloseEvent())
+    def _end_membership(self, operation: events.GroupMembershipOperation) -> Iterator[int]:
+        self.submit(events.CommitOnCloseEvent())
+        self.submit(events.StopFindCoordinatorOnCloseEvent())
         last = self._last_callback(tuple(self._background))
         self._background.clear()
         if last.partitions and self.member.subscription.listener:
@@ -360,19 +321,18 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
             yield CALLBACK
         yield from self._leave(operation)
 
-    def _leave(self, operation: GroupMembershipOperation) -> Iterator[int]:
-        """The last step."""
-        yield self.submit(LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
+    def _leave(self, operation: events.GroupMembershipOperation) -> Iterator[int]:
+        yield self.submit(events.LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
 
-    def _last_callback(self, unheard: tuple[BackgroundEvent, ...]) -> PartitionsRemovedEvent:
+    def _last_callback(self, unheard: tuple[events.BackgroundEvent, ...]) -> events.PartitionsRemovedEvent:
         """What close() tells the listener: by the application's record, or by what it has not been told of yet."""
         if Choice.CLOSE_ASKS_MEMBER not in self.member.settings.choices:
-            method = ListenerMethod.REVOKED if self.generation > 0 else ListenerMethod.LOST
-            return PartitionsRemovedEvent(CLOSE_TICKET, method, self.assignment)
+            method = events.ListenerMethod.REVOKED if self.generation > 0 else events.ListenerMethod.LOST
+            return events.PartitionsRemovedEvent(CLOSE_TICKET, method, self.assignment)
         belongs = self.member.epoch > 0 and self.member.state not in SILENT
-        removed = (p for event in unheard if isinstance(event, PartitionsRemovedEvent) for p in event.partitions)
-        method = ListenerMethod.REVOKED if belongs else ListenerMethod.LOST
-        return PartitionsRemovedEvent(CLOSE_TICKET, method, partitions((*self.assignment, *removed)))
+        removed = (p for event in unheard if isinstance(event, events.PartitionsRemovedEvent) for p in event.partitions)
+        method = events.ListenerMethod.REVOKED if belongs else events.ListenerMethod.LOST
+        return events.PartitionsRemovedEvent(CLOSE_TICKET, method, partitions((*self.assignment, *removed)))
 
     def _close_on(self, now_ms: int) -> None:
         """Goes on with close() as far as nothing has to be waited for; at its deadline no call is waited for."""
@@ -390,10 +350,10 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
 
     def _shut_down(self, now_ms: int) -> None:
         self._drain(now_ms)
-        self._step(CloseFlush(), now_ms)
+        self._step(inputs.CloseFlush(), now_ms)
         for awaited in self.member.awaited:
             failed = "the callback was still open when the consumer closed"
-            self._step(ConsumerRebalanceListenerCallbackCompletedEvent(awaited.ticket, failed), now_ms)
+            self._step(events.ConsumerRebalanceListenerCallbackCompletedEvent(awaited.ticket, failed), now_ms)
         self._closing, self.closed = None, True
         self._background.clear()
         self._fail_overdue(now_ms)

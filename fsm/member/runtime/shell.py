@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from fsm.errors import LocalProtocolError
 from fsm.member.effects import CallCompleted
@@ -49,6 +49,9 @@ class PollResult(NamedTuple, Generic[Sent]):
 
 class MemberShell(ABC, Generic[Sent, Metadata]):
     """A member, its queues and its loop; used by one thread at a time."""
+
+    answered: ClassVar[type[Any]]
+    """The input that an answer is: a request, its answer, jitter."""
 
     def __init__(self, config: ConsumerConfig, trace: MemberTrace | None) -> None:
         self.config = config
@@ -142,7 +145,6 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         """The next event for the application, None where there is none."""
         return self._background.popleft() if self._background else None
 
-    @abstractmethod
     def close(
         self,
         now_ms: int,
@@ -151,13 +153,29 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         timeout_ms: int = 30_000,
         consumed: Offsets | None = None,
     ) -> None:
-        """Begins to close: commit, the last callback, leave. Turn the loop and run callbacks until `closed`."""
+        """Begins to close: commit, the last callback, leave. Turn the loop and run callbacks until `closed`.
+
+        `consumed` are the application's positions, where they have moved since the last poll that was taken note of.
+        Once it has begun, another call does nothing.
+        """
+        if not self.closed and not self._is_closing:
+            self._begin_close(now_ms, operation, timeout_ms, consumed)
+
+    @property
+    @abstractmethod
+    def _is_closing(self) -> bool:
+        """Whether close() has begun."""
+
+    @abstractmethod
+    def _begin_close(
+        self, now_ms: int, operation: GroupMembershipOperation, timeout_ms: int, consumed: Offsets | None
+    ) -> None: ...
 
     # What the background does
 
-    @abstractmethod
     def receive_answer(self, order: Sent, answer: Any, jitter: float, now_ms: int) -> None:
         """The answer to a request, or why there is none. Raises `RemoteProtocolError` where it answers nothing."""
+        self._step(self.answered(order, answer, jitter), now_ms)
 
     def find_coordinator(self, now_ms: int) -> None:
         """Requests may be sent."""
@@ -207,7 +225,6 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         """When the next turn does something by itself."""
 
     def _note(self, now_ms: int | None, kind: Kind) -> None:
-        """Writes what the application did into the trace."""
         if self.trace is not None:
             self.trace.write(now_ms, kind, thread="app")
 

@@ -23,7 +23,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -98,6 +98,9 @@ class ConsumerRuntime:
     does not exist, `OSError` for a trace that cannot be opened.
     """
 
+    _lock: AbstractContextManager[object]
+    """Keeps the application's calls and the background apart."""
+
     @overload
     def __init__(
         self,
@@ -131,11 +134,11 @@ class ConsumerRuntime:
         self._member = embed(config, member_id, dialect, trace)
         self._background = Background(self._member, transport, jitter=jitter, wake=self._wake)
         self._api = ConsumerApi(self._background, clock_ms, self._wake)
+        self._owner: object = None
         self._depth = 0
         self._start(config.group_id)
 
     def _start(self, group_id: str) -> None:
-        """Begins to turn the loop."""
         raise NotImplementedError
 
     def _wake(self) -> None:
@@ -152,6 +155,25 @@ class ConsumerRuntime:
         """The epoch that its coordinator told it last, a classic member's generation; not above 0 outside the group."""
         return self._member.member_epoch
 
+    def assignment(self) -> Partitions:
+        """The partitions that are owned now."""
+        with self._lock:
+            return self._api.assignment()
+
+    @contextmanager
+    def _alone(self, me: object, rule: str) -> Iterator[None]:
+        """Keeps others out of a call; who is in one may call again, from a callback."""
+        with self._lock:
+            if self._owner not in (None, me):
+                raise LocalProtocolError(f"a consumer is used by one {rule}")
+            self._owner, self._depth = me, self._depth + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._depth -= 1
+                self._owner = me if self._depth else None
+
 
 class Consumer(ConsumerRuntime):
     """A consumer's membership in its group, used by one thread at a time; `wakeup` and `assignment` by any.
@@ -162,9 +184,8 @@ class Consumer(ConsumerRuntime):
     """
 
     def _start(self, group_id: str) -> None:
-        self._changed = threading.Condition()
+        self._changed = self._lock = threading.Condition()
         self._work = threading.Event()
-        self._owner: int | None = None
         self._thread = threading.Thread(target=self._run, name=f"consumer_background_thread-{group_id}")
         self._thread.daemon = True  # a program that forgets close() can still end; the session timeout does the rest
         self._thread.start()
@@ -212,11 +233,6 @@ class Consumer(ConsumerRuntime):
         if self._background.ended:
             self._thread.join()
 
-    def assignment(self) -> Partitions:
-        """The partitions that are owned now."""
-        with self._changed:
-            return self._api.assignment()
-
     def wakeup(self) -> None:
         """Makes the `poll` that another thread is in, or the next one, raise `KafkaException` (WakeupException)."""
         with self._changed:
@@ -229,16 +245,14 @@ class Consumer(ConsumerRuntime):
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        # Where something was raised, the block has ended with that failure, or with something closer to the cause.
+        with nullcontext() if raised is None else suppress(BackgroundFailed):
             self.close()
-        except BackgroundFailed:
-            if raised is None:  # else the block has ended with it, or with something closer to the cause
-                raise
 
     # The application's thread
 
     def _drive(self, call: ApiCall[T]) -> T:
-        with self._alone():
+        with self._alone(threading.get_ident(), "thread at a time; other threads call wakeup()"):
             raised: BaseException | None = None
             try:
                 while True:
@@ -255,21 +269,6 @@ class Consumer(ConsumerRuntime):
             finally:
                 with self._changed:
                     call.close()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keeps other threads out of a call; the same thread may call again, from a callback."""
-        me = threading.get_ident()
-        with self._changed:
-            if self._owner not in (None, me):
-                raise LocalProtocolError("a consumer is used by one thread at a time; other threads call wakeup()")
-            self._owner, self._depth = me, self._depth + 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._depth -= 1
-                self._owner = me if self._depth else None
 
     def _sleep(self, asked: Wait) -> BaseException | None:
         """Gives the lock away and waits; what interrupted the wait, if anything did."""

@@ -44,22 +44,10 @@ from fsm.member.events import (
 )
 from fsm.member.inputs import Answered, CoordinatorFound, CoordinatorLost
 from fsm.member.runtime.queues import InvokeListener
+from fsm.protocol import messages
 from fsm.protocol.assignment import LocalAssignment, Partitions, TopicNames
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    OffsetCommitResponse,
-    SyncGroupResponse,
-    TransportFailure,
-)
 from fsm.tables.classic_member import TABLE as CLASSIC_TABLE
 from fsm.tables.classic_member import Effect as ClassicEffect
 from fsm.tables.classic_member import Event as ClassicEvent
@@ -188,7 +176,7 @@ def _trace_input(given: object) -> Partial:
         case Answered(answer=answer) | ClassicAnswered(answer=answer):
             purpose = given.request.purpose
             if purpose is not None and purpose not in (Purpose.HEARTBEAT, Purpose.UNWATCHED):
-                assert isinstance(answer, OffsetCommitResponse | TransportFailure)  # noqa: S101  # else the step raises
+                assert isinstance(answer, messages.OffsetCommitResponse | messages.TransportFailure)  # noqa: S101  # else the step raises
                 error = error_of(answer)
                 if error is not None:
                     yield Kind.COMMIT_FAILED, {"detail": error.name}
@@ -238,10 +226,10 @@ class ConsumerTrace(MemberTrace):
         if given.request.purpose not in (Purpose.HEARTBEAT, Purpose.UNWATCHED):
             return
         fatal = any(isinstance(effect, Transition) and effect.target is State.FATAL for effect in effects)
-        if isinstance(answer, TransportFailure):
+        if isinstance(answer, messages.TransportFailure):
             if fatal:
                 yield Kind.FATAL, {"detail": answer.name}
-        elif isinstance(answer, ConsumerGroupHeartbeatResponse):
+        elif isinstance(answer, messages.ConsumerGroupHeartbeatResponse):
             code, epoch = answer.error_code, answer.member_epoch
             if code is ErrorCode.NONE:
                 if epoch < 0 or state in IN_GROUP:
@@ -255,7 +243,7 @@ class ConsumerTrace(MemberTrace):
         match effect:
             case Transition():
                 yield from self._trace_transition(effect)
-            case UnsentRequest(body=ConsumerGroupHeartbeatRequest(member_epoch=epoch)):
+            case UnsentRequest(body=messages.ConsumerGroupHeartbeatRequest(member_epoch=epoch)):
                 yield (Kind.LEAVE_SENT if epoch < 0 else Kind.HEARTBEAT_SENT), {"epoch": epoch, **_BACKGROUND}
             case TargetUpdated(target=target):
                 yield Kind.TARGET, {"full": _name_partitions(after, target), **_BACKGROUND}
@@ -333,14 +321,14 @@ class ClassicTrace(MemberTrace):
     def _trace_answer(self, given: ClassicAnswered) -> Partial:
         """An answer to anything but a commit."""
         match given.answer:
-            case HeartbeatResponse(error_code=ErrorCode.NONE):
+            case messages.HeartbeatResponse(error_code=ErrorCode.NONE):
                 yield Kind.HEARTBEAT_OK, {"epoch": given.request.generation.generation_id, **_BACKGROUND}
-            case LeaveGroupResponse():
+            case messages.LeaveGroupResponse():
                 yield Kind.LEFT, _BACKGROUND
             case (
-                JoinGroupResponse(error_code=code)
-                | SyncGroupResponse(error_code=code)
-                | HeartbeatResponse(error_code=code)
+                messages.JoinGroupResponse(error_code=code)
+                | messages.SyncGroupResponse(error_code=code)
+                | messages.HeartbeatResponse(error_code=code)
             ) if code not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
                 yield (Kind.FENCED if code in LOST_MEMBERSHIP else Kind.ERROR), {"detail": code.name, **_BACKGROUND}
 
@@ -370,11 +358,11 @@ class ClassicTrace(MemberTrace):
                 yield Kind.JOINING, {"detail": reason}
             case CoordinatorForgotten():
                 yield Kind.COORDINATOR_LOST, {}
-            case UnsentClassicRequest(body=JoinGroupRequest()):
+            case UnsentClassicRequest(body=messages.JoinGroupRequest()):
                 yield Kind.JOINING, _APP
-            case UnsentClassicRequest(body=HeartbeatRequest(generation_id=generation)):
+            case UnsentClassicRequest(body=messages.HeartbeatRequest(generation_id=generation)):
                 yield Kind.HEARTBEAT_SENT, {"epoch": generation, **_BACKGROUND}
-            case UnsentClassicRequest(body=LeaveGroupRequest(members=(leaving,))):
+            case UnsentClassicRequest(body=messages.LeaveGroupRequest(members=(leaving,))):
                 leave = {"member_id": leaving.member_id, "detail": leaving.reason or ""}
                 yield Kind.LEAVE_BEGIN, leave
                 yield Kind.LEAVE_SENT, leave
