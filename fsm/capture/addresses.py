@@ -70,9 +70,9 @@ def _is_address(host: str, port: int) -> bool:
 
 
 def _with_readable_versions(response: ApiVersionsResponse) -> ApiVersionsResponse:
-    offered = (_bounded(one, *READABLE[one.api_key]) if one.api_key in READABLE else one for one in response.api_keys)
+    offered = (_narrow(one, *READABLE[one.api_key]) if one.api_key in READABLE else one for one in response.api_keys)
     return replace(response, api_keys=tuple(one for one in offered if one.min_version <= one.max_version))
 
 
-def _bounded(offered: ApiVersion, oldest: int, newest: int) -> ApiVersion:
+def _narrow(offered: ApiVersion, oldest: int, newest: int) -> ApiVersion:
     return offered._replace(min_version=max(offered.min_version, oldest), max_version=min(offered.max_version, newest))

@@ -106,7 +106,7 @@ class Auditing:
             before[:] = [one for one in before if one.start_ms <= begin_ms or (about, one.start_ms) in told]
         return [one for one in found if self._is_new(one)]
 
-    def found(self) -> list[Finding]:
+    def findings(self) -> list[Finding]:
         """What was told and holds, in order."""
         return in_order(one for some in self._found.values() for one in some)
 

@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     @property
     def api(self) -> Api | None:
         """None where the API or this version of it is not known."""
-        return known_api(self.header.api_key, self.header.api_version)
+        return find_api(self.header.api_key, self.header.api_version)
 
 
 class Answered(NamedTuple):
@@ -119,7 +119,7 @@ class Conversation:
         )
 
 
-def known_api(key: int, version: int) -> Api | None:
+def find_api(key: int, version: int) -> Api | None:
     """The API, if this version of it can be read."""
     api = API_BY_KEY.get(key)
     return api if api and api.oldest <= version <= api.newest else None

@@ -109,9 +109,9 @@ class FaultyLink(Link):
 
     def take_seen(self) -> list[Exchange]:
         """As on any link; exchanges have the client's name, and what happened to them."""
-        return [*map(self._told, super().take_seen())]
+        return [*map(self._tell_fault, super().take_seen())]
 
-    def _told(self, seen: Exchange) -> Exchange:
+    def _tell_fault(self, seen: Exchange) -> Exchange:
         seen = seen._replace(client_id=self._script.client)
         rule = self._met.get(seen.correlation_id)
         if rule is None:

@@ -6,11 +6,12 @@ of a client, and how many are kept, does not grow with what it does.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from fsm.kit.moments import Clients, Moment, member_of
+from fsm.kit.moments import AT_ONCE_MS, Clients, Moment, What, member_of
 from fsm.wire.exchange import Exchange, Note
 
 LATE_MS = 6_000.0
@@ -20,6 +21,8 @@ MOST_HELD = 50_000
 """Requests, answers and notes that wait for their turn; then the oldest has it."""
 MOST_CLIENTS, MOST_CLOSED = 10_000, 10_000
 """Clients, and connections that have ended, that are remembered; the oldest are forgotten."""
+MOST_SEARCHES = 100
+"""Of one client id that are remembered while they wait."""
 MOST_LIVES = 100
 """Members of one client id that are remembered."""
 
@@ -38,6 +41,8 @@ class Following:
         """When each member of a client id was first and last heard of."""
         self._shared: set[str] = set()
         """Client ids that several members have at the same time."""
+        self._searches: dict[str, deque[float]] = {}
+        """When each client id looks for a coordinator, of those that wait for their turn."""
         self._last: dict[str, str] = {}
         """The member that was followed last under each client id."""
 
@@ -48,6 +53,8 @@ class Following:
         if isinstance(seen, Note):
             return
         self.start_ms = seen.at_ms if self.start_ms is None else min(self.start_ms, seen.at_ms)
+        if seen.api == What.SEARCH.value:
+            self._searches.setdefault(seen.client_id or "", deque(maxlen=MOST_SEARCHES)).append(seen.at_ms)
         if seen.answered_ms is not None:
             heappush(self._waiting, (seen.answered_ms, number, True, seen))
         self._learn(seen)
@@ -76,7 +83,17 @@ class Following:
             return
         if name not in self._clients.found and len(self._clients.found) >= MOST_CLIENTS:
             del self._clients.found[next(iter(self._clients.found))]
-        yield from self._clients.send(one, name)
+        if one.api == What.SEARCH.value:
+            self._forget_search(one.client_id or "")
+        at_once = any(at_ms <= search_ms <= at_ms + AT_ONCE_MS for search_ms in self._searches.get(name, ()))
+        yield from self._clients.send(one, name, searches_at_once=at_once)
+
+    def _forget_search(self, client: str) -> None:
+        searches = self._searches.get(client)
+        if searches:
+            searches.popleft()
+        if not searches:
+            self._searches.pop(client, None)
 
     # How clients are called: by their client id, or by their member where others have the same.
 

@@ -90,7 +90,7 @@ class Groups:
         else:
             assigned = response.assignment
             count = None if assigned is None else sum(len(partitions) for _, partitions in assigned)
-            yield from _told(group, member_id, exchange, response.member_epoch, count)
+            yield from _note_answer(group, member_id, exchange, response.member_epoch, count)
 
     def _join(self, exchange: Exchange) -> Iterator[str]:
         request, response = exchange.request, exchange.response
@@ -98,7 +98,7 @@ class Groups:
         if response.error_code:
             yield from _refuse(group, request.member_id, exchange)
         else:
-            yield from _told(group, response.member_id, exchange, response.generation_id, None)
+            yield from _note_answer(group, response.member_id, exchange, response.generation_id, None)
 
     def _sync(self, exchange: Exchange) -> Iterator[str]:
         request, response = exchange.request, exchange.response
@@ -110,14 +110,14 @@ class Groups:
             count = len(decode_assignment(response.assignment).partitions) if response.assignment else 0
         except FsmError:
             count = None
-        yield from _told(group, request.member_id, exchange, request.generation_id, count)
+        yield from _note_answer(group, request.member_id, exchange, request.generation_id, count)
 
     def _classic_beat(self, exchange: Exchange) -> Iterator[str]:
         request, group = exchange.request, self._group(exchange, "")
         if exchange.response.error_code:
             yield from _refuse(group, request.member_id, exchange)
         else:
-            yield from _told(group, request.member_id, exchange, request.generation_id, None)
+            yield from _note_answer(group, request.member_id, exchange, request.generation_id, None)
 
     def _leave(self, exchange: Exchange) -> Iterator[str]:
         group = self._group(exchange, "")
@@ -145,7 +145,7 @@ _READERS: Mapping[str, Callable[[Groups, Exchange], Iterator[str]]] = {
 }
 
 
-def _told(group: Group, member_id: str, exchange: Exchange, epoch: int, partitions: int | None) -> Iterator[str]:
+def _note_answer(group: Group, member_id: str, exchange: Exchange, epoch: int, partitions: int | None) -> Iterator[str]:
     """A member was answered without an error."""
     member = group.members.get(member_id)
     is_new = member is None

@@ -90,7 +90,7 @@ class Judging:
 
     def audit(self) -> list[str]:
         """What the audit finds: who owned what another had, who is out for good."""
-        return [_audit_line(one) for one in self.auditing.found()]
+        return [_audit_line(one) for one in self.auditing.findings()]
 
     def summary(self) -> str:
         """The judgement, as a command prints it."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Iterable
-from typing import BinaryIO
+from collections.abc import Collection, Iterable, Iterator
+from typing import BinaryIO, Self
 
 from fsm.capture.frames import HELD
 from fsm.capture.log import Log
-from fsm.capture.packets import read_packets
+from fsm.capture.packets import Packet, read_packets
 from fsm.capture.reassembly import Reassembly
 from fsm.render.wording import many
+from fsm.wire.exchange import Note
 
 STDIN = "-"
 """The name of a capture that is read as it grows; what clients break is told meanwhile."""
@@ -22,26 +23,61 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
     Raises `InputError` for what is no capture. SIGTERM and SIGINT end it.
     """
     reassembly, at_ms, packets, damaged, others = Reassembly(ports, held), 0.0, 0, 0, 0
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        for name, file in files:
-            for packet in read_packets(file, name):
-                packets, damaged = packets + 1, damaged + packet.is_damaged
-                if packet.segment is None:
-                    others += 1
-                    continue
-                at_ms = packet.segment.at_ms
-                for seen in reassembly.take(packet.segment):
-                    log.take(seen)
-                log.tick(at_ms)
-                news = log.judging.news(at_ms)
-                if name == STDIN:
-                    log.tell(news)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        for seen in reassembly.end(at_ms):
-            log.take(seen)
-        log.end(at_ms)
+    with _Stop() as stop:
+        try:
+            for name, file in files:
+                for packet in stop.before(read_packets(file, name)):
+                    packets, damaged = packets + 1, damaged + packet.is_damaged
+                    if packet.segment is None:
+                        others += 1
+                        continue
+                    at_ms = packet.segment.at_ms
+                    for seen in reassembly.take(packet.segment):
+                        log.take(seen)
+                    log.tick(at_ms)
+                    news = log.judging.news(at_ms)
+                    if name == STDIN:
+                        log.tell(news)
+        finally:
+            for seen in reassembly.end(at_ms):
+                log.take(seen)
+            if damaged:
+                log.take(Note(at_ms, "damaged", {"packets": damaged}))
+            log.end(at_ms)
     return f"{many(packets, 'packet')}, {others - damaged} of them no TCP, {damaged} damaged\n"
+
+
+class _Stop:
+    """Signals that ask for the end, while this lasts: they break off the wait for a packet, and nothing else."""
+
+    def __init__(self) -> None:
+        self._asked = self._waits = False
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, *_: object) -> None:
+        self._asked = True
+        if self._waits:
+            self._waits = False
+            raise KeyboardInterrupt
+
+    def before(self, packets: Iterator[Packet]) -> Iterator[Packet]:
+        """The packets that come before the end is asked for."""
+        try:
+            while not self._asked:
+                self._waits = True
+                packet = None if self._asked else next(packets, None)
+                self._waits = False
+                if packet is None:
+                    return
+                yield packet
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self._waits = False

@@ -175,7 +175,7 @@ class Reassembly:
         for side in (connection.requests, connection.answers):
             yield from _read(connection, side, side.direction.flush())
         connection.talk.end()
-        yield from _seen(connection)
+        yield from _take_exchanges(connection)
         about = {"connection": connection.talk.connection}
         if connection.lost or connection.unmatched:
             why = f"{connection.lost} bytes were not captured or read, {connection.unmatched} answers have no request"
@@ -197,7 +197,7 @@ def _read(connection: _Connection, side: _Side, pieces: Iterable[Piece]) -> Iter
         except RemoteProtocolError:
             connection.breaks += 1
             side.lose()
-        yield from _seen(connection)
+        yield from _take_exchanges(connection)
 
 
 def _frames(connection: _Connection, side: _Side, piece: Piece) -> Iterator[Frame]:
@@ -229,7 +229,7 @@ def _hear(connection: _Connection, side: _Side, frame: Frame, at_ms: float) -> N
         connection.unmatched += 1
 
 
-def _seen(connection: _Connection) -> list[Exchange]:
+def _take_exchanges(connection: _Connection) -> list[Exchange]:
     seen, connection.talk.seen = connection.talk.seen, []
     return seen
 

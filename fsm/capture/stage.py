@@ -16,7 +16,7 @@ from typing import Any, Self
 from fsm.capture.faulty import ON_THE_WAY, FaultyProxy, Script
 from fsm.errors import InputError
 from fsm.join.network import Address, Network, Purpose
-from fsm.kit.check import CONSUMER
+from fsm.kit.moments import CONSUMER
 from fsm.kit.scenario import (
     INTERVAL_MS,
     SESSION_MS,
@@ -117,7 +117,7 @@ class RealPlace:
             for name, partitions in self._scenario.topics.items():
                 await self.change_topic(name, partitions)
         except PeerError as problem:
-            self._network.close()
+            await self._network.close()
             raise InputError(str(problem), "--broker") from None
         self._tasks = [asyncio.ensure_future(_again(work, every)) for work, every in (
             (self._look, LOOK_S), (self._produce, PRODUCE_S))]  # fmt: skip
@@ -132,7 +132,7 @@ class RealPlace:
         with suppress(PeerError, InputError):
             for name in [*self._topics]:
                 await self.change_topic(name, 0)
-        self._network.close()
+        await self._network.close()
 
     def open_door(self, client: str) -> str:
         """Where this client finds the brokers, and nobody else."""

@@ -54,10 +54,10 @@ class Watch:
     def _summary(self) -> Iterator[str]:
         connections = many(self.notes["connected"], "connection")
         yield f"{many(self.exchanges.total(), 'exchange')} on {connections}, {self.unanswered} without an answer"
-        yield from (f"  {count:8}  {api}" for api, count in _ranked(self.exchanges))
+        yield from (f"  {count:8}  {api}" for api, count in _rank(self.exchanges))
         if self.opaque:
             yield f"{self.opaque.total()} opaque"
-            yield from (f"  {count:8}  {what}" for what, count in _ranked(self.opaque))
+            yield from (f"  {count:8}  {what}" for what, count in _rank(self.opaque))
         yield f"{many(self.errors, 'error')} in {many(len(self.groups.found), 'group')}"
         yield from (f"{many(self.notes[event], f'{event} connection')}" for event in TROUBLE[:3] if self.notes[event])
         if unread := self.notes["unread"]:
@@ -112,5 +112,5 @@ def _unread(exchange: Exchange) -> str:
     return "" if is_read else "too large or not readable"
 
 
-def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:
+def _rank(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda one: (-one[1], one[0]))

@@ -87,19 +87,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = args.run(args)
         sys.stdout.flush()
     except FsmError as problem:
-        return _refused(str(problem))
+        return _refuse(str(problem))
     except BrokenPipeError:
         _drop_output()
         return PIPE_CLOSED
     except OSError as problem:
         _drop_output()
-        return _refused(f"{problem.filename or 'output'}: {problem.strerror}; check the disk and the permissions")
+        return _refuse(f"{problem.filename or 'output'}: {problem.strerror}; check the disk and the permissions")
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
 
 
-def _refused(message: str) -> int:
+def _refuse(message: str) -> int:
     print(f"fsm: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
     return 2
 
@@ -109,7 +109,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def listed(known: Sequence[str]) -> Any:
+def word_list(known: Sequence[str]) -> Any:
     """An argparse type: a comma-separated list of known words, each once, in the order given."""
 
     def parse(text: str) -> tuple[str, ...]:

@@ -13,23 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from fsm.audit.baseline import read_baseline
-from fsm.audit.lag import Lag, read_lag
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least, audit_compare, audit_follow
 from fsm.cli.audit_summary import check_understood, print_summary
 from fsm.cli.chosen import address
 from fsm.cli.output import write_pieces
+from fsm.cli.security import OPTIONS, add_security_options, read_security
 from fsm.errors import FsmError, InputError
 from fsm.logs import formats
-from fsm.logs.pattern import parse_pattern
-from fsm.spark.options import Options
+from fsm.spark.options import IN_PROCESS, Options
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from fsm.audit.findings import Finding
     from fsm.audit.incidents import Incident
+    from fsm.audit.lag import Lag
 
 
 EXAMPLES = """examples:
@@ -91,6 +90,7 @@ def add(commands: Any) -> None:
         "--lag", metavar="FILE", type=Path, help="what kafka-consumer-groups --describe printed over time, with dates"
     )
     lag.add_argument("--lag-from", metavar="HOST:PORT", help="ask a broker how far groups are behind now")
+    add_security_options(command)
     command.add_argument(
         "--top",
         type=at_least(1),
@@ -134,6 +134,7 @@ def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audits, prints a summary or JSON, gives the exit status. Raises `InputError` for unusable input."""
+    from fsm.audit.baseline import read_baseline
     from fsm.spark.audit import audit_logs
     from fsm.spark.progress import Progress
     from fsm.spark.result import MARK
@@ -162,8 +163,15 @@ def run(args: argparse.Namespace) -> int:
             window_ms=args.window_ms,
         ),
     )
+    if options.master == IN_PROCESS:
+        from fsm.spark.columns import leave_pandas_out
+
+        leave_pandas_out()
     if options.since_ms is not None and options.until_ms is not None and options.since_ms > options.until_ms:
         raise InputError("is after --until", f"--since {args.since}", "give a time before it")
+    given = [name for name in OPTIONS if getattr(args, name)]
+    if given and not args.lag_from and not any(path.startswith("kafka://") for path in args.paths):
+        raise InputError("is for --lag-from, and for topics that are followed", f"--{given[0].replace('_', '-')}")
     if args.follow:
         return audit_follow.run_follow(args, options)
     audit_follow.refuse_options(args)
@@ -233,6 +241,8 @@ def _format(name: str) -> str:
 
 def _layout(pattern: str) -> str:
     if pattern:
+        from fsm.logs.pattern import parse_pattern
+
         parse_pattern(pattern)
     return pattern
 
@@ -240,12 +250,14 @@ def _layout(pattern: str) -> str:
 def _lag(args: argparse.Namespace) -> Lag:
     """How far groups were behind, from where that was said to be."""
     if args.lag:
+        from fsm.audit.lag import read_lag
+
         zone = _zone(args.timezone)
         return read_lag(args.lag, UTC if zone == "UTC" else ZoneInfo(zone))
     if args.lag_from:
         from fsm.cli.broker_lag import read_broker_lag
 
-        return read_broker_lag(*address(args.lag_from, "--lag-from"), args.group)
+        return read_broker_lag(*address(args.lag_from, "--lag-from"), args.group, security=read_security(args))
     return {}
 
 

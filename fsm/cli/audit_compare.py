@@ -15,7 +15,7 @@ EXAMPLES = """
 PAGE = "compare.html"
 NEVER_THEN = (
     "follow", "json", "junit", "sarif", "group", "since", "until", "baseline", "lag", "lag_from", "layout",
-    "trigger_ms", "expire_ms", "close_ms", "stop_ms", "exec",
+    "tls", "cafile", "user", "password_file", "trigger_ms", "expire_ms", "close_ms", "stop_ms", "exec",
 )  # fmt: skip
 """Options of an audit that a comparison does not take."""
 

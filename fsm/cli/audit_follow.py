@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from fsm.audit.lag import read_lag
 from fsm.cli import at_least
 from fsm.cli.audit_summary import check_understood, say_change
 from fsm.cli.chosen import address
+from fsm.cli.security import read_security
 from fsm.errors import InputError
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
-from fsm.spark.live.lag_kept import TABLE, KeptLag
 from fsm.spark.options import Options
 
 if TYPE_CHECKING:
@@ -91,12 +90,14 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
     from fsm.cli.broker_lag import LagWatch  # clients' side of the protocol, which other audits do not need
     from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
     from fsm.cli.topic_files import TopicFiles
+    from fsm.spark.live.lag_kept import KeptLag
 
     out = Path(args.folder).absolute()
     topics = {path: place_of(path) for path in args.paths if path.startswith(SCHEME)}
-    paths = tuple(str(_copied(out, topics[path])) if path in topics else path for path in args.paths)
+    paths = tuple(str(_copy_path(out, topics[path])) if path in topics else path for path in args.paths)
     followed = Followed(paths, out, options, follow)
     print(f"fsm: following {', '.join(args.paths)} into {args.folder}; Ctrl-C ends", file=sys.stderr)  # noqa: T201
+    security = read_security(args)
     copies: list[TopicCopy] = []
     watches: list[LagWatch] = []
 
@@ -104,11 +105,12 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         if topics and not copies:
             marks, idle_s = out / CHECKPOINT / "copied", follow.expire_ms / 1000
             copies.extend(
-                TopicCopy(one, TopicFiles(_copied(out, one), marks / one.folder, idle_s)) for one in topics.values()
+                TopicCopy(one, TopicFiles(_copy_path(out, one), marks / one.folder, idle_s), security)
+                for one in topics.values()
             )
         if args.lag_from and not watches:
             where = address(args.lag_from, "--lag-from")
-            watches.append(LagWatch(*where, KeptLag(Path(follow.lag)), args.group))
+            watches.append(LagWatch(*where, KeptLag(Path(follow.lag)), args.group, security=security))
         read = {name: one.size for name, one in offsets.items() if not one.is_away} if copies else {}
         for copy in copies:
             copy.copy(read)
@@ -132,16 +134,19 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
 def _lag_file(args: argparse.Namespace) -> str:
     """Where it stands how far groups are behind. Raises `InputError` where nothing is to be had of it."""
     if args.lag:
+        from fsm.audit.lag import read_lag
+
         read_lag(args.lag, ZoneInfo(args.timezone))
     if args.lag_from:
         from fsm.cli.broker_lag import read_broker_lag
+        from fsm.spark.live.lag_kept import TABLE
 
-        read_broker_lag(*address(args.lag_from, "--lag-from"), args.group)
+        read_broker_lag(*address(args.lag_from, "--lag-from"), args.group, security=read_security(args))
         return str(Path(args.folder).absolute() / CHECKPOINT / TABLE)
     return str(args.lag.absolute()) if args.lag else ""
 
 
-def _copied(out: Path, topic: Place) -> Path:
+def _copy_path(out: Path, topic: Place) -> Path:
     """Where a topic is copied to."""
     return out / CHECKPOINT / TOPICS / topic.folder
 

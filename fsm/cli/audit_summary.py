@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.audit.certainty import TooLittle
 from fsm.errors import InputError
 from fsm.render.wording import clock, date, many, utc
 from fsm.spark.options import IN_PROCESS
@@ -41,12 +40,12 @@ def print_summary(result: Result, out: Path) -> None:
     if older := read["older_results"]:
         say(f"left out what an audit wrote itself: {', '.join(older)}\n")
     for total in result.metrics["findings"]:
-        say("  ", *_coloured(total["severity"], 8), f"{total['count']:6}  {total['kind']}\n")
+        say("  ", *_colour(total["severity"], 8), f"{total['count']:6}  {total['kind']}\n")
     if not result.metrics["findings"]:
         say("  nothing found\n")
     if known := read.get("known_findings"):
         say(f"known by the baseline, and not told: {many(known, 'finding')}\n")
-    say(_counted(result.metrics.get("incidents", {})))
+    say(_count_incidents(result.metrics.get("incidents", {})))
     shown = [one for one in result.incidents if one.incident.severity != "info"]
     for one in shown[:SHOWN]:
         _say_incident(*one, at_most=max(1, FITS // min(SHOWN, len(shown))))
@@ -69,9 +68,7 @@ def say_change(change: Change) -> None:
     What happened to a file is of no group, and may have no time and no line.
     """
     found, status = change.finding, "" if change.status in ("opened", "updated") else f" {change.status}"
-    say(
-        *_coloured(found.severity), f"{status}: {found.group}: " if found.group else f"{status}: ", f"{found.summary}\n"
-    )
+    say(*_colour(found.severity), f"{status}: {found.group}: " if found.group else f"{status}: ", f"{found.summary}\n")
     when = [f"{utc(found.start_ms)} UTC"] if found.start_ms else []
     places = [f"{one.file}:{one.line}" if one.line else one.file for one in found.evidence[:1]]
     say(f"  {', '.join([*when, *places])}\n" if when or places else "")
@@ -79,21 +76,21 @@ def say_change(change: Change) -> None:
 
 def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:
     """Its sentence, since when it is so and what to try, and its worst findings with a line each."""
-    say(*_coloured(one.severity), f": {one.group}: {one.sentence}\n" if one.group else f": {one.sentence}\n")
+    say(*_colour(one.severity), f": {one.group}: {one.sentence}\n" if one.group else f": {one.sentence}\n")
     told = f"{one.setting} ({one.value})" in one.sentence
     setting = f"{one.setting} is {one.value}; " if one.value and not told else ""
     say(f"  {_when(one)}; {setting}to try: {one.next_step}\n")
     for found in findings[:at_most]:
         place = next((f"{evidence.file}:{evidence.line}" for evidence in found.evidence), "")
         if len(one.findings) > 1:
-            say(f"  {place}: " if place else "  ", *_coloured(found.severity), f": {found.summary}\n")
+            say(f"  {place}: " if place else "  ", *_colour(found.severity), f": {found.summary}\n")
         elif place:
             say(f"  {place}\n")
     if len(one.findings) > at_most:
         say(f"  and {many(len(one.findings) - at_most, 'finding')} more\n")
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _count_incidents(counts: Mapping[str, int]) -> str:
     """How many incidents there are; of a single one nothing has to be said."""
     told = [many(counts[severity], severity) for severity in ("error", "warning") if counts.get(severity)]
     told += [f"{counts['info']} for information"] if counts.get("info") else []
@@ -115,6 +112,8 @@ def _in_files(read: Mapping[str, Any]) -> str:
 
 
 def _share(told: Mapping[str, Any]) -> str:
+    from fsm.audit.certainty import TooLittle
+
     one = TooLittle(**told)
     return f"{one.where} ({one.understood})"
 
@@ -131,7 +130,7 @@ class _Colour(str):
     __slots__ = ()
 
 
-def _coloured(severity: str, width: int = 0) -> tuple[str, ...]:
+def _colour(severity: str, width: int = 0) -> tuple[str, ...]:
     text = f"{severity:{width}}"
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or severity not in _COLOURS:
         return (text,)

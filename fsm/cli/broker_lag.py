@@ -24,6 +24,7 @@ from fsm.protocol.messages import (
 from fsm.spark.live.lag_kept import KeptLag
 from fsm.trace import Partition
 from fsm.wire import Connection, PeerError
+from fsm.wire.login import PLAINTEXT, Security
 
 CLIENT = "fsm-audit"
 TIMEOUT_S = 10.0
@@ -31,21 +32,30 @@ EVERY_S = 30.0
 AT_ONCE = 200
 """Groups whose offsets one request asks for."""
 
+REMEDY = "say --tls where it speaks TLS, --user where it wants a login"
 
-def read_broker_lag(host: str, port: int, chosen: Sequence[str] = (), now_s: Callable[[], float] = time.time) -> Lag:
+
+def read_broker_lag(
+    host: str,
+    port: int,
+    chosen: Sequence[str] = (),
+    *,
+    security: Security = PLAINTEXT,
+    now_s: Callable[[], float] = time.time,
+) -> Lag:
     """The lag of these groups, all by default, at each partition for which they have committed an offset.
 
     Raises `InputError` where a broker cannot be asked, or refuses.
     """
     try:
-        with_brokers = _Cluster(host, port)
+        with_brokers = _Cluster(host, port, security)
         try:
-            committed = dict(with_brokers.committed(set(chosen)))
+            committed = dict(with_brokers.fetch_committed(set(chosen)))
             ends = with_brokers.ends({partition for _, partition in committed})
         finally:
             with_brokers.close()
     except PeerError as problem:
-        raise InputError(str(problem), f"--lag-from {host}:{port}", "give a broker that listens without TLS") from None
+        raise InputError(str(problem), f"--lag-from {host}:{port}", REMEDY) from None
     ts_ms = int(now_s() * 1000)
     return by_group(
         (group, partition, ts_ms, max(0, ends[partition] - offset))
@@ -58,14 +68,22 @@ class LagWatch:
     """Asks a broker for the lag again and again, beside whatever else is done, and keeps what it says."""
 
     def __init__(
-        self, host: str, port: int, kept: KeptLag, chosen: Sequence[str] = (), every_s: float = EVERY_S
+        self,
+        host: str,
+        port: int,
+        kept: KeptLag,
+        chosen: Sequence[str] = (),
+        every_s: float = EVERY_S,
+        *,
+        security: Security = PLAINTEXT,
     ) -> None:
         """Asks once, and begins. Raises `InputError` where the broker cannot be asked, or refuses."""
         self.place = host, port
         self.kept = kept
         self.chosen = tuple(chosen)
         self.every_s = every_s
-        kept.add(read_broker_lag(host, port, chosen))
+        self.security = security
+        kept.add(read_broker_lag(host, port, chosen, security=security))
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="lag", daemon=True)
         self._thread.start()
@@ -79,7 +97,7 @@ class LagWatch:
         said = ""
         while not self._ends.wait(self.every_s):
             try:
-                self.kept.add(read_broker_lag(*self.place, self.chosen))
+                self.kept.add(read_broker_lag(*self.place, self.chosen, security=self.security))
                 text = ""
             except (InputError, OSError, sqlite3.Error) as problem:
                 text = str(problem)
@@ -91,8 +109,9 @@ class LagWatch:
 class _Cluster:
     """Connections to the brokers of a cluster, opened when they are needed."""
 
-    def __init__(self, host: str, port: int) -> None:
-        first = Connection(host, port, CLIENT, TIMEOUT_S)
+    def __init__(self, host: str, port: int, security: Security) -> None:
+        self.security = security
+        first = Connection(host, port, CLIENT, TIMEOUT_S, security)
         self.open: dict[int, Connection] = {}
         try:
             told = first.call(MetadataRequest(None, allow_auto_topic_creation=False))
@@ -105,14 +124,14 @@ class _Cluster:
 
     def call(self, node_id: int, request: Any) -> Any:
         if node_id not in self.open:
-            self.open[node_id] = Connection(*self.addresses[node_id], CLIENT, TIMEOUT_S)
+            self.open[node_id] = Connection(*self.addresses[node_id], CLIENT, TIMEOUT_S, self.security)
         return self.open[node_id].call(request)
 
     def close(self) -> None:
         for connection in self.open.values():
             connection.close()
 
-    def committed(self, chosen: set[str]) -> Iterator[tuple[tuple[str, Partition], int]]:
+    def fetch_committed(self, chosen: set[str]) -> Iterator[tuple[tuple[str, Partition], int]]:
         """Each group is asked of its coordinator, which is who lists it."""
         for node_id in sorted(self.addresses):
             told = self.call(node_id, ListGroupsRequest())

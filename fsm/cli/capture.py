@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fsm.cli import add_command, at_least, out
 from fsm.cli.chosen import address
+from fsm.cli.security import read_authorities
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,14 +106,7 @@ def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
         if args.cafile:
             raise InputError("is for --tls", "--cafile")
         return None
-    import ssl
-
-    try:
-        return ssl.create_default_context(cafile=args.cafile)
-    except ssl.SSLError as problem:
-        raise InputError(f"no certificates: {problem.reason or problem}", str(args.cafile), "give a PEM file") from None
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(args.cafile)) from None
+    return read_authorities(args.cafile)
 
 
 @contextmanager

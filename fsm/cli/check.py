@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, out
 from fsm.cli.check_engine import choice_of, making
 from fsm.cli.check_options import GROUPS, add_options
-from fsm.cli.models import find_maker, named_machines
+from fsm.cli.models import find_maker, list_machines
 from fsm.document import to_json
 from fsm.errors import InputError
 
@@ -47,6 +48,8 @@ exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limi
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that say what a model is."""
 SAID_EVERY_S = 0.2
+COLLECTING = 50_000
+"""So many new objects before Python looks for cycles: tables are many that stay."""
 VERDICT = "verdict.json"
 _OWN_FILE = re.compile(r"\d+-.*\.(svg|mmd|puml|txt|yaml|trace\.jsonl)")
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
@@ -67,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
     import gc
     import time
 
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is asked of its threads, whose start takes time
     require_numpy()
     gc.disable()  # what is imported and made here stays to the end
     try:
@@ -76,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
         model = make()
     finally:
         gc.freeze()
+        gc.set_threshold(COLLECTING)
         gc.enable()
     named = ((model.kinds if word == "all" else (word,)) for word in _split(args.disturb))
     kinds = tuple(dict.fromkeys(kind for some in named for kind in some))
@@ -165,7 +170,7 @@ def _memo(args: argparse.Namespace, folder: Path) -> Memo:
     made_of = {name: value for name, value in vars(args).items() if name in MAKES and value}
     files = (Path(name.rpartition(":")[0] or name) for name in (args.model, *args.others))
     texts = [path.read_bytes().hex() for path in files if path.is_file()]
-    texts += [to_json(part.table) for part in named_machines(args)]
+    texts += [to_json(part.table) for part in list_machines(args)]
     return Memo(folder, json.dumps([made_of, texts], sort_keys=True))
 
 
@@ -186,7 +191,7 @@ def _draw(verdict: Verdict, folder: Path) -> None:
             files[f"{name}.yaml"] = scenario(one, verdict.made_by)
         if one.replayed is not None and one.replayed.trace:
             files[f"{name}.trace.jsonl"] = "".join(f"{line}\n" for line in one.replayed.trace)
-    earlier = _written(folder / VERDICT)
+    earlier = _list_written(folder / VERDICT)
     document = verdict.document() | {"files": sorted(files)}
     for name, text in (*files.items(), (VERDICT, json.dumps(document, ensure_ascii=False, indent=2) + "\n")):
         write(folder / name, text.encode())
@@ -194,7 +199,7 @@ def _draw(verdict: Verdict, folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _written(path: Path) -> set[str]:
+def _list_written(path: Path) -> set[str]:
     """The files that an earlier check wrote beside its verdict, which are no longer true."""
     try:
         files = json.loads(path.read_bytes())["files"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
 from fsm.cli.chosen import address, setting
+from fsm.cli.security import add_security_options, read_security
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def add(commands: Any) -> None:
     command.add_argument("--slack-ms", type=at_least(1), default=150, metavar="MS", help=slack)
     command.add_argument("--timeout-s", type=at_least(1), default=10, metavar="S", help="for one answer (%(default)s)")
     command.add_argument("--no-records", action="store_true", help="compare what a broker says, not what it stores")
+    add_security_options(command)
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -92,7 +94,9 @@ def _peer(args: argparse.Namespace) -> Peer:
     from fsm.conformance.broker_peer import Broker
 
     host, port = address(args.broker)
-    return Broker(host, port, release, settings, args.timeout_s, reads_log=not args.no_records)
+    return Broker(
+        host, port, release, settings, args.timeout_s, security=read_security(args), reads_log=not args.no_records
+    )
 
 
 def _progress() -> Callable[[str, int], None]:

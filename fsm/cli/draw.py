@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.cli import add_command, listed, out
+from fsm.cli import add_command, out, word_list
 from fsm.cli.chosen import chosen
 from fsm.cli.output import write
 from fsm.errors import InputError
@@ -50,7 +50,9 @@ def add(commands: Any) -> None:
     )
     command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="where the files go")
     forms = ",".join(SHIPPED)
-    command.add_argument("--format", type=listed(tuple(FORMS)), metavar="LIST", help=f"of {','.join(FORMS)}; {forms}")
+    command.add_argument(
+        "--format", type=word_list(tuple(FORMS)), metavar="LIST", help=f"of {','.join(FORMS)}; {forms}"
+    )
     command.add_argument("--effects", action="store_true", help="name the effects behind the events")
     command.add_argument("--events", type=_names, default=(), metavar="LIST", help="draw these events only")
     command.add_argument("--states", type=_names, default=(), metavar="LIST", help="draw these states only")
@@ -99,7 +101,7 @@ def _draw(tables: tuple[Table, ...], args: argparse.Namespace, view: View) -> in
     drawn = [file for table in tables for file in drawings([table], args.format, view=_resolve(view, table))]
     if not args.names:
         drawn += [*index(tables, args.format, **names), *further.items()]
-    return _written({args.folder / file: content for file, content in drawn}, args)
+    return _write_files({args.folder / file: content for file, content in drawn}, args)
 
 
 def _resolve(view: View, table: Table) -> View:
@@ -113,7 +115,7 @@ def _resolve(view: View, table: Table) -> View:
     return replace(view, path=tuple(HAPPY_PATHS[table.name].split()))
 
 
-def _written(files: dict[Path, bytes], args: argparse.Namespace) -> int:
+def _write_files(files: dict[Path, bytes], args: argparse.Namespace) -> int:
     for file, content in files.items():
         write(file, content)
     if args.json:
@@ -139,7 +141,7 @@ def _timelines(args: argparse.Namespace) -> int:
         what = "no line of a consumer or a Connect worker"
         raise InputError(what, str(args.timeline[0]), "give the logs of all members of a group")
     files = {args.folder / f"{_file_name(group, made)}.svg": svg(made, group) for group, made in found.items()}
-    return _written({file: content.encode() for file, content in files.items()}, args)
+    return _write_files({file: content.encode() for file, content in files.items()}, args)
 
 
 def _logs(paths: list[Path]) -> list[Path]:
@@ -193,7 +195,8 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
     pages = reference.pages()
     suffixes = {f".{FORMS[form]}" for form in args.format}
     places = (pictures, connect_picture, check_picture, kit_picture, simulate_picture)
-    drawn = (*(one for place in places for one in place.shipped_pictures()), *pages.items())
+    pictured = places if suffixes & {".svg", ".mmd", ".puml"} else ()  # each takes a search or a run
+    drawn = (*(one for place in pictured for one in place.shipped_pictures()), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}
     return further, {"pictures": tuple(name for place in places for name in place.PICTURES), "pages": tuple(pages)}
 

@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     """Serves until it is interrupted, or writes one file."""
     require_numpy()
     session = _open(args)
+    for line in session.opening().get("missing", ()):
+        sys.stderr.write(f"fsm: {args.model}: missing: {line}\n")
     if args.file is not None:
         _write(session, args.file)
         return 0
@@ -118,13 +120,13 @@ def _serve(session: Session, args: argparse.Namespace) -> int:
     server = Explorer(session, lambda key: page(key=key), args.port)
     for one in (SIGINT, SIGTERM):  # a shell without jobs starts what is in the background deaf to the first
         signal(one, default_int_handler)
-    out(f"exploring on {server.url}\n")
-    sys.stdout.flush()
-    if args.open:
-        import webbrowser
-
-        webbrowser.open(server.url)
     try:
+        out(f"exploring on {server.url}\n")
+        sys.stdout.flush()
+        if args.open:
+            import webbrowser
+
+            webbrowser.open(server.url)
         server.serve()
     except KeyboardInterrupt:
         out("\n")

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fsm.cli import add_command, at_least, out
+from fsm.cli.security import add_security_options, read_security
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ EXAMPLES = """examples:
 
 It is a member like any other: it shares the topics with the other members of the group, commits what it has printed
 (every --commit-ms, before partitions are given up, and at the end) and leaves at SIGINT or SIGTERM. Times are UTC. It
-speaks plain text without a login. Records compressed with gzip are read, those of snappy, lz4 and zstd with pyarrow
-(extra codecs); what cannot be read is passed over and told.
+speaks plain text unless --tls says otherwise, and logs in (SASL/PLAIN) as --user. Records compressed with gzip are
+read, those of snappy, lz4 and zstd with pyarrow (extra codecs); what cannot be read is passed over and told.
 
 exit status: 0 it has left; 2 where there is nobody to join, or the membership ended with an error"""
 
@@ -51,6 +52,7 @@ def add(commands: Any) -> None:
     command.add_argument("--commit-ms", type=at_least(0), default=5_000, metavar="MS", help="(%(default)s)")
     command.add_argument("--max-poll-ms", type=at_least(1), default=300_000, metavar="MS", help=MAX_POLL)
     command.add_argument("--session-ms", type=at_least(2), metavar="MS", help="of a classic member")
+    add_security_options(command)
     command.add_argument("--trace", metavar="OUT.jsonl", help="write down what it does, for fsm audit")
     command.add_argument("--quiet", action="store_true", help="print messages alone")
     command.add_argument("--json", action="store_true", help="print JSON, one object a line")
@@ -91,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
             ReadingOptions(EARLIEST if args.start == "earliest" else LATEST, tell=_tell),
             on_record,
             lambda message: printed.add(show_message(message)),
+            read_security(args),
             args.messages,
         )
         if args.asyncio:

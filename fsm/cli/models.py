@@ -61,9 +61,12 @@ def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
         return partial(_own, args.model, own)
     if Path(args.model).is_dir():
         raise InputError("is a folder", args.model, "give a file in it")
-    raise InputError(
-        f"no model {args.model!r}", "", f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
-    )
+    from fsm.nodes import nearest
+    from fsm.tables import ALL
+
+    others = f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
+    known = [*SHIPPED, *(table.name for table in ALL)]
+    raise InputError(f"no model {args.model!r}", "", nearest(args.model, known, others=others))
 
 
 def _read_machines(args: argparse.Namespace) -> Machines:
@@ -81,7 +84,7 @@ def _read_machines(args: argparse.Namespace) -> Machines:
     return found
 
 
-def named_machines(args: argparse.Namespace) -> tuple[Part, ...]:
+def list_machines(args: argparse.Namespace) -> tuple[Part, ...]:
     """What a deployment names, if the model is one: other files say what it is."""
     from fsm.cli.chosen import has_key
 

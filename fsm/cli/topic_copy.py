@@ -32,6 +32,7 @@ from fsm.protocol.record_batches import (
     split_batches,
 )
 from fsm.wire import Connection, PeerError
+from fsm.wire.login import PLAINTEXT, Security
 
 SCHEME = "kafka://"
 CLIENT = "fsm-audit"
@@ -80,9 +81,9 @@ def place_of(address: str) -> Place:
 class TopicCopy:
     """Copies one topic into a folder."""
 
-    def __init__(self, place: Place, files: TopicFiles) -> None:
+    def __init__(self, place: Place, files: TopicFiles, security: Security = PLAINTEXT) -> None:
         """Raises `InputError` where the topic cannot be read from the start."""
-        self.place = place
+        self.place, self.security = place, security
         self.files = files
         self._first: Connection | None = None
         self._leaders: dict[int, Connection] = {}
@@ -92,7 +93,7 @@ class TopicCopy:
             self._find_leaders()
         except PeerError as problem:
             raise InputError(
-                f"cannot be read: {problem}", self._name, "give a broker that listens without TLS"
+                f"cannot be read: {problem}", self._name, "say --tls where it speaks TLS, --user where it wants a login"
             ) from None
 
     @property
@@ -158,7 +159,7 @@ class TopicCopy:
     def _find_leaders(self) -> Mapping[int, tuple[Any, Sequence[int]]]:
         """The topic's id and partitions by their leaders, to which there are connections then."""
         if self._first is None or self._first.is_closed:
-            self._first = Connection(self.place.host, self.place.port, CLIENT, TIMEOUT_S)
+            self._first = Connection(self.place.host, self.place.port, CLIENT, TIMEOUT_S, self.security)
         asked = MetadataRequest((MetadataRequestTopic(name=self.place.topic),), allow_auto_topic_creation=False)
         told = self._first.call(asked)
         (topic,) = told.topics
@@ -171,7 +172,7 @@ class TopicCopy:
                 found.setdefault(one.leader_id, (topic.topic_id, []))[1].append(one.partition_index)
         for leader in found:
             if leader not in self._leaders or self._leaders[leader].is_closed:
-                self._leaders[leader] = Connection(*addresses[leader], CLIENT, TIMEOUT_S)
+                self._leaders[leader] = Connection(*addresses[leader], CLIENT, TIMEOUT_S, self.security)
         return found
 
     def _mark(self, leader: int, number: int) -> Mark:

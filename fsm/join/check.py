@@ -76,12 +76,14 @@ async def _learn(network: Network, topics: Sequence[str] | None) -> MetadataResp
             return await network.learn(topics)
         except PeerError as problem:
             why = f"{problem} when it was asked for topics"
-            raise InputError(why, remedy="if it wants a login (SASL), choose a listener without one") from None
+            raise InputError(
+                why, remedy="if it wants a login (SASL), say --user, or choose a listener without one"
+            ) from None
 
 
 def _explain(problem: str) -> InputError:
     if "it speaks TLS" in problem or "closed the connection" in problem:
-        return InputError(problem, remedy="choose a listener that speaks plain text")
+        return InputError(problem, remedy="choose a listener that speaks plain text, or say --tls")
     return InputError(problem, remedy="give the address of a broker of Kafka's")
 
 

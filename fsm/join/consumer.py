@@ -18,6 +18,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import CancelledError, wait
+from contextlib import suppress
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, Generic, NamedTuple, Self, TypeVar
@@ -41,6 +43,7 @@ from fsm.protocol.assignment import Partitions, TopicPartition
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import Offsets
 from fsm.protocol.releases import LATEST
+from fsm.wire.login import PLAINTEXT, Security
 
 T = TypeVar("T")
 Embedded = TypeVar("Embedded", Consumer, AsyncConsumer)
@@ -50,6 +53,8 @@ MOST = 500
 """Messages that a poll gives at most."""
 SLICE_S = 0.05
 """How long a poll waits for messages before it looks whether a callback is due."""
+ASK_S = 0.1
+"""How long a wait for the cluster lasts before it is asked whether to give up."""
 CLOSE_MS = 5_000
 
 
@@ -82,12 +87,18 @@ class _Parts:
     """What both consumers are made of: the network of one client, the member's transport, the fetcher."""
 
     def __init__(
-        self, bootstrap: str, config: ConsumerConfig, loop: asyncio.AbstractEventLoop, options: ReadingOptions
+        self,
+        bootstrap: str,
+        config: ConsumerConfig,
+        loop: asyncio.AbstractEventLoop,
+        options: ReadingOptions,
+        security: Security,
     ) -> None:
         self.is_classic = isinstance(config, ClassicConfig)
         self.config = config = replace(config, client_id=client_id_of(config))
         """With the client id that brokers and the trace call it by."""
-        self.network = Network(read_addresses(bootstrap), config.client_id, config.request_timeout_ms / 1000)
+        request_timeout_s = config.request_timeout_ms / 1000
+        self.network = Network(read_addresses(bootstrap), config.client_id, request_timeout_s, security)
         read: Any = read_counts if self.is_classic else read_names
         refresh_s = options.metadata_max_age_ms / 1000
         self.transport: WireTransport[Any] = WireTransport(self.network, config.group_id, loop, read, refresh_s)
@@ -143,9 +154,20 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, name="connections", daemon=True)
         self._thread.start()
 
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does it there, and gives or raises what that gave or raised."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+    def do(self, work: Coroutine[Any, Any, T], gives_up: Callable[[], bool] | None = None) -> T:
+        """Does it there, and gives or raises what that gave or raised.
+
+        `gives_up` is asked while that lasts. Raises `CancelledError` once it says so, and the work is cancelled.
+        """
+        doing = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            while gives_up is not None and not wait([doing], ASK_S).done:
+                if gives_up():
+                    doing.cancel()
+                    break
+            return doing.result()
+        finally:
+            doing.cancel()  # where the wait for it was interrupted
 
     def stop(self) -> None:
         """Ends the thread."""
@@ -196,22 +218,32 @@ class MessageConsumer(_Joined[Consumer]):
         dialect: Dialect | str = LATEST,
         trace: TraceTo | None = None,
         reading: ReadingOptions = READ_ALL,
+        security: Security = PLAINTEXT,
     ) -> None:
         """`bootstrap` is HOST:PORT[,HOST:PORT]; with a `ClassicConfig` it is a member of a classic group."""
         self._running = LoopThread()
         try:
-            parts = _Parts(bootstrap, config, self._running.loop, reading)
+            parts = _Parts(bootstrap, config, self._running.loop, reading, security)
             super().__init__(parts, Consumer(parts.config, parts.transport, **parts.options(member_id, dialect, trace)))
         except BaseException:
             self._running.stop()
             raise
 
-    def subscribe(self, to: Subscription, listener: ConsumerRebalanceListener | None = None) -> None:
+    def subscribe(
+        self,
+        to: Subscription,
+        listener: ConsumerRebalanceListener | None = None,
+        *,
+        gives_up: Callable[[], bool] | None = None,
+    ) -> None:
         """Subscribes to topics by name or by a pattern.
 
+        `gives_up` is asked while the cluster does not answer: once it says so, nothing is subscribed to.
         Raises `InputError` for a cluster that cannot be joined: nobody is there, it wants a login, a topic is unknown.
         """
-        self._consumer.subscribe(self._running.do(self._parts.subscribe(to)), _Listener(listener, self._forget))
+        with suppress(CancelledError):
+            seen = self._running.do(self._parts.subscribe(to), gives_up)
+            self._consumer.subscribe(seen, _Listener(listener, self._forget))
 
     def poll(self, timeout_ms: int, most: int = MOST) -> list[Message]:
         """The next messages, at most so many; waits for the first, and runs the callbacks that are due."""
@@ -260,9 +292,10 @@ class AsyncMessageConsumer(_Joined[AsyncConsumer]):
         dialect: Dialect | str = LATEST,
         trace: TraceTo | None = None,
         reading: ReadingOptions = READ_ALL,
+        security: Security = PLAINTEXT,
     ) -> None:
         """As `MessageConsumer`."""
-        parts = _Parts(bootstrap, config, asyncio.get_running_loop(), reading)
+        parts = _Parts(bootstrap, config, asyncio.get_running_loop(), reading, security)
         options = parts.options(member_id, dialect, trace)
         super().__init__(parts, AsyncConsumer(parts.config, parts.transport, **options))
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from fsm.errors import InputError
 from fsm.join.compression import inflate
-from fsm.join.network import Address, Network, Purpose
-from fsm.join.transport import WireTransport, cancel
+from fsm.join.network import Address, Network, Purpose, cancel
+from fsm.join.transport import WireTransport
 from fsm.member.runtime.threads import ConsumerRuntime
-from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition
+from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition, numbers_by_topic
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import (
@@ -221,7 +221,7 @@ class Fetcher:
             return None
         topics = tuple(
             OffsetFetchRequestTopics(topic, partition_indexes=tuple(numbers))
-            for topic, numbers in _by_topic(log.partition for log in logs).items()
+            for topic, numbers in numbers_by_topic(sorted(log.partition for log in logs)).items()
         )
         member = self.member
         epoch = -1 if member is None else member.member_epoch
@@ -252,7 +252,7 @@ class Fetcher:
                 ListOffsetsTopic(
                     topic, tuple(ListOffsetsPartition(number, timestamp=self._start) for number in numbers)
                 )
-                for topic, numbers in _by_topic(log.partition for log in led).items()
+                for topic, numbers in numbers_by_topic(sorted(log.partition for log in led)).items()
             )
             told = await self._network.call(Purpose.FETCHES, leader, ListOffsetsRequest(topics=topics))
             found = {(topic.name, one.partition_index): one for topic in told.topics for one in topic.partitions}
@@ -278,8 +278,8 @@ class Fetcher:
         ids = {topic: self._network.ids.get(topic, NO_TOPIC_ID) for topic, _ in at}
         names = {topic_id: topic for topic, topic_id in ids.items()}
         topics = tuple(
-            FetchTopic(topic, ids[topic], tuple(_wanted(number, at[topic, number]) for number in numbers))
-            for topic, numbers in _by_topic(at).items()
+            FetchTopic(topic, ids[topic], tuple(_fetch_from(number, at[topic, number]) for number in numbers))
+            for topic, numbers in numbers_by_topic(sorted(at)).items()
         )
         request = FetchRequest(max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=MAX_BYTES, topics=topics)
         told = await self._network.call(Purpose.FETCHES, leader, request)
@@ -336,15 +336,8 @@ class Fetcher:
             log.reading, log.position = None, max(log.position, end)
 
 
-def _wanted(number: int, offset: int) -> FetchPartition:
+def _fetch_from(number: int, offset: int) -> FetchPartition:
     return FetchPartition(number, fetch_offset=offset, partition_max_bytes=MAX_PARTITION_BYTES)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        found.setdefault(topic, []).append(number)
-    return found
 
 
 def _name(log: _Log) -> str:

@@ -15,6 +15,7 @@ from fsm.protocol.codec import API_OF
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import ApiVersionsRequest
 from fsm.wire.dialogue import Dialogue, PeerError
+from fsm.wire.login import LONGEST_ANSWER, PLAINTEXT, Security, log_in
 
 
 class Link(asyncio.Protocol):
@@ -30,17 +31,21 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def open(cls, host: str, port: int, client_id: str, timeout_s: float) -> Self:
-        """Connects and asks for versions. Raises `PeerError` for a peer that is not there, or is no broker."""
+    async def open(cls, host: str, port: int, client_id: str, timeout_s: float, security: Security = PLAINTEXT) -> Self:
+        """Connects, logs in, and asks for versions.
+
+        Raises `PeerError` for a peer that is not there, is no broker, or does not let us in.
+        """
         link = cls(host, port, client_id)
         try:
             async with asyncio.timeout(timeout_s):
-                await asyncio.get_running_loop().create_connection(lambda: link, host, port)
+                await link._connect(host, port, client_id, security)
                 answer = await link._ask(ApiVersionsRequest(), 0)
         except TimeoutError:
             link.close()
             raise link._fail(f"no answer within {timeout_s:g} s") from None
         except OSError as problem:
+            link.close()
             raise link._fail(f"cannot connect: {problem.strerror or problem}") from None
         except BaseException:
             link.close()
@@ -50,6 +55,19 @@ class Link(asyncio.Protocol):
             raise link._fail(f"ApiVersions is refused: {error_name(answer.error_code)}")
         link.versions = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
         return link
+
+    async def _connect(self, host: str, port: int, client_id: str, security: Security) -> None:
+        loop = asyncio.get_running_loop()
+        if not security.user:
+            await loop.create_connection(lambda: self, host, port, ssl=security.tls)
+            return
+        reader = asyncio.StreamReader()
+        first = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.create_connection(lambda: first, host, port, ssl=security.tls)
+        self.connection_made(transport)
+        if why := await _log_in(security, client_id, reader, transport):
+            raise self._fail(why)
+        transport.set_protocol(self)
 
     @property
     def is_closed(self) -> bool:
@@ -127,3 +145,20 @@ class Link(asyncio.Protocol):
         """The peer is gone, or we hung up."""
         why = getattr(exc, "strerror", None) or exc
         self._end(self._fail(f"the connection broke: {why}" if why else "the peer closed the connection"))
+
+
+async def _log_in(
+    security: Security, client_id: str, reader: asyncio.StreamReader, transport: asyncio.WriteTransport
+) -> str:
+    """Logs in; gives why not, or nothing."""
+    login = log_in(security, client_id)
+    try:
+        request = next(login)
+        while True:
+            transport.write(request)
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            request = login.send(await reader.readexactly(size) if size <= LONGEST_ANSWER else b"")
+    except StopIteration as done:
+        return str(done.value)
+    except asyncio.IncompleteReadError:
+        return "the peer closed the connection at the login"

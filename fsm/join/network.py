@@ -7,7 +7,7 @@ fetches over one to each leader: a fetch that waits for records, or a join that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from fsm.protocol.messages import (
     MetadataResponse,
 )
 from fsm.wire.dialogue import PeerError
+from fsm.wire.login import PLAINTEXT, Security
 
 CONNECTING_S = 10.0
 """How long a connection may take, the broker's first answer included."""
@@ -48,9 +49,15 @@ class Purpose(Enum):
 class Network:
     """Connections to the brokers of one cluster, opened when they are needed; used on one event loop."""
 
-    def __init__(self, bootstrap: Sequence[Address], client_id: str, request_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        client_id: str,
+        request_timeout_s: float = 30.0,
+        security: Security = PLAINTEXT,
+    ) -> None:
         self.bootstrap = tuple(bootstrap)
-        self.client_id = client_id
+        self.client_id, self.security = client_id, security
         self.request_timeout_s = request_timeout_s
         self.brokers: dict[int, Address] = {}
         """By node id, as the last metadata had them."""
@@ -58,17 +65,27 @@ class Network:
         self.ids: dict[str, str] = {}
         """Topic ids by name; empty for a cluster without them."""
         self._links: dict[tuple[Purpose, Address], Link] = {}
-        self._opening: dict[tuple[Purpose, Address], asyncio.Lock] = {}
+        self._opening: dict[tuple[Purpose, Address], asyncio.Task[Link]] = {}
         self._control: Address | None = None
 
     async def link(self, purpose: Purpose, address: Address) -> Link:
         """The connection for this, opened where there is none. Raises `PeerError` where it cannot be."""
-        async with self._opening.setdefault((purpose, address), asyncio.Lock()):
-            found = self._links.get((purpose, address))
-            if found is None or found.is_closed:
-                found = await Link.open(*address, self.client_id, min(CONNECTING_S, self.request_timeout_s))
-                self._links[purpose, address] = found
+        key = purpose, address
+        found = self._links.get(key)
+        if found is not None and not found.is_closed:
             return found
+        if key not in self._opening:
+            self._opening[key] = asyncio.create_task(self._open(key))
+            self._opening[key].add_done_callback(_look)
+        return await asyncio.shield(self._opening[key])  # it goes on for the others who wait for it
+
+    async def _open(self, key: tuple[Purpose, Address]) -> Link:
+        try:
+            timeout_s = min(CONNECTING_S, self.request_timeout_s)
+            found = self._links[key] = await Link.open(*key[1], self.client_id, timeout_s, self.security)
+            return found
+        finally:
+            del self._opening[key]
 
     async def call(self, purpose: Purpose, address: Address, request: Any, timeout_s: float | None = None) -> Any:
         """The answer of one broker; offsets go by topic ids where they are known, and come back by names.
@@ -137,7 +154,22 @@ class Network:
         await self.link(Purpose.COORDINATOR, address)
         return address
 
-    def close(self) -> None:
-        """Closes every connection."""
+    async def close(self) -> None:
+        """Closes every connection, and gives up those that are being opened."""
+        await cancel(self._opening.values())
         for link in self._links.values():
             link.close()
+
+
+def _look(task: asyncio.Task[Any]) -> None:
+    """Whoever waited for it may have given up, and asyncio complains of an error that nobody looked at."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Gives these up, and returns when they have ended."""
+    ended = [*tasks]
+    for task in ended:
+        task.cancel()
+    await asyncio.gather(*ended, return_exceptions=True)

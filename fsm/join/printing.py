@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from fsm.join.fetcher import Message
-from fsm.protocol.assignment import Partitions
+from fsm.protocol.assignment import Partitions, numbers_by_topic
 from fsm.trace import Kind, TraceRecord
 
 CALLBACKS = {
@@ -65,7 +65,7 @@ def line_of(record: TraceRecord) -> str:
     if record.kind is Kind.TRANSITION:
         said = f"{record.state} -> {record.next_state}"
     elif record.kind in CALLBACKS:
-        said = f"{CALLBACKS[record.kind]} {_shown(record.partitions or ())}"
+        said = f"{CALLBACKS[record.kind]} {_show_partitions(record.partitions or ())}"
     else:
         said = PLAIN.get(record.kind, record.kind.value)
         if record.kind is Kind.MEMBER_ID:
@@ -75,10 +75,13 @@ def line_of(record: TraceRecord) -> str:
         if record.topics:
             said += f" {', '.join(record.topics)}"
         if record.full is not None:
-            said += f" {_shown(record.full)}"
+            said += f" {_show_partitions(record.full)}"
     more = [f"epoch {record.epoch}"] if record.epoch is not None else []
     if record.kind is Kind.RECONCILING:
-        more += [f"adds {_shown(record.partitions or ())}", f"gives up {_shown(record.revoked or ())}"]
+        more += [
+            f"adds {_show_partitions(record.partitions or ())}",
+            f"gives up {_show_partitions(record.revoked or ())}",
+        ]
     more += [record.detail] if record.detail else []
     return "  ".join((_time(record.ts_ms), said, *more))
 
@@ -124,9 +127,7 @@ def _time(ts_ms: int) -> str:
     return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
-def _shown(partitions: Partitions) -> str:
+def _show_partitions(partitions: Partitions) -> str:
     """Partitions by topic: `foo-[0, 1], bar-[2]`; `nothing` where there are none."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        by_topic.setdefault(topic, []).append(number)
-    return ", ".join(f"{topic}-{numbers}" for topic, numbers in by_topic.items()) or "nothing"
+    by_topic = numbers_by_topic(sorted(partitions)).items()
+    return ", ".join(f"{topic}-{numbers}" for topic, numbers in by_topic) or "nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from fsm.join.fetcher import Message
 from fsm.member.dialect.dialect import Dialect
 from fsm.protocol.config import ConsumerConfig
 from fsm.trace import TraceRecord
+from fsm.wire.login import Security
 
 POLL_MS = 200
 """How long it takes at most until it is seen that the end was asked for."""
@@ -27,6 +29,7 @@ class Watched(NamedTuple):
     reading: ReadingOptions
     on_record: Callable[[TraceRecord], None]
     on_message: Callable[[Message], None]
+    security: Security
     most: int | None = None
     """Messages after which it ends; None for no end."""
 
@@ -39,9 +42,9 @@ class Stop:
 
     def ask(self, *_: object) -> None:
         """Asks for the end. Raises `KeyboardInterrupt` the second time."""
-        if self.asked:
+        again, self.asked = self.asked, True
+        if again:
             raise KeyboardInterrupt
-        self.asked = True
 
 
 @contextmanager
@@ -59,26 +62,41 @@ def stopping() -> Iterator[Stop]:
 def watch(watched: Watched, stop: Stop) -> None:
     """Runs it on threads until it is stopped or has its messages. Raises what `MessageConsumer` does."""
     made = (watched.bootstrap, watched.config)
-    with MessageConsumer(*made, dialect=watched.dialect, trace=watched.on_record, reading=watched.reading) as consumer:
-        consumer.subscribe(watched.to)
+    with MessageConsumer(
+        *made,
+        dialect=watched.dialect,
+        trace=watched.on_record,
+        reading=watched.reading,
+        security=watched.security,
+    ) as consumer:
+        consumer.subscribe(watched.to, gives_up=lambda: stop.asked)
         seen = 0
         while not stop.asked and seen != watched.most:
-            seen += _hand_out(watched, consumer.poll(POLL_MS, _left(watched, seen)))
+            seen += _hand_out(watched, consumer.poll(POLL_MS, _limit(watched, seen)))
 
 
 async def watch_on_asyncio(watched: Watched, stop: Stop) -> None:
     """The same on the event loop that runs."""
     made = (watched.bootstrap, watched.config)
     async with AsyncMessageConsumer(
-        *made, dialect=watched.dialect, trace=watched.on_record, reading=watched.reading
+        *made,
+        dialect=watched.dialect,
+        trace=watched.on_record,
+        reading=watched.reading,
+        security=watched.security,
     ) as consumer:
-        await consumer.subscribe(watched.to)
+        subscribing = asyncio.create_task(consumer.subscribe(watched.to))
+        while not stop.asked and not subscribing.done():
+            await asyncio.wait([subscribing], timeout=POLL_MS / 1000)
+        if subscribing.done():
+            subscribing.result()
+        subscribing.cancel()
         seen = 0
         while not stop.asked and seen != watched.most:
-            seen += _hand_out(watched, await consumer.poll(POLL_MS, _left(watched, seen)))
+            seen += _hand_out(watched, await consumer.poll(POLL_MS, _limit(watched, seen)))
 
 
-def _left(watched: Watched, seen: int) -> int:
+def _limit(watched: Watched, seen: int) -> int:
     return 500 if watched.most is None else min(500, watched.most - seen)
 
 

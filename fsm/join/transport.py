@@ -8,13 +8,13 @@ another. An answer that comes after its request was given up has nobody who wait
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from fsm.errors import InputError
-from fsm.join.network import Address, Network, Purpose
+from fsm.join.network import Address, Network, Purpose, cancel
 from fsm.member.classic.assignors import PartitionCounts
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.error_codes import ErrorCode
@@ -86,7 +86,7 @@ class WireTransport(Generic[Metadata]):
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=LAST_S)
         await cancel(self._tasks)
-        self.network.close()
+        await self.network.close()
 
     def _start(self, work: Work, answer: Callable[[Any], None]) -> None:
         """Runs the work on the loop. Raises `OSError` where that is closed."""
@@ -116,7 +116,10 @@ class WireTransport(Generic[Metadata]):
         return await self.network.call(Purpose.COORDINATOR, self.coordinator, request, PATIENCE * timeout_s)
 
     async def _learn(self, on_metadata: Callable[[Metadata | TransportFailure], None]) -> Metadata | TransportFailure:
-        told = await self.network.learn(self.topics)
+        told, asked = None, self.topics
+        while told is None or asked != self.topics:  # who subscribes meanwhile does not want the answer of before
+            asked = self.topics
+            told = await self.network.learn(asked)
         refused = next((topic.error_code for topic in told.topics if topic.error_code in FATAL), None)
         if refused is not None:
             return _failure(refused)
@@ -138,14 +141,6 @@ class WireTransport(Generic[Metadata]):
             await asyncio.sleep(self._refresh_s)
             with suppress(PeerError):  # the next one may be answered
                 self.hand_in(await self.network.learn(self.topics))
-
-
-async def cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Gives these up, and returns when they have ended."""
-    ended = [*tasks]
-    for task in ended:
-        task.cancel()
-    await asyncio.gather(*ended, return_exceptions=True)
 
 
 async def _give(work: Work, answer: Callable[[Any], None]) -> None:

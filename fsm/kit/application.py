@@ -80,7 +80,7 @@ class Application:
         if event in CALLBACKS:
             self.changed_ms = at_ms
 
-    def changed_before(self, until_ms: float) -> float:
+    def last_change_before(self, until_ms: float) -> float:
         """When it was last told something about partitions, as far as that was before."""
         return self.changed_ms if self.changed_ms < until_ms else NEVER_MS
 

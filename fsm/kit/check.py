@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from fsm.kit.moments import CLASSIC, CONSUMER, Moment, What
 from fsm.wire.exchange import Exchange
-
-if TYPE_CHECKING:
-    from fsm.kit.moments import Moment
 
 SLACK_MS = 350.0
 SLACK_PART = 0.1
 """How much later than told something may be: the larger of the two, since machines and networks are not exact."""
-CONSUMER, CLASSIC = "consumer", "classic"
 
 
 class Grade(Enum):
@@ -30,26 +27,6 @@ class Grade(Enum):
     """Who breaks it is slow, wasteful, or leaves its application in the dark."""
     NOTE = "NOTE"
     """Something in which clients differ."""
-
-    __hash__ = object.__hash__
-
-
-class What(Enum):
-    """What a client does or is told."""
-
-    HEARTBEAT = "ConsumerGroupHeartbeat"
-    JOIN = "JoinGroup"
-    SYNC = "SyncGroup"
-    BEAT = "Heartbeat"
-    LEAVE = "LeaveGroup"
-    COMMIT = "OffsetCommit"
-    OFFSETS = "OffsetFetch"
-    FETCH = "Fetch"
-    SEARCH = "FindCoordinator"
-    TOLD = "application"
-    """The application hears of partitions or errors."""
-    END = "end"
-    """Nothing more was seen."""
 
     __hash__ = object.__hash__
 
@@ -108,7 +85,7 @@ def slack(of_ms: float) -> float:
 
 CHECKS: list[Check] = []
 """All checks, as their modules declare them."""
-Judge = Callable[["Moment"], Verdict]
+Judge = Callable[[Moment], Verdict]
 
 
 def rule(name: str, grade: Grade, clause: str, *moments: What) -> Callable[[Judge], Judge]:

@@ -26,6 +26,14 @@ class NamedBrokers(Brokers):
         super().__init__(*given, **named)
         self.clients: dict[int, tuple[str, dict[int, tuple[str, int]]]] = {}
         """By connection: the client's name, and where it finds each broker."""
+        self.doors: list[tuple[str, dict[int, tuple[str, int]]]] = [("", self.cluster.endpoints)]
+        """The same by the number of the door."""
+
+    def connect(self, number: int, broker: int, peer: str, now_ms: float) -> None:
+        """A client has come through a door."""
+        door, broker = divmod(broker, DOOR)
+        super().connect(number, broker, peer, now_ms)
+        self.clients[number] = self.doors[door]
 
     def receive(self, number: int, frame: bytes, now_ms: float) -> tuple[Effect, ...]:
         """A frame has arrived."""
@@ -45,26 +53,14 @@ class NamedEdge(Edge):
 
     brokers: NamedBrokers
 
-    def __init__(self, brokers: NamedBrokers) -> None:
-        """An edge of these brokers."""
-        super().__init__(brokers)
-        self._doors: list[tuple[str, dict[int, tuple[str, int]]]] = [("", brokers.cluster.endpoints)]
-
     def open_door(self, client: str) -> int:
         """More addresses, for one client; gives the first broker's port."""
         endpoints: dict[int, tuple[str, int]] = {}
-        self._doors.append((client, endpoints))
+        self.brokers.doors.append((client, endpoints))
         for broker in sorted(self.brokers.cluster.endpoints):
-            door = (len(self._doors) - 1) * DOOR + broker
+            door = (len(self.brokers.doors) - 1) * DOOR + broker
             endpoints[broker] = (HOST, self.listen(door, HOST))
         return endpoints[1][1]
-
-    def connected(self, client: Any) -> int:
-        """A client's number."""
-        door, client.broker = divmod(client.broker, DOOR)
-        number = super().connected(client)
-        self.brokers.clients[number] = self._doors[door]
-        return number
 
 
 def rename(frame: bytes, client_id: str) -> bytes:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fsm.kit.check import Broken, Check, Finding, Grade, What
+from fsm.kit.check import Broken, Check, Finding, Grade
 from fsm.kit.checks import CHECKS
-from fsm.kit.moments import Moment, follow
+from fsm.kit.moments import Moment, What, follow
 from fsm.wire.exchange import Exchange, Note
 
 PASSED, FAILED, NOT_SEEN = "passed", "failed", "not seen"

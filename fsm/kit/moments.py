@@ -6,7 +6,7 @@ A client is known by its client id, and by its member id too where several clien
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any
 
 from fsm.kit.application import Application, partitions_of
-from fsm.kit.check import CLASSIC, CONSUMER, What
 from fsm.kit.classic_member import ClassicMember, identity
 from fsm.kit.consumer_member import ConsumerMember
 from fsm.kit.reads import Reads
@@ -23,16 +22,39 @@ from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.wire.exchange import Exchange, Note
 
+CONSUMER, CLASSIC = "consumer", "classic"
 SESSION_MS = 45_000.0
 """`group.consumer.session.timeout.ms` of a broker that was not told otherwise."""
 LAG_MS = 300.0
 """What an application says takes another way than what its client sends, and may be heard so much later."""
+AT_ONCE_MS = 5.0
+"""Requests over two connections that are seen so soon after each other may have been sent in the other order."""
 PATIENCE_MS = 800.0
 """A connection that ends sooner after a request was closed by the broker, later by a client that waited in vain."""
 SILENT_FAULTS = ("mute", "swallow")
 GROUP_APIS = frozenset(
     ("ConsumerGroupHeartbeat", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch")
 )
+
+
+class What(Enum):
+    """What a client does or is told."""
+
+    HEARTBEAT = "ConsumerGroupHeartbeat"
+    JOIN = "JoinGroup"
+    SYNC = "SyncGroup"
+    BEAT = "Heartbeat"
+    LEAVE = "LeaveGroup"
+    COMMIT = "OffsetCommit"
+    OFFSETS = "OffsetFetch"
+    FETCH = "Fetch"
+    SEARCH = "FindCoordinator"
+    TOLD = "application"
+    """The application hears of partitions or errors."""
+    END = "end"
+    """Nothing more was seen."""
+
+    __hash__ = object.__hash__
 
 
 class Doubt(Enum):
@@ -82,7 +104,7 @@ class Surroundings:
         """Whether brokers know no topic of this id, as far as they tell."""
         return topic_id in self.missing or (bool(self.existing) and topic_id not in self.names)
 
-    def named(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+    def name_topics(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Partitions by the name of their topic, where it is known."""
         return frozenset((self.names.get(topic, topic), number) for topic, number in partitions)
 
@@ -149,6 +171,8 @@ class Moment:
     """What a note says."""
     heard_next: tuple[Note, ...] = ()
     """Of a heartbeat: what the application said within `LAG_MS`, which may have happened before."""
+    searches_at_once: bool = False
+    """Whether the client looks for the coordinator within `AT_ONCE_MS`, which may have happened before."""
 
     def hears(self, *events: str) -> frozenset[TopicPartition]:
         """The partitions of which the application hears this at the same time, as far as that can be seen."""
@@ -180,9 +204,9 @@ class Moment:
         """The client's offsets."""
         return self.client.reads
 
-    def named(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+    def name_topics(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Partitions by the name of their topic, where it is known."""
-        return self.client.around.named(partitions)
+        return self.client.around.name_topics(partitions)
 
 
 def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
@@ -193,6 +217,10 @@ def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
     events = _in_order(trace)
     said = [one for one in trace if isinstance(one, Note) and one.event == "application"]
     said.sort(key=_time)
+    searches: dict[str, list[float]] = defaultdict(list)
+    for _, is_answer, one in events:
+        if isinstance(one, Exchange) and not is_answer and one.api == What.SEARCH.value:
+            searches[name_of(one)].append(one.at_ms)
     for _, is_answer, one in events:
         if isinstance(one, Note):
             yield from clients.note(one)
@@ -201,7 +229,10 @@ def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
         else:
             begin = bisect_right(said, one.at_ms, key=_time)
             end = bisect_right(said, one.at_ms + LAG_MS, lo=begin, key=_time)
-            yield from clients.send(one, name_of(one), said[begin:end])
+            name = name_of(one)
+            first = bisect_left(searches[name], one.at_ms)
+            at_once = first < bisect_right(searches[name], one.at_ms + AT_ONCE_MS)
+            yield from clients.send(one, name, said[begin:end], searches_at_once=at_once)
     if events:
         yield from clients.end(events[-1][0])
 
@@ -283,7 +314,9 @@ class Clients:
         else:
             client.application.exited_ms = seen.at_ms
 
-    def send(self, exchange: Exchange, name: str, said_next: Iterable[Note] = ()) -> Iterator[Moment]:
+    def send(
+        self, exchange: Exchange, name: str, said_next: Iterable[Note] = (), *, searches_at_once: bool = False
+    ) -> Iterator[Moment]:
         """A request of a client; `said_next` is what applications say soon after it. Nobody is called nothing."""
         what = _WHATS.get(exchange.api)
         if not name:
@@ -300,7 +333,7 @@ class Clients:
         if exchange.at_ms > (client.application.exited_ms or exchange.at_ms):
             client.restart()
         heard = tuple(note for note in said_next if note.about.get("client") == name)
-        yield Moment(what, exchange.at_ms, client, exchange, heard_next=heard)
+        yield Moment(what, exchange.at_ms, client, exchange, heard_next=heard, searches_at_once=searches_at_once)
         _SENDS[what](client, exchange)
 
     def take(self, exchange: Exchange, name: str) -> None:

@@ -52,18 +52,18 @@ def story(finding: Finding, trace: Sequence[Exchange | Note]) -> list[Line]:
 def _lines(one: Exchange | Note, client: str, *, with_reads: bool) -> Iterator[Line]:
     if isinstance(one, Note):
         if one.about.get("client") == client:
-            yield from _noted(one)
+            yield from _draw_note(one)
         return
     if one.client_id != client or (one.api in QUIET and not with_reads):
         return
-    yield Line(one.at_ms, CLIENT, BROKER, _asked(one))
+    yield Line(one.at_ms, CLIENT, BROKER, _describe_request(one))
     if one.answered_ms is not None:
-        yield Line(one.answered_ms, BROKER, CLIENT, _answered(one), Look.TAKE)
+        yield Line(one.answered_ms, BROKER, CLIENT, _describe_response(one), Look.TAKE)
     elif one.request is not None:
         yield Line(one.at_ms, BROKER, BROKER, f"no answer{f' ({one.fault})' if one.fault else ''}", Look.RAISE)
 
 
-def _noted(note: Note) -> Iterator[Line]:
+def _draw_note(note: Note) -> Iterator[Line]:
     match note.event:
         case "application":
             partitions = partitions_of(note.about)
@@ -75,7 +75,7 @@ def _noted(note: Note) -> Iterator[Line]:
             yield Line(note.at_ms, CLIENT, CLIENT, note.event, Look.STATE)
 
 
-def _asked(one: Exchange) -> str:
+def _describe_request(one: Exchange) -> str:
     request: Any = one.request
     match one.api:
         case "ConsumerGroupHeartbeat" if request is not None:
@@ -88,7 +88,7 @@ def _asked(one: Exchange) -> str:
     return one.api
 
 
-def _answered(one: Exchange) -> str:
+def _describe_response(one: Exchange) -> str:
     response: Any = one.response
     code = getattr(response, "error_code", ErrorCode.NONE)
     if code is not ErrorCode.NONE:
@@ -137,7 +137,7 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
         yield f"{PICTURES[0]}{suffix}", draw(drawing).encode()
 
 
-def told(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> Iterator[str]:
+def tell(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> Iterator[str]:
     """The story as text."""
     signs = {(CLIENT, BROKER): "->", (BROKER, CLIENT): "<-", (CLIENT, APPLICATION): "=>", (APPLICATION, CLIENT): "<="}
     for line in story(finding, trace):

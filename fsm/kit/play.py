@@ -74,7 +74,7 @@ Launch = Callable[[str, Options, Hear], Awaitable[Process]]
 """Starts a client by its name; what it prints is heard, one object at a time."""
 
 
-def served(scenario: Scenario) -> Served:
+def serve(scenario: Scenario) -> Served:
     """The brokers of a scenario."""
     settings = {**SETTINGS, **scenario.settings}
     return Served(
@@ -135,7 +135,7 @@ class OurBrokers:
 
     def topics(self) -> Iterable[Sequence[Any]]:
         """Name, id and how many partitions."""
-        return self._brokers.cluster.topics.described()
+        return self._brokers.cluster.topics.describe()
 
     async def change_topic(self, name: str, partitions: int) -> None:
         """A topic is made, gets more partitions, or is deleted (0)."""

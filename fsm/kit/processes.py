@@ -135,7 +135,7 @@ class OurPlace(play.OurBrokers):
 
     def __init__(self, scenario: Scenario, record: Record) -> None:
         """`record` is told of every exchange."""
-        brokers = NamedBrokers(play.served(scenario), now_ms(), Random(1), on_event=record)  # noqa: S311
+        brokers = NamedBrokers(play.serve(scenario), now_ms(), Random(1), on_event=record)  # noqa: S311
         self._edge = NamedEdge(brokers)
         super().__init__(brokers, self._edge.carry_out, self._edge.clock)
 

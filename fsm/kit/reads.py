@@ -40,14 +40,14 @@ class Reads:
 
     def fetch(self, exchange: Exchange, names: Mapping[str, str]) -> None:
         """It fetched."""
-        for partition, offset in fetched(exchange.request, names).items():
+        for partition, offset in read_fetch(exchange.request, names).items():
             self.position[partition] = offset
             self.start.pop(partition, None)
 
     def commit(self, exchange: Exchange, names: Mapping[str, str]) -> None:
         """A commit was answered."""
         self.commits = True
-        asked = committed(exchange.request, names)
+        asked = read_commit(exchange.request, names)
         codes = {
             (topic_of(topic, names), one.partition_index): one.error_code
             for topic in exchange.response.topics
@@ -63,8 +63,8 @@ class Reads:
 
     def learn(self, exchange: Exchange, names: Mapping[str, str]) -> None:
         """Committed offsets were told."""
-        found, codes = told_offsets(exchange.response, names)
-        asked = asked_offsets(exchange.request, names)
+        found, codes = read_offsets(exchange.response, names)
+        asked = read_offset_fetch(exchange.request, names)
         refused = frozenset(codes) | (asked - found.keys() if group_error(exchange.response) else frozenset())
         self.unknown = (self.unknown - found.keys()) | refused
         known = {p: offset for p, offset in found.items() if offset >= 0 and p not in refused}
@@ -75,7 +75,7 @@ class Reads:
             code = next(iter(codes.values()), group_error(exchange.response))
             self.refused_fetch = Refused(code, exchange.answered_ms or exchange.at_ms, refused)
 
-    def uncommitted(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def list_uncommitted(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Partitions that were read further than committed."""
         return sorted(p for p in partitions if self.position.get(p, 0) > max(self.committed.get(p, -1), 0))
 
@@ -87,25 +87,25 @@ def topic_of(topic: Any, names: Mapping[str, str]) -> str:
     return name or names.get(topic_id, topic_id)
 
 
-def fetched(request: Any, names: Mapping[str, str]) -> dict[TopicPartition, int]:
+def read_fetch(request: Any, names: Mapping[str, str]) -> dict[TopicPartition, int]:
     """The partitions of a Fetch, and from where each is read."""
     return {(topic_of(t, names), one.partition): one.fetch_offset for t in request.topics for one in t.partitions}
 
 
-def committed(request: Any, names: Mapping[str, str]) -> dict[TopicPartition, int]:
+def read_commit(request: Any, names: Mapping[str, str]) -> dict[TopicPartition, int]:
     """The partitions of an OffsetCommit and their offsets."""
     return {
         (topic_of(t, names), one.partition_index): one.committed_offset for t in request.topics for one in t.partitions
     }
 
 
-def asked_offsets(request: Any, names: Mapping[str, str]) -> frozenset[TopicPartition]:
+def read_offset_fetch(request: Any, names: Mapping[str, str]) -> frozenset[TopicPartition]:
     """The partitions of an OffsetFetch; none where it asks for all."""
     parts = request.groups or (request,)
     return frozenset((topic_of(t, names), p) for one in parts for t in one.topics or () for p in t.partition_indexes)
 
 
-def told_offsets(
+def read_offsets(
     response: Any, names: Mapping[str, str]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ErrorCode]]:
     """The offset of each partition, and the error of each that has one."""

@@ -208,12 +208,12 @@ class Brokers:
     def change_topic(self, name: str, partitions: int, now_ms: float) -> tuple[Effect, ...]:
         """The topic is made, grows, or with no partitions is deleted. Raises `InputError` for what cannot be."""
         self.cluster.change_topic(name, partitions, int(now_ms), self._random)
-        self._tell("topics", now_ms, topics=self.cluster.topics.described())
+        self._tell("topics", now_ms, topics=self.cluster.topics.describe())
         return self._take(now_ms)
 
     def start(self, now_ms: float) -> tuple[Effect, ...]:
         """Tells the topics that there are, for the trace, and gives what is to be kept."""
-        self._tell("topics", now_ms, topics=self.cluster.topics.described())
+        self._tell("topics", now_ms, topics=self.cluster.topics.describe())
         return self._take(now_ms)
 
     def _clean_up(self, now_ms: float) -> None:

@@ -1,18 +1,19 @@
-"""One connection of a client: its bytes cut into frames, which are handed over as long as none has to wait.
+"""The connections of clients: their bytes cut into frames, which are handed over as long as none has to wait.
 
-It is read no further while a frame waits, and while the client does not read what it was sent. What it may make the
+One is read no further while a frame waits, and while the client does not read what it was sent. What it may make the
 broker hold is bounded, with what all others hold.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+import select
+from collections.abc import Callable, Iterable
+from typing import cast
 
 from fsm.protocol.messages import APIS
-
-if TYPE_CHECKING:
-    from fsm.serve.edge import Edge
+from fsm.serve.brokers import Brokers
+from fsm.serve.effects import Effect
 
 LARGEST_PRODUCE = 8 << 20
 """Bytes of a frame with records; whoever announces more is disconnected."""
@@ -27,6 +28,11 @@ BUFFERED_BY_ONE = 16 << 10
 """Bytes of these that a connection may have whatever others have."""
 MOST_AT_ONCE = 100
 """Frames of one connection that are handled before others have their turn."""
+MOST_FULL = 512
+"""Clients that may leave so much unread at once; after that the one that has done so for the longest has to go. Each
+holds that much and two answers, a megabyte or so each."""
+FIND_GONE_S, GONE = 1.0, getattr(select, "POLLRDHUP", 0)
+"""How often clients that are not read are asked whether they are still there, and what tells beside POLLHUP."""
 
 
 class Client(asyncio.Protocol):
@@ -34,8 +40,8 @@ class Client(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, edge: Edge, broker: int) -> None:
-        self.edge, self.broker = edge, broker
+    def __init__(self, others: Clients, broker: int) -> None:
+        self.others, self.broker = others, broker
         self.peer = ""
         self.number = 0
         self.file = -1
@@ -60,22 +66,22 @@ class Client(asyncio.Protocol):
         self.transport.set_write_buffer_limits(ENOUGH_UNSENT)
         self.file = transport.get_extra_info("socket").fileno()
         self.peer = transport.get_extra_info("peername")[0]
-        self.heard = self.edge.loop.time()
-        self.number = self.edge.connected(self)
+        self.heard = self.others.loop.time()
+        self.number = self.others.connect(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._waiting = 0
         self._keep(b"")
-        self.edge.disconnected(self.number)
+        self.others.disconnect(self.number)
 
     def pause_writing(self) -> None:
         self._is_full = True
         self._pause()
-        self.edge.filled(self)
+        self.others.note_full(self)
 
     def resume_writing(self) -> None:
         self._is_full = False
-        self.edge.emptied(self)
+        self.others.note_empty(self)
         self._go_on()
 
     def read_on(self) -> None:
@@ -84,7 +90,7 @@ class Client(asyncio.Protocol):
         self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        self.heard = self.edge.loop.time()
+        self.heard = self.others.loop.time()
         if self._bytes or self._is_held or self._is_full:
             self._bytes += data
             self._count()
@@ -97,17 +103,17 @@ class Client(asyncio.Protocol):
         if not (self._is_full or self._is_held or self.transport.is_closing()):
             self._cut(bytes(self._bytes))
             if not (self._is_full or self._is_held or self.transport.is_closing()):
-                self.edge.reads(self)
+                self.others.resume(self)
                 self.transport.resume_reading()
 
     def _pause(self) -> None:
         self.transport.pause_reading()
-        self.edge.pauses(self)
+        self.others.pause(self)
 
     def _cut(self, data: bytes) -> None:
         """Hands over the frames that are whole, up to one that has to wait; keeps the rest."""
-        edge, at, left = self.edge, 0, MOST_AT_ONCE
-        now_ms = edge.clock()
+        others, at, left = self.others, 0, MOST_AT_ONCE
+        now_ms = others.clock()
         self._wanted = 0
         while not (self._is_full or self._is_held or self.transport.is_closing()):
             begin = at + 4
@@ -116,22 +122,22 @@ class Client(asyncio.Protocol):
             size = int.from_bytes(data[at:begin], "big")
             if size > LARGEST_FRAME and (size > LARGEST_PRODUCE or not PRODUCE.startswith(data[begin : begin + 2])):
                 if not at and (language := stranger(data)):
-                    edge.on_trouble(f"{self.peer} speaks {language}, not Kafka's protocol")
+                    others.on_trouble(f"{self.peer} speaks {language}, not Kafka's protocol")
                 self.transport.abort()
                 return
             if len(data) < begin + size:
                 self._wanted = 4 + size if size <= LARGEST_FRAME or len(data) >= begin + 2 else 6
                 break
             at = begin + size
-            edge.receive(self, data[begin:at], now_ms)
+            others.on_frame(self, data[begin:at], now_ms)
             left -= 1
-            if edge.brokers.waiting(self.number):
+            if others.brokers.waiting(self.number):
                 self._is_held, self._waiting = True, size
                 self.transport.pause_reading()
-                edge.pauses(self)
+                others.pause(self)
             elif not left:
                 self._is_held = True
-                edge.loop.call_soon(self.read_on)
+                others.loop.call_soon(self.read_on)
         self._keep(data[at:])
 
     def _keep(self, rest: bytes) -> None:
@@ -146,8 +152,8 @@ class Client(asyncio.Protocol):
         if buffered == self._buffered:
             return
         more, self._buffered = buffered - self._buffered, buffered
-        self.edge.buffered += more
-        if more > 0 and self.edge.buffered > MOST_BUFFERED and buffered > BUFFERED_BY_ONE:
+        self.others.buffered += more
+        if more > 0 and self.others.buffered > MOST_BUFFERED and buffered > BUFFERED_BY_ONE:
             self.transport.abort()
 
 
@@ -158,3 +164,100 @@ STRANGERS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTT
 def stranger(data: bytes) -> str:
     """What somebody speaks who begins so, if that is known."""
     return next((language for sign, language in STRANGERS.items() if data.startswith(sign)), "")
+
+
+class Clients:
+    """All connections, by their numbers."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        clock: Callable[[], float],
+        *,
+        on_frame: Callable[[Client, bytes, float], object],
+        on_trouble: Callable[[str], object],
+        carry_out: Callable[[Iterable[Effect]], object],
+        most_idle_s: float,
+    ) -> None:
+        """`on_frame` is given each frame as it arrives, `carry_out` what follows from a connection's end.
+
+        A connection on which nothing arrives for `most_idle_s` is closed.
+        """
+        self.brokers, self.clock, self.on_frame, self.on_trouble = brokers, clock, on_frame, on_trouble
+        self.carry_out, self.most_idle_s = carry_out, most_idle_s
+        self.open: dict[int, Client] = {}
+        self.full: dict[int, Client] = {}
+        """Those that leave much unread; the one that has done so for the longest comes first."""
+        self.paused: dict[int, Client] = {}
+        """Those that are not read, by the descriptor of their socket."""
+        self.buffered = 0
+        """Bytes of frames that are not whole, or not handled yet."""
+        self._gone = select.poll()
+        """Tells which of those that are paused have ended their connection."""
+        self._numbers = 0
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._finding: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begins to look for connections on which nothing has arrived for long, and ends them."""
+        since = self.loop.time() - self.most_idle_s
+        for client in [*self.open.values()]:
+            if client.heard < since:
+                client.transport.abort()
+        self._sweeping = self.loop.call_later(self.most_idle_s / 10, self.start)
+
+    def stop(self) -> None:
+        """Looks no more, and ends all."""
+        self.abort()
+        for timer in (self._sweeping, self._finding):
+            if timer is not None:
+                timer.cancel()
+
+    def abort(self) -> None:
+        """Ends all connections; what was not sent is not."""
+        for client in [*self.open.values()]:
+            client.transport.abort()
+
+    def connect(self, client: Client) -> int:
+        """A client's number."""
+        self._numbers += 1
+        self.open[self._numbers] = client
+        self.brokers.connect(self._numbers, client.broker, client.peer, self.clock())
+        return self._numbers
+
+    def disconnect(self, number: int) -> None:
+        """The client's socket is closed."""
+        client = self.open.pop(number)
+        self.resume(client)
+        self.full.pop(number, None)
+        self.carry_out(self.brokers.disconnect(number, self.clock()))
+
+    def pause(self, client: Client) -> None:
+        """The client is not read for now, so that its end would not be noticed."""
+        self.paused[client.file] = client
+        self._gone.register(client.file, GONE)
+        if self._finding is None:
+            self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone)
+
+    def resume(self, client: Client) -> None:
+        """The client is read again, or has gone."""
+        if self.paused.pop(client.file, None):
+            self._gone.unregister(client.file)
+
+    def _find_gone(self) -> None:
+        """Ends connections that their clients have ended while they were not read."""
+        for file, _ in self._gone.poll(0):
+            self.paused[file].transport.abort()
+        self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone) if self.paused else None
+
+    def note_full(self, client: Client) -> None:
+        """The client leaves much unread."""
+        self.full[client.number] = client
+        if len(self.full) > MOST_FULL:
+            self.full.pop(next(iter(self.full))).transport.abort()
+
+    def note_empty(self, client: Client) -> None:
+        """The client has read on."""
+        self.full.pop(client.number, None)

@@ -26,7 +26,7 @@ from fsm.serve.effects import Append, Replace
 from fsm.serve.group_log import GROWTH, GROWTH_WHEN_FULL, GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.topics import ANSWERED, LEGAL_TOPIC, OFFSETS_TOPIC, Topics
-from fsm.serve.versions import spoken
+from fsm.serve.versions import list_versions
 
 CLUSTER_ID = "fsm-serve"
 GROUP_KEY, TRANSACTION_KEY = 0, 1
@@ -65,7 +65,7 @@ class Cluster:
         self.served = served
         self.endpoints: dict[int, tuple[str, int]] = {}
         """Where each broker listens; whoever binds the sockets says so."""
-        self.versions = spoken(served.release)
+        self.versions = list_versions(served.release)
         """What is spoken: as a broker of that release advertises."""
         self.topics = Topics(served.brokers, served.records_a_second)
         self._keep = keep
@@ -95,7 +95,7 @@ class Cluster:
 
     def _keep_metadata(self) -> None:
         """Topics, and the settings of groups."""
-        topics = [[*one, self.topics.since_ms(one[0])] for one in self.topics.described()]
+        topics = [[*one, self.topics.since_ms(one[0])] for one in self.topics.describe()]
         groups = {group_id: dict(own) for group_id, own in sorted(self._config.groups.items())}
         self._keep(Replace(METADATA, json.dumps({"topics": topics, "groups": groups}).encode()))
 
@@ -160,6 +160,8 @@ class Cluster:
         """The answer to a request that concerns no single group and waits for nothing."""
         if type(request) in ANSWERED:
             return ANSWERED[type(request)](self.topics, request, asked.broker, asked.now_ms)
+        if type(request) in topic_requests.CHANGES:
+            return self._change_topics(request, asked)
         return _ANSWERS[type(request)](self, request, asked)
 
     def api_versions(self, version: int, code: ErrorCode = ErrorCode.NONE) -> m.ApiVersionsResponse:
@@ -200,7 +202,7 @@ class Cluster:
         found_name = self.topics.names.get(topic_id) if name is None else name
         if found_name == OFFSETS_TOPIC:
             leaders = self.coordinators.leaders
-            parts = tuple(_led(number, leader) for number, leader in enumerate(leaders))
+            parts = tuple(_describe_partition(number, leader) for number, leader in enumerate(leaders))
             return m.MetadataResponseTopic(ErrorCode.NONE, OFFSETS_TOPIC, OFFSETS_TOPIC_ID, True, parts)
         topic = self.topics.by_name.get(found_name) if found_name else None
         if topic is None:
@@ -208,8 +210,17 @@ class Cluster:
             if name is not None and not LEGAL_TOPIC.fullmatch(name):
                 code = ErrorCode.INVALID_TOPIC_EXCEPTION
             return m.MetadataResponseTopic(code, name if name is not None or version >= 12 else "", topic_id)
-        parts = tuple(_led(number, self.topics.leader(number)) for number in range(topic.partitions))
+        parts = tuple(_describe_partition(number, self.topics.leader(number)) for number in range(topic.partitions))
         return m.MetadataResponseTopic(ErrorCode.NONE, found_name, topic.topic_id, False, parts)
+
+    def _change_topics(self, request: Any, asked: Asked) -> Any:
+        """Others hear of all topics of a request at once, where there are more or fewer partitions than before."""
+        before = self.topics.partitions
+        response = topic_requests.CHANGES[type(request)](self.topics, request, asked)
+        if self.topics.partitions != before:
+            self._update_topics(int(asked.now_ms))
+            self._news.append(self.topics.describe())
+        return response
 
     def _find_coordinator(self, request: m.FindCoordinatorRequest, asked: Asked) -> m.FindCoordinatorResponse:
         def one(key: str) -> m.Coordinator:
@@ -261,12 +272,6 @@ class Cluster:
         )
         return m.ListConfigResourcesResponse(config_resources=tuple(found))
 
-    def tell_topics(self, before: int, asked: Asked) -> None:
-        """Once for all topics of a request, where there are more or fewer partitions than before."""
-        if self.topics.partitions != before:
-            self._update_topics(int(asked.now_ms))
-            self._news.append(self.topics.described())
-
     def _init_producer_id(self, request: m.InitProducerIdRequest) -> m.InitProducerIdResponse:
         if request.transactional_id is not None:
             return m.InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -274,18 +279,17 @@ class Cluster:
         return m.InitProducerIdResponse(producer_id=self._producer_ids)
 
 
-def _led(number: int, leader: int) -> m.MetadataResponsePartition:
+def _describe_partition(number: int, leader: int) -> m.MetadataResponsePartition:
     return m.MetadataResponsePartition(ErrorCode.NONE, number, leader, 0, (leader,), (leader,))
 
 
 _ANSWERS: Mapping[type[Any], Callable[[Cluster, Any, Asked], Any]] = {
     m.ApiVersionsRequest: Cluster._answer_api_versions,
-    m.CreatePartitionsRequest: topic_requests.create_partitions,
-    m.CreateTopicsRequest: topic_requests.create_topics,
-    m.DeleteTopicsRequest: topic_requests.delete_topics,
     m.DescribeClusterRequest: lambda self, _request, _asked: self._describe_cluster(),
     m.DescribeConfigsRequest: lambda self, request, _asked: self._describe_configs(request),
-    m.DescribeTopicPartitionsRequest: topic_requests.describe_topics,
+    m.DescribeTopicPartitionsRequest: lambda self, request, _asked: topic_requests.describe_topics(
+        request, self.topics.by_name, self.describe_topic
+    ),
     m.FindCoordinatorRequest: Cluster._find_coordinator,
     m.IncrementalAlterConfigsRequest: Cluster._alter_configs,
     m.InitProducerIdRequest: lambda self, request, _asked: self._init_producer_id(request),

@@ -223,7 +223,7 @@ class Coordinators:
     def _list(self, message: ListGroupsRequest, asked: Asked) -> ListGroupsResponse:
         states = {state.lower() for state in message.states_filter}
         types = {kind.lower() for kind in message.types_filter}
-        found = (group for partition, group in self._listed() if self.leaders[partition] == asked.broker)
+        found = (group for partition, group in self._list_groups() if self.leaders[partition] == asked.broker)
         return ListGroupsResponse(
             groups=tuple(
                 group
@@ -232,7 +232,7 @@ class Coordinators:
             )
         )
 
-    def _listed(self) -> Iterator[tuple[int, ListedGroup]]:
+    def _list_groups(self) -> Iterator[tuple[int, ListedGroup]]:
         for partition, host in sorted(self._hosts.items()):
             for group_id, group in host.state.groups.items():
                 if isinstance(group, ClassicGroup):
@@ -243,7 +243,7 @@ class Coordinators:
 
     def group_ids(self) -> list[str]:
         """Every group, sorted."""
-        return sorted(group.group_id for _, group in self._listed())
+        return sorted(group.group_id for _, group in self._list_groups())
 
     def describe(self, group_id: str, now_ms: int) -> DescribedConsumerGroup | DescribedGroup | None:
         """The group as the describe APIs have it; None where nobody knows it."""

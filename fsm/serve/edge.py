@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,19 +20,14 @@ from typing import Any
 
 from fsm.errors import InputError
 from fsm.serve.brokers import Brokers
-from fsm.serve.client import Client
+from fsm.serve.client import Client, Clients
 from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.store import Store
 
-MOST_FULL = 512
-"""Clients that may leave so much unread at once; after that the one that has done so for the longest has to go. Each
-holds that much and two answers, a megabyte or so each."""
 SENT_AT_ONCE = 256 << 10
 """Bytes of answers that are gathered before they are sent."""
 MOST_IDLE_S = 600.0
 """A connection on which nothing arrives for so long is closed: `connections.max.idle.ms` of Kafka."""
-FIND_GONE_S, GONE = 1.0, getattr(select, "POLLRDHUP", 0)
-"""How often clients that are not read are asked whether they are still there, and what tells beside POLLHUP."""
 OTHER_FILES = 100
 """File descriptors that are not for connections: logs, and what Python needs."""
 BACKLOG = 4_096
@@ -67,24 +61,21 @@ class Edge:
         self.clock = clock or now_ms
         self.store = store
         self.on_trouble = on_trouble
-        self.most_idle_s = most_idle_s
         self.most_connections = most_connections()
-        self.buffered = 0
-        """Bytes of frames that are not whole, or not handled yet."""
         self.failed: asyncio.Future[None]
         """Ends with an `InputError` where the brokers cannot go on."""
-        self.loop: asyncio.AbstractEventLoop
+        self.clients = Clients(
+            brokers,
+            self.clock,
+            on_frame=self.receive,
+            on_trouble=on_trouble,
+            carry_out=self.carry_out,
+            most_idle_s=most_idle_s,
+        )
+        self._loop: asyncio.AbstractEventLoop
         """The one in which it was started."""
         self._listening: list[socket.socket] = []
         self._opening: set[asyncio.Future[Any]] = set()
-        self._clients: dict[int, Client] = {}
-        self._full: dict[int, Client] = {}
-        """Clients that leave much unread; the one that has done so for the longest comes first."""
-        self._paused: dict[int, Client] = {}
-        """Clients that are not read, by the descriptor of their socket."""
-        self._gone = select.poll()
-        """Tells which of them have ended their connection."""
-        self._numbers = 0
         self._unkept: list[Append | Replace] = []
         self._unsent: dict[int, list[bytes]] = {}
         self._unsent_bytes = 0
@@ -93,8 +84,6 @@ class Edge:
         self._is_flush_due = False
         self._quiet_until_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._sweeping: asyncio.TimerHandle | None = None
-        self._finding: asyncio.TimerHandle | None = None
         self._armed_ms = 0.0
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
@@ -102,8 +91,8 @@ class Edge:
 
         Raises `InputError` where the port is taken, the address is none of this machine's, or nothing can be kept.
         """
-        self.loop = asyncio.get_running_loop()
-        self.failed = self.loop.create_future()
+        self._loop = self.clients.loop = asyncio.get_running_loop()
+        self.failed = self._loop.create_future()
         for broker in range(1, self.brokers.cluster.served.brokers + 1):
             wanted = port if broker == 1 else 0
             try:
@@ -116,7 +105,7 @@ class Edge:
         if self.failed.done():
             await self.stop()
             self.failed.result()
-        self._sweep()
+        self.clients.start()
         return self.brokers.cluster.endpoints[1][1]
 
     def listen(self, broker: int, host: str, port: int = 0) -> int:
@@ -127,19 +116,17 @@ class Edge:
             why = problem.strerror or str(problem)
             raise InputError(f"cannot listen: {why}", f"{host}:{port}", "choose another --port") from None
         self._listening.append(listening)
-        self.loop.add_reader(listening, self._accept, listening, broker)
+        self._loop.add_reader(listening, self._accept, listening, broker)
         return int(listening.getsockname()[1])
 
     async def stop(self) -> None:
         """Closes every socket."""
         for listening in self._listening:
-            self.loop.remove_reader(listening)
+            self._loop.remove_reader(listening)
             listening.close()
-        for client in [*self._clients.values()]:
-            client.transport.abort()
-        for timer in (self._timer, self._sweeping, self._finding):
-            if timer is not None:
-                timer.cancel()
+        self.clients.stop()
+        if self._timer is not None:
+            self._timer.cancel()
         await asyncio.sleep(0)  # connections hear of their end
 
     # Effects
@@ -165,7 +152,7 @@ class Edge:
             self._flush()
         if not self._is_flush_due:
             self._is_flush_due = True
-            self.loop.call_soon(self._flush)
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """What is to be kept is, and then everybody is sent what is theirs."""
@@ -186,23 +173,22 @@ class Edge:
                 return
         self._send(unsent)
         for number in ended:
-            if client := self._clients.get(number):
+            if client := self.clients.open.get(number):
                 client.transport.close()
         for number in read_on:
-            if client := self._clients.get(number):
-                self.loop.call_soon(client.read_on)
+            if client := self.clients.open.get(number):
+                self._loop.call_soon(client.read_on)
         self._arm()
 
     def _send(self, unsent: Mapping[int, Sequence[bytes]]) -> None:
         for number, parts in unsent.items():
-            if client := self._clients.get(number):
+            if client := self.clients.open.get(number):
                 client.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def _fail(self, problem: InputError) -> None:
         """Nothing more can be kept, so that nothing more is answered."""
         self.failed.set_exception(problem)
-        for client in [*self._clients.values()]:
-            client.transport.abort()
+        self.clients.abort()
 
     # Time
 
@@ -216,7 +202,7 @@ class Edge:
             self._timer.cancel()
         self._armed_ms = due_ms
         wait_s = min(max(due_ms - self.clock(), 0.0), LATEST_MS) / 1000
-        self._timer = self.loop.call_later(wait_s, self.advance)
+        self._timer = self._loop.call_later(wait_s, self.advance)
 
     def advance(self) -> None:
         """What is due by now happens."""
@@ -244,20 +230,6 @@ class Edge:
             return False
         return True
 
-    def _sweep(self) -> None:
-        """Ends connections on which nothing has arrived for long."""
-        since = self.loop.time() - self.most_idle_s
-        for client in [*self._clients.values()]:
-            if client.heard < since:
-                client.transport.abort()
-        self._sweeping = self.loop.call_later(self.most_idle_s / 10, self._sweep)
-
-    def _find_gone(self) -> None:
-        """Ends connections that their clients have ended while they were not read."""
-        for file, _ in self._gone.poll(0):
-            self._paused[file].transport.abort()
-        self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone) if self._paused else None
-
     # Connections
 
     def _accept(self, listening: socket.socket, broker: int) -> None:
@@ -269,63 +241,29 @@ class Edge:
                 return
             except OSError as problem:
                 self._tell_crowded(f"no connection can be accepted: {problem.strerror}")
-                self.loop.remove_reader(listening)
-                self.loop.call_later(ACCEPT_AGAIN_S, self._accept_again, listening, broker)
+                self._loop.remove_reader(listening)
+                self._loop.call_later(ACCEPT_AGAIN_S, self._accept_again, listening, broker)
                 return
-            if len(self._clients) + len(self._opening) >= self.most_connections:
+            if len(self.clients.open) + len(self._opening) >= self.most_connections:
                 one.close()
                 self._tell_crowded(f"{self.most_connections} connections are open, which is the most here")
                 continue
             one.setblocking(False)
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            opening = self.loop.create_task(self.loop.connect_accepted_socket(partial(Client, self, broker), one))
+            opening = self._loop.create_task(
+                self._loop.connect_accepted_socket(partial(Client, self.clients, broker), one)
+            )
             self._opening.add(opening)
             opening.add_done_callback(self._opening.discard)
 
     def _accept_again(self, listening: socket.socket, broker: int) -> None:
         if listening.fileno() >= 0:
-            self.loop.add_reader(listening, self._accept, listening, broker)
-
-    def connected(self, client: Client) -> int:
-        """A client's number."""
-        self._numbers += 1
-        self._clients[self._numbers] = client
-        self.brokers.connect(self._numbers, client.broker, client.peer, self.clock())
-        return self._numbers
-
-    def disconnected(self, number: int) -> None:
-        """The client's socket is closed."""
-        client = self._clients.pop(number)
-        self.reads(client)
-        self._full.pop(number, None)
-        self.carry_out(self.brokers.disconnect(number, self.clock()))
-
-    def pauses(self, client: Client) -> None:
-        """The client is not read for now, so that its end would not be noticed."""
-        self._paused[client.file] = client
-        self._gone.register(client.file, GONE)
-        if self._finding is None:
-            self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone)
-
-    def reads(self, client: Client) -> None:
-        """The client is read again, or has gone."""
-        if self._paused.pop(client.file, None):
-            self._gone.unregister(client.file)
-
-    def filled(self, client: Client) -> None:
-        """The client leaves much unread."""
-        self._full[client.number] = client
-        if len(self._full) > MOST_FULL:
-            self._full.pop(next(iter(self._full))).transport.abort()
-
-    def emptied(self, client: Client) -> None:
-        """The client has read on."""
-        self._full.pop(client.number, None)
+            self._loop.add_reader(listening, self._accept, listening, broker)
 
     def _tell_crowded(self, what: str) -> None:
         """Once in a while."""
-        if self.loop.time() >= self._quiet_until_s:
-            self._quiet_until_s = self.loop.time() + CROWDED_AGAIN_S
+        if self._loop.time() >= self._quiet_until_s:
+            self._quiet_until_s = self._loop.time() + CROWDED_AGAIN_S
             self.on_trouble(f"{what}; others are turned away: raise the limit of open files (ulimit -n)")
 
 

@@ -49,7 +49,7 @@ def snapshot(brokers: Brokers, now_ms: float) -> dict[str, Any]:
         "now_ms": now_ms,
         "release": brokers.cluster.served.release,
         "brokers": {number: f"{host}:{port}" for number, (host, port) in sorted(brokers.cluster.endpoints.items())},
-        "topics": brokers.cluster.topics.described(),
+        "topics": brokers.cluster.topics.describe(),
         "groups": [_group(brokers, group_id, group) for group_id, group in found if group is not None],
         "more_groups": max(0, len(group_ids) - MOST_GROUPS),
         "faults": [
@@ -84,8 +84,8 @@ def _group(brokers: Brokers, group_id: str, group: DescribedConsumerGroup | Desc
             "instance": m.instance_id,
             "host": m.client_host,
             "epoch": m.member_epoch,
-            "assigned": _named(m.assignment),
-            "target": _named(m.target_assignment),
+            "assigned": _list_partitions(m.assignment),
+            "target": _list_partitions(m.target_assignment),
         }
         for m in group.members[:MOST_MEMBERS]
     ]
@@ -93,7 +93,7 @@ def _group(brokers: Brokers, group_id: str, group: DescribedConsumerGroup | Desc
     return {**common, "type": "consumer", "assignor": group.assignor_name, **epochs, "members": described}
 
 
-def _named(topics: Iterable[Any]) -> list[str]:
+def _list_partitions(topics: Iterable[Any]) -> list[str]:
     return [f"{one.topic_name}-{partition}" for one in topics for partition in one.partitions]
 
 
@@ -121,7 +121,7 @@ def _tell(number: int, seen: Exchange | Note) -> dict[str, Any]:
         "full": is_full(request),
         "took_ms": None if seen.answered_ms is None else round(seen.answered_ms - seen.at_ms, 1),
         "error": _error(response),
-        "told": _told(response),
+        "told": _describe_answer(response),
         "fault": seen.fault,
     }
 
@@ -137,7 +137,7 @@ def _error(response: Any) -> str:
     return code.name if code else ""
 
 
-def _told(response: Any) -> str:
+def _describe_answer(response: Any) -> str:
     """What a member is told: its epoch, and what it is assigned."""
     if response is None:
         return ""

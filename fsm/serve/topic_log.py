@@ -140,13 +140,13 @@ class PartitionLog:
     def _from(self, offset: int) -> Iterator[bytes]:
         if offset < self.made:
             end = min(self.made, offset + MADE_AT_ONCE)
-            yield write_batch(Batch.of([self._made_up(one) for one in range(offset, end)], partition_leader_epoch=0))
+            yield write_batch(Batch.of([self._make_up(one) for one in range(offset, end)], partition_leader_epoch=0))
             if end < self.made:
                 return
         at = bisect_right(self.batches, offset, key=lambda one: one.next_offset)
         yield from (batch.data for batch in self.batches[at:])
 
-    def _made_up(self, offset: int) -> LogRecord:
+    def _make_up(self, offset: int) -> LogRecord:
         value = f"{self.topic}-{self.partition}-{offset}".encode()
         return LogRecord(offset, int(self._time_ms(offset)), None, value)
 

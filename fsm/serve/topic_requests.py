@@ -6,27 +6,25 @@ Source: `ControllerApis`, `ReplicationControlManager`, `KRaftMetadataCache.descr
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
 from fsm.protocol.error_codes import ErrorCode
 from fsm.serve.asked import Asked
-from fsm.serve.topics import MOST_PARTITIONS, OFFSETS_TOPIC, TooManyError, check_name
-
-if TYPE_CHECKING:
-    from fsm.serve.cluster import Cluster
+from fsm.serve.topics import MOST_PARTITIONS, OFFSETS_TOPIC, TooManyError, Topics, check_name
 
 MOST_DESCRIBED = 2_000
 """Partitions in one answer to DescribeTopicPartitions: `max.request.partition.size.limit`."""
 
 
-def create_topics(cluster: Cluster, request: m.CreateTopicsRequest, asked: Asked) -> m.CreateTopicsResponse:
+def create_topics(topics: Topics, request: m.CreateTopicsRequest, asked: Asked) -> m.CreateTopicsResponse:
     """Makes topics, each by itself."""
 
     def one(wanted: m.CreatableTopic) -> m.CreatableTopicResult:
-        if wanted.name in cluster.topics.by_name or wanted.name == OFFSETS_TOPIC:
+        if wanted.name in topics.by_name or wanted.name == OFFSETS_TOPIC:
             code, why = ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
             return m.CreatableTopicResult(wanted.name, error_code=code, error_message=why)
         partitions = len(wanted.assignments) or (1 if wanted.num_partitions == -1 else wanted.num_partitions)
@@ -42,47 +40,41 @@ def create_topics(cluster: Cluster, request: m.CreateTopicsRequest, asked: Asked
             if request.validate_only:
                 check_name(wanted.name)
                 return m.CreatableTopicResult(wanted.name, num_partitions=partitions, replication_factor=1)
-            cluster.topics.change(wanted.name, partitions, int(asked.now_ms), asked.random)
+            topics.change(wanted.name, partitions, int(asked.now_ms), asked.random)
         except InputError as problem:
             too_many = isinstance(problem, TooManyError)
             code = ErrorCode.POLICY_VIOLATION if too_many else ErrorCode.INVALID_TOPIC_EXCEPTION
             return m.CreatableTopicResult(wanted.name, error_code=code, error_message=str(problem))
-        topic_id = cluster.topics.by_name[wanted.name].topic_id
+        topic_id = topics.by_name[wanted.name].topic_id
         return m.CreatableTopicResult(wanted.name, topic_id, num_partitions=partitions, replication_factor=1)
 
     times = Counter(topic.name for topic in request.topics)
-    before = cluster.topics.partitions
-    made = tuple(map(one, request.topics))
-    cluster.tell_topics(before, asked)
-    return m.CreateTopicsResponse(topics=made)
+    return m.CreateTopicsResponse(topics=tuple(map(one, request.topics)))
 
 
-def delete_topics(cluster: Cluster, request: m.DeleteTopicsRequest, asked: Asked) -> m.DeleteTopicsResponse:
+def delete_topics(topics: Topics, request: m.DeleteTopicsRequest, asked: Asked) -> m.DeleteTopicsResponse:
     """Deletes topics, by name or id."""
 
     def one(name: str | None, topic_id: TopicId) -> m.DeletableTopicResult:
-        found = cluster.topics.names.get(topic_id) if name is None else name
-        if found not in cluster.topics.by_name:
+        found = topics.names.get(topic_id) if name is None else name
+        if found not in topics.by_name:
             by_id = name is None
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return m.DeletableTopicResult(name, topic_id, code)
-        known_id = cluster.topics.by_name[found].topic_id
-        cluster.topics.change(found, 0, int(asked.now_ms), asked.random)
+        known_id = topics.by_name[found].topic_id
+        topics.change(found, 0, int(asked.now_ms), asked.random)
         return m.DeletableTopicResult(found, known_id)
 
     by_name = ((name, NO_TOPIC_ID) for name in request.topic_names)
     wanted = [*((topic.name, topic.topic_id) for topic in request.topics), *by_name]
-    before = cluster.topics.partitions
-    gone = tuple(one(name, topic_id) for name, topic_id in wanted)
-    cluster.tell_topics(before, asked)
-    return m.DeleteTopicsResponse(responses=gone)
+    return m.DeleteTopicsResponse(responses=tuple(one(name, topic_id) for name, topic_id in wanted))
 
 
-def create_partitions(cluster: Cluster, request: m.CreatePartitionsRequest, asked: Asked) -> m.CreatePartitionsResponse:
+def create_partitions(topics: Topics, request: m.CreatePartitionsRequest, asked: Asked) -> m.CreatePartitionsResponse:
     """Adds partitions to topics."""
 
     def one(wanted: m.CreatePartitionsTopic) -> m.CreatePartitionsTopicResult:
-        topic = cluster.topics.by_name.get(wanted.name)
+        topic = topics.by_name.get(wanted.name)
         if topic is None:
             return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if not topic.partitions < wanted.count <= MOST_PARTITIONS:
@@ -93,30 +85,37 @@ def create_partitions(cluster: Cluster, request: m.CreatePartitionsRequest, aske
             return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.INVALID_PARTITIONS, why)
         if not request.validate_only:
             try:
-                cluster.topics.change(wanted.name, wanted.count, int(asked.now_ms), asked.random)
+                topics.change(wanted.name, wanted.count, int(asked.now_ms), asked.random)
             except TooManyError as problem:
                 return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.POLICY_VIOLATION, str(problem))
         return m.CreatePartitionsTopicResult(wanted.name)
 
-    before = cluster.topics.partitions
-    grown = tuple(map(one, request.topics))
-    cluster.tell_topics(before, asked)
-    return m.CreatePartitionsResponse(results=grown)
+    return m.CreatePartitionsResponse(results=tuple(map(one, request.topics)))
+
+
+CHANGES: Mapping[type[Any], Callable[[Topics, Any, Asked], Any]] = {
+    m.CreatePartitionsRequest: create_partitions,
+    m.CreateTopicsRequest: create_topics,
+    m.DeleteTopicsRequest: delete_topics,
+}
+"""Requests after which there may be more partitions, or fewer."""
 
 
 def describe_topics(
-    cluster: Cluster, request: m.DescribeTopicPartitionsRequest, _asked: Asked
+    request: m.DescribeTopicPartitionsRequest,
+    known: Iterable[str],
+    describe: Callable[[str, TopicId, int], m.MetadataResponseTopic],
 ) -> m.DescribeTopicPartitionsResponse:
-    """Partitions, page by page."""
+    """Partitions, page by page; of all `known` topics where none is named. `describe` answers a version of Metadata."""
     left = max(1, min(request.response_partition_limit, MOST_DESCRIBED))
     begin = request.cursor or m.Cursor("", 0)
     topics: list[m.DescribeTopicPartitionsResponseTopic] = []
-    for name in sorted({topic.name for topic in request.topics} or cluster.topics.by_name):
+    for name in sorted({topic.name for topic in request.topics} or known):
         if name < begin.topic_name:
             continue
         if not left:
             return m.DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=m.Cursor(name, 0))
-        code, _, topic_id, is_internal, found, _ = cluster.describe_topic(name, NO_TOPIC_ID, m.APIS["Metadata"].newest)
+        code, _, topic_id, is_internal, found, _ = describe(name, NO_TOPIC_ID, m.APIS["Metadata"].newest)
         first = begin.partition_index if name == begin.topic_name else 0
         parts = tuple(
             m.DescribeTopicPartitionsResponsePartition(

@@ -238,7 +238,7 @@ class Topics:
             log.grow(now_ms)
         return log
 
-    def described(self) -> list[list[Any]]:
+    def describe(self) -> list[list[Any]]:
         """Name, id and number of partitions of each topic, sorted."""
         return [[name, topic.topic_id, topic.partitions] for name, topic in sorted(self.by_name.items())]
 

@@ -29,7 +29,7 @@ NOT_SPOKEN = frozenset({"TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn"})
 """Requests of transactions, which are known to the codec and not to these brokers."""
 
 
-def spoken(release: str) -> dict[int, tuple[int, int]]:
+def list_versions(release: str) -> dict[int, tuple[int, int]]:
     """The oldest and the newest version of each API by its key; a release that is not known is the latest."""
     till = RELEASES[: RELEASES.index(release) + 1] if release in RELEASES else RELEASES
 

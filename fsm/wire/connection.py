@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import selectors
 import socket
+import ssl
 import time
 from collections.abc import Iterable
 from typing import Any
 
 from fsm.protocol.codec import API_OF
 from fsm.wire.dialogue import Arrived, Dialogue, PeerError
+from fsm.wire.login import LONGEST_ANSWER, PLAINTEXT, Security, log_in
 
 
 class Connection:
     """A socket to one broker, as one client."""
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_s: float = 30.0) -> None:
-        """Connects. Raises `PeerError` where nobody listens."""
+    def __init__(
+        self, host: str, port: int, client_id: str, timeout_s: float = 30.0, security: Security = PLAINTEXT
+    ) -> None:
+        """Connects, and logs in. Raises `PeerError` where nobody listens, or it is not let in."""
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.host, self.port = host, port
         self.timeout_s = timeout_s
@@ -29,6 +33,35 @@ class Connection:
         except OSError as problem:
             raise PeerError(f"{self.peer}: cannot connect: {problem}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            if security.tls is not None:
+                self._socket = security.tls.wrap_socket(self._socket, server_hostname=host)
+            if security.user:
+                self._log_in(security, client_id)
+        except OSError as problem:
+            where = "TLS" if security.tls is not None else "the login"
+            raise self._fail(f"{where} fails: {getattr(problem, 'verify_message', '') or problem}") from None
+
+    def _log_in(self, security: Security, client_id: str) -> None:
+        login = log_in(security, client_id)
+        try:
+            request = next(login)
+            while True:
+                self._socket.sendall(request)
+                request = login.send(self._take(int.from_bytes(self._take(4), "big")))
+        except StopIteration as done:
+            if done.value:
+                raise self._fail(done.value) from None
+
+    def _take(self, size: int) -> bytes:
+        """So many bytes of an answer to a login."""
+        taken = b""
+        while len(taken) < size <= LONGEST_ANSWER:  # one that is longer cannot be read
+            data = self._socket.recv(size - len(taken))
+            if not data:
+                raise self._fail("the peer closed the connection at the login")
+            taken += data
+        return taken
 
     def send(self, request: Any, tag: int = 0, version: int | None = None) -> None:
         """Sends a request; its answer comes with the tag. Raises `InputError` for one that cannot be written."""
@@ -86,6 +119,8 @@ class Connection:
                 return False
         try:
             data = self._socket.recv(1 << 16)
+            while isinstance(self._socket, ssl.SSLSocket) and (more := self._socket.pending()):
+                data += self._socket.recv(more)  # a selector does not see what TLS has taken already
         except OSError as problem:
             raise self._fail(f"cannot read: {problem}") from None
         if not data:

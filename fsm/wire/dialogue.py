@@ -135,7 +135,6 @@ class Dialogue:
 
 
 def _too_large(begins: bytes, size: int, allowed: int) -> str:
-    """What is wrong with a length that is none."""
     for sign, language in STRANGERS.items():
         if begins.startswith(sign):
             return f"it speaks {language}, not Kafka's protocol"

@@ -149,15 +149,15 @@ def _load(at_ms: float, said: dict[str, Any]) -> Exchange:
 def without_records(message: Any) -> Any:
     """The same message; of Fetch and Produce what is said beside the records."""
     if isinstance(message, FetchResponse):
-        fetched = (one._replace(partitions=_emptied(one.partitions)) for one in message.responses)
+        fetched = (one._replace(partitions=_empty(one.partitions)) for one in message.responses)
         return replace(message, responses=tuple(fetched))
     if isinstance(message, ProduceRequest):
-        produced = (one._replace(partition_data=_emptied(one.partition_data)) for one in message.topic_data)
+        produced = (one._replace(partition_data=_empty(one.partition_data)) for one in message.topic_data)
         return replace(message, topic_data=tuple(produced))
     return message
 
 
-def _emptied(partitions: Iterable[Any]) -> tuple[Any, ...]:
+def _empty(partitions: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(
         one._replace(records=None) if isinstance(one, PartitionData) else replace(one, records=None)
         for one in partitions

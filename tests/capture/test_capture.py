@@ -55,7 +55,7 @@ def capturing(*told: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sign", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.deep)])
 def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path, sign: signal.Signals) -> None:
     trace = tmp_path / "trace.jsonl"
     with broker() as port, capturing("--broker", f"127.0.0.1:{port}", "-o", str(trace)) as capture:

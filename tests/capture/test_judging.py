@@ -12,10 +12,18 @@ from fsm import kit
 from fsm.capture import auditing, following, judging
 from fsm.capture.following import LATE_MS
 from fsm.capture.judging import SHOWN, Judging
-from fsm.kit.check import What
 from fsm.kit.checks import CHECKS
 from fsm.kit.judge import judge
-from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from fsm.kit.moments import What
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
 from fsm.wire.exchange import Exchange, Note, read_lines
 
 
@@ -110,6 +118,19 @@ def test_a_long_run_is_judged_as_if_it_were_judged_at_once(name: str) -> None:
     assert (found.kept, found.start_ms) == (wanted.kept, wanted.start_ms)
     assert sorted(map(str, found.findings)) == sorted(map(str, wanted.findings))
     assert wanted.findings
+
+
+@pytest.mark.parametrize(("searched_ms", "broken"), [(2_001, False), (2_006, True)])
+def test_a_search_that_is_seen_just_behind_a_request_counts(searched_ms: float, broken: bool) -> None:
+    """It goes over another connection, and may have been sent before."""
+    refused = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    search = FindCoordinatorRequest(coordinator_keys=("g",)), searched_ms + 1, FindCoordinatorResponse()
+    told = Judging()
+    for at_ms, answer in ((1_000, refused), (2_000, HeartbeatResponse())):
+        told.take(Exchange(at_ms, 1, "app", "Heartbeat", 4, HeartbeatRequest("g", 1, "m-1"), at_ms + 1, answer))
+    told.take(Exchange(searched_ms, 2, "app", "FindCoordinator", 6, *search))
+    told.end()
+    assert [one.check.id for one in told.report().findings] == ["K14"] * broken
 
 
 def test_nobody_is_judged_by_what_may_still_come() -> None:

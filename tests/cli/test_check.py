@@ -95,6 +95,8 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("arguments", "said"),
     [
         (["nix"], "no model 'nix'; choose from consumer-group"),
+        (["consumer-grup"], "no model 'consumer-grup'; did you mean consumer-group? choose from consumer-group, "),
+        (["classic-membr"], "no model 'classic-membr'; did you mean classic-member? choose from consumer-group, "),
         (["nix.yaml"], "nix.yaml: cannot be read"),
         (["nix.py:MODEL"], "nix.py: cannot be run: FileNotFoundError"),
         (

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from patience import PATIENCE_S
 
 from fsm import cli
-from fsm.audit.live.changes import from_values, standing
+from fsm.audit.live.changes import from_json, standing
 from fsm.audit.local import audit_files
 from fsm.cli.topic_copy import place_of
 
@@ -55,7 +55,7 @@ def found(out: Path) -> list[str]:
     """What stands about groups, by what was written."""
     lines = [json.loads(line) for path in sorted((out / "findings").glob("*.jsonl")) for line in path.open()]
     assert len({(one["id"], one["version"], one["batch"]) for one in lines}) == len(lines)
-    told = standing({}, map(from_values, lines)).values()
+    told = standing({}, map(from_json, lines)).values()
     return sorted(one.finding.summary for one in told if one.finding.group)
 
 

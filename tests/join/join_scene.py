@@ -89,7 +89,7 @@ def produce(broker: LiveBroker, partition: int, *values: bytes, codec: int = 0, 
         request = ProduceRequest(topic_data=(TopicProduceData(topic, network.ids[topic], (data,)),))
         answer = await network.call(Purpose.FETCHES, network.leaders[topic, partition], request)
         assert not answer.responses[0].partition_responses[0].error_code
-        network.close()
+        await network.close()
 
     asyncio.run(send())
 

@@ -23,6 +23,20 @@ from fsm.testing import LiveBroker
 
 FSM = (sys.executable, "-m", "fsm", "join")
 
+KINDS = {"threads": (), "asyncio": ("--asyncio",), "classic": ("--protocol", "classic")}
+IN_THE_LOOP = (("threads", signal.SIGINT), ("asyncio", signal.SIGTERM))
+SIGNALS = pytest.mark.parametrize(
+    ("number", "more"),
+    [
+        pytest.param(
+            number, more, id=f"{name}-{number.name}", marks=[] if (name, number) in IN_THE_LOOP else [pytest.mark.deep]
+        )
+        for name, more in KINDS.items()
+        for number in (signal.SIGINT, signal.SIGTERM)
+    ],
+)
+"""Either signal, however the member is embedded and whichever protocol it speaks."""
+
 
 def arguments(bootstrap: str, *more: str) -> list[str]:
     return ["join", "--bootstrap", bootstrap, "--group", "g", "--topics", "foo", *more]
@@ -75,8 +89,7 @@ def test_it_can_be_watched_thinking(broker: LiveBroker, capsys: pytest.CaptureFi
     assert [one for one in printed if one.get("event") != "message"] == written
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("more", [(), ("--asyncio",), ("--protocol", "classic")], ids=["threads", "asyncio", "classic"])
+@SIGNALS
 def test_a_signal_makes_it_leave(broker: LiveBroker, number: signal.Signals, more: tuple[str, ...]) -> None:
     """It commits, leaves the group at once, and ends with status 0."""
     told = [*FSM, *arguments(broker.bootstrap, *more)[1:]]
@@ -90,6 +103,19 @@ def test_a_signal_makes_it_leave(broker: LiveBroker, number: signal.Signals, mor
     assert (process.returncode, err) == (0, "")
     assert out.splitlines()[-1].endswith("is closed")
     broker.wait_until(lambda: not broker.describe("g") or not broker.describe("g").members)  # type: ignore[union-attr]
+
+
+@SIGNALS
+def test_a_signal_ends_it_before_it_has_joined(number: signal.Signals, more: tuple[str, ...]) -> None:
+    """A peer that says nothing is not waited for: no line tells of one that was given up."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        told = [*FSM, *arguments(f"127.0.0.1:{silent.getsockname()[1]}", "--quiet", *more)[1:]]
+        process = subprocess.Popen(told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with process, silent.accept()[0] as client:
+            read_request(client)
+            process.send_signal(number)
+            said = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, *said) == (0, "", "")
 
 
 @pytest.mark.parametrize("more", [(), ("--asyncio",)], ids=["threads", "asyncio"])

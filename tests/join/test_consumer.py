@@ -13,7 +13,7 @@ import pytest
 from join_scene import LIMIT_S, Noted, batch_of_values, produce
 
 from fsm.errors import InputError
-from fsm.join import LATEST, AsyncMessageConsumer, Message, MessageConsumer, ReadingOptions
+from fsm.join import LATEST, AsyncMessageConsumer, Message, MessageConsumer, ReadingOptions, transport
 from fsm.kit import reads
 from fsm.member import ClassicConfig, ConsumerConfig, KafkaException, SubscriptionPattern
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
@@ -192,7 +192,7 @@ def committed(broker: LiveBroker) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     for one in broker.exchanges("OffsetCommit"):
         if one.is_answered and not one.fault and not one.response.errors:
-            found |= reads.committed(one.request, names)
+            found |= reads.read_commit(one.request, names)
     return found
 
 
@@ -254,9 +254,12 @@ def test_offsets_that_are_refused_to_an_old_epoch_are_asked_for_again(broker: Li
 
 
 @pytest.mark.parametrize("fault", ["mute", "swallow"])
-def test_a_broker_that_is_silent_is_left_and_asked_again(broker: LiveBroker, join: Any, fault: str) -> None:
+def test_a_broker_that_is_silent_is_left_and_asked_again(
+    broker: LiveBroker, join: Any, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the request timeout the connection is closed, the coordinator looked for, and a full heartbeat sent."""
-    consumer = join(settings={"request_timeout_ms": 400})
+    monkeypatch.setattr(transport, "PATIENCE", 0.4 / LIMIT_S)  # well before the member itself gives the request up
+    consumer = join(settings={"request_timeout_ms": int(LIMIT_S * 1000)})
     consumer.subscribe(["foo"])
     wait(broker, lambda: consumer.assignment() == ALL, consumer)
     rule = getattr(broker, fault)(api="ConsumerGroupHeartbeat")

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("join")]
 
 KINDS = ("ours", "rdkafka", "java", "classic")
 START, ROLL, KILLS = ["start"] * 4, ["close", "start"] * 4, ["kill", "start"] * 4
-SESSION_S = 4
+SESSION_S = 8
 """Who has not found the coordinator again by then is thrown out."""
 SLACK_MS = 1_000
 SETTINGS = {

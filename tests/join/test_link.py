@@ -161,9 +161,29 @@ def test_any_broker_will_do(broker: LiveBroker) -> None:
             told = await network.learn(["foo"])
             assert len(told.topics[0].partitions) == 4
             assert network.leaders["foo", 0] == ("127.0.0.1", broker.port)
-            network.close()
+            await network.close()
             nowhere = Network([Address("127.0.0.1", 1), Address("127.0.0.1", 2)], "c")
             with pytest.raises(PeerError, match=r"^127\.0\.0\.1:1: cannot connect"):
                 await nowhere.learn(None)
 
     asyncio.run(work())
+
+
+def test_whoever_needs_a_connection_waits_for_the_same_one() -> None:
+    """A peer that says nothing is given up once, for all; one who stops waiting leaves it to the others."""
+
+    async def work(port: int) -> None:
+        network = Network([Address("127.0.0.1", port)], "c", request_timeout_s=0.2)
+        calls = [asyncio.create_task(network.learn(None)) for _ in range(4)]
+        await asyncio.sleep(0)
+        calls.pop().cancel()
+        for problem in await asyncio.gather(*calls, return_exceptions=True):
+            assert str(problem) == f"127.0.0.1:{port}: no answer within 0.2 s"
+        await network.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(work(silent.getsockname()[1]))
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()

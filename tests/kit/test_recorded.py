@@ -7,9 +7,10 @@ from functools import cache
 
 import pytest
 
-from fsm.kit.check import CLASSIC, CONSUMER, Grade
+from fsm.kit.check import Grade
 from fsm.kit.checks import CHECKS, MODULES
 from fsm.kit.judge import FAILED, NOT_SEEN, PASSED, Report, judge, merge
+from fsm.kit.moments import CLASSIC, CONSUMER
 from fsm.wire import read_lines, to_line
 from tests.kit.recorded import TRACES, load, traces
 

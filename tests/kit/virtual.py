@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from fsm.kit.play import Hear, OurBrokers, Stage, play, served
+from fsm.kit.play import Hear, OurBrokers, Stage, play, serve
 from fsm.kit.scenario import GROUP, Options, Scenario
 from fsm.member import AsyncConsumer, AsyncConsumerRebalanceListener, ClassicConfig, ConsumerConfig
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
@@ -474,7 +474,7 @@ def run(scenario: Scenario, mutant: type[Client] = Client) -> list[Exchange | No
     loop = VirtualLoop()
     network = Network(loop)
     trace: list[Exchange | Note] = []
-    network.brokers = Brokers(served(scenario), BEGIN_MS, Random(1), on_event=trace.append)  # noqa: S311
+    network.brokers = Brokers(serve(scenario), BEGIN_MS, Random(1), on_event=trace.append)  # noqa: S311
     for broker in range(1, scenario.brokers + 1):
         network.brokers.cluster.endpoints[broker] = ("127.0.0.1", 9_091 + broker)
 

@@ -135,6 +135,7 @@ def kcat(broker: Served, *arguments: str, said: str = "") -> str:
     return subprocess.run(command, input=said, text=True, capture_output=True, timeout=PATIENCE_S, check=True).stdout
 
 
+@pytest.mark.clients
 def test_kcat_lists_produces_consumes_and_joins(broker: Served) -> None:
     assert 'topic "foo" with 4 partitions' in kcat(broker, "-L")
     kcat(broker, "-P", "-t", "foo", "-p", "2", said="one\ntwo\nthree\n")
@@ -148,7 +149,10 @@ def test_kcat_lists_produces_consumes_and_joins(broker: Served) -> None:
 @pytest.mark.parametrize(
     ("families", "steps"),
     [
-        pytest.param("plain,static,commit,regex,classic,classic-static,mixed,migrate", 200, id="some"),
+        pytest.param("plain,commit,classic-static,migrate", 100, id="few"),
+        pytest.param(
+            "plain,static,commit,regex,classic,classic-static,mixed,migrate", 200, id="some", marks=pytest.mark.deep
+        ),
         pytest.param(",".join(FAMILIES), 500, id="all", marks=pytest.mark.slow),
     ],
 )

@@ -106,13 +106,13 @@ def test_unfinished_frames_of_all_connections_are_bounded(monkeypatch: pytest.Mo
                 await one[1].drain()
             ended = [asyncio.ensure_future(is_ended(one)) for one in large]
             await become(lambda: sum(one.done() for one in ended) >= 4)
-            assert edge.buffered <= (1 << 20) + 400_000
+            assert edge.clients.buffered <= (1 << 20) + 400_000
             small[1].write(bytes(96))
             assert await is_ended(small)  # it was no request, and read to its end
             for waiting, one in zip(ended, large, strict=True):
                 waiting.cancel()
                 one[1].close()
-            await become(lambda: edge.buffered == 0)
+            await become(lambda: edge.clients.buffered == 0)
 
     in_a_loop(test)
 
@@ -141,15 +141,15 @@ def test_a_frame_that_waits_for_another_counts(monkeypatch: pytest.MonkeyPatch) 
             for _ in range(2):
                 clients.append(await connect(edge))
                 clients[-1][1].write(b"".join(len(one).to_bytes(4, "big") + one for one in (first, second)))
-                await become(lambda: edge.buffered == len(clients) * len(second))
-            assert len(edge._clients) == 2
+                await become(lambda: edge.clients.buffered == len(clients) * len(second))
+            assert len(edge.clients.open) == 2
             clients.append(await connect(edge))
             clients[-1][1].write(b"".join(len(one).to_bytes(4, "big") + one for one in (first, second)))
             assert await is_ended(clients.pop())
-            assert edge.buffered == 2 * len(second)
+            assert edge.clients.buffered == 2 * len(second)
             for one in clients:
                 one[1].close()
-            await become(lambda: not edge.buffered)
+            await become(lambda: not edge.clients.buffered)
 
     in_a_loop(test)
 
@@ -161,14 +161,14 @@ def test_a_client_that_goes_while_a_request_of_its_waits_is_noticed() -> None:
             frame = encode_request(WAITS, 12, 1, "A")
             for one in (gone, stays):
                 one[1].write((len(frame).to_bytes(4, "big") + frame) * 1_000)
-            await become(lambda: len(edge._paused) == 2)
+            await become(lambda: len(edge.clients.paused) == 2)
             gone[1].close()
-            await become(lambda: len(edge._clients) == 1)
-            assert [*edge._clients] == [2]
-            assert edge.buffered == 999 * len(frame) + 998 * 4
+            await become(lambda: len(edge.clients.open) == 1)
+            assert [*edge.clients.open] == [2]
+            assert edge.clients.buffered == 999 * len(frame) + 998 * 4
             stays[1].close()
-            await become(lambda: not edge._clients)
-            assert not edge._paused
+            await become(lambda: not edge.clients.open)
+            assert not edge.clients.paused
 
     in_a_loop(test)
 
@@ -197,7 +197,7 @@ def test_who_sends_much_at_once_lets_others_have_their_turn() -> None:
 
 
 def test_of_clients_that_do_not_read_the_longest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edges, "MOST_FULL", 3)
+    monkeypatch.setattr(client, "MOST_FULL", 3)
 
     async def test() -> None:
         async with an_edge() as edge:
@@ -220,8 +220,8 @@ def test_of_clients_that_do_not_read_the_longest_goes(monkeypatch: pytest.Monkey
                 transport.write(data)
                 clients.append(transport)
                 newest = [*range(2, 2 + len(clients))][-3:]  # the first one has produced
-                await become(lambda newest=newest: sorted(edge._full) == newest)  # type: ignore[misc]
-            await become(lambda: [one for one in edge._clients if one > 1] == newest)
+                await become(lambda newest=newest: sorted(edge.clients.full) == newest)  # type: ignore[misc]
+            await become(lambda: [one for one in edge.clients.open if one > 1] == newest)
             assert await ask(await connect(edge), m.MetadataRequest(), 12)
             for transport in clients:
                 transport.abort()

@@ -64,7 +64,12 @@ def requests() -> list[tuple[object, int]]:
 
 
 @pytest.mark.parametrize(
-    ("count", "seed"), [pytest.param(2_000, 1, id="2k"), pytest.param(100_000, 2, id="100k", marks=pytest.mark.slow)]
+    ("count", "seed"),
+    [
+        pytest.param(1_000, 1, id="1k"),
+        pytest.param(2_000, 1, id="2k", marks=pytest.mark.deep),
+        pytest.param(100_000, 2, id="100k", marks=pytest.mark.slow),
+    ],
 )
 def test_changed_rules_are_read_or_refused(count: int, seed: int) -> None:
     random = Random(seed)  # noqa: S311  # the same seed, the same rules

@@ -10,13 +10,13 @@ from fsm.protocol import messages as m
 from fsm.protocol.codec import decode_request, encode_request
 from fsm.serve import requests
 from fsm.serve.requests import Requests
-from fsm.serve.versions import spoken
+from fsm.serve.versions import list_versions
 
 BEAT = m.ConsumerGroupHeartbeatRequest("g", "m", 3)
 
 
 def test_a_heartbeat_said_again_is_the_same_but_for_its_number() -> None:
-    reader = Requests(spoken("4.4"))
+    reader = Requests(list_versions("4.4"))
     for number in (1, 2, -1, (1 << 31) - 1):
         for client, beat in (("A", BEAT), ("B", BEAT), ("A", replace(BEAT, member_epoch=4))):
             frame = encode_request(beat, 1, number, client)
@@ -26,7 +26,7 @@ def test_a_heartbeat_said_again_is_the_same_but_for_its_number() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MOST_REMEMBERED", 10)
-    reader = Requests(spoken("4.4"))
+    reader = Requests(list_versions("4.4"))
     for number in range(25):
         assert reader.read(encode_request(replace(BEAT, member_id=f"m-{number}"), 1, 1, "A"))
     assert len(reader._known) == 5
@@ -36,7 +36,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_no_request_is_none_each_time() -> None:
-    reader = Requests(spoken("4.4"))
+    reader = Requests(list_versions("4.4"))
     frame = encode_request(BEAT, 1, 1, "A")
     for wrong in (frame[:20], frame[:2] + b"\0\x63" + frame[4:], b"", frame[:4]):
         assert [reader.read(wrong) for _ in range(2)] == [None, None]

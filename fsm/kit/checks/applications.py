@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsm.kit.application import partitions_of
-from fsm.kit.check import Grade, Verdict, What, hold, rule
-from fsm.kit.moments import Moment
+from fsm.kit.check import Grade, Verdict, hold, rule
+from fsm.kit.moments import Moment, What
 from fsm.kit.wording import partitions, seconds
 
 LISTENER = "ConsumerRebalanceListener"
@@ -78,7 +78,7 @@ def holds_what_is_owned(moment: Moment) -> Verdict:
         return None
     if member.owned != member.target:
         return None
-    owned = moment.named(one for one in member.owned if not moment.client.around.is_unknown(one[0]))
+    owned = moment.name_topics(one for one in member.owned if not moment.client.around.is_unknown(one[0]))
     differ = owned ^ app.holding
     got = f"it holds {partitions(app.holding)}" if differ else ""
     return hold(not differ, f"{partitions(owned)} with the application", got)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import CLASSIC, SLACK_MS, Grade, Verdict, What, classic_rule, hold, slack
+from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold, slack
 from fsm.kit.classic_member import Stage, identity, read_subscription
-from fsm.kit.moments import Moment
+from fsm.kit.moments import CLASSIC, Moment, What
 from fsm.kit.wording import seconds
 from fsm.protocol.error_codes import ErrorCode
 
@@ -122,7 +122,7 @@ def rejoins(moment: Moment) -> Verdict:
     if app.paused_ms is not None or app.callback or app.exited_ms is not None:
         return None
     until_ms = min(moment.at_ms, app.closing_ms or moment.at_ms)
-    waited_ms = until_ms - max(member.rebalance_asked_ms, app.changed_before(until_ms))
+    waited_ms = until_ms - max(member.rebalance_asked_ms, app.last_change_before(until_ms))
     limit_ms = SOON_MS if app.speaks else member.rebalance_ms
     if moment.what is What.JOIN:
         return hold(waited_ms <= limit_ms + slack(limit_ms), "JoinGroup soon", f"one after {seconds(waited_ms)}")
@@ -166,7 +166,8 @@ def searches_when_moved(moment: Moment) -> Verdict:
     member = moment.classic
     if member.refusal is None or member.refusal.code is not ErrorCode.NOT_COORDINATOR:
         return None
-    return hold(member.searched, "FindCoordinator before the next request", f"{moment.what.value} without one")
+    searches = member.searched or moment.searches_at_once
+    return hold(searches, "FindCoordinator before the next request", f"{moment.what.value} without one")
 
 
 @classic_rule("K15", Grade.SHOULD, "KIP-580; retry.backoff.ms", What.JOIN, What.SYNC, What.BEAT)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from fsm.kit.application import Held
-from fsm.kit.check import SLACK_MS, Grade, Verdict, What, classic_rule, hold
+from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold
 from fsm.kit.classic_member import Stage, read_assignment, read_subscription
-from fsm.kit.moments import Moment
-from fsm.kit.reads import committed, fetched
+from fsm.kit.moments import Moment, What
+from fsm.kit.reads import read_commit, read_fetch
 from fsm.kit.wording import partitions, seconds
 
 LEADER = "SyncGroup API; ConsumerPartitionAssignor"
@@ -102,14 +102,14 @@ def commits_what_it_owns(moment: Moment) -> Verdict:
     member = moment.classic
     if member.stage is not Stage.STABLE or moment.at_ms - member.assignment_ms <= SLACK_MS:
         return None
-    extra = committed(moment.request, moment.client.around.names).keys() - member.assignment
+    extra = read_commit(moment.request, moment.client.around.names).keys() - member.assignment
     return hold(not extra, "only partitions that it owns", f"{partitions(extra)}, too")
 
 
 @classic_rule("K22", Grade.MUST, "Fetch API", What.FETCH)
 def fetches_what_it_owns(moment: Moment) -> Verdict:
     """A member reads only partitions that it was assigned."""
-    member, asked = moment.classic, fetched(moment.request, moment.client.around.names)
+    member, asked = moment.classic, read_fetch(moment.request, moment.client.around.names)
     if member.stage is not Stage.STABLE or not asked or moment.at_ms - member.assignment_ms <= SLACK_MS:
         return None
     extra = asked.keys() - member.assignment
@@ -120,7 +120,7 @@ def fetches_what_it_owns(moment: Moment) -> Verdict:
 def claims_what_it_owns(moment: Moment) -> Verdict:
     """A member that joins claims to own only what it was assigned."""
     member = moment.classic
-    claimed = _claimed(moment)
+    claimed = _read_claim(moment)
     if claimed is None or member.join is None:
         return None
     extra = claimed - member.assignment
@@ -134,7 +134,7 @@ def rejoins_after_revocation(moment: Moment) -> Verdict:
     if not member.surrender or app.callback:
         return None
     until_ms = min(moment.at_ms, app.closing_ms or moment.at_ms, app.exited_ms or moment.at_ms)
-    waited_ms = until_ms - max(member.assignment_ms, app.changed_before(until_ms))
+    waited_ms = until_ms - max(member.assignment_ms, app.last_change_before(until_ms))
     limit_ms = SOON_MS if app.speaks else member.rebalance_ms
     if moment.what is What.JOIN:
         return True
@@ -148,7 +148,7 @@ def eager_member_pauses(moment: Moment) -> Verdict:
     if member.cooperates or member.stage is not Stage.JOINING or member.join is None:
         return None
     since_ms = moment.at_ms - member.join.at_ms
-    asked = fetched(moment.request, moment.client.around.names)
+    asked = read_fetch(moment.request, moment.client.around.names)
     if since_ms <= PAUSE_MS or not asked:
         return None
     return hold(False, "no fetch before the new assignment", f"it reads {partitions(asked)}")
@@ -160,7 +160,7 @@ def does_not_fetch_outside(moment: Moment) -> Verdict:
     member = moment.classic
     if member.stage is not Stage.OUT or member.join is None or moment.at_ms - member.out_ms <= SLACK_MS:
         return None
-    asked = fetched(moment.request, moment.client.around.names)
+    asked = read_fetch(moment.request, moment.client.around.names)
     return hold(False, "no fetch", f"it reads {partitions(asked)}") if asked else None
 
 
@@ -175,7 +175,7 @@ def _assignments(moment: Moment) -> dict[str, Held]:
     return {one.member_id: read_assignment(one.assignment) for one in moment.request.assignments}
 
 
-def _claimed(moment: Moment) -> Held | None:
+def _read_claim(moment: Moment) -> Held | None:
     """What a JoinGroup says that its sender owns."""
     read = [read_subscription(one.metadata) for one in moment.request.protocols]
     found = [one for one in read if one is not None]

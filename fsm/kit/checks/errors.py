@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from fsm.kit.check import Grade, Verdict, What, hold, rule
+from fsm.kit.check import Grade, Verdict, hold, rule
 from fsm.kit.consumer_member import is_full
-from fsm.kit.moments import Doubt, Moment
+from fsm.kit.moments import Doubt, Moment, What
 from fsm.kit.wording import heartbeat, seconds
 from fsm.protocol.error_codes import ErrorCode
 
@@ -68,9 +68,8 @@ def searches_when_moved(moment: Moment) -> Verdict:
         or moment.request.member_epoch < 0
     ):
         return None
-    return hold(
-        member.searched, "FindCoordinator before the next heartbeat", f"{heartbeat(moment.request)} without one"
-    )
+    searches = member.searched or moment.searches_at_once
+    return hold(searches, "FindCoordinator before the next heartbeat", f"{heartbeat(moment.request)} without one")
 
 
 @rule("E7", Grade.SHOULD, ERRORS, What.HEARTBEAT)
@@ -80,9 +79,8 @@ def searches_when_unavailable(moment: Moment) -> Verdict:
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if member.refusal is None or member.refusal.code is not code or moment.request.member_epoch < 0:
         return None
-    return hold(
-        member.searched, "FindCoordinator before the next heartbeat", f"{heartbeat(moment.request)} without one"
-    )
+    searches = member.searched or moment.searches_at_once
+    return hold(searches, "FindCoordinator before the next heartbeat", f"{heartbeat(moment.request)} without one")
 
 
 @rule("E8", Grade.SHOULD, "KIP-580; retry.backoff.ms", What.HEARTBEAT)

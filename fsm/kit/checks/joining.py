@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import Grade, Verdict, What, hold, rule, slack
+from fsm.kit.check import Grade, Verdict, hold, rule, slack
 from fsm.kit.consumer_member import RETRIABLE
-from fsm.kit.moments import Moment
+from fsm.kit.moments import Moment, What
 from fsm.kit.wording import heartbeat, seconds
 from fsm.protocol.error_codes import ErrorCode
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import Grade, Verdict, What, hold, rule, slack
-from fsm.kit.moments import Moment
+from fsm.kit.check import Grade, Verdict, hold, rule, slack
+from fsm.kit.moments import Moment, What
 from fsm.kit.wording import heartbeat, partitions, seconds
 
 LEAVE = "KIP-848, Member Lifecycle"
@@ -45,7 +45,7 @@ def commits_before_goodbye(moment: Moment) -> Verdict:
         return None
     if moment.application.closing_ms is None:
         return None
-    open_ = moment.reads.uncommitted(moment.named(member.owned))
+    open_ = moment.reads.list_uncommitted(moment.name_topics(member.owned))
     return hold(not open_, "what was read is committed", f"goodbye with {partitions(open_)} uncommitted")
 
 

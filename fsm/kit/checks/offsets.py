@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fsm.kit.check import SLACK_MS, Grade, Verdict, What, hold, rule
-from fsm.kit.moments import Moment
-from fsm.kit.reads import Refused, asked_offsets, committed, fetched
+from fsm.kit.check import SLACK_MS, Grade, Verdict, hold, rule
+from fsm.kit.moments import Moment, What
+from fsm.kit.reads import Refused, read_commit, read_fetch, read_offset_fetch
 from fsm.kit.wording import partitions, seconds
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
@@ -17,12 +17,12 @@ BACKOFF_MS = 40.0
 RETRY_MS = 3_000.0
 
 
-def _assigned(moment: Moment) -> frozenset[TopicPartition]:
+def _list_assigned(moment: Moment) -> frozenset[TopicPartition]:
     """What the member has or is to get."""
-    return moment.named(moment.consumer.owned | moment.consumer.offered | (moment.consumer.target or frozenset()))
+    return moment.name_topics(moment.consumer.owned | moment.consumer.offered | (moment.consumer.target or frozenset()))
 
 
-def _given_up(moment: Moment) -> dict[TopicPartition, float]:
+def _find_given_up(moment: Moment) -> dict[TopicPartition, float]:
     names = moment.client.around.names
     return {(names.get(topic, topic), number): at for (topic, number), at in moment.consumer.given_up.items()}
 
@@ -47,8 +47,8 @@ def commits_what_it_owns(moment: Moment) -> Verdict:
     member = moment.consumer
     if not member.is_member or not member.is_known:
         return None
-    late = {p for p, at in _given_up(moment).items() if moment.at_ms - at <= SLACK_MS}
-    extra = committed(moment.request, moment.client.around.names).keys() - _assigned(moment) - late
+    late = {p for p, at in _find_given_up(moment).items() if moment.at_ms - at <= SLACK_MS}
+    extra = read_commit(moment.request, moment.client.around.names).keys() - _list_assigned(moment) - late
     return hold(not extra, "only partitions that it owns", f"{partitions(extra)}, too")
 
 
@@ -108,7 +108,7 @@ def waits_for_offsets(moment: Moment) -> Verdict:
         return None
     if moment.what is What.OFFSETS:
         return True
-    early = unknown & fetched(moment.request, moment.client.around.names).keys()
+    early = unknown & read_fetch(moment.request, moment.client.around.names).keys()
     return hold(not early, "no fetch before the offset is known", f"a fetch of {partitions(early)}")
 
 
@@ -132,7 +132,7 @@ def _repeats_offsets(moment: Moment, code: ErrorCode) -> Verdict:
         waited_ms = (moment.application.closing_ms or moment.at_ms) - refused.at_ms
         return hold(waited_ms < RETRY_MS, "OffsetFetch again", f"none for {seconds(waited_ms)}")
     waited_ms = moment.at_ms - refused.at_ms
-    asked = asked_offsets(moment.request, moment.client.around.names)
+    asked = read_offset_fetch(moment.request, moment.client.around.names)
     if asked and not asked & refused.partitions:
         return None
     return hold(waited_ms >= BACKOFF_MS, "a backoff of some 100 ms", f"OffsetFetch again after {waited_ms:.0f} ms")
@@ -159,18 +159,18 @@ def fetches_what_it_was_given(moment: Moment) -> Verdict:
     member = moment.consumer
     if not member.is_member or not member.is_known:
         return None
-    asked = fetched(moment.request, moment.client.around.names)
-    extra = asked.keys() - _assigned(moment) - _given_up(moment).keys()
+    asked = read_fetch(moment.request, moment.client.around.names)
+    extra = asked.keys() - _list_assigned(moment) - _find_given_up(moment).keys()
     return hold(not extra, "only what was assigned", f"it reads {partitions(extra)}, too") if asked else None
 
 
 @rule("F2", Grade.MUST, FETCHES, What.FETCH)
 def does_not_fetch_what_it_gave_up(moment: Moment) -> Verdict:
     """A member no longer reads what it gave up."""
-    gone = {p for p, at in _given_up(moment).items() if moment.at_ms - at > SLACK_MS}
+    gone = {p for p, at in _find_given_up(moment).items() if moment.at_ms - at > SLACK_MS}
     if not gone or not moment.consumer.is_member:
         return None
-    still = gone & fetched(moment.request, moment.client.around.names).keys()
+    still = gone & read_fetch(moment.request, moment.client.around.names).keys()
     return hold(not still, "only what it owns", f"it still reads {partitions(still)}")
 
 
@@ -180,14 +180,14 @@ def does_not_fetch_outside(moment: Moment) -> Verdict:
     member = moment.consumer
     if member.is_member or not member.is_known or moment.at_ms - member.out_ms <= SLACK_MS:
         return None
-    asked = fetched(moment.request, moment.client.around.names)
+    asked = read_fetch(moment.request, moment.client.around.names)
     return hold(False, "no fetch", f"it reads {partitions(asked)}") if asked else None
 
 
 @rule("F4", Grade.MUST, "KIP-848, OffsetFetch API", What.FETCH)
 def starts_at_committed_offset(moment: Moment) -> Verdict:
     """A member reads a partition that it was given from its committed offset on."""
-    asked = fetched(moment.request, moment.client.around.names)
+    asked = read_fetch(moment.request, moment.client.around.names)
     begun = {p: (offset, moment.reads.start[p]) for p, offset in asked.items() if p in moment.reads.start}
     if not begun:
         return None

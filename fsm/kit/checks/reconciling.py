@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from fsm.kit.application import Callback
-from fsm.kit.check import Grade, Verdict, What, hold, rule, slack
+from fsm.kit.check import Grade, Verdict, hold, rule, slack
 from fsm.kit.consumer_member import Owned, flat
-from fsm.kit.moments import Moment
+from fsm.kit.moments import Moment, What
 from fsm.kit.wording import partitions, seconds
 
 RECONCILIATION = "KIP-848, Reconciliation of the group"
 LISTENER = "KIP-848; ConsumerRebalanceListener"
 
 
-def _reported(moment: Moment) -> Owned | None:
+def _read_owned(moment: Moment) -> Owned | None:
     """What this heartbeat says that the member owns; None where it says nothing, joins or leaves."""
     told = moment.request.topic_partitions
     return None if told is None or moment.request.member_epoch <= 0 else flat(told)
@@ -21,11 +21,11 @@ def _reported(moment: Moment) -> Owned | None:
 @rule("R1", Grade.MUST, RECONCILIATION, What.HEARTBEAT)
 def owns_what_it_was_given(moment: Moment) -> Verdict:
     """A member owns only partitions that it was assigned."""
-    member, now = moment.consumer, _reported(moment)
+    member, now = moment.consumer, _read_owned(moment)
     if now is None or not member.is_known or not member.is_member:
         return None
     extra = now - member.owned - member.offered - member.given_up.keys()
-    return hold(not extra, "only what was assigned", f"it owns {partitions(moment.named(extra))}, too")
+    return hold(not extra, "only what was assigned", f"it owns {partitions(moment.name_topics(extra))}, too")
 
 
 @rule("R2", Grade.MUST, RECONCILIATION, What.HEARTBEAT, What.END)
@@ -34,10 +34,10 @@ def acknowledges(moment: Moment) -> Verdict:
     member, app = moment.consumer, moment.application
     if member.target is None or not member.is_member or _is_leaving(moment):
         return None
-    missing = member.target - member.owned - _unresolved(moment)
+    missing = member.target - member.owned - _list_unresolved(moment)
     if not missing or not member.owned <= member.target:
         return True if not missing and member.target else None
-    if moment.what is What.HEARTBEAT and missing <= (_reported(moment) or frozenset()):
+    if moment.what is What.HEARTBEAT and missing <= (_read_owned(moment) or frozenset()):
         return True
     since_ms = max(member.target_ms, member.owned_ms)
     if app.speaks:
@@ -47,18 +47,18 @@ def acknowledges(moment: Moment) -> Verdict:
         limit_ms = member.rebalance_timeout_ms + slack(member.rebalance_timeout_ms)
     if app.callback or app.paused_ms or moment.at_ms - since_ms <= limit_ms:
         return None
-    expected = f"{partitions(moment.named(missing))} among the owned partitions"
+    expected = f"{partitions(moment.name_topics(missing))} among the owned partitions"
     return hold(False, expected, f"no acknowledgement for {seconds(moment.at_ms - member.target_ms)}")
 
 
 @rule("R3", Grade.MUST, RECONCILIATION, What.HEARTBEAT)
 def nothing_comes_back(moment: Moment) -> Verdict:
     """A member does not own again what it gave up, unless it is assigned anew."""
-    member, now = moment.consumer, _reported(moment)
+    member, now = moment.consumer, _read_owned(moment)
     if now is None or not member.given_up:
         return None
     back = (now & member.given_up.keys()) - member.offered
-    return hold(not back, "what was given up stays away", f"it owns {partitions(moment.named(back))} again")
+    return hold(not back, "what was given up stays away", f"it owns {partitions(moment.name_topics(back))} again")
 
 
 @rule("R4", Grade.MUST, "KIP-848, RebalanceTimeoutMs", What.HEARTBEAT, What.END)
@@ -68,7 +68,7 @@ def revokes_in_time(moment: Moment) -> Verdict:
     if member.target is None or not member.is_member or _is_leaving(moment):
         return None
     kept = member.owned - member.target
-    now = _reported(moment) if moment.what is What.HEARTBEAT else None
+    now = _read_owned(moment) if moment.what is What.HEARTBEAT else None
     if not kept:
         return None
     if now is not None and not kept & now:
@@ -79,7 +79,7 @@ def revokes_in_time(moment: Moment) -> Verdict:
         limit_ms = min(limit_ms, 2 * member.interval_ms + 2_000)
     if app.callback or app.paused_ms or late_ms <= limit_ms:
         return None
-    return hold(False, f"{partitions(moment.named(kept))} given up", f"still owned after {seconds(late_ms)}")
+    return hold(False, f"{partitions(moment.name_topics(kept))} given up", f"still owned after {seconds(late_ms)}")
 
 
 @rule("R5", Grade.SHOULD, LISTENER, What.TOLD)
@@ -99,10 +99,10 @@ def beats_in_callbacks(moment: Moment) -> Verdict:
 @rule("R6", Grade.MUST, LISTENER, What.HEARTBEAT)
 def gives_up_after_callback(moment: Moment) -> Verdict:
     """A member gives a partition up only when the revoked callback of its application has returned."""
-    now, app = _reported(moment), moment.application
+    now, app = _read_owned(moment), moment.application
     if now is None or not app.speaks:
         return None
-    gone = moment.named(moment.consumer.owned - now)
+    gone = moment.name_topics(moment.consumer.owned - now)
     if not gone:
         return None
     early = (gone & app.holding) - moment.hears("revoked", "lost")
@@ -112,20 +112,20 @@ def gives_up_after_callback(moment: Moment) -> Verdict:
 @rule("R7", Grade.SHOULD, LISTENER, What.HEARTBEAT)
 def acknowledges_after_callback(moment: Moment) -> Verdict:
     """A member acknowledges new partitions when the assigned callback of its application has returned."""
-    now, app = _reported(moment), moment.application
+    now, app = _read_owned(moment), moment.application
     if now is None or not app.speaks:
         return None
-    added = moment.named(now - moment.consumer.owned)
+    added = moment.name_topics(now - moment.consumer.owned)
     if not added:
         return None
-    early = (added - app.holding | added & _given_in(app.callback)) - moment.hears("assigned")
+    early = (added - app.holding | added & _read_callback(app.callback)) - moment.hears("assigned")
     return hold(not early, "assigned callbacks that have returned", f"{partitions(early)} acknowledged before")
 
 
 @rule("R8", Grade.MUST, RECONCILIATION + "; topics without a name yet", What.HEARTBEAT)
 def owns_no_unknown_topic(moment: Moment) -> Verdict:
     """A member does not own partitions of a topic id that brokers do not know."""
-    now, unresolved = _reported(moment), _unresolved(moment)
+    now, unresolved = _read_owned(moment), _list_unresolved(moment)
     if now is None or not unresolved:
         return None
     return hold(not now & unresolved, "only topics whose name is known", f"{partitions(now & unresolved)} owned")
@@ -134,36 +134,36 @@ def owns_no_unknown_topic(moment: Moment) -> Verdict:
 @rule("R9", Grade.SHOULD, "KAFKA-20145; ConsumerMembershipManager", What.HEARTBEAT, What.END)
 def acknowledges_the_rest(moment: Moment) -> Verdict:
     """A member that was assigned an unknown topic id acknowledges what else has changed."""
-    member, unresolved = moment.consumer, _unresolved(moment)
+    member, unresolved = moment.consumer, _list_unresolved(moment)
     if not unresolved or member.target is None or not member.is_member:
         return None
-    now = _reported(moment) if moment.what is What.HEARTBEAT else None
+    now = _read_owned(moment) if moment.what is What.HEARTBEAT else None
     rest = member.target - unresolved
     if now == rest or (member.owned == rest and member.reported_ms > member.target_ms):
         return True
     waited_ms = moment.at_ms - member.target_ms
     if waited_ms <= 2 * member.interval_ms + 1_000:
         return None
-    return hold(False, f"{partitions(moment.named(rest))} acknowledged", f"nothing for {seconds(waited_ms)}")
+    return hold(False, f"{partitions(moment.name_topics(rest))} acknowledged", f"nothing for {seconds(waited_ms)}")
 
 
 @rule("R10", Grade.SHOULD, "KIP-848; enable.auto.commit", What.HEARTBEAT)
 def commits_before_giving_up(moment: Moment) -> Verdict:
     """A member that commits by itself commits what it read of a partition before it gives it up."""
-    now = _reported(moment)
+    now = _read_owned(moment)
     if now is None or not moment.reads.commits:
         return None
-    gone = {p for p in moment.named(moment.consumer.owned - now) if p[0] in moment.client.around.existing}
+    gone = {p for p in moment.name_topics(moment.consumer.owned - now) if p[0] in moment.client.around.existing}
     if not gone:
         return None
-    open_ = moment.reads.uncommitted(gone)
+    open_ = moment.reads.list_uncommitted(gone)
     return hold(not open_, "what was read is committed", f"{partitions(open_)} given up with offsets uncommitted")
 
 
 @rule("R11", Grade.SHOULD, RECONCILIATION, What.HEARTBEAT)
 def acknowledges_at_once(moment: Moment) -> Verdict:
     """A member acknowledges at once when its callbacks are done, not when the next heartbeat is due."""
-    now, app, member = _reported(moment), moment.application, moment.consumer
+    now, app, member = _read_owned(moment), moment.application, moment.consumer
     if now is None or now == member.owned or not app.speaks or app.callback or not member.is_settled:
         return None
     late_ms = moment.at_ms - max(app.changed_ms, member.target_ms, member.told_ms)
@@ -174,12 +174,12 @@ def _is_leaving(moment: Moment) -> bool:
     return moment.application.closing_ms is not None or moment.consumer.left is not None
 
 
-def _unresolved(moment: Moment) -> Owned:
+def _list_unresolved(moment: Moment) -> Owned:
     """The assigned partitions of topic ids that brokers do not know."""
     around = moment.client.around
     return frozenset(p for p in moment.consumer.target or () if around.is_unknown(p[0]))
 
 
-def _given_in(callback: Callback | None) -> Owned:
+def _read_callback(callback: Callback | None) -> Owned:
     """What the assigned callback that runs is about."""
     return callback.partitions if callback and callback.name == "assign" else frozenset()

@@ -37,12 +37,14 @@ def _up(**options: object) -> tuple[Step, ...]:
     return (Start(A, Options(**options)), Stable(1), Wait(1.2))  # type: ignore[arg-type]
 
 
-def _refused(name: str, code: ErrorCode, about: str, times: int = 1, wait_s: float = 5, **options: object) -> Scenario:
+def _refuse_heartbeat(
+    name: str, code: ErrorCode, about: str, times: int = 1, wait_s: float = 5, **options: object
+) -> Scenario:
     """A heartbeat of A, which has settled, is refused."""
     return Scenario(name, about, (*_up(**options), refuse(code, times=times), Wait(wait_s)))
 
 
-def _refused_at_join(name: str, code: ErrorCode, about: str, times: int = ALWAYS, **options: object) -> Scenario:
+def _refuse_join(name: str, code: ErrorCode, about: str, times: int = ALWAYS, **options: object) -> Scenario:
     """The join of A is refused."""
     start = Start(A, Options(**options))  # type: ignore[arg-type]
     return Scenario(name, about, (refuse(code, epoch=0, times=times), start, Wait(6)))
@@ -139,27 +141,31 @@ LOST = (
 )
 
 ERRORS = (
-    _refused("fenced", ErrorCode.FENCED_MEMBER_EPOCH, "A heartbeat is refused: the epoch is fenced."),
-    _refused("unknown_member", ErrorCode.UNKNOWN_MEMBER_ID, "A heartbeat is refused: the member is unknown."),
-    _refused("loading", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator loads for five heartbeats.", 5, 6),
-    _refused("not_coordinator", ErrorCode.NOT_COORDINATOR, "The broker says once that it is not the coordinator."),
-    _refused(
+    _refuse_heartbeat("fenced", ErrorCode.FENCED_MEMBER_EPOCH, "A heartbeat is refused: the epoch is fenced."),
+    _refuse_heartbeat("unknown_member", ErrorCode.UNKNOWN_MEMBER_ID, "A heartbeat is refused: the member is unknown."),
+    _refuse_heartbeat(
+        "loading", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator loads for five heartbeats.", 5, 6
+    ),
+    _refuse_heartbeat(
+        "not_coordinator", ErrorCode.NOT_COORDINATOR, "The broker says once that it is not the coordinator."
+    ),
+    _refuse_heartbeat(
         "not_available", ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available, three times.", 3, 6
     ),
-    _refused("fenced_instance", ErrorCode.FENCED_INSTANCE_ID, "Another process took the instance id.", instance="i1"),
-    _refused("invalid_request", ErrorCode.INVALID_REQUEST, "A heartbeat is refused as invalid."),
-    _refused(
+    _refuse_heartbeat(
+        "fenced_instance", ErrorCode.FENCED_INSTANCE_ID, "Another process took the instance id.", instance="i1"
+    ),
+    _refuse_heartbeat("invalid_request", ErrorCode.INVALID_REQUEST, "A heartbeat is refused as invalid."),
+    _refuse_heartbeat(
         "unknown_server_error", ErrorCode.UNKNOWN_SERVER_ERROR, "A heartbeat meets an unknown error of the broker."
     ),
-    _refused_at_join("unsupported_assignor", ErrorCode.UNSUPPORTED_ASSIGNOR, "The assignor is not supported."),
-    _refused_at_join("max_size", ErrorCode.GROUP_MAX_SIZE_REACHED, "The group is full."),
-    _refused_at_join("unauthorized", ErrorCode.GROUP_AUTHORIZATION_FAILED, "A may not use the group."),
-    _refused_at_join(
+    _refuse_join("unsupported_assignor", ErrorCode.UNSUPPORTED_ASSIGNOR, "The assignor is not supported."),
+    _refuse_join("max_size", ErrorCode.GROUP_MAX_SIZE_REACHED, "The group is full."),
+    _refuse_join("unauthorized", ErrorCode.GROUP_AUTHORIZATION_FAILED, "A may not use the group."),
+    _refuse_join(
         "unreleased_instance", ErrorCode.UNRELEASED_INSTANCE_ID, "The instance id is in use.", 2, instance="i1"
     ),
-    _refused_at_join(
-        "loading_at_join", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator loads while A joins.", 3
-    ),
+    _refuse_join("loading_at_join", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator loads while A joins.", 3),
     Scenario(
         "switched_off",
         "Consumer groups are switched off: every heartbeat is refused with UNSUPPORTED_VERSION.",

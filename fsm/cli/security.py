@@ -1,0 +1,54 @@
+"""Options of commands that speak to a broker whose listener wants TLS, or a login."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from fsm.wire.login import Security
+
+OPTIONS = ("tls", "cafile", "user", "password_file")
+
+
+def add_security_options(command: argparse.ArgumentParser) -> None:
+    """Registers them."""
+    command.add_argument("--tls", action="store_true", help="speak TLS to the brokers")
+    command.add_argument("--cafile", metavar="FILE", type=Path, help="who may have signed their certificates (PEM)")
+    command.add_argument("--user", metavar="NAME", default="", help="log in with SASL/PLAIN")
+    command.add_argument("--password-file", metavar="FILE", type=Path, help="holds the password, on its first line")
+
+
+def read_security(args: argparse.Namespace) -> Security:
+    """What they say. Raises `InputError` for a file that cannot be read, and for what does not go together."""
+    from fsm.wire.login import Security
+
+    if bool(args.user) != (args.password_file is not None):
+        raise InputError("--user and --password-file go together", "--user" if args.user else "--password-file")
+    if args.cafile and not args.tls:
+        raise InputError("is for --tls", "--cafile")
+    password = ""
+    if args.password_file is not None:
+        try:
+            password = args.password_file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
+        except (OSError, ValueError) as problem:
+            why = getattr(problem, "strerror", None) or "it is no text"
+            raise InputError(f"cannot be read: {why}", str(args.password_file)) from None
+    return Security(read_authorities(args.cafile) if args.tls else None, args.user, password)
+
+
+def read_authorities(cafile: Path | None) -> ssl.SSLContext:
+    """TLS as clients speak it, with these authorities or the system's. Raises `InputError` for a file of none."""
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=cafile)
+    except ssl.SSLError as problem:
+        raise InputError(f"no certificates: {problem.reason or problem}", str(cafile), "give a PEM file") from None
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", str(cafile)) from None
