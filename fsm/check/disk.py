@@ -20,7 +20,7 @@ import numpy as np
 
 from fsm.check.kept import Memo, write
 from fsm.check.packing import Packing
-from fsm.check.search import Fresh, Search
+from fsm.check.search import NOTHING, Fresh, Search
 from fsm.check.steps import Found
 from fsm.check.store import OF_SEARCH, name_of
 from fsm.errors import InputError
@@ -142,7 +142,7 @@ class _Keeper:
     def move(self) -> None:
         """Goes on in files from now on."""
         search = self.search
-        search.spill = None
+        search.spill = search.ahead = None
         search.states.keep_in(self.folder / "0.states")
         search.parent.keep_in(self.folder / "0.parents")
         search.visited.keep_in(self.folder)
@@ -193,7 +193,7 @@ class _Keeper:
 
     def _get(self, stem: str, width: int) -> Fresh:
         words = np.memmap(self.folder / f"{stem}.words", np.uint64, "r").reshape(-1, width)
-        return Fresh(words, np.memmap(self.folder / f"{stem}.sources", np.uint32, "r"), np.zeros(0, np.uint64))
+        return Fresh(words, np.memmap(self.folder / f"{stem}.sources", np.uint32, "r"), np.zeros(0, np.uint64), NOTHING)
 
     def resume(self, told: dict[str, Any]) -> None:
         """Goes on from a note. Raises `InputError` where it is one of another search."""
@@ -202,7 +202,7 @@ class _Keeper:
             self._check_files(told["bytes"])
         take_up(search, told, self.memo)
         self.tables = told["tables"]
-        search.states.width = search.packing.words
+        search.states.width, search.ahead = search.packing.words, None
         for column, name in ((search.states, "states"), (search.parent, "parents")):
             file, size = told[name]
             column.keep_in(self.folder / file, size)

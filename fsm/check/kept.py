@@ -97,7 +97,7 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 def _pack(space: Space, digest: str) -> bytes:
     """A space as the content of a file."""
-    told, arrays = taken_apart(space)
+    told, arrays = take_apart(space)
     arrays["told"] = np.frombuffer(json.dumps({"digest": digest} | told).encode(), np.uint8)
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def write(path: Path, content: bytes) -> None:
         beside.unlink(missing_ok=True)
 
 
-def taken_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
+def take_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
     """What a space knows: texts and small lists, and arrays by name."""
     told = {
         "parts": [
@@ -178,7 +178,7 @@ def _tables(cell: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _tuples(found: Any) -> Any:
-    return tuple(map(_tuples, found)) if isinstance(found, list) else found
+    return tuple([_tuples(one) if type(one) is list else one for one in found])
 
 
 @lru_cache(maxsize=64)
@@ -188,11 +188,12 @@ def _code(_identity: str) -> str:
     It is taken once for each model, as it stands before the first step: what a step imports comes too late.
     """
     foreign = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib"))
-    own = {Path(str(module.__file__)).resolve() for module in list(sys.modules.values()) if _has_file(module)}
-    files = {path for path in own if not str(path).startswith(foreign)} | set(_ROOT.rglob("*.py"))
+    loaded = {str(module.__file__) for module in list(sys.modules.values()) if _has_file(module)}
+    others = {os.path.realpath(name) for name in loaded if not name.startswith((*foreign, f"{_ROOT}{os.sep}"))}
+    files = {name for name in others if not name.startswith(foreign)} | set(map(str, _ROOT.rglob("*.py")))
     digest = sha256()
-    for path in sorted(files):
-        digest.update(sha256(path.read_bytes()).digest())
+    for name in sorted(files):
+        digest.update(sha256(Path(name).read_bytes()).digest())
     return digest.hexdigest()
 
 

@@ -8,27 +8,26 @@ may happen on the path, too; the states behind it are explored for that.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fsm.check import search as searching
 from fsm.check.memo import Ids, Longs
 from fsm.check.model import Goal
 from fsm.check.packing import Keys
-from fsm.check.search import Search
-
-if TYPE_CHECKING:
-    from fsm.check.model import Mask
+from fsm.check.search import NO_PARENT, Search
 
 HALF = np.uint64(32)
 ROUNDS = 4
 """So often in a row a goal may count on what happens sooner or later: without end, epochs would grow without end."""
+NOTHING = np.zeros(0, np.uint64)
 BYTES = 5
 """Of memory for each state, besides edges."""
 
 
-def doomed(search: Search) -> Longs:
+def find_doomed(search: Search) -> Longs:
     """Doomed states, in the order in which they were met; those that were met on the way here do not count.
 
     Notes in `search.stopped` why it is not known of some.
@@ -59,8 +58,7 @@ class _Liveness:
             low = search.states.size
             self._go_on(edge, by)
             self._admit()
-            new = np.arange(low, search.states.size)
-            edge = new[~self.good[new]]
+            new = edge = np.arange(low, search.states.size)
             lost = self._settle(np.concatenate([lost, new]), by)
             edge = edge[~self.good[edge]]
             if not len(edge) or search.limit():
@@ -81,49 +79,49 @@ class _Liveness:
         return lost
 
     def _admit(self) -> None:
-        """Notes where the keys of states stand that are new, and which of them are good by themselves."""
-        search, known = self.search, len(self.good)
+        """Notes where the keys of states stand that are new."""
+        search = self.search
         if self.packing is not search.packing:
             self.numbers, self.packing = self.numbers[:0], search.packing
         search.visited.settle()
-        low = len(self.numbers)
-        size = search.states.size
+        low, size = len(self.numbers), search.states.size
         self.numbers = np.concatenate([self.numbers, np.zeros(size - low, np.uint32)])
-        self.good = np.concatenate([self.good, np.zeros(size - known, np.bool_)])
+        self.good = np.concatenate([self.good, np.zeros(size - len(self.good), np.bool_)])
         for at in range(low, size, searching.CHUNK):
-            states = np.arange(at, min(at + searching.CHUNK, size))
-            rows = search.rows(slice(at, at + searching.CHUNK))
-            self.numbers[search.visited.places(search.keys(rows))] = states
-            if states[-1] >= known:
-                self._mark(states[self._is_good(rows)])
+            keys = search.keys_of(search.states.view[at : at + searching.CHUNK])
+            self.numbers[search.visited.places(keys)] = np.arange(at, at + len(keys))
         search.extra_bytes = BYTES * size
 
     def _mark(self, states: Longs) -> None:
         self.good[states] = True
         self.new.append(states)
 
-    def _is_good(self, rows: Ids) -> Mask:
-        """Where the goal is reached, or nothing more is asked."""
-        good = self.search.steps.ask(self.goal.name, self.goal.reached, rows)
-        for _, shows in self.search.steps.hazards(self.search.known, rows):
+    def _judge(self, states: Longs) -> tuple[Longs, Ids]:
+        """Marks those of the states where the goal is reached, or nothing more is asked; the others, and their rows."""
+        search = self.search
+        rows = search.rows(states)
+        good = search.steps.ask(self.goal.name, self.goal.reached, rows)
+        for _, shows in search.steps.hazards(search.known, rows):
             good = good | shows
-        return good
+        self._mark(states[good])
+        return states[~good], np.asfortranarray(rows[~good])
 
     def _settle(self, states: Longs | range, by: Collection[str]) -> Longs:
         """Marks those of the states from which a good one can be reached; the others.
 
-        Of most states it is known when it is known of those from which nothing new was met: these come first.
+        Of most states it is known when it is known of those from which nothing new was met: these come first. Of most
+        of these a step is known from the search; all steps are looked at of the others, and of what is left then.
         """
-        self._follow(self._left(states, last=True), by)
-        left = self._left(states)
+        self._follow(*self._ahead(self._find_left(states, last=True)), by)
+        left = self._find_left(states)
         is_known = not len(left)
         while not is_known and not self.search.limit():
-            before, is_known = len(left), self._follow(left, by)
-            left = self._left(left)
+            before, is_known = len(left), self._follow(left, NOTHING, by)
+            left = self._find_left(left)
             is_known = is_known or len(left) == before
         return left
 
-    def _left(self, states: Longs | range, *, last: bool = False) -> Longs:
+    def _find_left(self, states: Longs | range, *, last: bool = False) -> Longs:
         """Of these states those that are not known to be good; of these only those from which nothing was met."""
         found, leads_on = [np.zeros(0, np.int64)], np.zeros(len(self.good) if last else 0, np.bool_)
         for low in range(0, len(leads_on), searching.CHUNK):
@@ -143,34 +141,41 @@ class _Liveness:
         found: Longs = parents[(begin <= parents) & (parents < states)]
         return found
 
-    def _follow(self, states: Longs, by: Collection[str]) -> bool:
-        """Marks those of the states whose steps lead to a good one. Whether there was room for all steps at once."""
-        search, found, is_whole = self.search, [np.zeros(0, np.uint64)], True
+    def _ahead(self, states: Longs) -> tuple[Longs, Keys]:
+        """Of these states those of which the search noted no step, and the steps that it noted of the others."""
+        column = self.search.ahead
+        reached = np.full(len(states), NO_PARENT, np.uint32)
+        if column is not None:
+            noted = states < column.size
+            reached[noted] = column.view[states[noted], 0]
+        is_known = reached != NO_PARENT
+        return states[~is_known], _edges(states[is_known], reached[is_known])
+
+    def _follow(self, states: Longs, edges: Keys, by: Collection[str]) -> bool:
+        """Marks those of the states whose steps, or these, lead to a good one. Whether all had room at once."""
+        search, found, is_whole = self.search, [edges], True
         for low in range(0, len(states), searching.CHUNK):
-            here = states[low : low + searching.CHUNK]
-            rows = search.rows(here)
-            steps = search.steps_from(rows, paid=False)
+            here, rows = self._judge(states[low : low + searching.CHUNK])
+            steps = search.steps_from(rows, paid=False, by=by)
             if self.packing is not search.packing:
                 self._admit()
             base = search.keys(rows)
             good = np.zeros(len(rows), np.bool_)
             for one in steps:
-                hidden = search.steps.possible(one, by, full=True)
-                good[one.source[hidden]] = True  # what would come of it is not known
-                self.is_hidden |= len(hidden) > 0
-                possible = search.steps.possible(one, by)
-                possible = possible[~good[one.source[possible]]]
-                places = search.visited.places(search.keys_after(one, base, rows)[possible])
-                source = one.source[possible][places >= 0]  # all, but what follows the last round
+                good[one.source[one.full]] = True  # what would come of it is not known
+                self.is_hidden |= bool(one.full.any())
+                possible = one.those(~good.take(one.source))
+                places = search.visited.places(search.keys_after(possible, base, rows))
+                source = possible.source[places >= 0]  # all, but what follows the last round
                 reached = self.numbers[places[places >= 0]]
                 good[source[self.good[reached]]] = True
-                found.append((reached.astype(np.uint64) << HALF) | here[source].astype(np.uint64))
+                found.append(_edges(here[source], reached))
             self._mark(here[good])
             kept = search.extra_bytes
             search.extra_bytes += 16 * sum(map(len, found))
             if search.limit():
                 self._close(np.concatenate(found))
-                found, is_whole = [np.zeros(0, np.uint64)], False
+                found, is_whole = [NOTHING], False
             search.extra_bytes = kept
         self._close(np.concatenate(found))
         return is_whole
@@ -180,10 +185,10 @@ class _Liveness:
         new, self.new = np.sort(np.concatenate([np.zeros(0, np.int64), *self.new])), []
         edges.sort()
         source = (edges & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-        count_of = np.bincount((edges >> HALF).astype(np.int64), minlength=len(self.good))
-        begin = np.cumsum(count_of) - count_of
+        count_of = np.bincount((edges >> HALF).astype(np.int64), minlength=len(self.good)).astype(np.uint32)
+        begin = np.cumsum(count_of, dtype=np.uint32) - count_of
         while len(new):
-            count = count_of[new]
+            count = count_of[new].astype(np.int64)
             at = np.arange(int(count.sum())) + np.repeat(begin[new] - (np.cumsum(count) - count), count)
             before = np.concatenate([source[at], self._parents(new)])
             before = np.sort(before[~self.good[before]])
@@ -198,11 +203,12 @@ class _Liveness:
             for at in range(0, len(states), searching.CHUNK):
                 here = states[at : at + searching.CHUNK]
                 rows = search.rows(here)
-                steps, found = search.steps_from(rows, paid=False), []
-                base = search.keys(rows)
-                for one in steps:
-                    mask = np.zeros(len(one.source), np.bool_)
-                    mask[search.steps.possible(one, by)] = True
-                    found.append((one, search.keys_after(one, base, rows), mask))
-                search.append(search.fresh(rows, here, found))
+                steps = search.steps_from(rows, paid=False, by=by)
+                taken = [one.those(~one.full) for one in steps]
+                search.append(search.fresh(rows, here, search.keys(rows), taken))
             states, by = np.arange(low, search.states.size), ()
+
+
+def _edges(source: npt.NDArray[Any], reached: npt.NDArray[Any]) -> Keys:
+    """Steps between states, each as one number."""
+    return (reached.astype(np.uint64) << HALF) | source.astype(np.uint64)

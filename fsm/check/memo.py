@@ -6,6 +6,8 @@ Frontiers of a search are columns of such numbers; `Rows.join` and `Pairs.join` 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -81,15 +83,16 @@ class Growing:
 
     __slots__ = ("array", "size")
 
-    def __init__(self, dtype: npt.DTypeLike, width: int = 0) -> None:
-        self.array = np.empty((1024, width) if width else 1024, dtype)
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self.array = np.empty(1024, dtype)
         self.size = 0
 
     def extend(self, values: npt.ArrayLike, count: int) -> None:
         """Adds so many values, or one value so many times."""
         need = self.size + count
         if need > len(self.array):
-            grown = np.empty((max(need, len(self.array) * 3 // 2), *self.array.shape[1:]), self.array.dtype)
+            shape = max(need, len(self.array) * 3 // 2), *self.array.shape[1:]
+            grown = np.empty(shape, self.array.dtype, order="F")
             grown[: self.size] = self.array[: self.size]
             self.array = grown
         self.array[self.size : need] = values
@@ -101,70 +104,113 @@ class Growing:
         return self.array[: self.size]
 
 
+class Table(Growing):
+    """Rows of integers; what stands in one column lies side by side."""
+
+    __slots__ = ("used",)
+
+    def __init__(self, width: int) -> None:
+        super().__init__(np.int32)
+        self.array = np.empty((1024, width), np.int32, order="F")
+        self.used = np.zeros(width, np.bool_)
+        """Which columns hold anything but 0."""
+
+    def extend(self, values: npt.ArrayLike, count: int) -> None:
+        """Adds so many rows."""
+        super().extend(values, count)
+        self.used |= self.array[self.size - count : self.size].any(axis=0)
+
+    def column(self, number: int, at: Longs) -> Ids:
+        """What stands in one column of each of these rows."""
+        found: Ids = self.array[:, number].take(at) if self.used[number] else np.zeros(len(at), np.int32)
+        return found
+
+
+def every(_there: int) -> None:
+    """Chooses all rows."""
+
+
 class Rows:
-    """For each number some rows of integers, made once by a function."""
+    """For each number some rows of integers, made once by a function.
 
-    def __init__(self, width: int, make: Callable[[int], Sequence[tuple[int, ...]]]) -> None:
+    `sign` gives a row some bits by which it may be asked for.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        make: Callable[[int], Sequence[tuple[int, ...]]],
+        sign: Callable[[tuple[int, ...]], int] = lambda _row: 0,
+    ) -> None:
         self._start, self._count = np.zeros(1024, np.int64), np.full(1024, -1, np.int32)
-        self._rows, self.make, self.width = Growing(np.int32, width), make, width
+        self._signs, self.sign = np.zeros(1024, np.int64), sign
+        self.rows, self.make, self.width = Table(width), make, width
 
-    def join(self, ids: Ids) -> tuple[Longs, Ids]:
-        """Each row of each number, with the index of that number in `ids`."""
-        self._fill(ids)
-        count = self._count[ids]
-        index = np.repeat(np.arange(len(ids)), count)
-        at = np.arange(len(index)) + (self._start[ids] - (np.cumsum(count, dtype=np.int64) - count))[index]
-        return index, self._rows.array.take(at, axis=0)
+    def join(self, ids: Ids, signs: Callable[[int], Longs | None] = every) -> tuple[int, Longs, Longs]:
+        """How many rows these numbers have; of each the index of its number, and where it is. First rows come first.
 
-    def _fill(self, ids: Ids) -> None:
+        `signs` is told which bits there are, and chooses some for each number: rows of others than these are left out.
+        """
+        count, start = self._counts(ids), self._start.take(ids)
+        chosen = signs(int(np.bitwise_or.reduce(self._signs)))
+        some = count if chosen is None else np.where(self._signs.take(ids) & chosen, count, 0)
+        index = [np.flatnonzero(some > which) for which in range(int(some.max(initial=0)))] or [np.zeros(0, np.int64)]
+        places = [start.take(those) + which for which, those in enumerate(index)]
+        return int(count.sum()), np.concatenate(index), np.concatenate(places)
+
+    def _counts(self, ids: Ids) -> Ids:
+        """How many rows each number has; they are made now where they were not."""
         top = int(ids.max(initial=-1)) + 1
         if top > len(self._count):
-            size = max(top, 2 * len(self._count))
-            self._start = np.concatenate([self._start, np.zeros(size - len(self._start), np.int64)])
-            self._count = np.concatenate([self._count, np.full(size - len(self._count), -1, np.int32)])
-        asked = np.zeros(top, np.bool_)
-        asked[ids] = True
-        for one in np.flatnonzero(asked & (self._count[:top] < 0)).tolist():
-            rows = self.make(one)
-            self._start[one], self._count[one] = self._rows.size, len(rows)
-            if rows:
-                self._rows.extend(rows, len(rows))
+            more = max(top, 2 * len(self._count)) - len(self._count)
+            self._start = np.concatenate([self._start, np.zeros(more, np.int64)])
+            self._signs = np.concatenate([self._signs, np.zeros(more, np.int64)])
+            self._count = np.concatenate([self._count, np.full(more, -1, np.int32)])
+        count = self._count.take(ids)
+        if count.min(initial=0) < 0:
+            new = np.unique(ids[count < 0])
+            made = [self.make(one) for one in new.tolist()]
+            self._count[new] = counts = np.array(list(map(len, made)), np.int32)
+            self._start[new] = self.rows.size + np.cumsum(counts) - counts
+            self._signs[new] = [reduce(or_, map(self.sign, some), 0) for some in made]
+            if rows := [row for some in made for row in some]:
+                self.rows.extend(rows, len(rows))
+            count = self._count.take(ids)
+        return count
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
         """All that it holds."""
-        return self._start, self._count, self._rows.view
+        return self._start, self._count, self._signs, self.rows.view
 
     @arrays.setter
     def arrays(self, held: tuple[npt.NDArray[Any], ...]) -> None:
-        self._start, self._count, rows = held
-        self._rows.extend(rows, len(rows))
+        self._start, self._count, self._signs, rows = held
+        self.rows.extend(rows, len(rows))
 
     @property
     def nbytes(self) -> int:
-        return self._start.nbytes + self._count.nbytes + self._rows.array.nbytes
+        return self._start.nbytes + self._count.nbytes + self._signs.nbytes + self.rows.array.nbytes
 
 
 class Pairs:
     """For each pair of numbers one row of integers, made once by a function: a hash table with open addressing."""
 
     def __init__(self, width: int, make: Callable[[int, int], tuple[int, ...]]) -> None:
-        self._keys, self._at = np.full(1024, -1, np.int64), np.zeros(1024, np.int32)
-        self._rows, self.make, self.width = Growing(np.int32, width), make, width
+        self._keys, self._at = np.full(1024, -1, np.int64), np.full(1024, -1, np.int32)
+        self.rows, self.make, self.width = Table(width), make, width
 
-    def join(self, first: Ids, second: Ids) -> Ids:
-        """The row of each pair."""
+    def join(self, first: Ids, second: Ids) -> Longs:
+        """Where the row of each pair is."""
         codes = (first.astype(np.int64) << 32) | second
-        slots = self._find(codes)
-        unknown = self._keys[slots] != codes
-        if unknown.any():
-            new = np.unique(codes[unknown])
-            begin = self._rows.size
-            self._rows.extend([self.make(code >> 32, code & 0xFFFFFFFF) for code in new.tolist()], len(new))
-            self._insert(new, np.arange(begin, self._rows.size, dtype=np.int32))
-            slots = self._find(codes)
-        found: Ids = self._rows.array.take(self._at[slots], axis=0)
-        return found
+        at = self._at.take(self._find(codes))
+        if at.min(initial=0) < 0:
+            new = np.unique(codes[at < 0])
+            begin = self.rows.size
+            self.rows.extend([self.make(code >> 32, code & 0xFFFFFFFF) for code in new.tolist()], len(new))
+            self._insert(new, np.arange(begin, self.rows.size, dtype=np.int32))
+            at = self._at.take(self._find(codes))
+        return at.astype(np.int64)
 
     def _find(self, codes: Longs) -> Longs:
         """The slot that holds each code, or the empty one where it belongs."""
@@ -179,11 +225,11 @@ class Pairs:
         return slots
 
     def _insert(self, codes: Longs, at: Ids) -> None:
-        if 3 * self._rows.size > len(self._keys):
+        if 3 * self.rows.size > len(self._keys):
             held = self._keys >= 0
             codes, at = np.concatenate([self._keys[held], codes]), np.concatenate([self._at[held], at])
-            size = 1 << int(6 * self._rows.size).bit_length()
-            self._keys, self._at = np.full(size, -1, np.int64), np.zeros(size, np.int32)
+            size = 1 << int(6 * self.rows.size).bit_length()
+            self._keys, self._at = np.full(size, -1, np.int64), np.full(size, -1, np.int32)
         while len(codes):
             slots = self._find(codes)
             _, first = np.unique(slots, return_index=True)  # of those that want one slot, one gets it
@@ -195,19 +241,19 @@ class Pairs:
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
         """All that it holds."""
-        return self._keys, self._at, self._rows.view
+        return self._keys, self._at, self.rows.view
 
     @arrays.setter
     def arrays(self, held: tuple[npt.NDArray[Any], ...]) -> None:
         self._keys, self._at, rows = held
-        self._rows.extend(rows, len(rows))
+        self.rows.extend(rows, len(rows))
 
     @property
     def nbytes(self) -> int:
-        return self._keys.nbytes + self._at.nbytes + self._rows.array.nbytes
+        return self._keys.nbytes + self._at.nbytes + self.rows.array.nbytes
 
     def __len__(self) -> int:
-        return self._rows.size
+        return self.rows.size
 
 
 def _spread(codes: Longs) -> Longs:

@@ -248,10 +248,11 @@ class Replayed(NamedTuple):
     """Those timeouts."""
     trace: tuple[str, ...] = ()
     """What they wrote of it at those times: a JSON document a line, as `fsm.trace` has it."""
-    is_timed: bool = True
-    """Whether times were looked for."""
     untimed: str = ""
     """Why there are none: timers that contradict each other, by the last timeouts that were tried."""
+    idle: tuple[tuple[int, int, str], ...] = ()
+    """What happens between the steps without changing anything, so that timers do not run out: the number of the step
+    that follows, when, and what."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from fsm.table import Cell, Compiled, Row, Symbol
 
 
 @contextmanager
-def replaced(function: Callable[..., Any], by: Callable[..., Any]) -> Iterator[None]:
+def replace_function(function: Callable[..., Any], by: Callable[..., Any]) -> Iterator[None]:
     """Calls of `function` are calls of `by`, whose first argument is the function as it was.
 
     Raises `TypeError` for what is no function of Python, or one that closes over names.

@@ -30,7 +30,7 @@ from itertools import pairwise
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from fsm.check.mutation import cell_of, replaced, rewritten
+from fsm.check.mutation import cell_of, replace_function, rewritten
 from fsm.table import Compiled, Ignore, StateCells, Symbol
 
 OPERATORS = (
@@ -84,7 +84,7 @@ class Met:
             note(self.table, self.state, event)
             return dict.__getitem__(self, event)
 
-        patches = [replaced(one, partial(self._note_answer, one)) for one in functions]
+        patches = [replace_function(one, partial(self._note_answer, one)) for one in functions]
         for patch in patches:
             patch.__enter__()
         Compiled.__getitem__ = of_table  # type: ignore[method-assign, assignment]  # of every table there is
@@ -203,7 +203,7 @@ def of_rules(functions: Iterable[FunctionType], met: Met, computing: Collection[
         for operator, detail, by, same in (*_changes(function), *values):
             is_met = bool(answers) and answers != {same}
             place = _place(function)
-            yield Mutant(operator, place, detail, partial(replaced, function, by), is_met, frozenset((place,)))
+            yield Mutant(operator, place, detail, partial(replace_function, function, by), is_met, frozenset((place,)))
 
 
 def _place(function: FunctionType) -> str:

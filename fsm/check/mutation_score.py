@@ -164,7 +164,7 @@ def score(
             "choose --property, --disturb or --known so that it holds",
         )
     rules = of_rules(subject.rules, met, subject.computing)
-    mutants = chosen([*of_tables(met), *rules, *of_choices(subject.flips, asked)], which, model.model)
+    mutants = choose([*of_tables(met), *rules, *of_choices(subject.flips, asked)], which, model.model)
     room = min(limits.max_states, ROOM * model.states + SOME)
     outcomes = []
     for number, mutant in enumerate(mutants, 1):
@@ -190,7 +190,7 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outco
     return Outcome(mutant, word, states=found.states)
 
 
-def chosen(mutants: Sequence[Mutant], which: Sequence[str], model: str) -> list[Mutant]:
+def choose(mutants: Sequence[Mutant], which: Sequence[str], model: str) -> list[Mutant]:
     """The mutants that these names mean. Raises `InputError` for a name that changes nothing."""
     if not mutants:
         raise InputError("rests on no table: there is nothing to mutate", model)
@@ -223,10 +223,10 @@ def lines(found: Score) -> Iterator[str]:
         yield f"  which was stopped at {model.stopped}: what lies beyond is not known"
     yield f"  beside them {found.count('same')} of which no step differs, {found.count('not met')} of what is never met"
     for word in ("survived", "stopped", "killed", "same", "not met"):
-        yield from _told(word, [one for one in found.outcomes if one.word == word])
+        yield from _tell(word, [one for one in found.outcomes if one.word == word])
 
 
-def _told(word: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
+def _tell(word: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
     for one in outcomes:
         how = f" by {one.property!r}" if one.property else ""
         path = f", disturbances {one.disturbances}, steps {one.steps}" if one.property else ""

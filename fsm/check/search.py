@@ -13,9 +13,9 @@ verdict says so.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from fsm.check.store import Column, Visited
 from fsm.check.symmetry import Symmetry
 from fsm.errors import InputError
 
-if TYPE_CHECKING:
-    from fsm.check.model import Mask
-
 CHUNK = 100_000
 """States that are expanded at once."""
 
@@ -39,6 +36,7 @@ FULL = "steps that a full wire kept from being taken"
 DEADLOCK = "no deadlock"
 """The property of a model with a goal: where nothing can happen any more, the goal is reached."""
 NO_PARENT = 0xFFFFFFFF
+NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +63,8 @@ class Fresh(NamedTuple):
     parents: Longs
     keys: Keys
     """Of the states, sorted."""
+    ahead: Longs
+    """For each state that they follow the place of one of them that follows it; -1 where none does."""
 
     @property
     def nbytes(self) -> int:
@@ -125,6 +125,8 @@ class Search:
         self.states = Column(np.uint64, self.packing.words)
         """Packed, in the order in which they were met."""
         self.parent = Column(np.uint32, 1)
+        self.ahead: Column | None = Column(np.uint32, 1)
+        """Of each state one that follows it, if any was new then: so that liveness has less to look up. Not on disk."""
         self.cost = self.level = self.low = 0
         """Disturbances and steps of the level that is looked at, and where its states begin."""
         self.layers: list[int] = []
@@ -152,6 +154,10 @@ class Search:
         self.fit()
         least: Keys = np.min([self.packing.keys(image) for image in images], axis=0)
         return least
+
+    def keys_of(self, words: Words) -> Keys:
+        """The key of each state, which is packed."""
+        return words[:, 0] if self.exact and self.quotient is None else self.keys(self.packing.unpack(words))
 
     def keys_after(self, one: Successors, base: Keys, rows: Ids) -> Keys:
         """The keys of successors of states with these keys."""
@@ -208,7 +214,7 @@ class Search:
         """Meets the first state."""
         start = self.space.start()
         self.fit()
-        self._keep(Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), self.keys(start)))
+        self._keep(Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), self.keys(start), NOTHING))
 
     def _goes_on(self) -> bool:
         """Whether there are states of this cost to look at, or will be."""
@@ -246,6 +252,7 @@ class Search:
         """What states, keys and tables take."""
         waiting = sum(part.nbytes for parts in self.waiting.values() for part in parts)
         kept = self.states.nbytes + self.parent.nbytes + self.visited.nbytes
+        kept += 0 if self.ahead is None else self.ahead.nbytes
         return kept + waiting + self.space.nbytes + self.extra_bytes
 
     def _expand(self, low: int, high: int) -> None:
@@ -255,14 +262,16 @@ class Search:
         steps = self.steps_from(rows, paid=paid)
         self.note(self.steps.tally(steps, here, rows, paid=paid))
         base = self.keys(rows)
-        free, costly = [], []
-        for one in steps:
-            keys, (is_free, is_paid) = self.keys_after(one, base, rows), self.steps.taken(one, paid=paid)
-            free.append((one, keys, is_free))
-            costly.append((one, keys, is_paid))
-        self._keep(self.fresh(rows, here, free))
-        if paid and len((more := self.fresh(rows, here, costly)).words):
-            self.waiting.setdefault((self.cost + 1, self.level), []).append(more._replace(keys=more.keys[:0]))
+        free = self.fresh(rows, here, base, [one.taken(FREE) for one in steps])
+        if self.ahead is not None:
+            ahead = np.full(high - low, NO_PARENT, np.uint32)
+            ahead[here - low] = np.where(free.ahead < 0, NO_PARENT, self.states.size + free.ahead)
+            self.ahead.extend(ahead[:, None])
+        self._keep(free)
+        if paid and len((more := self.fresh(rows, here, base, [one.taken(PAID) for one in steps])).words):
+            self.waiting.setdefault((self.cost + 1, self.level), []).append(
+                more._replace(keys=more.keys[:0], ahead=NOTHING)
+            )
 
     def note(self, tally: Tally) -> None:
         """Counts steps, and notes what they break: those that cost one more, when their cost and depth have come."""
@@ -279,9 +288,9 @@ class Search:
         if tally.still >= 0:
             self._break(Found(DEADLOCK, tally.still, self.cost))
 
-    def steps_from(self, rows: Ids, *, paid: bool) -> list[Successors]:
+    def steps_from(self, rows: Ids, *, paid: bool, by: Collection[str] = ()) -> list[Successors]:
         """Steps from these states, as of `Steps.successors`; there is room then for the keys of what they reach."""
-        steps = list(self.steps.successors(rows, paid=paid))
+        steps = list(self.steps.successors(rows, paid=paid, by=by))
         if self.quotient is not None:  # all images have numbers before keys are made
             self.quotient.check()
             self.quotient.check_questions(rows)
@@ -311,39 +320,48 @@ class Search:
         for parts in self.waiting.values():
             parts[:] = [part._replace(words=self.packing.pack(before.unpack(part.words))) for part in parts]
 
-    def fresh(self, rows: Ids, here: Longs, steps: Sequence[tuple[Successors, Keys, Mask]]) -> Fresh:
-        """Of these successors those never met, each once, in the order of their sources and then of their steps."""
-        chosen = [np.flatnonzero(mask) for _, _, mask in steps]
-        keys = np.concatenate([np.zeros(0, np.uint64), *(k[c] for (_, k, _), c in zip(steps, chosen, strict=True))])
+    def fresh(self, rows: Ids, here: Longs, base: Keys, steps: Sequence[Successors]) -> Fresh:
+        """Of what follows these states those never met, each once, in the order of their sources and then of steps."""
+        keys = np.concatenate([np.zeros(0, np.uint64), *(self.keys_after(one, base, rows) for one in steps)])
         order = np.argsort(keys)
-        ordered = keys[order]
+        ordered = keys.take(order)
         begins = np.flatnonzero(np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]]))
-        is_new = self.visited.unmet(ordered[begins])
-        new = ordered[begins[is_new]]
+        distinct = ordered.take(begins)
+        is_new = self.visited.unmet(distinct)
+        new = distinct[is_new]
+        ahead = np.full(len(rows), -1, np.int64)
         if not len(new):
-            return Fresh(np.zeros((0, self.packing.words), np.uint64), here[:0], new)
-        source = np.concatenate([one.source[c] for (one, _, _), c in zip(steps, chosen, strict=True)])
+            return Fresh(np.zeros((0, self.packing.words), np.uint64), here[:0], new, ahead)
         counts = np.diff(begins, append=len(keys))
         places = order[np.repeat(is_new, counts)]
+        source = np.concatenate([one.source for one in steps]).take(places)
         counts = counts[is_new]
-        ranks = np.minimum.reduceat((source[places] << 32) | places, np.cumsum(counts) - counts)
-        ranks.sort()
-        places = ranks & 0xFFFFFFFF
-        words = np.empty((len(new), self.packing.words), np.uint64)
-        begin = 0
-        for (one, _, _), those in zip(steps, chosen, strict=True):
-            mine = np.flatnonzero((places >= begin) & (places < begin + len(those)))
-            words[mine] = self.packing.pack(one.after(rows, those[places[mine] - begin]))
-            begin += len(those)
-        return Fresh(words, here[source[places]], new)
+        ranks = np.minimum.reduceat((source << 32) | places, np.cumsum(counts) - counts)
+        order = np.argsort(ranks)
+        ranks = ranks.take(order)
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
+        ahead[source] = np.repeat(number, counts)
+        return Fresh(self._words(rows, steps, ranks & 0xFFFFFFFF, keys), here.take(ranks >> 32), new, ahead)
+
+    def _words(self, rows: Ids, steps: Sequence[Successors], places: Longs, keys: Keys) -> Words:
+        """What follows some states, packed: at these places of all steps, whose keys are given."""
+        if self.exact and self.quotient is None:
+            return keys.take(places)[:, None]
+        words, begin = np.empty((len(places), self.packing.words), np.uint64), 0
+        for one in steps:
+            mine = np.flatnonzero((places >= begin) & (places < begin + len(one.source)))
+            words[mine] = self.packing.pack(one.after(rows, places[mine] - begin))
+            begin += len(one.source)
+        return words
 
     def _unmet(self, found: Fresh) -> Fresh:
         """Of states that waited those that were not met since."""
-        keys = self.keys(self.packing.unpack(found.words))
+        keys = self.keys_of(found.words)
         distinct, first = np.unique(keys, return_index=True)
         fresh = self.visited.unmet(distinct)
         chosen = np.sort(first[fresh])
-        return Fresh(np.array(found.words[chosen]), np.array(found.parents[chosen]), distinct[fresh])
+        return Fresh(np.array(found.words[chosen]), np.array(found.parents[chosen]), distinct[fresh], NOTHING)
 
     def _keep(self, found: Fresh) -> None:
         """Notes states that were never met, and looks at them."""

@@ -37,6 +37,8 @@ INPUT = 4
 """Instead of what it breaks: the input of the cell that a message of this one reaches."""
 NO_ROOM, WAITS = -1, -2
 """Instead of a cell: a wire holds no more messages, and what would come of that is not known, or its sender waits."""
+LAST_BIT = 62
+"""Of an integer that tells of conditions, of which the first is none."""
 TWICE = 256
 """Of so many steps one is taken twice, to see whether it is pure; all of the first so many are."""
 
@@ -102,6 +104,7 @@ class Space:
     def __init__(self, model: Model, kinds: frozenset[str]) -> None:
         self.model, self.kinds = model, kinds
         self.by = frozenset() if model.goal is None else frozenset(model.goal.by)
+        self._known = frozenset(model.kinds)
         self.parts = [_Part(one) for one in model.components]
         self.index = {one.name: i for i, one in enumerate(model.components)}
         for who, part in enumerate(self.parts):
@@ -162,7 +165,7 @@ class Space:
             raise InputError(f"its choices gave {choice!r}; give Choices", part.component.name)
         if choice.free_when and choice.free_when not in self.conditions:
             raise InputError(f"{choice.label!r} asks for no condition: {choice.free_when!r}", part.component.name)
-        if choice.disturbance and choice.disturbance not in self.model.kinds:
+        if choice.disturbance and choice.disturbance not in self._known:
             remedy = "name it in the disturbances of the model"
             raise InputError(f"no kind of disturbance: {choice.disturbance!r}", part.component.name, remedy)
         if not choice.disturbance:
@@ -272,7 +275,7 @@ class Space:
         kind, *about = self.inputs.origins[given]
         if kind != CHOICE:
             wire, message = about
-            return self._told(kind, self.model.wires[wire], self.messages.value(message))
+            return self._tell(kind, self.model.wires[wire], self.messages.value(message))
         who, state, place = about
         choice = self.offers(who, state)[place]
         return choice.label if choice.given is None else choice.given
@@ -358,10 +361,10 @@ class Space:
                 yield after, receiver, heard, self.action(one.receiver, "receives late", "", wire, message), FREE
 
     def _hear(self, kind: str, wire: int, message: int) -> int:
-        told = self._told(kind, self.model.wires[wire], self.messages.value(message))
+        told = self._tell(kind, self.model.wires[wire], self.messages.value(message))
         return self.given(told, (kind, wire, message))
 
-    def _told(self, kind: str, wire: Wire, message: Any) -> Received | Undelivered | Missed:
+    def _tell(self, kind: str, wire: Wire, message: Any) -> Received | Undelivered | Missed:
         if kind == _UNDELIVERED:
             return Undelivered(wire.receiver, message)
         return Missed(wire.sender, message) if kind == _MISSED else Received(wire.sender, message, kind == _LATE)
@@ -394,6 +397,7 @@ class _Cell:
         self.measured: dict[str, tuple[Growing, Growing]] = {}
         """A feature of each state or queue, and of each cell."""
         self._states = Growing(np.int32)
+        self._choices: dict[tuple[int, bool], list[tuple[int, int, int, int]]] = {}
 
     def adopt_wires(self) -> None:
         """Takes the wires that it shares with a component that has more of them, or as many and comes later."""
@@ -405,7 +409,7 @@ class _Cell:
                 self.places[wire] = len(self.wires) + 1
                 self.wires.append(wire)
         self.receive, self.told = Pairs(2 + many, self._receive), Pairs(1, self._tell)
-        self.local = {paid: Rows(5 + many, partial(self._act, paid)) for paid in (False, True)}
+        self.local = {paid: Rows(5 + many, partial(self._act, paid), free_under) for paid in (False, True)}
         near = {
             self.space.index[end]
             for wire in self.wires
@@ -462,17 +466,8 @@ class _Cell:
     # Tables
 
     def _act(self, paid: bool, cell: int) -> list[tuple[int, ...]]:
-        values, rows, space = self.ids.value(cell), [], self.space
-        name = self.part.component.name
-        for place, choice in enumerate(space.offers(self.who, values[0])):
-            if paid == (not choice.disturbance or bool(choice.free_when) or choice.disturbance in space.by):
-                continue
-            origin = (CHOICE, self.who, values[0], place)
-            given = space.given(choice.label if choice.given is None else choice.given, origin)
-            action = space.action(name, choice.label, choice.disturbance)
-            free_when = space.conditions.number(choice.free_when)
-            cost = space.cost(self.part, choice)
-            rows.append(self._after(values, given, action, cost, free_when))
+        values, space = self.ids.value(cell), self.space
+        rows = [self._after(values, *choice) for choice in self._list_choices(values[0], paid)]
         for wire in self.wires:
             for queue, who, given, action, cost in space.deliveries(wire, values[self.places[wire]]):
                 after = _put(values, self.places[wire], queue)
@@ -483,6 +478,26 @@ class _Cell:
                 elif who < 0:
                     rows.append((self.ids.number(after), action, cost, 0, 0, *([0] * len(space.cells))))
         return [row for row in rows if row[CELL] != cell or any(row[BROKEN:])]
+
+    def _list_choices(self, state: int, paid: bool) -> list[tuple[int, int, int, int]]:
+        """(input, action, cost, condition) of each choice that may cost nothing, or of each that costs."""
+        found = self._choices.get((state, paid))
+        if found is None:
+            found, space, name = [], self.space, self.part.component.name
+            for place, choice in enumerate(space.offers(self.who, state)):
+                if paid == (not choice.disturbance or bool(choice.free_when) or choice.disturbance in space.by):
+                    continue
+                given = choice.label if choice.given is None else choice.given
+                found.append(
+                    (
+                        space.given(given, (CHOICE, self.who, state, place)),
+                        space.action(name, choice.label, choice.disturbance),
+                        space.cost(self.part, choice),
+                        space.conditions.number(choice.free_when),
+                    )
+                )
+            self._choices[state, paid] = found
+        return found
 
     def _after(self, values: tuple[int, ...], given: int, action: int, cost: int, free_when: int) -> tuple[int, ...]:
         after, broken, *bundles = self._step(values, given)
@@ -500,7 +515,9 @@ class _Cell:
                 values = _put(values, self.places[wire], queue)
             else:
                 elsewhere.setdefault(self.space.keepers[wire], []).append((wire, order))
-        bundles = [self.space.bundles.number(tuple(elsewhere.get(i, ()))) for i in range(len(self.space.cells))]
+        bundles = [0] * len(self.space.cells)
+        for i, told in elsewhere.items():
+            bundles[i] = self.space.bundles.number(tuple(told))
         return (self.ids.number(values), done.broken, *bundles)
 
     def _receive(self, cell: int, given: int) -> tuple[int, ...]:
@@ -523,6 +540,11 @@ class _Cell:
                 if who == there and paid == (cost == PAID):
                     rows.append((self.ids.number(_put(values, self.places[wire], queue)), action, cost, 0, given))
         return rows
+
+
+def free_under(row: Sequence[int]) -> int:
+    """The condition under which a step of a cell by itself costs nothing, as a bit; the last bit is of all others."""
+    return 1 << min(row[FREE_WHEN], LAST_BIT) if row[FREE_WHEN] or row[COST] == FREE else 0
 
 
 def _messages(queue: Queue) -> tuple[Any, ...]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fsm.check.memo import Growing, Ids, Longs, Pairs
+from fsm.check.memo import Growing, Ids, Longs, Pairs, Table, every
 from fsm.check.model import Condition, Model, PairProperty, Property
 from fsm.check.packing import Keys, Packing
-from fsm.check.space import ACTION, BROKEN, CELL, COST, FREE, FREE_WHEN, INPUT, NO_ROOM, PAID, WAITS, Space, ask
+from fsm.check.space import ACTION, CELL, COST, FREE, FREE_WHEN, INPUT, LAST_BIT, NO_ROOM, PAID, WAITS, Space, ask
 from fsm.errors import InputError
 
 if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
+
+
+NONE: Any = np.zeros(0, np.int32)
 
 
 class Successors(NamedTuple):
@@ -25,32 +28,63 @@ class Successors(NamedTuple):
     """Index of each row's source."""
     cells: dict[int, Ids]
     """The cells that change, by their place in a state."""
-    action: Ids
     cost: Ids
-    broken: Ids
-    full: Mask
+    rows: Table
+    at: Longs
+    """Where the table is that says what each step is."""
+    looked_up: int
+    """So many steps of these states are in the table."""
+    broken: Ids = NONE
+    full: Mask = NONE
     """Which of them would put more on a wire than it holds: they are not taken."""
+
+    @property
+    def action(self) -> Ids:
+        """What each step is."""
+        return self.rows.column(ACTION, self.at)
+
+    def taken(self, cost: int) -> Successors:
+        """Those of them that are taken, at this cost."""
+        return self.those((self.cost == cost) & ~self.full)
+
+    def those(self, which: Mask) -> Successors:
+        """Some of the steps."""
+        if which.all():
+            return self
+        return Successors(
+            self.source[which],
+            {j: now[which] for j, now in self.cells.items()},
+            self.cost[which],
+            self.rows,
+            self.at[which],
+            self.looked_up,
+            self.broken[which],
+            self.full[which],
+        )
 
     def keys(self, packing: Packing, base: Keys, rows: Ids) -> Keys:
         """The keys of what is reached: those of the sources (`base`), but for the cells that change."""
-        keys: Keys = base[self.source]
+        rest = base
+        for j in self.cells:
+            rest = rest - packing.weigh(j, rows[:, j])
+        keys: Keys = rest.take(self.source)
         for j, now in self.cells.items():
-            keys += packing.weigh(j, now) - packing.weigh(j, rows[:, j])[self.source]
+            keys += packing.weigh(j, now)
         return keys
 
-    def differs(self, rows: Ids) -> Mask:
-        """Which of them are other states than their sources."""
-        found = np.zeros(len(self.source), np.bool_)
+    def leads_on(self, rows: Ids, which: Longs) -> Longs:
+        """Those of some steps that lead to another state than their source."""
+        source, differs = self.source.take(which), np.zeros(len(which), np.bool_)
         for j, now in self.cells.items():
-            found |= now != rows[:, j][self.source]
-        return found
+            differs |= now.take(which) != rows[:, j].take(source)
+        return which[differs]
 
     def after(self, rows: Ids, which: Longs) -> Ids:
         """Some of the states that are reached."""
         source = self.source[which]
         found = np.empty((len(which), rows.shape[1]), np.int32, order="F")
         for i in range(rows.shape[1]):
-            found[:, i] = self.cells[i][which] if i in self.cells else rows[:, i][source]
+            found[:, i] = self.cells[i][which] if i in self.cells else rows[:, i].take(source)
         return found
 
 
@@ -153,8 +187,8 @@ class Steps:
 
         return Pairs(1, answer)
 
-    def successors(self, rows: Ids, *, paid: bool) -> Iterator[Successors]:
-        """Steps from these states: all that may cost nothing or that the goal counts on; with `paid` the others too."""
+    def successors(self, rows: Ids, *, paid: bool, by: Collection[str] = ()) -> Iterator[Successors]:
+        """Steps of these states: those that cost nothing, with `paid` those that cost one, those of named kinds."""
         space = self.space
 
         @cache
@@ -162,79 +196,79 @@ class Steps:
             name = space.conditions.value(condition)
             return self.ask(name, self.model.conditions[name], rows)
 
+        def free(asked: int) -> Longs | None:
+            return self._conditions(asked, len(rows), holds)
+
         for i, cell in enumerate(space.cells):
             for is_paid, local in cell.local.items():
                 if paid or not is_paid:
-                    source, found = local.join(rows[:, i])
-                    yield from self._tell(rows, source, {i: found[:, CELL]}, found, found[:, BROKEN:], holds=holds)
+                    many, source, at = local.join(rows[:, i], every if paid or by else free)
+                    cost = self._costs(source, local.rows, at, holds)
+                    if not is_paid and local.rows.used[COST]:
+                        wanted = self._select(local.rows, at, cost, by, paid=paid)
+                        source, at, cost = source.take(wanted), at.take(wanted), cost.take(wanted)
+                    one = Successors(source, {i: local.rows.column(CELL, at)}, cost, local.rows, at, many)
+                    yield self._tell(one, rows, local.rows, at)
             for (j, is_paid), outgoing in cell.outgoing.items():
                 if paid or not is_paid:
-                    source, found = outgoing.join(rows[:, i])
-                    if len(source):
-                        heard = space.cells[j].receive.join(rows[:, j][source], found[:, INPUT])
-                        cells = {i: found[:, CELL], j: heard[:, 0]}
-                        yield from self._tell(rows, source, cells, found, heard[:, 1:], holds=holds)
+                    many, source, at = outgoing.join(rows[:, i])
+                    receive, cost = space.cells[j].receive, outgoing.rows.column(COST, at)
+                    heard = receive.join(rows[:, j].take(source), outgoing.rows.column(INPUT, at))
+                    cells = {i: outgoing.rows.column(CELL, at), j: receive.rows.column(CELL, heard)}
+                    one = Successors(source, cells, cost, outgoing.rows, at, many)
+                    yield self._tell(one, rows, receive.rows, heard)
 
-    def _tell(
-        self,
-        rows: Ids,
-        source: Longs,
-        cells: dict[int, Ids],
-        found: Ids,
-        given: Ids,
-        *,
-        holds: Callable[[int], Mask],
-    ) -> Iterator[Successors]:
-        """Puts on the wires what a step sends. `given` is what it breaks, and what the wires of each cell are told."""
-        if not len(source):
-            return
-        broken = given[:, 0]
-        cost = self._costs(source, found, holds)
-        full = np.zeros(len(source), np.bool_)
-        waits = np.zeros(len(source), np.bool_)
+    def _conditions(self, asked: int, many: int, holds: Callable[[int], Mask]) -> Longs | None:
+        """Which of the conditions that are asked for hold in each state, as bits; None where nothing is asked."""
+        if asked <= 1:
+            return None
+        bits = np.ones(many, np.int64)
+        for condition in range(1, len(self.space.conditions)):
+            bit = min(condition, LAST_BIT)
+            if asked >> bit & 1:
+                bits |= holds(condition).astype(np.int64) << bit
+        return bits
+
+    def _tell(self, one: Successors, rows: Ids, sent: Table, at: Longs) -> Successors:
+        """Puts on the wires what steps send: the last columns of these rows say it, behind what they break."""
+        many, cells = len(self.space.cells), one.cells
         for j, cell in enumerate(self.space.cells):
-            told = np.flatnonzero(given[:, 1 + j]) if cell.wires else ()
-            if len(told):
-                now = cells[j].copy() if j in cells else rows[:, j][source]
-                told = told[now[told] >= 0]
-                now[told] = cell.told.join(now[told], given[told, 1 + j])[:, 0]
+            if cell.wires and sent.used[j - many]:
+                bundles = sent.column(j - many, at)
+                now = cells[j] if j in cells else rows[:, j].take(one.source)
+                told = np.flatnonzero((bundles > 0) & (now >= 0))
+                now[told] = cell.told.rows.column(0, cell.told.join(now[told], bundles[told]))
                 cells[j] = now
+        full, waits = (np.zeros(len(one.source), np.bool_) for _ in range(2))
         for now in cells.values():
-            if now.min() < 0:
+            if now.min(initial=0) < 0:
                 full |= now == NO_ROOM
                 waits |= now == WAITS
-        if waits.any():
-            cells = {j: now[~waits] for j, now in cells.items()}
-            source, found, cost, broken, full = (
-                source[~waits],
-                found[~waits],
-                cost[~waits],
-                broken[~waits],
-                full[~waits],
-            )
         if full.any():  # as if nothing happened, for those that look at keys
-            cells = {j: np.where(full, rows[:, j][source], now) for j, now in cells.items()}
-        yield Successors(source, cells, found[:, ACTION], cost, broken, full)
+            cells = {j: np.where(full, rows[:, j].take(one.source), now) for j, now in cells.items()}
+        looked_up = one.looked_up - int(np.count_nonzero(waits))
+        broken = sent.column(-1 - many, at)
+        return one._replace(cells=cells, full=full, broken=broken, looked_up=looked_up).those(~waits)
 
-    def _costs(self, source: Longs, found: Ids, holds: Callable[[int], Mask]) -> Ids:
+    def _costs(self, source: Longs, table: Table, at: Longs, holds: Callable[[int], Mask]) -> Ids:
         """What steps cost; `holds` tells of a condition in which of the states it holds."""
-        cost, asked = found[:, COST], found[:, FREE_WHEN]
-        if asked.any():
-            cost = cost.copy()
+        cost = table.column(COST, at)
+        if table.used[FREE_WHEN]:
+            asked = table.column(FREE_WHEN, at)
             for condition in range(1, len(self.space.conditions)):
                 those = np.flatnonzero(asked == condition)
                 if len(those):
-                    cost[those[holds(condition)[source[those]]]] = FREE
+                    cost[those[holds(condition).take(source.take(those))]] = FREE
         return cost
 
-    def possible(self, one: Successors, by: Collection[str], *, full: bool = False) -> Longs:
-        """Of these steps the free ones, and those of the named kinds; with `full`, those that a full wire hides."""
-        counts = one.cost == FREE
+    def _select(self, table: Table, at: Longs, cost: Ids, by: Collection[str], *, paid: bool) -> Longs:
+        """Which of some steps are asked for."""
+        wanted = cost <= (PAID if paid else FREE)
         if by:
-            counts |= self._named(by)[one.action]
-        return np.flatnonzero(counts & (one.full if full else ~one.full))
+            wanted |= self._mask_of(by).take(table.column(ACTION, at))
+        return np.flatnonzero(wanted)
 
-    def _named(self, by: Collection[str]) -> Mask:
+    def _mask_of(self, by: Collection[str]) -> Mask:
         """Of each action there is, whether it is one of these kinds of disturbance."""
         named = self._of_kinds.setdefault(frozenset(by), Growing(np.bool_))
         new = [disturbance in by for _, _, disturbance, *_ in self.space.actions.keys[named.size :]]
@@ -259,7 +293,7 @@ class Steps:
             return self.ask(one.name, one.holds, rows)
         first, second = self.space.index[one.first], self.space.index[one.second]
         ends = (self.space.cells[i].states()[rows[:, i]] for i in (first, second))
-        holds: Mask = self._pairs[one.name].join(*ends)[:, 0].astype(np.bool_)
+        holds: Mask = self._pairs[one.name].rows.column(0, self._pairs[one.name].join(*ends)).astype(np.bool_)
         return holds
 
     def hazards(self, names: Sequence[str], rows: Ids) -> Iterator[tuple[str, Mask]]:
@@ -289,33 +323,42 @@ class Steps:
                 broken[one.name] = int(bad[0])
         return cut, broken
 
-    def taken(self, one: Successors, *, paid: bool) -> tuple[Mask, Mask]:
-        """Which of these steps are taken: at no cost; and, if at all, at the cost of a disturbance."""
-        return (one.cost == FREE) & ~one.full, (one.cost == PAID) & ~one.full & paid
-
     def tally(self, steps: Sequence[Successors], here: Longs, rows: Ids, *, paid: bool) -> Tally:
         """What the steps from some states come to, whose numbers are given."""
-        transitions = full = 0
-        moving = np.zeros(len(rows), np.bool_)
         firsts: dict[tuple[str, int], Found] = {}
-        goal = self.model.goal
         for one in steps:
-            free_or_paid = (one.cost == FREE) | ((one.cost == PAID) & paid)
-            if one.full.any():  # what would come of it is not known
-                full += int(np.count_nonzero(free_or_paid & one.full))
-                moving[one.source[one.full]] = True
-            transitions += int(np.count_nonzero(free_or_paid & ~one.full))
-            if goal is not None and not moving[one.source].all():
-                possible = self.possible(one, self.space.by)
-                moving[one.source[possible[one.differs(rows)[possible]]]] = True
             if one.broken.any():
                 self._note_broken(firsts, one, here, paid=paid)
-        still = -1
-        if goal is not None and not moving.all():
-            quiet = np.flatnonzero(~moving)
-            bad = quiet[~self.ask(goal.name, goal.reached, rows[quiet])]
-            still = int(here[bad[0]]) if len(bad) else -1
-        return Tally(transitions, sum(len(one.source) for one in steps), full, still, tuple(firsts.values()))
+        full = sum(int(np.count_nonzero(one.full)) for one in steps)
+        return Tally(
+            sum(len(one.source) for one in steps) - full,
+            sum(one.looked_up for one in steps),
+            full,
+            self._still(steps, here, rows),
+            tuple(firsts.values()),
+        )
+
+    def _still(self, steps: Sequence[Successors], here: Longs, rows: Ids) -> int:
+        """The first of these states in which nothing can happen though the goal is not reached; -1 for none."""
+        goal = self.model.goal
+        if goal is None:
+            return -1
+        quiet = self._quiet((one.those(one.cost == FREE) for one in steps), np.arange(len(rows)), rows)
+        if self.space.by and len(quiet):
+            some = np.asfortranarray(rows[quiet])
+            quiet = self._quiet(self.successors(some, paid=False, by=self.space.by), quiet, some)
+        bad = quiet[~self.ask(goal.name, goal.reached, rows[quiet])] if len(quiet) else quiet
+        return int(here[bad[0]]) if len(bad) else -1
+
+    def _quiet(self, steps: Iterable[Successors], numbers: Longs, rows: Ids) -> Longs:
+        """The numbers of the states that none of these steps leaves; what a full wire hides may leave them."""
+        moving = np.zeros(len(rows), np.bool_)
+        for one in steps:
+            left = np.flatnonzero(~moving.take(one.source))
+            moving[one.source[one.leads_on(rows, left)]] = True
+            if one.full.any():
+                moving[one.source[one.full]] = True
+        return numbers[~moving]
 
     def _note_broken(self, firsts: dict[tuple[str, int], Found], one: Successors, here: Longs, *, paid: bool) -> None:
         for costs, cost in enumerate((FREE, PAID) if paid else (FREE,)):

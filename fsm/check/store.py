@@ -153,9 +153,9 @@ class Visited:
         if self.folder is None:
             merged = np.concatenate([other, one])
             del one, other
-            merged.sort()
+            merged.sort(kind="stable")  # which merges sorted runs
         else:
-            merged = self._write(_merged(one, other))
+            merged = self._write(_merge(one, other))
         self.runs.append(merged)
 
     # In files
@@ -187,7 +187,7 @@ def name_of(array: npt.NDArray[Any]) -> str:
     return Path(str(array.filename)).name if isinstance(array, np.memmap) else ""
 
 
-def _merged(one: Keys, other: Keys) -> Iterator[Keys]:
+def _merge(one: Keys, other: Keys) -> Iterator[Keys]:
     """Two sorted runs as one, block by block."""
     at = 0
     for low in range(0, len(other), BLOCK):

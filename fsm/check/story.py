@@ -72,6 +72,12 @@ def tell(one: Violation) -> Iterator[str]:
     yield from (f"       {name}: {state}" for name, state in one.start.items())
     times_ms = () if one.replayed is None else one.replayed.times_ms
     for number, (step, at_ms) in enumerate(zip_longest(one.path, times_ms), 1):
+        if one.replayed is not None:
+            yield from (
+                f"      {idle_ms / 1000:9.3f} s  {what}, which changes nothing"
+                for before, idle_ms, what in one.replayed.idle
+                if before == number
+            )
         at = f"{at_ms / 1000:9.3f} s " if at_ms is not None else " " * 12 if times_ms else ""
         yield f"{number:>5}{'!' if step.disturbance else ' '}{at} {step}"
         yield from (f"       {name}: {state}" for name, state in step.state.items())
@@ -82,11 +88,9 @@ def tell(one: Violation) -> Iterator[str]:
 def _replay(done: Replayed) -> str:
     if done.differs:
         return f"live objects differ, so the model errs: {done.differs}"
-    if not done.is_timed:
-        return "live objects took this path too; when its steps can happen was not asked"
     if not done.times_ms:
         why = f": {done.untimed}" if done.untimed else ""
-        return f"live objects took this path too; it has no room for what idles meanwhile, so no times were found{why}"
+        return f"live objects took this path too; no times were found at which it can happen{why}"
     settings = ", ".join(f"{name} {value}" for name, value in done.settings.items())
     return f"live objects, with clocks that run, took this path too, at these times with {settings}"
 

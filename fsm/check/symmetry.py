@@ -159,8 +159,8 @@ class Symmetry:
                 rows = list(part.steps)
                 for state, given in rows[self._checked.get((number, who), 0) :]:
                     before, told = part.states.value(state), self.space.inputs.value(given)
-                    one = _shown(_take(part.component, before, told), renaming)
-                    if one != _shown(_take(other, renaming(before), renaming(told)), None):
+                    one = _show(_take(part.component, before, told), renaming)
+                    if one != _show(_take(other, renaming(before), renaming(told)), None):
                         where = f"{part.component.describe(before)} on {self.space.describe_input(given)}"
                         self._refuse(f"renamed, {part.component.name} does another thing in {where}")
                 self._checked[number, who] = len(rows)
@@ -196,9 +196,9 @@ def _take(component: Any, state: Any, given: Any) -> Step | str:
     return step
 
 
-def _shown(step: Step | str, renaming: Renaming | None) -> Any:
+def _show(step: Step | str, renaming: Renaming | None) -> Any:
     """What a step gives, renamed; what it sends to one is not ordered against what it sends to others."""
-    change: Callable[[Any], Any] = renaming or _unchanged
+    change: Callable[[Any], Any] = renaming or _keep
     if isinstance(step, str):
         return step
     sent: dict[str, list[Any]] = {}
@@ -207,10 +207,10 @@ def _shown(step: Step | str, renaming: Renaming | None) -> Any:
     return change(step.state), sent, {change(one) for one in step.broken}, step.hangs_up
 
 
-def _unchanged(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 
 def _choice(one: Choice, renaming: Renaming | None) -> Any:
-    change: Callable[[Any], Any] = renaming or _unchanged
+    change: Callable[[Any], Any] = renaming or _keep
     return change(one.label if one.given is None else one.given), one.disturbance, change(one.free_when)

@@ -56,7 +56,7 @@ def compose(tables: Iterable[Table | Role], never: Sequence[str] = (), goal: str
     exchange = exchange_of(tables)
     wires = [Wire(*ends, DISTURBANCES, at_most=ROOM, waits=True) for ends in exchange.wires()]
     left_out = [f"more than {ROOM} messages on a wire: who would send one waits"] if wires else []
-    properties = [Property(f"never {one}", _negated(_taken(exchange.places(one)))) for one in never]
+    properties = [Property(f"never {one}", _negate(_are_taken(exchange.places(one)))) for one in never]
     return Model(
         " with ".join(role.name if role.count == 1 else f"{role.count} {role.name}" for role in exchange.roles),
         [_Part(name, role, exchange).component() for name, role in exchange.role_of.items()],
@@ -73,10 +73,10 @@ def _goal(exchange: Exchange, goal: str) -> Goal | None:
         final = [role for role in exchange.roles if role.table.terminal]
         name = "every table can come to its end"
         wanted = ",".join(f"{role.name}.{'|'.join(state.name for state in role.table.terminal)}" for role in final)
-    return Goal(name, _taken(exchange.places(wanted, every=True))) if wanted else None
+    return Goal(name, _are_taken(exchange.places(wanted, every=True))) if wanted else None
 
 
-def _taken(places: Sequence[Place]) -> Condition:
+def _are_taken(places: Sequence[Place]) -> Condition:
     """Whether all of these places are taken at once."""
 
     def condition(view: View) -> Mask:
@@ -89,7 +89,7 @@ def _taken(places: Sequence[Place]) -> Condition:
     return condition
 
 
-def _negated(condition: Condition) -> Condition:
+def _negate(condition: Condition) -> Condition:
     return lambda view: ~condition(view)
 
 
@@ -132,7 +132,7 @@ class _Part:
             cell = self.table.compiled[state, self.events[name]]
         except IllegalTransition as refused:
             return Step(state, broken=(str(refused),))
-        return Step(cell.target, list(self.exchange.addressed(self.name, cell.effects, sender)))
+        return Step(cell.target, list(self.exchange.address(self.name, cell.effects, sender)))
 
 
 def _is_in(table: Table, state: Symbol) -> Callable[[Symbol], int]:

@@ -7,7 +7,8 @@ each other, or have an earliest solution.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 APART_MS = 2
 """Between two steps at least."""
@@ -15,23 +16,46 @@ LATE_MS = 1_000
 """So much later, at most, a timer that runs out is acted on: threads are busy with something else."""
 
 
+class Asked(NamedTuple):
+    """What a timer asks of the times of two steps, which are numbered from 0."""
+
+    earlier: int
+    later: int
+    ms: int
+    """So much later at least; below 0, so much earlier at most."""
+    told: str = ""
+    owner: Hashable = None
+    name: str = ""
+    """Whose timer it is, and which; none where steps only follow each other."""
+
+    @property
+    def span(self) -> range:
+        """The steps after the first one that it is about, up to the last."""
+        return range(min(self.earlier, self.later) + 1, max(self.earlier, self.later) + 1)
+
+
+_Put = tuple[int, int, int, Asked]
+"""The two steps and the milliseconds, and what asks for them."""
+
+
 class Timing:
     """Collects, step by step, what the timers of a path ask of its times."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: int = 0) -> None:
+        """`before`: so many of its steps count as before the first one, and are told as step 0."""
+        self._before = before
         self._steps = 0
         self._armed: dict[Hashable, dict[str, tuple[int, int, int]]] = {}
         """Of each owner its timers: when they run out, by its own clock; the step that started them; and how long
         after it."""
         self._over: set[tuple[Hashable, str]] = set()
         """Those that ran out."""
-        self._apart: list[tuple[int, int, int, str]] = []
-        """(earlier, later, ms, whose timer asks it): so much later at least; below 0, so much earlier at most."""
+        self._asked: list[Asked] = []
 
     def step(self) -> None:
         """The next step of the path."""
         if self._steps:
-            self._apart.append((self._steps - 1, self._steps, APART_MS, ""))
+            self._asked.append(Asked(self._steps - 1, self._steps, APART_MS))
         self._steps += 1
 
     def meets(
@@ -43,17 +67,24 @@ class Timing:
         """
         now = self._steps - 1
         for name, (_, since, ms) in self._armed.get(owner, {}).items():
-            timer = f"{owner}: {name}, {ms} ms from step {since + 1} on"
+            timer, at = f"{owner}: {name}, {ms} ms from step {self._number(since)} on", f"at step {self._number(now)}"
             if name in over:
-                self._apart.append((since, now, ms, f"{timer}, is over at step {now + 1}"))
+                self._asked.append(Asked(since, now, ms, f"{timer}, is over {at}", owner, name))
                 if prompt and (owner, name) not in self._over:
-                    self._apart.append((now, since, -ms - LATE_MS, f"{timer}, is over just then at step {now + 1}"))
+                    told = f"{timer}, is over just then {at}"
+                    self._asked.append(Asked(now, since, -ms - LATE_MS, told, owner, name))
                 self._over.add((owner, name))
             elif name not in idle and (owner, name) not in self._over:
-                self._apart.append((now, since, 1 - ms, f"{timer}, still runs at step {now + 1}"))
+                self._asked.append(Asked(now, since, 1 - ms, f"{timer}, still runs {at}", owner, name))
+
+    def _number(self, step: int) -> int:
+        return max(0, step + 1 - self._before)
 
     def leaves(self, owner: Hashable, own_ms: int, due_ms: Mapping[str, int]) -> None:
-        """After this step, which is at `own_ms` by the owner's clock, its timers run out then."""
+        """After this step, which is at `own_ms` by the owner's clock, its timers run out then.
+
+        One that is over already means nothing until it is started again.
+        """
         before = self._armed.get(owner, {})
         self._armed[owner] = {}
         for name, due in sorted(due_ms.items()):
@@ -61,35 +92,76 @@ class Timing:
             if timer is None or timer[0] != due:
                 timer = due, self._steps - 1, due - own_ms
                 self._over.discard((owner, name))
+            if due <= own_ms:
+                self._over.add((owner, name))
             self._armed[owner][name] = timer
 
     def solve(self) -> tuple[int, ...]:
         """The earliest milliseconds of all steps; empty where timers contradict the path."""
-        times, _, last = self._settle()
-        return times if last is None else ()
+        return tuple(self._settle(self._steps) or ())
+
+    def room(self) -> int:
+        """So many steps, from the first on, can happen."""
+        enough, too_many = 0, self._steps + 1
+        while too_many - enough > 1:
+            half = (enough + too_many) // 2
+            enough, too_many = (enough, half) if self._settle(half) is None else (half, too_many)
+        return enough
+
+    def circle(self, room: int | None = None) -> tuple[Asked, ...]:
+        """What contradicts itself first, in the order of the steps; empty where nothing does.
+
+        It is at the first step for which there is no `room`; that, where it is known, is given.
+        """
+        steps = min((self.room() if room is None else room) + 1, self._steps)
+        times, why, last, asked = [0] * steps, dict[int, Asked](), -1, self._list_asked(steps)
+        for _ in range(steps + 1):  # who is still put off then is put off by itself
+            last = _put_off(times, why, asked)
+            if last < 0:
+                return ()
+        at = last
+        for _ in range(steps):  # back into the circle
+            at = why[at].earlier
+        found = [why[at]]
+        while found[-1].earlier != at:
+            found.append(why[found[-1].earlier])
+        return tuple(reversed(found))
 
     def contradiction(self) -> str:
-        """Which timers contradict each other, in the order of the steps that they ask for; empty where none do."""
-        _, why, at = self._settle()
-        if at is None:
-            return ""
-        for _ in range(self._steps):  # back into the circle
-            at = why[at][0]
-        told, begun = set[str](), at
-        while True:
-            at, asked = why[at]
-            told.add(asked)
-            if at == begun:
-                return "; ".join(sorted(told - {""}))
+        """Which timers contradict each other first, sorted; empty where none do."""
+        return "; ".join(sorted({one.told for one in self.circle()} - {""}))
 
-    def _settle(self) -> tuple[tuple[int, ...], dict[int, tuple[int, str]], int | None]:
-        """Times, which step sets each and why, and a step that is still put off after as many rounds as there are."""
-        times, why, last = [0] * self._steps, dict[int, tuple[int, str]](), None
-        for _ in range(self._steps + 1):
-            last = None
-            for earlier, later, ms, asked in self._apart:
-                if times[later] < times[earlier] + ms:
-                    times[later], why[later], last = times[earlier] + ms, (earlier, asked), later
-            if last is None:
-                break
-        return tuple(times), why, last
+    def _list_asked(self, steps: int) -> list[_Put]:
+        """What is asked of so many steps."""
+        return [(one.earlier, one.later, one.ms, one) for one in self._asked if one.earlier < steps > one.later]
+
+    def _settle(self, steps: int) -> list[int] | None:
+        """Times for so many steps; None where some put each other off in a circle."""
+        times, why, asked = [0] * steps, dict[int, Asked](), self._list_asked(steps)
+        while _put_off(times, why, asked) >= 0:
+            if _has_circle(why):
+                return None
+        return times
+
+
+def _put_off(times: list[int], why: dict[int, Asked], asked: Sequence[_Put]) -> int:
+    """Puts each step off as is asked, and notes why. Gives the last one that was; -1 where none was."""
+    last = -1
+    for earlier, later, ms, one in asked:
+        at_ms = times[earlier] + ms
+        if times[later] < at_ms:
+            times[later], why[later], last = at_ms, one, later
+    return last
+
+
+def _has_circle(why: Mapping[int, Asked]) -> bool:
+    """Whether a step is put off because of itself."""
+    known: dict[int, int] = {}
+    for begin in why:
+        at = begin
+        while at in why and at not in known:
+            known[at] = begin
+            at = why[at].earlier
+        if known.get(at) == begin:
+            return True
+    return False

@@ -10,7 +10,7 @@ from typing import Any
 
 from fsm.check.disk import Disk
 from fsm.check.kept import Memo
-from fsm.check.liveness import doomed
+from fsm.check.liveness import find_doomed
 from fsm.check.model import Action, Goal, Model, Path, Replayed, State
 from fsm.check.search import DEADLOCK, USUAL, Limits, Search
 from fsm.check.space import ask
@@ -128,6 +128,7 @@ def _violation_document(one: Violation) -> dict[str, Any]:
         "replayed": None if one.replayed is None else not one.replayed.differs,
         "differs": "" if one.replayed is None else one.replayed.differs,
         "times_ms": [] if one.replayed is None else list(one.replayed.times_ms),
+        "idle": [] if one.replayed is None else [list(idle) for idle in one.replayed.idle],
         "settings": {} if one.replayed is None else dict(one.replayed.settings),
         "start": one.start,
         "path": [step._asdict() for step in one.path],
@@ -159,7 +160,7 @@ def check(
     for a name that there is not, a model whose step is not pure, and components that are not interchangeable.
     """
     began = clock()
-    model, asks_goal = _chosen(model, properties)
+    model, asks_goal = _choose(model, properties)
     search = engine(model, frozenset(disturb), disturbances, known, limits, every, progress, symmetry)
     if symmetry and not (memo is None and disk is None and engine is Search):
         raise InputError("a quotient is kept nowhere", "--symmetry", "leave --memo, --dir and --engine out")
@@ -170,9 +171,9 @@ def check(
         violations = [_violation(search, one) for one in search.run().found.values()]
         met, goal = search.met, [] if model.goal is None else [DEADLOCK, model.goal.name][: 1 + asks_goal]
         if model.goal is not None and asks_goal and not search.stopped and (every or not violations):
-            lost = doomed(search)
+            lost = find_doomed(search)
             if len(lost):
-                violations.append(_doomed(search, model.goal, int(lost[0])))
+                violations.append(_find_doomed(search, model.goal, int(lost[0])))
         if search.quotient is not None:
             search.quotient.check()
     if memo is not None and search.space.taken:
@@ -204,7 +205,7 @@ def check(
     )
 
 
-def _chosen(model: Model, names: Sequence[str]) -> tuple[Model, bool]:
+def _choose(model: Model, names: Sequence[str]) -> tuple[Model, bool]:
     """The model with these properties only, and whether its goal is asked; invariants of steps by their number, too."""
     if not names:
         return model, model.goal is not None
@@ -234,7 +235,7 @@ def _number_of(invariant: str) -> str:
 def _violation(search: Search, found: Found) -> Violation:
     trail, steps = search.trail(found.state), search.steps
     meaning = next((one.meaning for one in search.model.properties if one.name == found.name), "")
-    told, path = list(_told(search, trail)), states_on(search, found.state)
+    told, path = list(_tell(search, trail)), states_on(search, found.state)
     if found.action >= 0:  # the step itself
         rows = search.rows([found.state])
         for one in successors_of(steps, rows):
@@ -273,10 +274,10 @@ def _replay(model: Model, path: Path, broken: str) -> Replayed | None:
     return Replayed("live objects raise nothing") if broken.startswith("raises ") and not done.differs else done
 
 
-def _doomed(search: Search, goal: Goal, state: int) -> Violation:
+def _find_doomed(search: Search, goal: Goal, state: int) -> Violation:
     """The way to the first doomed state, and one way on from it."""
     trail, steps = search.trail(state), search.steps
-    path = list(_told(search, trail))
+    path = list(_tell(search, trail))
     rows = search.rows([state])
     seen = {rows.tobytes()}
     for _ in range(AFTERWARDS):
@@ -291,7 +292,7 @@ def _doomed(search: Search, goal: Goal, state: int) -> Violation:
     return Violation(goal.name, goal.meaning, cost, start, tuple(path), len(trail) - 1, replayed, hazards)
 
 
-def _told(search: Search, trail: Sequence[int]) -> Iterator[PathStep]:
+def _tell(search: Search, trail: Sequence[int]) -> Iterator[PathStep]:
     for before, after in pairwise(trail):
         costs = search.cost_of(after) > search.cost_of(before)
         changes = find_changes(search.steps, search.rows([before]), search.rows([after]))

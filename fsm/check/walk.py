@@ -84,7 +84,7 @@ class Walk:
         self._space = Space(model, frozenset(model.kinds))
         self._steps = Steps(model, self._space)
         rows = self._space.start()
-        self._here = self._first = Stand(rows, self._numbered(rows))
+        self._here = self._first = Stand(rows, self._number(rows))
         self._kept = 0
         self._offered: tuple[Stand, list[Stand]] = self._first, []
         """Where options were looked at last, and where each leads."""
@@ -246,9 +246,9 @@ class Walk:
     def _after(self, here: Stand, index: int, found: Successor) -> Stand:
         changes = find_changes(self._steps, here.rows, found.rows)
         step = tell_step(self._steps, found.action, changes, costs=found.costs)
-        return Stand(found.rows, self._numbered(found.rows), here, index, found.action, step, found.breaks)
+        return Stand(found.rows, self._number(found.rows), here, index, found.action, step, found.breaks)
 
-    def _numbered(self, rows: Ids) -> Numbered:
+    def _number(self, rows: Ids) -> Numbered:
         states, queues = [0] * len(self._space.cells), [0] * len(self.model.wires)
         for cell, number in zip(self._space.cells, rows[0].tolist(), strict=True):
             states[cell.who], *here = cell.ids.value(number)

@@ -69,7 +69,7 @@ class Part:
         flags = [flag.as_document() for flag in self.flags]
         return {"part": self.name, "dialects": list(self.dialects), "flags": flags}
 
-    def resolved(self, name: str) -> str | None:
+    def resolve(self, name: str) -> str | None:
         """The dialect that a name means, as `4.2` means its latest patch; None where it means none."""
         matching = [d for d in self.dialects if d == name or d.rpartition(".")[0] == name]
         return matching[-1] if matching else None
@@ -82,7 +82,7 @@ def parts() -> tuple[Part, ...]:
 
 def parts_with(name: str) -> tuple[tuple[Part, str], ...]:
     """The parts that know a dialect of that name, with its full name. Raises `InputError` where none does."""
-    found = tuple((part, full) for part in parts() if (full := part.resolved(name)) is not None)
+    found = tuple((part, full) for part in parts() if (full := part.resolve(name)) is not None)
     if not found:
         known = tuple(dict.fromkeys(dialect for part in parts() for dialect in part.dialects))
         raise InputError(f"no dialect {name[:60]!r}", remedy=nearest(name, known))

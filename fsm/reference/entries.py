@@ -59,7 +59,7 @@ def _open(number: str, what: str, consequence: str, *tests: str, first: str = "4
     return Entry(number, what, consequence, first, LATEST, ticket, tuple(_HAZARDS + test for test in tests))
 
 
-def _closed(number: str, what: str, consequence: str, last: str, ticket: str, *tests: str) -> Entry:
+def _close_hazard(number: str, what: str, consequence: str, last: str, ticket: str, *tests: str) -> Entry:
     return Entry(number, what, consequence, "4.0.0", last, ticket, tuple(_HAZARDS + test for test in tests))
 
 
@@ -69,7 +69,7 @@ HAZARDS = Section(
     "member reproduce them, the dialect `fixed` has none of them.",
     "",
     (
-        _closed(
+        _close_hazard(
             "H1",
             "The answer to a leave heartbeat arrives after the next join has begun, and the member adopts its epoch.",
             "The member joins with a negative epoch.",
@@ -90,7 +90,7 @@ HAZARDS = Section(
             "The newer target and the owned partitions are cleared; the open run acknowledges nothing.",
             "test_h2b_late_callback_of_a_loss_wipes_a_newer_target",
         ),
-        _closed(
+        _close_hazard(
             "H3",
             "While a topic id of the target has no name, every attempt acknowledges the resolvable rest again.",
             "One heartbeat in each turn of the background loop.",
@@ -125,7 +125,7 @@ HAZARDS = Section(
             "It is owned and never fetched again.",
             "test_h7_kept_partition_stays_pending_revocation",
         ),
-        _closed(
+        _close_hazard(
             "H8",
             "After a failed assigned callback the next run enabled only what it added itself.",
             "Partitions stayed assigned and not fetchable.",
@@ -133,7 +133,7 @@ HAZARDS = Section(
             "KAFKA-18160",
             "test_h8_failed_assigned_callback_is_made_good",
         ),
-        _closed(
+        _close_hazard(
             "H9",
             "A wakeup or an interrupt out of a listener lost the end of the callback.",
             "The reconciliation never ended.",
@@ -148,7 +148,7 @@ HAZARDS = Section(
             "test_h10_unsubscribed_while_stale_joins_without_a_subscription",
             "test_h10_subscription_taken_back_joins",
         ),
-        _closed(
+        _close_hazard(
             "H11",
             "Before its first answer a member had no id to leave under.",
             "A leave could not be sent.",
@@ -208,7 +208,7 @@ HAZARDS = Section(
             "test_h18_application_thread_does_the_work_of_the_background",
             first="4.3.0",
         ),
-        _closed(
+        _close_hazard(
             "H19",
             "A fatal answer to a leave ends the membership, not the leave.",
             "unsubscribe() waits for its full timeout.",
@@ -230,7 +230,7 @@ HAZARDS = Section(
 _OWNERSHIP = "tests/audit/member/test_ownership.py::"
 
 
-def _seen(number: str, what: str, consequence: str, *tests: str) -> Entry:
+def _log_fact(number: str, what: str, consequence: str, *tests: str) -> Entry:
     return Entry(number, what, consequence, "4.0.0", LATEST, "", tests)
 
 
@@ -239,26 +239,26 @@ LOG_FACTS = Section(
     "Behaviour of KIP-848 consumers that surprises their users, or that a reader of their logs must know.",
     "",
     (
-        _seen(
+        _log_fact(
             "A2",
             "No INFO line says that a revoked callback has ended.",
             "At INFO it is bounded by the next transition, RECONCILING to ACKNOWLEDGING.",
             f"{_OWNERSHIP}test_without_a_line_for_its_end_a_revoked_callback_ends_with_the_acknowledgement",
         ),
-        _seen(
+        _log_fact(
             "A3",
             "Without a listener no callback line is printed, only the block `Reconciling assignment`.",
             "Ownership is read from that block.",
             f"{_OWNERSHIP}test_a_member_without_listener_owns_what_its_block_lists_once_it_acknowledges",
         ),
-        _seen(
+        _log_fact(
             "A5",
             "At max.poll.interval.ms the background thread leaves at once; the application learns it at its next poll.",
             "Double ownership for as long as the application does not poll. No client can avoid it.",
             f"{_REAL}test_a5_application_that_does_not_poll_owns_what_others_have",
             "tests/cluster/test_weak_spots.py::test_a5_an_application_that_stops_polling_is_left_behind",
         ),
-        _seen(
+        _log_fact(
             "A7",
             "A callback that outlives the rebalance timeout goes on while the coordinator removes the member.",
             "Everything it owned is owned twice until the callback ends. Then the lost callback names all partitions, "
@@ -267,26 +267,26 @@ LOG_FACTS = Section(
             f"{_REAL}test_a7_partition_is_revoked_and_then_lost",
             "tests/cluster/test_weak_spots.py::test_a7_a_callback_outlives_the_rebalance_timeout",
         ),
-        _seen(
+        _log_fact(
             "A11",
             "A listener that throws fails the reconciliation, and the next poll begins it anew.",
             "The same callback runs again with the same partitions.",
             f"{_REAL}test_a11_failed_revoked_callback_is_called_again",
             f"{_OWNERSHIP}test_a_failed_callback_is_told_once_and_called_again",
         ),
-        _seen(
+        _log_fact(
             "A13",
             "The commit before a reconciliation fails for a deleted topic, and `Reconciliation failed.` is printed.",
             "The reconciliation goes on all the same; the line says nothing.",
             f"{_OWNERSHIP}test_a_deleted_topic_ends_ownership_in_its_own_way",
         ),
-        _seen(
+        _log_fact(
             "A15",
             "A fatal error is thrown from one poll; later polls return nothing and throw nothing.",
             "A process lives on without owning anything.",
             "tests/audit/member/test_membership.py::test_a_member_that_lives_on_after_a_fatal_error_is_out_for_good",
         ),
-        _seen(
+        _log_fact(
             "A21",
             "close() runs the revoked callback over the application's own copy of the assignment.",
             "Within a reconciliation partitions are revoked twice; in STALE partitions of others are revoked.",
@@ -466,6 +466,31 @@ WEAK_SPOTS = Section(
                 f"{_FOUND}cures.py::test_a_downgrade_lets_nobody_wait",
                 _RESTARTED,
             ),
+        ),
+        Entry(
+            "W16",
+            "A cooperative member of a classic group is told to keep less than it owned, and a member of the consumer "
+            "protocol converts the group before it has given the rest up.",
+            "It counts as holding what it was assigned last, so the rest is somebody else's at once, while it uses it: "
+            "two users in good standing, undisturbed. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_group_that_is_converted_keeps_what_is_used",),
+        ),
+        Entry(
+            "W17",
+            "A static member's join is handled, and its answer is lost. It joins again under the same member id and "
+            "instance id.",
+            "It is told UNRELEASED_INSTANCE_ID, as if it were another one, which ends it. Seen of a real broker of "
+            "4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_static_member_whose_answer_is_lost_joins_again",),
+        ),
+        Entry(
+            "W18",
+            "The session of a group's last member of the consumer protocol ends while that member is only slow, and "
+            "the group becomes a classic one: classic members are left, or one joins the empty group. Or the empty "
+            "group is deleted.",
+            "The member's next heartbeat is answered GROUP_ID_NOT_FOUND, which ends it; where the group keeps its type "
+            "it is UNKNOWN_MEMBER_ID, after which it joins again. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_member_whose_group_became_a_classic_one_joins_again",),
         ),
     ),
     remark="Consequence",

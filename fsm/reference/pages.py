@@ -9,6 +9,7 @@ from functools import cache
 from fsm.reference.clauses import CLAUSES, Clauses
 from fsm.reference.dialects import Part, parts
 from fsm.reference.entries import SECTIONS, WEAK_SPOTS, Section
+from fsm.reference.findings import ELSEWHERE, FOUND, SCENES
 from fsm.reference.reports import CAUSES, KINDS, REPORTS, SHORTEST, Report
 from fsm.render.tables.markdown import escape, grid
 
@@ -18,7 +19,7 @@ DIALECTS, HAZARDS, RULES = "dialects.md", "hazards.md", "clauses.md"
 def pages() -> dict[str, bytes]:
     """File name -> content."""
     dialects = [line for part in parts() for line in _part(part)]
-    hazards = [line for section in SECTIONS for line in (*_section(section), *_told(section))]
+    hazards = [line for section in SECTIONS for line in (*_section(section), *_tell_reports(section))]
     return {
         DIALECTS: _page(
             "Dialects",
@@ -29,7 +30,7 @@ def pages() -> dict[str, bytes]:
         HAZARDS: _page(
             "Hazards, weak spots and invariants",
             "What the numbers in code and tests mean. `to 4.4.0, open` means that the latest release has it. "
-            "Numbers F1 to F35 are in [dialects.md](dialects.md).",
+            "Numbers with an F are in [dialects.md](dialects.md).",
             hazards,
         ),
         RULES: _page(
@@ -56,15 +57,15 @@ def _part(part: Part) -> Iterator[str]:
         rule = f'<a id="{anchor}"></a>{flag.number} `{name}`'.replace("</a> ", "</a>")
         ticket = "" if flag.hazards and flag.ticket == " ".join(flag.hazards) else flag.ticket
         has = "" if flag.since and flag.since[0][0].isdigit() and not flag.until else ", ".join(flag.dialects)
-        hazards = ", ".join(_linked(h) for h in flag.hazards)
+        hazards = ", ".join(_link(h) for h in flag.hazards)
         since = ", ".join(flag.since)
-        says = (_linked(flag.rule), _linked(flag.older))
+        says = (_link(flag.rule), _link(flag.older))
         rows.append((rule, *says, since, flag.until, ticket, hazards, has, _tests(flag.tests)))
     yield from (*grid(heads, rows), "")
 
 
 def _section(section: Section) -> Iterator[str]:
-    yield from (f"## {section.title}", "", _linked(section.intro), "")
+    yield from (f"## {section.title}", "", _link(section.intro), "")
     if section.tests:
         yield from (f"Shown by {_tests(section.tests)}.", "")
     is_hazard = section.remark != "Except"
@@ -72,8 +73,8 @@ def _section(section: Section) -> Iterator[str]:
     rows = (
         (
             f'<a id="{section.anchor(entry)}"></a>{entry.number}',
-            _linked(entry.what),
-            _linked(entry.consequence),
+            _link(entry.what),
+            _link(entry.consequence),
             entry.releases if is_hazard else "",
             entry.ticket,
             _tests(entry.tests),
@@ -83,7 +84,7 @@ def _section(section: Section) -> Iterator[str]:
     yield from (*grid(heads, rows), "")
 
 
-def _told(section: Section) -> Iterator[str]:
+def _tell_reports(section: Section) -> Iterator[str]:
     """What stands below the weak spots: those that the checker found, at length."""
     if section is not WEAK_SPOTS:
         return
@@ -95,16 +96,41 @@ def _told(section: Section) -> Iterator[str]:
         "Two members, one topic of two partitions, one disturbance of the kind in the column. Steps until a member in "
         "good standing uses what the coordinator does not count as held, until two members use a partition, until the "
         "group cannot settle: `fsm check consumer-group --client M --coordinator C --disturb KIND --every`. An "
-        f"empty cell is proven clean. {_linked(CAUSES)}"
+        f"empty cell is proven clean. {_link(CAUSES)}"
     )
     heads = ("Members", "Coordinator", *KINDS)
     rows = ((*pair, *(found.get(kind, "") for kind in KINDS)) for pair, found in SHORTEST.items())
     yield from ("", *grid(heads, rows), "")
+    yield from _other_scenes()
+
+
+def _other_scenes() -> Iterator[str]:
+    """What else the checker finds by one disturbance, or by none."""
+    yield (
+        "The same for other disturbances and options: `fsm check consumer-group --client M --coordinator C --every`, "
+        "and what stands in the first column. `book`, `users` and `settles` are as above; `owner`: a commit of an "
+        "owner is refused; `ended`: an error ends an application. What cells leave empty is proven clean, and so are "
+        "scenes that stand in no row: a callback that raises, hangs or is interrupted, an application that closes or "
+        "leaves, a process that is killed, a coordinator that fails over, and an assignment interval. Releases between "
+        "those in the heads show the same under the coordinator of 4.4.0: those before 4.3.0 as 4.0.0, those since as "
+        "4.4.0. Members of `document` have no poll timer, so where a callback never returns, their group cannot settle "
+        "(`--client document --disturb hanging`, 5 steps)."
+    )
+    found = {scene: [FOUND[pair].get(scene, "") for pair in FOUND] for scene, one in SCENES.items() if one.behind}
+    heads = ("Scene", *(" with ".join(pair) for pair in FOUND), "Behind it")
+    rows = ((f"`{SCENES[scene].command}`", *cells, _link(SCENES[scene].behind)) for scene, cells in found.items())
+    yield from ("", *grid(heads, rows), "")
+    yield (
+        "In groups of the classic protocol, in mixed ones and in clusters of Connect, by rules of 4.4.0; in mixed ones "
+        "what stands above shows, too, unless members of KIP-848 are `fixed`:"
+    )
+    elsewhere = ((f"`{one.command()}`", str(one.steps), _link(one.behind)) for one in ELSEWHERE)
+    yield from ("", *grid(("Command", "Steps", "Behind it"), elsewhere), "")
 
 
 def _report(report: Report) -> Iterator[str]:
-    yield from (f"**{_linked(report.number)}: {report.title}.** `{report.command}`", "")
-    yield from (f"{number}. {_linked(step)}" for number, step in enumerate(report.steps, 1))
+    yield from (f"**{_link(report.number)}: {report.title}.** `{report.command}`", "")
+    yield from (f"{number}. {_link(step)}" for number, step in enumerate(report.steps, 1))
     parts = {
         "Versions": report.versions,
         "Consequence": report.consequence,
@@ -114,7 +140,7 @@ def _report(report: Report) -> Iterator[str]:
         "An operator can": report.operator,
         "The audit finds": report.audit,
     }
-    yield from ("", *(f"* {name}: {_linked(text)}" for name, text in parts.items() if text), "")
+    yield from ("", *(f"* {name}: {_link(text)}" for name, text in parts.items() if text), "")
 
 
 def _clauses(clauses: Clauses) -> Iterator[str]:
@@ -130,7 +156,7 @@ def _anchors() -> dict[str, str]:
     return found | {f.number: f"{DIALECTS}#{f.number.lower()}" for part in parts() for f in part.flags if f.number}
 
 
-def _linked(text: str) -> str:
+def _link(text: str) -> str:
     """The text for Markdown: code stays code, numbers become links."""
 
     def link(found: re.Match[str]) -> str:

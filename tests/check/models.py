@@ -7,16 +7,19 @@ and leaves nothing to be remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from functools import wraps
+from random import Random
 from typing import Any
 
-from fsm.check import Component, Model, Step
+from fsm.check import Component, Model, Replayed, Step
 from fsm.check.kafka import classic_group as classic
 from fsm.check.kafka import connect as clusters
 from fsm.check.kafka import consumer_group as consumers
 from fsm.check.kafka import mixed_group as mixed
+from fsm.check.search import Search
+from fsm.check.verdict import states_on
 
 AGAIN = 16
 """One step of so many is taken twice, to see that it is pure: the engine's second time is only looked up here."""
@@ -33,6 +36,14 @@ def remember(*, is_wanted: bool) -> None:
 def forget() -> None:
     """Lets go of all steps."""
     _known.clear()
+
+
+def replayed(search: Search, paths: int) -> Iterator[Replayed]:
+    """What live objects do along so many paths, to any of the states that were met."""
+    chance = Random(1)  # noqa: S311
+    for _ in range(paths):
+        assert search.model.replay is not None
+        yield search.model.replay(states_on(search, chance.randrange(search.states.size)))
 
 
 def _shared(make: Callable[..., Model]) -> Callable[..., Model]:

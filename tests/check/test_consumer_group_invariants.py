@@ -35,7 +35,7 @@ def test_what_a_dialect_is_known_to_break_is_told_and_not_asked() -> None:
 
 def test_a_known_hazard_of_a_member_is_found_where_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """H17: out for want of a poll, it applies an old assignment, and joins with what it owns by that."""
-    monkeypatch.setattr(consumer_shell, "asked_of", lambda _: INVARIANTS)
+    monkeypatch.setattr(consumer_shell, "select_invariants", lambda _: INVARIANTS)
     found = {name.split()[0] for name in broken("poll_timeout", members=1)}
     assert "I09c" in found
     assert not found & {one.name for one in INVARIANTS if one.status is Status.HOLDS}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from models import classic_group, consumer_group, mixed_group
 
-from fsm.check import Verdict, check
+from fsm.check import Verdict, Walk, check
 from fsm.coordinator.model.dialect import Choice as Coordinator
 from fsm.coordinator.model.dialect import Dialect as Rules
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
@@ -56,17 +56,19 @@ def test_what_is_being_assigned_is_released_by_a_report() -> None:
     assert all(one.replayed is not None and not one.replayed.differs for one in verdict.violations)
 
 
-def test_fixed_members_are_clean() -> None:
+@pytest.mark.parametrize(
+    ("topics", "states"), [({"foo": 1}, 77_799), pytest.param({"foo": 2}, 210_953, marks=pytest.mark.deep)], ids=str
+)
+def test_fixed_members_are_clean(topics: dict[str, int], states: int) -> None:
     """One disturbance of every kind but `late`, anywhere; nothing is cut off."""
-    verdict = checked(ALL_BUT_LATE, client="fixed")
-    assert (verdict.word, verdict.states, verdict.cut) == ("holds", 210_953, {})
+    verdict = checked(ALL_BUT_LATE, client="fixed", topics=topics)
+    assert (verdict.word, verdict.states, verdict.cut) == ("holds", states, {})
 
 
 def test_reports_of_what_is_assigned_end_double_use() -> None:
     """Without that cure `fixed` has W1 and W9 as releases have them."""
     verdict = checked(["lose"], client=without(Choice.REPORTS_WHAT_IS_ASSIGNED))
     assert lengths(verdict) == {"held by the coordinator's book": 13, "one user": 20}
-    assert checked(["lose", "unanswered"], client="fixed").word == "holds"
 
 
 def test_full_heartbeats_end_a_swallowed_grant() -> None:
@@ -75,12 +77,21 @@ def test_full_heartbeats_end_a_swallowed_grant() -> None:
     assert lengths(checked(["late"], client="fixed")) == {"held by the coordinator's book": 12, "one user": 19}
 
 
-def test_a_fixed_group_is_clean() -> None:
-    """One disturbance of every kind, `late` too, with a `fixed` coordinator: nothing is cut off."""
-    verdict = checked(EVERY, client="fixed", coordinator="fixed")
-    assert (verdict.word, verdict.states, verdict.cut) == ("holds", 263_253, {})
+@pytest.mark.parametrize(
+    ("kinds", "topics", "states"),
+    [
+        (["late"], {"foo": 1}, 25_459),
+        pytest.param(["late"], {"foo": 2}, 72_191, marks=pytest.mark.deep),
+        pytest.param(EVERY, {"foo": 2}, 263_253, marks=pytest.mark.deep),
+    ],
+)
+def test_a_fixed_group_is_clean(kinds: Sequence[str], topics: dict[str, int], states: int) -> None:
+    """With a `fixed` coordinator one disturbance of every kind, `late` too, does no harm: nothing is cut off."""
+    verdict = checked(kinds, client="fixed", coordinator="fixed", topics=topics)
+    assert (verdict.word, verdict.states, verdict.cut) == ("holds", states, {})
 
 
+@pytest.mark.deep
 def test_a_fixed_coordinator_repeats_what_it_grants() -> None:
     """W8 ends there for clients of releases, too; what is left after a late request are W1 and H17, the client's."""
     assert "the group settles" in lengths(checked(["late"]))
@@ -95,6 +106,35 @@ def test_fixed_groups_are_clean_for_two_disturbances(spoken: str, coordinator: s
     """Two of these kinds, anywhere: the whole space, some 60 CPU seconds with `late`."""
     verdict = checked(kinds, 2, client=spoken, coordinator=coordinator)
     assert (verdict.word, verdict.cut, verdict.stopped) == ("holds", {}, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "states"), [({"assignment_interval": True}, 349_813), ({"pattern": "fo.*"}, 810_545)]
+)
+def test_who_joins_anew_has_another_epoch(options: dict[str, Any], states: int) -> None:
+    """W6 ends, too, where a target waits for its interval, and where subscribed topics are still to be resolved."""
+    verdict = checked(["late", "lose", "unanswered"], client="fixed", coordinator="fixed", **options)
+    assert (verdict.word, verdict.states, verdict.cut) == ("holds", states, {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "states"),
+    [
+        ({"static": True}, 518_829),
+        ({}, 784_711),
+        ({"topics": {"foo": 1, "bar": 1}}, 833_761),
+        ({"search": True}, 812_321),
+        ({"compaction": True}, 1_137_579),
+    ],
+)
+def test_fixed_groups_are_clean_for_one_disturbance_of_all_kinds(options: dict[str, Any], states: int) -> None:
+    """Kinds of applications, of callbacks, of commits and of the search for the coordinator, too."""
+    model = consumer_group(client="fixed", coordinator="fixed", **options)
+    known = ["unreleased"] if options.get("static") else []  # it is killed, and back too soon
+    verdict = check(model, disturb=model.kinds, disturbances=1, known=known, every=True)
+    assert (verdict.word, verdict.states, verdict.cut.keys()) == ("holds", states, set(known))
 
 
 @pytest.mark.slow
@@ -137,9 +177,113 @@ def test_a_conversion_within_a_rebalance_computes_a_target() -> None:
     assert (converted(FIXED, 1, 2).word, converted(FIXED, 1, 2).states) == ("holds", 1_291)
 
 
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 253_830), ("cooperative", 365_428)])
+@pytest.mark.deep
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 254_622), ("cooperative", 366_175)])
 def test_a_downgrade_lets_nobody_wait(protocol: str, states: int) -> None:
     """W15 ends there."""
     assert lengths(converted(broker_without(WAITING), protocol=protocol))["the group settles"] == 13
     verdict = converted(FIXED, protocol=protocol)
     assert (verdict.word, verdict.states) == ("holds", states)
+
+
+CONVERTED_TWICE = """
+a subscribes
+b subscribes
+b polls
+broker receives from b: JoinGroup, owns nothing
+broker initial rebalance delay is over
+a polls
+b receives from broker: generation 1 as b-instance-b0, leads
+b polls
+b heartbeat interval is over
+broker receives from b: SyncGroup of generation 1, gives b-instance-b0: foo-0, foo-1
+broker receives from a: joins, owns nothing
+b receives from broker: is assigned foo-0, foo-1
+b polls
+broker receives from b: Heartbeat of generation 1
+b receives from broker: REBALANCE_IN_PROGRESS
+b returns from its callback
+a is killed and starts again, and speaks the other protocol
+a subscribes
+broker session of a0 expires
+broker receives from b: JoinGroup as b-instance-b0, owns foo-0, foo-1
+b receives from broker: generation 3 as b-instance-b0, leads
+b polls
+a is killed and starts again, and speaks the other protocol
+a subscribes
+a polls
+broker receives from a: joins, owns nothing
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "broken", "told"),
+    [
+        (FIXED, [], "UNRELEASED_PARTITIONS at 5: nothing; b0 STABLE at 3: foo-0, foo-1"),
+        (
+            broker_without(Coordinator.CONVERSION_KEEPS_HELD),
+            ["held by the coordinator's book"],
+            "STABLE at 5: foo-1; b0 STABLE at 3: foo-0",
+        ),
+        (
+            coordinator_dialect("4.4.0"),
+            ["held by the coordinator's book"],
+            "STABLE at 4: foo-1; b0 STABLE at 3: foo-0",
+        ),
+    ],
+    ids=["fixed", "without it", "4.4.0"],
+)
+def test_a_group_that_is_converted_keeps_what_is_used(rules: Rules, broken: list[str], told: str) -> None:
+    """W16: b uses both partitions, and was left one of them. Live objects take that path, too."""
+    walk = Walk(mixed_group(protocol="cooperative", client="fixed", coordinator=rules, static=True))
+    for step in CONVERTED_TWICE.strip().splitlines():
+        walk.take(step)
+    assert walk.broken() == broken
+    assert walk.state()["broker"].endswith(told)
+    assert walk.model.replay is not None
+    assert walk.model.replay(walk.path).differs == ""
+
+
+@pytest.mark.deep
+def test_a_group_that_is_converted_in_a_round_has_one_user_of_each_partition() -> None:
+    """W16, undisturbed: the third member, which comes with the consumer protocol, waits for what is used."""
+    model = mixed_group(3, 2, client="fixed", protocol="cooperative", coordinator=FIXED)
+    verdict = check(model, known=["early"], every=True)
+    assert (verdict.word, verdict.states) == ("holds", 3_005_056)
+
+
+def test_a_static_member_whose_answer_is_lost_joins_again() -> None:
+    """W17 ends there: it is itself."""
+    rules = broker_without(Coordinator.STATIC_MEMBER_JOINS_AGAIN)
+    assert lengths(checked(["unanswered"], members=1, static=True, client="fixed", coordinator=rules)) == {
+        "no application is ended": 8
+    }
+    assert checked(["late", "unanswered"], members=1, static=True, client="fixed", coordinator="fixed").word == "holds"
+
+
+def test_a_member_whose_group_became_a_classic_one_is_ended() -> None:
+    """W18, without its cure: it is told GROUP_ID_NOT_FOUND, where a group that kept its type had let it join again."""
+    rules = broker_without(Coordinator.MEMBER_OF_NO_GROUP_IS_UNKNOWN)
+    model = mixed_group(client="fixed", coordinator=rules)
+    (found,) = check(model, disturb=["expire"], disturbances=1, known=["early"]).violations
+    assert (found.property, len(found.path)) == ("no application is ended", 12)
+    assert "GROUP_ID_NOT_FOUND" in found.path[-2].message
+    assert found.replayed is not None
+    assert not found.replayed.differs
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("static", "states"), [(False, 312_726), (True, 138_757)])
+def test_a_member_whose_group_became_a_classic_one_joins_again(static: bool, states: int) -> None:
+    model = mixed_group(client="fixed", coordinator=FIXED, static=static)
+    known = ["early", "late_join", "unreleased"]
+    verdict = check(model, disturb=["expire"], disturbances=1, known=known, every=True)
+    assert (verdict.word, verdict.states) == ("holds", states)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 22_012_334), ("cooperative", 44_758_508)])
+def test_a_second_conversion_does_no_harm(protocol: str, states: int) -> None:
+    """W15 and W16 for two conversions, anywhere: the whole space, some 100 and 200 CPU seconds."""
+    verdict = converted(FIXED, disturbances=2, protocol=protocol)
+    assert (verdict.word, verdict.states, verdict.stopped) == ("holds", states, "")

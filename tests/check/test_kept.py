@@ -45,16 +45,15 @@ def test_a_warm_run_takes_no_step_and_says_the_same(tmp_path: Path) -> None:
 
 def test_a_counterexample_is_told_of_a_warm_run_too(tmp_path: Path) -> None:
     """Values of numbers are made again, by the steps that led to them."""
+    runs = []
     for _ in range(2):
         verdicts = [
             check(model, disturb=kinds, disturbances=1, every=True, memo=Memo(tmp_path, str(kinds)))
-            for model, kinds in ((lock(), ["expire"]), (consumer_group(), ["late"]), (two_phase_commit(3), ["lose"]))
+            for model, kinds in ((lock(), ["expire"]), (consumer_group(), ["lose"]), (two_phase_commit(3), ["lose"]))
         ]
+        runs.append([told(one) for one in verdicts])
     assert [one.memo_steps for one in verdicts] == [0, 0, 0]
-    assert [told(one) for one in verdicts] == [
-        told(check(model, disturb=kinds, disturbances=1, every=True))
-        for model, kinds in ((lock(), ["expire"]), (consumer_group(), ["late"]), (two_phase_commit(3), ["lose"]))
-    ]
+    assert runs[0] == runs[1]
 
 
 def test_a_new_property_needs_no_step(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from fsm.check import compose
 from fsm.check.kafka.connect import connect
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.check.kafka.mutants import subject
-from fsm.check.mutation import replaced
+from fsm.check.mutation import replace_function
 from fsm.check.mutation_score import Score, Subject, lines, score
 from fsm.errors import InputError
 from fsm.table import Symbol, Table, row
@@ -136,8 +136,8 @@ def half(number: int, by: int = 2) -> int:
 
 def test_a_function_is_replaced_wherever_it_is_held() -> None:
     held = {"half": half}
-    with replaced(half, lambda original, number, **named: original(number, **named) + 100):
+    with replace_function(half, lambda original, number, **named: original(number, **named) + 100):
         assert (held["half"](4), half(9, by=3)) == (102, 103)
     assert (held["half"](4), half(9, by=3)) == (2, 3)
     with pytest.raises(TypeError, match="cannot be replaced"):
-        replaced(len, half).__enter__()
+        replace_function(len, half).__enter__()

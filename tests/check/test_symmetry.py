@@ -43,7 +43,7 @@ def orbits(model: Model, names: list[str]) -> int:
     return len(seen)
 
 
-@pytest.mark.parametrize(("managers", "states"), [(2, 34), (3, 80), (4, 166)])
+@pytest.mark.parametrize(("managers", "states"), [(2, 34), (3, 80), pytest.param(4, 166, marks=pytest.mark.deep)])
 def test_the_quotient_has_one_state_of_each_orbit(managers: int, states: int) -> None:
     model = two_phase_commit(managers)
     verdict = check(model, symmetry=resources(managers))

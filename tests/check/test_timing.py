@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
-from models import consumer_group
+from models import classic_group, connect, consumer_group, mixed_group, replayed
 
-from fsm.check import check
+from fsm.check import Choice, Model, Violation, check
 from fsm.check.catalog import shipped
+from fsm.check.kafka import idle_steps
+from fsm.check.kafka.idle_steps import find_room
+from fsm.check.model import Action, Path
+from fsm.check.search import Search
+from fsm.check.story import tell
 from fsm.check.timing import APART_MS, LATE_MS, Timing
 from fsm.check.verdict import count_steps
+from fsm.cli import main
+
+pytestmark = pytest.mark.usefixtures("timed")
 
 
 def test_a_timer_takes_its_time() -> None:
@@ -88,7 +100,9 @@ def test_a_timer_that_is_over_is_acted_on_soon() -> None:
     ("options", "kinds", "properties", "over", "least_ms"),
     [
         ({}, [], [], "", 0),
-        ({"policy": "upgrade"}, ["leave"], [], "initial rebalance delay is over", 500),
+        pytest.param(
+            {"policy": "upgrade"}, ["leave"], [], "initial rebalance delay is over", 500, marks=pytest.mark.deep
+        ),
         ({}, ["expire"], [], "expires", 45_000),
         (
             {"protocol": "cooperative", "client": "fixed"},
@@ -118,12 +132,144 @@ def test_a_path_of_a_mixed_group_has_times(
         assert least_ms <= next(at_ms for at_ms, step in zip(times_ms, found.path, strict=False) if over in step.action)
 
 
-def test_a_path_without_times_says_which_timers_are_against_it() -> None:
-    """Its poll timer, which is as long as the rebalance timeout, would run out before; two heartbeat intervals pass."""
+@pytest.mark.parametrize(
+    ("make", "options", "kinds"),
+    [
+        (consumer_group, {"static": True}, ("close", "restart")),
+        (consumer_group, {"commits": True}, ("commit_sync", "raising")),
+        (classic_group, {"static": True}, ("close", "restart")),
+        (classic_group, {"commits": True, "protocol": "cooperative"}, ("close", "raising")),
+        (mixed_group, {"static": True}, ("convert",)),
+    ],
+)
+def test_any_path_has_times_or_timers_that_are_against_it(
+    make: Callable[..., Model], options: dict[str, Any], kinds: tuple[str, ...]
+) -> None:
+    search = Search(make(1, **options), frozenset(kinds), 1, every=True).run()
+    assert all(bool(one.times_ms) != bool(one.untimed) for one in replayed(search, 4))
+
+
+def test_a_path_without_times_says_which_timers_are_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its poll timer, which is as long as the rebalance timeout, would run out before: it began before."""
+    monkeypatch.setattr(idle_steps, "OF_ALL", 20)
     model = consumer_group()
     (found,) = check(model, disturb=["rebalance_timeout"], disturbances=1).violations
     assert found.replayed is not None
     assert found.replayed.times_ms == ()
     told = found.replayed.untimed
-    assert "a: poll, 10000 ms from step 2 on, still runs at step 15" in told
-    assert "a: heartbeat, 15000 ms from step 5 on, is over at step 11" in told
+    assert "a: poll, 10000 ms from step 2 on, still runs at step 14" in told
+    assert "broker: rebalance timeout of a is over, 10000 ms from step 9 on, is over at step 12" in told
+
+
+def test_a_contradiction_is_the_first_one_and_counts_from_where_a_path_begins() -> None:
+    timing = Timing(before=1)
+    for _ in range(2):
+        timing.step()
+        timing.leaves("a", 0, {"poll": 500, "heartbeat": 100})
+    timing.step()
+    timing.meets("a", over=["poll"])
+    timing.step()
+    timing.meets("a", over=["heartbeat"])
+    assert timing.room() == 2
+    assert {one.name for one in timing.circle()} >= {"poll", "heartbeat"}
+    assert "a: poll, 500 ms from step 0 on, is over at step 2" in timing.contradiction()
+
+
+def test_a_timer_that_is_left_over_means_nothing() -> None:
+    """A heartbeat is due at once, and its client looks for the coordinator first."""
+    timing = Timing()
+    timing.step()
+    timing.leaves("a", 100, {"heartbeat": 100})
+    timing.step()
+    timing.meets("a")
+    assert timing.solve() == (0, APART_MS)
+
+
+@cache
+def at_home(kind: str) -> Violation:
+    (found,) = check(connect(settled=True), disturb=[kind], disturbances=1).violations
+    assert found.replayed is not None
+    return found
+
+
+@pytest.mark.parametrize("kind", ["expire", "freeze"])
+def test_a_path_of_a_connect_cluster_has_times(kind: str) -> None:
+    """Kafka's defaults allow it: the session that expires takes its ten seconds from the last heartbeat on."""
+    found = at_home(kind)
+    replayed = found.replayed
+    assert replayed is not None
+    assert len(replayed.times_ms) == len(found.path)
+    assert all(later - earlier >= APART_MS for earlier, later in pairwise(replayed.times_ms))
+    settings = ("heartbeat.interval.ms", "session.timeout.ms", "rebalance.timeout.ms")
+    assert [replayed.settings[name] for name in settings] == [3_000, 10_000, 60_000]
+    expired_ms = next(
+        at_ms for at_ms, step in zip(replayed.times_ms, found.path, strict=True) if "expires" in step.action
+    )
+    assert expired_ms >= 10_000 - 3_000
+
+
+def test_idle_steps_make_room_and_are_told() -> None:
+    """Its worker heartbeats as ever, or the other one's session would run out, too."""
+    found = at_home("expire")
+    assert found.replayed is not None
+    idle = found.replayed.idle
+    assert [what for _, _, what in idle] == ["b and a have heartbeats answered", "b has a heartbeat answered"]
+    times_ms = found.replayed.times_ms
+    assert all(at_ms < times_ms[before - 1] for before, at_ms, _ in idle)
+    assert any("b has a heartbeat answered, which changes nothing" in line for line in tell(found))
+
+
+@pytest.mark.parametrize("kind", ["expire", "freeze"])
+def test_an_audit_sees_what_ran_twice(kind: str, tmp_path: FilePath, capsys: pytest.CaptureFixture[str]) -> None:
+    """The trace of the live workers, which goes on until only one of them runs the task."""
+    replayed = at_home(kind).replayed
+    assert replayed is not None
+    (tmp_path / "trace.jsonl").write_text("".join(f"{line}\n" for line in replayed.trace))
+    audit = ["audit", "--format", "trace", "--master", "none", "--json", str(tmp_path), "-o", str(tmp_path / "audit")]
+    assert main(audit) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [one["kind"] for one in found["findings"]] == ["ran_twice"]
+    assert found["inputs"]["not_understood"] == 0
+
+
+class Polls:
+    """Somebody who may poll while free."""
+
+    def choices(self, state: str) -> list[Choice]:
+        return [Choice("polls")] if state == "free" else []
+
+
+def take(waits_ms: int, path: Path) -> tuple[Timing, tuple[int, ...]]:
+    """a's poll timer lasts five seconds from each of its steps on, b's last step is at the end of its wait."""
+    timing, polled_ms = Timing(), 0
+    for action, _ in path:
+        timing.step()
+        timing.meets("a")
+        timing.meets("b", over=["wait"] if action.what == "goes on" else [])
+        polled_ms += action.actor == "a"
+        timing.leaves("a", polled_ms, {"poll": polled_ms + 5_000})
+        timing.leaves("b", 0, {"wait": waits_ms})
+    return timing, timing.solve()
+
+
+@pytest.mark.parametrize(("waits_ms", "polls"), [(4_000, 0), (8_000, 1), (23_000, 4)])
+def test_idle_steps_are_as_many_as_it_takes(waits_ms: int, polls: int) -> None:
+    states = {"a": "free", "b": ""}
+    path = [(Action("a", "subscribes"), states), (Action("b", "looks"), states), (Action("b", "goes on"), states)]
+    found = find_room(path, [waits_ms], take, {"a": Polls()})
+    assert found is not None
+    assert found.timeouts == waits_ms
+    assert [what for _, _, what in found.woven.tell(found.times_ms)] == ["a polls"] * polls
+    first_ms, _, last_ms = found.woven.own(found.times_ms)
+    assert last_ms - first_ms >= waits_ms
+
+
+def test_idle_steps_are_of_the_model_alone() -> None:
+    """Who is in its callback polls nothing, so that nothing helps; where no path is taken, nothing is found."""
+    states = {"a": "in its callback", "b": ""}
+    path = [(Action("a", "subscribes"), states), (Action("b", "goes on"), states)]
+    found = find_room(path, [8_000], take, {"a": Polls()})
+    assert found is not None
+    assert (found.times_ms, found.woven.path) == ((), path)
+    assert "a: poll" in found.timing.contradiction()
+    assert find_room(path, [8_000], lambda _, __: None, {"a": Polls()}) is None

@@ -51,7 +51,7 @@ def two_phase_commit(managers: int = 3, *, counts_to: int | None = None) -> Mode
 
     features = {state: lambda now, state=state: int(now == state) for state in ("committed", "aborted")}
     resources = [Component(name, "working", resource_choices, resource_step, features) for name in names]
-    manager = Component(MANAGER, frozenset(), manager_choices, manager_step, describe=_told)
+    manager = Component(MANAGER, frozenset(), manager_choices, manager_step, describe=_describe)
     lossy = (Disturbance("lose", Fault.LOSE),)
     wires = [wire for name in names for wire in (Wire(name, MANAGER, lossy), Wire(MANAGER, name, lossy))]
     meaning = "no resource manager commits where another one aborts"
@@ -65,5 +65,5 @@ def two_phase_commit(managers: int = 3, *, counts_to: int | None = None) -> Mode
     )
 
 
-def _told(state: Any) -> str:
+def _describe(state: Any) -> str:
     return f"has heard of {', '.join(sorted(state)) or 'nobody'}" if isinstance(state, frozenset) else str(state)

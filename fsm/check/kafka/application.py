@@ -200,7 +200,7 @@ class Driven(MemberShell[Any, Any]):
         asked = next(running)
         while not isinstance(asked, InvokeListener):  # the assignment was applied before the callback began
             asked = running.send(None)
-        using, answer = used_after(asked, using, raised), raised
+        using, answer = list_used_after(asked, using, raised), raised
         try:
             while True:
                 asked = running.send(answer)
@@ -262,7 +262,7 @@ def choices_of_process(app: App, *, again: bool) -> Iterable[Choice]:
         yield Choice("starts again", disturbance="restart")
 
 
-def used_after(over: InvokeListener, using: Partitions, raised: KafkaError | None = None) -> Partitions:
+def list_used_after(over: InvokeListener, using: Partitions, raised: KafkaError | None = None) -> Partitions:
     """What an application uses once a callback has returned, or raised: then it may fetch no more than before."""
     if over.method is ListenerMethod.ASSIGNED:
         return using if raised else partitions((*using, *over.partitions))

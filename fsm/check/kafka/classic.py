@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from fsm.check.kafka.application import (
     BROKER,
@@ -19,15 +19,14 @@ from fsm.check.kafka.application import (
     NOW,
     PASSES,
     SUBSCRIBED,
-    SYNC_CALL,
     App,
-    Driven,
     choices_of_application,
     choices_of_process,
 )
+from fsm.check.kafka.classic_shell import ClassicConsumer, Shell
 from fsm.check.kafka.consumer import LIVES, Setting
 from fsm.check.kafka.member_looks import look_at_classic
-from fsm.check.kafka.telling import Seen, describe_application
+from fsm.check.kafka.telling import describe_application
 from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
@@ -35,15 +34,8 @@ from fsm.member.classic.decisions import find_rejoin_cause
 from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
 from fsm.member.classic.state import ClassicConfig, ClassicMember, Rest, UnsentClassicRequest, new_member
 from fsm.member.events import (
-    ApplicationEvent,
     BackgroundEvent,
-    KafkaError,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
-    SyncCommitEvent,
-    UnsubscribeEvent,
 )
-from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions, partitions
 from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
@@ -76,61 +68,6 @@ class Order:
         return self.sent.body
 
 
-class ClassicConsumer(NamedTuple):
-    """A consumer of the classic protocol between two steps."""
-
-    member: ClassicMember
-    app: App = App.IDLE
-    using: Partitions = ()
-    """What the application takes records from: from the end of its assigned callback to the end of the removing one."""
-    events: tuple[BackgroundEvent, ...] = ()
-    """The background queue."""
-    calling: BackgroundEvent | None = None
-    """The event whose callback is under way."""
-    beats: bool = False
-    """A heartbeat is out."""
-    life: int = 0
-    """Which process it is."""
-
-
-class _Shell(ClassicConsumerMember, Driven):
-    """The production shell around a consumer that is a value."""
-
-    def __init__(self, consumer: ClassicConsumer) -> None:
-        super().__init__(consumer.member.config)
-        self.member = consumer.member
-        self._background.extend(consumer.events)
-        asked_back = (PartitionsAssignedEvent, PartitionsRemovedEvent)
-        self._callback_begun = not any(isinstance(event, asked_back) for event in consumer.events)
-        if consumer.member.unsubscribing is not None:
-            self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
-        if consumer.app is App.COMMITTING:
-            self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
-
-    def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
-        """Adds an event of a pass; the application's thread is the one that goes on with it."""
-        self.report(event, now_ms)
-        self._drain(now_ms)
-        return None
-
-
-def seen(app: App, member: ClassicMember, using: Partitions) -> Seen:
-    """What a consumer of the model and a live one have in common."""
-    if app in (App.DEAD, App.CLOSED):
-        return {"application": app}
-    return {
-        "application": app,
-        "state": member.state,
-        "generation": member.generation,
-        "owned set": member.owned,
-        "assignment": member.assigned,
-        "wish to rejoin": member.rejoin_needed,
-        "open join": member.join_out,
-        "open callback": member.awaited is not None,
-        "use": using,
-    }
-
-
 def number_of(member_id: str) -> int:
     """Which of its client's ids an id is; -1 where it is none.
 
@@ -159,9 +96,7 @@ class ClassicModel:
     def component(self) -> Component:
         """Its features are those of a consumer of KIP-848, and which ids it speaks under."""
         bits = self.known.bits
-        silent = (
-            (*ENDED, App.LEFT) if self.setting.static else ENDED
-        )  # a static one goes without a word, and may be back
+        silent = (*ENDED, App.LEFT)  # who has left says nothing until it subscribes again, as late as it pleases
         features = {
             "life": lambda c: c.life,
             "epoch": lambda c: c.member.generation.generation_id,
@@ -232,7 +167,7 @@ class ClassicModel:
             return Step(consumer)
         if given == "is killed":
             return Step(self.new._replace(app=App.DEAD, life=consumer.life), hangs_up=True)
-        shell = _Shell(consumer._replace(member=_let_pass(consumer.member, given)))
+        shell = Shell(consumer._replace(member=_let_pass(consumer.member, given)))
         app, using, calling = self._hand_in(shell, consumer, given)
         shell.turn()
         if given in PASSES and not shell.closed:
@@ -245,7 +180,7 @@ class ClassicModel:
         app = shell.after_commit(app, is_member=False)
         if app is App.LEAVING and shell.member.unsubscribing is None and calling is None:
             app = App.LEFT
-        sent = [(BROKER, Order(consumer.life, _unexplained(order))) for order in shell.sent]
+        sent = [(BROKER, Order(consumer.life, _without_reason(order))) for order in shell.sent]
         if shell.closed:
             return Step(self.new._replace(app=App.CLOSED, life=consumer.life), sent, shell.broken)
         beats = consumer.beats and not _ends_heartbeat(consumer, given)
@@ -256,7 +191,7 @@ class ClassicModel:
         return Step(after, sent, shell.broken)
 
     def _hand_in(
-        self, shell: _Shell, consumer: ClassicConsumer, given: Any
+        self, shell: Shell, consumer: ClassicConsumer, given: Any
     ) -> tuple[App, Partitions, BackgroundEvent | None]:
         """Tells the shell what happens; what the application does and uses, and the callback it is in."""
         doing = consumer.app, consumer.using, consumer.calling
@@ -313,7 +248,7 @@ def _ends_heartbeat(consumer: ClassicConsumer, given: Any) -> bool:
     return False
 
 
-def _unexplained(order: UnsentClassicRequest) -> UnsentClassicRequest:
+def _without_reason(order: UnsentClassicRequest) -> UnsentClassicRequest:
     """The request without the words for a log that say why it is sent."""
     body = order.body
     return replace(order, body=replace(body, reason="")) if isinstance(body, JoinGroupRequest) else order

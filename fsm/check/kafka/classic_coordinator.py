@@ -134,7 +134,7 @@ class AnyCoordinator:
             for feature in OF_MEMBERS:
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
             for life in range(LIVES):
-                features[f"parks {name} {life}"] = partial(_parked, name, life)
+                features[f"parks {name} {life}"] = partial(_count_delayed, name, life)
         return Component(
             BROKER,
             Broker(),
@@ -142,7 +142,7 @@ class AnyCoordinator:
             self.step,
             features,
             describe=self.describe,
-            look=lambda at: look_at_group(_group(at), self.context.image.names, self.told),
+            look=lambda at: look_at_group(_group(at), self.context.image.names, self.tell_assignment),
             role="coordinator",
             tables=(*OF_CLASSIC, *(OF_CONSUMERS if self.converts else ())),
         )
@@ -181,11 +181,11 @@ class AnyCoordinator:
                 return group.generation
             case "previous":
                 return -9
-        return sum(1 << self.bits[one] for one in _given(group.members[who].assignment))
+        return sum(1 << self.bits[one] for one in _read_partitions(group.members[who].assignment))
 
-    def told(self, assignment: bytes) -> str:
+    def tell_assignment(self, assignment: bytes) -> str:
         """What a sync told a member."""
-        return list_partitions(_given(assignment))
+        return list_partitions(_read_partitions(assignment))
 
     def choices(self, at: Broker) -> Iterable[Choice]:
         """Its timers may run out, and another broker may take over."""
@@ -223,7 +223,7 @@ class AnyCoordinator:
                 return Step(at._replace(state=passed))
         stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
         unanswered = [(one.sender, (one.order, DISCONNECTED)) for one in waiting(_group(at)) if not one.late]
-        after = self._noted(at, load(stored, self.context))
+        after = self._note(at, load(stored, self.context))
         return Step(after, unanswered)
 
     def _after(self, at: Broker, done: Taken[Coordinator], said: Any = None) -> Step:
@@ -242,9 +242,9 @@ class AnyCoordinator:
             answer = done.answers[0] if sent is not None and done.answers else None
             found = broken_in_consumer_group(Moment(was, after, self.context, sent, answer), held_before=True)
             asked += [name for name in found if name not in OF_HEARTBEATS]
-        return Step(self._noted(at, done), sends, asked)
+        return Step(self._note(at, done), sends, asked)
 
-    def _noted(self, at: Broker, done: Taken[Coordinator]) -> Broker:
+    def _note(self, at: Broker, done: Taken[Coordinator]) -> Broker:
         if not isinstance(done.state.groups.get(GROUP), ClassicGroup):
             return Broker(timeless(done.state, has_interval=self.has_interval), NOBODYS, at.made)
         stored = at.log if isinstance(_group(at), ClassicGroup) else keep_stored(at.state)
@@ -259,7 +259,7 @@ class AnyCoordinator:
         if isinstance(group, ClassicGroup):
             told = (
                 f"{_short(who)} {'waits' if who in {*group.delayed_joins, *group.delayed_syncs} else 'has'}"
-                f"{'' if who in group.delayed_joins else ' ' + self.told(group.members[who].assignment)}"
+                f"{'' if who in group.delayed_joins else ' ' + self.tell_assignment(group.members[who].assignment)}"
                 for who in sorted(group.members)
             )
             return "; ".join((f"{group.state.name}, generation {group.generation}", *told))
@@ -336,15 +336,15 @@ def _classic_timers(group: ClassicGroup) -> Iterator[Choice]:
 
 def _excuse(who: str) -> str:
     """The condition under which nobody speaks for a member any more, and its timers run out by themselves."""
-    return gone(who[0], number_of(who)) if number_of(who) < MANY_IDS else ""
+    return describe_gone(who[0], number_of(who)) if number_of(who) < MANY_IDS else ""
 
 
-def gone(name: str, number: int) -> str:
+def describe_gone(name: str, number: int) -> str:
     """The name of that condition."""
     return f"nobody speaks as {name}{number}"
 
 
-def _parked(name: str, life: int, at: Broker) -> int:
+def _count_delayed(name: str, life: int, at: Broker) -> int:
     """The ids, as bits, of members whose request waits here, sent by that process of the client."""
     group, found = _group(at), 0
     if isinstance(group, ClassicGroup):
@@ -394,7 +394,7 @@ def _ask_commit(group: Group | None, said: Any, answers: Sequence[Answer]) -> It
         results = ((topic.name, one) for topic in body.topics for one in topic.partitions)
         accepted = {(name, one.partition_index) for name, one in results if one.error_code is ErrorCode.NONE}
         others = (member for who, member in group.members.items() if who != said.member_id)
-        if any(not accepted.isdisjoint(_given(member.assignment)) for member in others):
+        if any(not accepted.isdisjoint(_read_partitions(member.assignment)) for member in others):
             yield FORMER_OWNER
 
 
@@ -412,7 +412,7 @@ def _ask_heartbeat(
 
 def _subscribes_to_it(member: ClassicGroupMember) -> bool:
     """Whether a consumer subscribes, by each of its assignors, to every topic of its assignment."""
-    given = _given(member.assignment)
+    given = _read_partitions(member.assignment)
     if not given:
         return True
     topics = {topic for topic, _ in given}
@@ -424,7 +424,7 @@ def _group(at: Broker) -> Group | None:
     return found
 
 
-def _given(assignment: bytes) -> tuple[TopicPartition, ...]:
+def _read_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
     return decode_assignment(assignment).partitions if assignment else ()
 
 

@@ -16,13 +16,20 @@ import numpy as np
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import ASSIGNORS, ClassicModel, number_of
-from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, MANY_IDS, NOT_JOINED, NOT_SYNCED, AnyCoordinator, gone
+from fsm.check.kafka.classic_coordinator import (
+    ASKED_OF_STEPS,
+    MANY_IDS,
+    NOT_JOINED,
+    NOT_SYNCED,
+    AnyCoordinator,
+    describe_gone,
+)
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import LIVES, Setting
 from fsm.check.kafka.consumer_group import ANSWERS, REQUESTS, SETTINGS, choose_names, fewer_of, name_those, rules_of
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.questions import Questions
-from fsm.check.kafka.telling import describe_message, is_consumer_join, list_partitions, omitted
+from fsm.check.kafka.telling import count_omitted, describe_message, is_consumer_join, list_partitions
 from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
@@ -112,7 +119,7 @@ def classic_group(
         asked.conditions(),
         {"late_join": asked.joins_late},
         kinds,
-        replay=lambda path: find_times(path, make),
+        replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
         asked_of_steps=ASKED_OF_STEPS,
         not_modelled=NOT_MODELLED,
     )
@@ -134,7 +141,7 @@ def wires(names: Sequence[str], known: Topics) -> list[Wire]:
     """Connections between clients of either protocol and their coordinator."""
     features = {
         "line": lambda queue: len(queue.line),
-        "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
+        "omitted": lambda queue: count_omitted((*queue.line, *queue.late), known.ids),
         "ids": speaking,
         "late joins": lambda queue: sum(map(_is_first_join, queue.late)),
         "late consumer joins": lambda queue: sum(map(is_consumer_join, queue.late)),
@@ -207,7 +214,9 @@ class ClassicQuestions(Questions):
     def conditions(self) -> dict[str, Condition]:
         """When timers run out by themselves."""
         found: dict[str, Condition] = {
-            gone(name, number): partial(self._gone, name, number) for name in self.names for number in range(MANY_IDS)
+            describe_gone(name, number): partial(self._gone, name, number)
+            for name in self.names
+            for number in range(MANY_IDS)
         }
         found[NOT_JOINED] = partial(self._all_gone, "unjoined")
         found[NOT_SYNCED] = partial(self._all_gone, "unsynced")

@@ -11,15 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, App
-from fsm.check.kafka.classic import ClassicConsumer, ClassicModel, seen
-from fsm.check.kafka.consumer_shell import seen as seen_of_consumer
+from fsm.check.kafka.classic import ClassicModel
+from fsm.check.kafka.classic_shell import ClassicConsumer, observe
+from fsm.check.kafka.consumer_shell import observe as observe_consumer
 from fsm.check.kafka.either import CONVERTED
 from fsm.check.kafka.live import LiveMember
 from fsm.check.kafka.live_broker import LiveBroker
 from fsm.check.kafka.replay import book_of_consumer_group
 from fsm.check.kafka.telling import Seen, tell_difference
 from fsm.check.kafka.topics import CLUSTER
-from fsm.check.kafka.tracing import go_on, stored, topics_of
+from fsm.check.kafka.tracing import go_on, tell_stored, topics_of
 from fsm.check.model import Action, Path
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -64,7 +65,7 @@ class LiveClassic(LiveMember):
 
     @property
     def seen(self) -> Seen:
-        return seen(self.app, self.shell.member, self.using)
+        return observe(self.app, self.shell.member, self.using)
 
     @property
     def heartbeat_due_ms(self) -> int:
@@ -102,7 +103,7 @@ class ClassicReplay:
         self.broker = LiveBroker(
             members,
             context,
-            lambda one, asked: bool(_said(one.body) == _said(asked.body)),
+            lambda one, asked: bool(_describe(one.body) == _describe(asked.body)),
             lambda name: members[name].app in GONE,
             converts=convert is not None,
         )
@@ -129,7 +130,7 @@ class ClassicReplay:
                 if name == BROKER:
                     live, wanted = (book(one, lengths=is_untimed) for one in (self.broker.host.state, state.state))
                 else:
-                    live, wanted = self.members[name].seen, _seen(state)
+                    live, wanted = self.members[name].seen, _see(state)
                 if differs := tell_difference(name, live, wanted):
                     return f"step {number}, {action.actor} {action.what}: {differs}"
         return ""
@@ -140,7 +141,7 @@ class ClassicReplay:
         to(topics_of(host.context.image, host.now_ms))
 
         def note(step: Step[Coordinator]) -> None:
-            for record in stored(step.records, host.now_ms):
+            for record in tell_stored(step.records, host.now_ms):
                 to(record)
 
         host.on_step = note
@@ -180,7 +181,7 @@ class ClassicReplay:
             case Action(wire=wire) if wire < 0:
                 self.members[name].act(action.what)
             case Action(message=(_, _)):
-                if self.members[name].app not in GONE:
+                if self.members[name].app not in GONE and self.members[name].back:
                     order, answer = self.members[name].back.pop(0)
                     self.members[name].end(order, answer if action.what == "receives" else TIMED_OUT)
             case Action(what="receives" | "receives late"):
@@ -198,12 +199,12 @@ class ClassicReplay:
         self.members[name] = before.hand_over(after)
 
 
-def _seen(state: Any) -> Seen:
-    of_kind = seen if isinstance(state, ClassicConsumer) else seen_of_consumer
+def _see(state: Any) -> Seen:
+    of_kind = observe if isinstance(state, ClassicConsumer) else observe_consumer
     return of_kind(state.app, state.member, state.using)
 
 
-def _said(body: Any) -> Any:
+def _describe(body: Any) -> Any:
     """A request without why it is sent; where live consumers name a rebalance timeout, it is another."""
     if isinstance(body, JoinGroupRequest):
         return replace(body, reason="", session_timeout_ms=1, rebalance_timeout_ms=1)

@@ -16,7 +16,7 @@ SAYS_THE_SAME = "a compacted log says what the log said"
 Log = tuple[Record, ...]
 
 
-def appended(log: Log, records: Iterable[Record]) -> Log:
+def append(log: Log, records: Iterable[Record]) -> Log:
     """The log after these records."""
     found = {record.key: record for record in log}
     for record in records:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS as ASKED_OF_GROUP
 from fsm.check.kafka.classic_coordinator import AnyCoordinator
 from fsm.check.kafka.classic_group import CLASSIC_SETTINGS, ClassicQuestions, speaking
 from fsm.check.kafka.connect_process import Order, list_units
-from fsm.check.kafka.connect_replay import ConnectReplay
+from fsm.check.kafka.connect_replay import replay
 from fsm.check.kafka.connect_scenarios import CONNECTORS, Scenario, scenario_of, settle
 from fsm.check.kafka.connect_topic import TOPIC, ConfigTopic, describe_reading
 from fsm.check.kafka.connect_worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
@@ -27,9 +28,7 @@ from fsm.check.model import (
     Condition,
     Goal,
     Model,
-    Path,
     Property,
-    Replayed,
     View,
     Wire,
 )
@@ -122,11 +121,8 @@ def connect(
     before = settle(model, told.there) if told.there else ()
     start = before[-1][1] if before else {}
 
-    def replay(path: Path) -> Replayed:
-        return Replayed(ConnectReplay(workers, context).along([*before, *path]), is_timed=False)
-
     components = [replace(one, start=start.get(one.name, one.start)) for one in model.components]
-    return replace(model, components=components, replay=replay)
+    return replace(model, components=components, replay=partial(replay, workers, context, before))
 
 
 def _wires(names: Sequence[str]) -> Iterable[Wire]:
@@ -144,7 +140,7 @@ class _Coordinator(AnyCoordinator):
     def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
         return 0 if feature in ("held", "holds", "assigned") else super()._of_classic(group, who, feature)
 
-    def told(self, assignment: bytes) -> str:
+    def tell_assignment(self, assignment: bytes) -> str:
         """What a sync told a worker."""
         return list_units(decode_assignment(assignment).assigned) if assignment else "nothing"
 

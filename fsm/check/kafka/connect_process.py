@@ -6,7 +6,7 @@ stop has ended. A process that is halted goes on later with what it is told mean
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -118,9 +118,11 @@ def read(process: Process, given: Any) -> WorkerInput | None:
 
 Heard = tuple[Process, tuple[WorkerEffect | Asked, ...], list[str]]
 """A process after something, what is to be done, and what is broken."""
+Note = Callable[[Process, WorkerInput, tuple[WorkerEffect, ...], Process], None]
+"""Called with a process before a step of its worker, with what that was, and with the process after it."""
 
 
-def hear(process: Process, given: Any, now_ms: int) -> Heard:
+def hear(process: Process, given: Any, now_ms: int, note: Note | None = None) -> Heard:
     """What an input does to a process, which may be halted: it then hears later what it is told."""
     if given == "stands still":
         since = max(process.worker.generation, process.worker.last_completed_generation)
@@ -128,9 +130,9 @@ def hear(process: Process, given: Any, now_ms: int) -> Heard:
     if isinstance(given, Write):
         return process._replace(halt=Halt.WRITES), (Asked(process.lives, given),), []
     if process.halt is None:
-        return _hear_one(process, given, now_ms)
+        return _hear_one(process, given, now_ms, note)
     if given == "remembered delay is over":
-        return process._replace(worker=made_due(process.worker, given, now_ms)), (), []
+        return process._replace(worker=make_due(process.worker, given, now_ms)), (), []
     if not _is_written(process, given) and given not in ("goes on", "goes on after its session"):
         return process._replace(waiting=(*process.waiting, given)), (), []
     heard = [given, *process.waiting]
@@ -138,7 +140,7 @@ def hear(process: Process, given: Any, now_ms: int) -> Heard:
     effects: list[WorkerEffect | Asked] = []
     broken: list[str] = []
     for one in heard:
-        process, more, asked = _hear_one(process, one, now_ms)
+        process, more, asked = _hear_one(process, one, now_ms, note)
         effects += more
         broken += asked
     return process, tuple(effects), broken
@@ -150,16 +152,16 @@ def _is_written(process: Process, given: Any) -> bool:
     return isinstance(told, Reading) and told.given is None and told.life == process.lives
 
 
-def _hear_one(process: Process, given: Any, now_ms: int) -> Heard:
+def _hear_one(process: Process, given: Any, now_ms: int, note: Note | None) -> Heard:
     if isinstance(given, Received) and isinstance(given.message, Reading):
         process = process._replace(unwritten=given.message.unwritten)
     incoming = read(process, given)
-    return (process, (), []) if incoming is None else take(process, incoming, given, now_ms)
+    return (process, (), []) if incoming is None else take(process, incoming, given, now_ms, note)
 
 
-def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int) -> Heard:
+def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int, note: Note | None = None) -> Heard:
     """The process after a step of its worker, what that orders, and what it breaks."""
-    before = made_due(process.worker, given, now_ms)
+    began, before = process, make_due(process.worker, given, now_ms)
     after, effects = step(before, incoming, now_ms)
     broken = list(broken_in_step(before, after, now_ms))
     if isinstance(incoming, Answered) and isinstance(incoming.answer, JoinGroupResponse):
@@ -171,13 +173,15 @@ def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int) -> He
         seeking=process.seeking and given != "finds the coordinator",
     )
     if isinstance(incoming, ConfigTopicAdvanced):
-        process = process._replace(outdated=_outdated(process, process.running, incoming.changes))
+        process = process._replace(outdated=_find_outdated(process, process.running, incoming.changes))
     if given == "its stops end":
-        process = _stopped(process, process.stopping or ())._replace(stopping=None)
+        process = _stop(process, process.stopping or ())._replace(stopping=None)
     for effect in effects:
         if isinstance(effect, StartUnits):
             broken += broken_by_start(after, process.running, ())
         process = _carry_out(process, effect)
+    if note is not None:
+        note(began, incoming, effects, process)
     return process._replace(zombie_since=_zombie_since(process)), effects, broken
 
 
@@ -187,31 +191,31 @@ def _carry_out(process: Process, effect: WorkerEffect) -> Process:
         case FindCoordinator():
             return process._replace(seeking=True)
         case StartUnits(units=units):
-            return _started(process, units)._replace(starting=True)
+            return _start(process, units)._replace(starting=True)
         case RestartUnits(units=units):
-            return _started(_stopped(process, units), units)
+            return _start(_stop(process, units), units)
         case StopUnits(units=units, wait=True):
             return process._replace(stopping=units)
         case StopUnits(units=units):
-            return _stopped(process, units)
+            return _stop(process, units)
         case StopEverything():
-            return _stopped(process, process.running)._replace(stopping=None)
+            return _stop(process, process.running)._replace(stopping=None)
         case HerderEnded():
             return process._replace(life=Life.FAILED)
     return process
 
 
-def _stopped(process: Process, units: Units) -> Process:
+def _stop(process: Process, units: Units) -> Process:
     return process._replace(running=without(process.running, units), outdated=without(process.outdated, units))
 
 
-def _started(process: Process, units: Units) -> Process:
+def _start(process: Process, units: Units) -> Process:
     """Units start with the configs that the worker goes by."""
-    outdated = _outdated(process, without(units, process.running), process.worker.changes)
+    outdated = _find_outdated(process, without(units, process.running), process.worker.changes)
     return process._replace(running=tuple(sorted({*process.running, *units})), outdated=outdated)
 
 
-def _outdated(process: Process, units: Units, changes: Iterable[ConfigChange]) -> Units:
+def _find_outdated(process: Process, units: Units, changes: Iterable[ConfigChange]) -> Units:
     """Tasks that run with old configs, and those of these units that do after changes."""
     anew = {one.connector for one in changes if one.what is Change.TASKS}
     fresh = (unit for unit in units if unit.connector in anew and not unit.is_connector)
@@ -228,7 +232,7 @@ def _zombie_since(process: Process) -> int | None:
     return since
 
 
-def made_due(worker: Worker, what: Any, now_ms: int) -> Worker:
+def make_due(worker: Worker, what: Any, now_ms: int) -> Worker:
     """The worker with the timer over that a choice names."""
     match what:
         case "heartbeat interval is over":
@@ -246,7 +250,7 @@ def made_due(worker: Worker, what: Any, now_ms: int) -> Worker:
     return worker
 
 
-def seen(process: Process) -> Seen:
+def observe(process: Process) -> Seen:
     """What a process of the model and a live one have in common: all but instants and what is left of delays."""
     worker = process.worker
     held = worker.held and replace(worker.held, delay_ms=min(1, worker.held.delay_ms))

@@ -133,10 +133,10 @@ class ConfigTopic:
         if what in (READ, READ_AT_START):
             read = (Start if what == READ_AT_START else ReadToEnd)(at.snapshot)
             return Step(at, [(given.sender, Reading(read, life, at.unwritten))])
-        step = self._written(at, what)
+        step = self._apply(at, what)
         return step._replace(sends=[*step.sends, (given.sender, Reading(None, life, step.state.unwritten))])
 
-    def _written(self, at: TopicState, what: Write) -> Step:
+    def _apply(self, at: TopicState, what: Write) -> Step:
         """What a leader wrote; nothing where another one wrote the like before."""
         counts = dict(at.snapshot.task_counts)
         known, now, first = self.first in counts, counts.get(self.first, 0), self.tasks.get(self.first, 0)

@@ -5,7 +5,7 @@ A deadline lies ahead until a choice makes it due.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from fsm.check.model import Choice, Component, Step
 from fsm.connect.simulation.invariants import ROUND
 from fsm.connect.units import Unit, kinds
 from fsm.connect.worker.config import ConnectConfig
-from fsm.connect.worker.inputs import ReadConfigToEnd, Send
+from fsm.connect.worker.inputs import ReadConfigToEnd, Send, WorkerEffect
 from fsm.connect.worker.state import Worker, new_worker
 from fsm.tables.connect_worker import SETTLED, TABLE, State
 
@@ -133,7 +133,7 @@ class WorkerModel:
         if given == "is killed":
             return Step(after, hangs_up=True)
         done, effects, broken = hear(process, given, NOW)
-        sends = [_sent(done, effect) for effect in effects if isinstance(effect, Send | ReadConfigToEnd | Asked)]
+        sends = list(list_sent(done, effects))
         if given in ("stops", "is bounced"):
             return Step(after, sends, broken, hangs_up=True)
         return Step(done._replace(worker=timeless(done.worker)), sends, broken)
@@ -180,10 +180,16 @@ def _timers(worker: Worker) -> Iterable[Choice]:
         yield Choice("delay is over", disturbance="early_delay", free_when=DELAY_OVER)
 
 
-def _sent(process: Process, effect: Send | ReadConfigToEnd | Asked) -> tuple[str, Any]:
-    if isinstance(effect, Send):
-        return BROKER, Order(process.lives, effect.number, effect.body)
-    return TOPIC, effect if isinstance(effect, Asked) else Asked(process.lives, READ)
+def list_sent(process: Process, effects: Iterable[WorkerEffect | Asked]) -> Iterator[tuple[str, Order | Asked]]:
+    """What a process sends, and to whom."""
+    for effect in effects:
+        match effect:
+            case Send(number=number, body=body):
+                yield BROKER, Order(process.lives, number, body)
+            case ReadConfigToEnd():
+                yield TOPIC, Asked(process.lives, READ)
+            case Asked():
+                yield TOPIC, effect
 
 
 def timeless(worker: Worker) -> Worker:

@@ -251,7 +251,7 @@ class ConsumerModel:
         if calling is None and app is App.RUNNING and given in PASSES:
             using = partitions((*using, *shell.fetchable(checked=True)))
         if self.setting.fewer:
-            using = given_records(shell.member, using)
+            using = list_fetched(shell.member, using)
         after = Consumer(
             _timeless(shell.member),
             app,
@@ -311,7 +311,7 @@ def _ends_search(given: Any) -> bool:
     return False
 
 
-def given_records(member: Member, using: Partitions) -> Partitions:
+def list_fetched(member: Member, using: Partitions) -> Partitions:
     """What an application that uses this is still given records of: of a topic that it has dropped it is given none."""
     return Ownership(using).fetchable(member.subscription)
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer import LIVES, ConsumerModel, Setting, id_of
-from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, LEAVES, asked_of
+from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, LEAVES, select_invariants
 from fsm.check.kafka.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Cast, replay
-from fsm.check.kafka.telling import describe_message, is_consumer_join, omitted
+from fsm.check.kafka.telling import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Told, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
@@ -142,7 +142,7 @@ def consumer_group(
         },
         kinds,
         partial(replay, Cast(consumers, hub)),
-        [*_asked(spoken), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
+        [*_list_asked(spoken), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
         list(_not_asked(spoken)),
         NOT_MODELLED,
     )
@@ -165,7 +165,7 @@ def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
     tell = partial(describe_message, image_names=known.all_names)
     features = {
         "line": lambda queue: len(queue.line),
-        "omitted": lambda queue: omitted((*queue.line, *queue.late), known.ids),
+        "omitted": lambda queue: count_omitted((*queue.line, *queue.late), known.ids),
         "joins": lambda queue: sum(map(is_consumer_join, queue.line)),
     }
     for name in names:
@@ -173,10 +173,10 @@ def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
         yield Wire(BROKER, name, ANSWERS, features=features, describe=tell)
 
 
-def _asked(spoken: Sequence[MemberDialect]) -> Iterator[str]:
+def _list_asked(spoken: Sequence[MemberDialect]) -> Iterator[str]:
     """What each step of a member and of the coordinator is asked for."""
     for one in MEMBER_INVARIANTS:
-        if any(one in asked_of(dialect) for dialect in spoken):
+        if any(one in select_invariants(dialect) for dialect in spoken):
             yield f"{one.name} {one.statement}"
     yield from (KEEPS_EPOCH, LEAVES, *(name for name, _ in INVARIANTS))
 
@@ -221,7 +221,7 @@ def _dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
 def _not_asked(spoken: Sequence[MemberDialect]) -> Iterator[str]:
     """What some members are known not to hold; of whom, where that is not everybody."""
     for one in MEMBER_INVARIANTS:
-        breaking = list(dict.fromkeys(dialect.name for dialect in spoken if one not in asked_of(dialect)))
+        breaking = list(dict.fromkeys(dialect.name for dialect in spoken if one not in select_invariants(dialect)))
         is_everybody = len(breaking) == len({dialect.name for dialect in spoken})
         if breaking:
             yield f"{one.name} {one.statement}" + ("" if is_everybody else f" (of {', '.join(breaking)})")

@@ -60,7 +60,7 @@ class Consumer(NamedTuple):
 
 
 @cache
-def asked_of(spoken: Dialect) -> tuple[Invariant, ...]:
+def select_invariants(spoken: Dialect) -> tuple[Invariant, ...]:
     """The invariants that every member of a dialect holds, whatever its callbacks do."""
     return tuple(one for one in INVARIANTS if one.status_in(spoken) is Status.HOLDS)
 
@@ -86,7 +86,7 @@ class Shell(ConsumerMember, Driven):
         if consumer.app is App.COMMITTING:
             self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
         self.observe = self._ask
-        self._before, self._asked = self.member, asked_of(member.settings.dialect)
+        self._before, self._asked = self.member, select_invariants(member.settings.dialect)
 
     def _rest(self, closing: str) -> Iterator[int]:
         """What close() does once it has what it waits for."""
@@ -128,7 +128,7 @@ def _keeps_epoch(at: ObservedStep) -> bool:
     return at.before.state in SILENT or at.after.epoch <= 0 or at.after.epoch == answer.member_epoch
 
 
-def seen(app: App, member: Member, using: Partitions) -> Seen:
+def observe(app: App, member: Member, using: Partitions) -> Seen:
     """What a consumer of the model and a live one have in common."""
     if app in (App.DEAD, App.CLOSED):
         return {"application": app}

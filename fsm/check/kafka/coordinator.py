@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
-from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, SAYS_THE_SAME, Log, appended, load_from
+from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, SAYS_THE_SAME, Log, append, load_from
 from fsm.check.kafka.consumer import FIND, FOUND, LIVES, id_of, in_its_life
 from fsm.check.kafka.coordinator_looks import OF_CONSUMERS, look_at_group
 from fsm.check.kafka.telling import list_partitions
@@ -200,7 +200,7 @@ class CoordinatorModel:
         if getattr(answer and answer.body, "error_code", None) in INVALID:
             asked = [VALID, *asked]
         has_interval = self._context.config.assignment_interval_ms(GROUP) > 0
-        log = appended(before.log, done.records) if self.compacts else ()
+        log = append(before.log, done.records) if self.compacts else ()
         return Step(around._replace(state=_timeless(after, has_interval=has_interval), log=log), sends, asked)
 
     def look(self, at: Broker) -> Look:

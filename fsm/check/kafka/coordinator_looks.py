@@ -52,15 +52,15 @@ def _member(group: ConsumerGroup, who: str, names: Mapping[str, str]) -> Fields:
     member = group.members[who]
     current = member.current
     yield f"{who} epoch", f"{current.epoch}, before that {current.previous_epoch}"
-    yield f"{who} assigned", _held(current.assigned, names)
+    yield f"{who} assigned", _show_held(current.assigned, names)
     if current.pending:
-        yield f"{who} to give up", _held(current.pending, names)
+        yield f"{who} to give up", _show_held(current.pending, names)
     yield f"{who} target", show_partitions(group.target_of(who, member.instance_id), names)
     if member.is_classic:
         yield f"{who} speaks", "the classic protocol"
 
 
-def _held(found: Held, names: Mapping[str, str]) -> str:
+def _show_held(found: Held, names: Mapping[str, str]) -> str:
     return list_partitions(sorted((names[topic], number) for (topic, number), _ in found))
 
 
@@ -70,7 +70,7 @@ def _look_at_classic_group(group: ClassicGroup, told: Callable[[bytes], str]) ->
         ("protocol", group.protocol_name or "none"),
         ("leader", group.leader or "nobody"),
         *((f"{who} assigned", told(group.members[who].assignment)) for who in sorted(group.members)),
-        *([("has not joined", ", ".join(unjoined))] if (unjoined := _unjoined(group)) else []),
+        *([("has not joined", ", ".join(unjoined))] if (unjoined := _list_unjoined(group)) else []),
         *([("has not synced", ", ".join(sorted(group.pending_sync_members)))] if group.pending_sync_members else []),
         ("timers", ", ".join(_timers(group)) or "none"),
     ]
@@ -81,7 +81,7 @@ def _look_at_classic_group(group: ClassicGroup, told: Callable[[bytes], str]) ->
     return Look([InState(classic_group.TABLE.name, group.state.name)], fields, queues)
 
 
-def _unjoined(group: ClassicGroup) -> list[str]:
+def _list_unjoined(group: ClassicGroup) -> list[str]:
     """For whom a join phase waits."""
     if group.join_phase is None:
         return []

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fsm.check.kafka.application import ENDED, SUBSCRIBED, App
-from fsm.check.kafka.classic import ClassicConsumer, ClassicModel, Order, number_of
+from fsm.check.kafka.classic import ClassicModel, Order, number_of
 from fsm.check.kafka.classic import describe as describe_classic
+from fsm.check.kafka.classic_shell import ClassicConsumer
 from fsm.check.kafka.consumer import LIVES, ConsumerModel, describe, id_of
 from fsm.check.kafka.consumer_shell import Consumer
 from fsm.check.kafka.member_looks import look_at_classic, look_at_consumer

@@ -19,11 +19,11 @@ from fsm.check.kafka.application import (
     TURNS,
     App,
     is_tried_again,
+    list_used_after,
     positions,
-    used_after,
 )
-from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, Setting, given_records, id_of
-from fsm.check.kafka.consumer_shell import seen
+from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, Setting, id_of, list_fetched
+from fsm.check.kafka.consumer_shell import observe
 from fsm.check.kafka.telling import Seen
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
@@ -40,11 +40,30 @@ from fsm.member.runtime.trace import TraceTo
 from fsm.protocol.assignment import Partitions, partitions
 
 REQUEST_TIMEOUT_MS = 30_000
+AUTO_COMMIT_MS = 5_000
 LONG_MS = 1_000_000_000
 """A timer that runs out only where the path says so."""
 
 
 T = TypeVar("T", bound="LiveMember")
+
+
+class Sent:
+    """When requests were sent that are under way."""
+
+    def __init__(self) -> None:
+        self._many = 0
+        self._known: dict[int, tuple[Any, str, int]] = {}
+        """By their identity, which is theirs as long as they are here: each with its name and its time."""
+
+    def note(self, under_way: Iterable[Any], now_ms: int) -> dict[str, int]:
+        """Those under way, by names: when each was there for the first time."""
+        before, self._known = self._known, {}
+        for order in under_way:
+            known = before.get(id(order))
+            self._many += known is None
+            self._known[id(order)] = known or (order, f"request {self._many}", now_ms)
+        return {name: at_ms for _, name, at_ms in self._known.values()}
 
 
 class LiveMember:
@@ -67,7 +86,7 @@ class LiveMember:
         self.out: list[Any] = []
         self.late: list[Any] = []
         self.back: list[tuple[Any, Any]] = []
-        self.sent_ms: dict[int, int] = {}
+        self.sent = Sent()
 
     def hand_over(self, after: T) -> T:
         """The next process of the same consumer: what this one sent is late."""
@@ -105,10 +124,9 @@ class LiveMember:
 
     def timers(self) -> dict[str, int]:
         """When each of its timers runs out, by its own clock; requests wait for their answers so long."""
-        under_way = [id(order) for order in (*self.out, *(order for order, _ in self.back))]
-        self.sent_ms = {one: self.sent_ms.get(one, self.now_ms) for one in under_way}
-        waits = {f"request {one}": at_ms + REQUEST_TIMEOUT_MS for one, at_ms in self.sent_ms.items()}
-        return {"heartbeat": self.heartbeat_due_ms, "poll": self.poll_due_ms, **waits}
+        waits = self.sent.note((*self.out, *(order for order, _ in self.back)), self.now_ms)
+        due_ms = {name: at_ms + REQUEST_TIMEOUT_MS for name, at_ms in waits.items()}
+        return {"heartbeat": self.heartbeat_due_ms, "poll": self.poll_due_ms, **due_ms}
 
     def act(self, what: str) -> None:
         """A choice, or the end of a request."""
@@ -132,7 +150,7 @@ class LiveMember:
         elif self.app is App.RUNNING and self.asked is None and what in PASSES:
             self.using = partitions((*self.using, *self.shell.fetchable(checked=True)))
         if self.setting.fewer:
-            self.using = self._given_records()
+            self.using = self._list_fetched()
 
     def _let_pass(self, what: str) -> None:
         due_ms = {
@@ -174,7 +192,7 @@ class LiveMember:
         """What its application says that subscribes, or does so otherwise."""
         return self.setting.subscribe(what)
 
-    def _given_records(self) -> Partitions:
+    def _list_fetched(self) -> Partitions:
         """What its application is still given records of, of what it uses."""
         return self.using
 
@@ -231,7 +249,7 @@ class LiveMember:
         over, self.asked = self.asked, None
         if self.shell.trace is not None:
             self.shell.trace.end_callback(over, raised, self.now_ms)
-        self.using = used_after(over, self.using, raised)
+        self.using = list_used_after(over, self.using, raised)
         self._process(raised)
 
     def _pass(self) -> None:
@@ -275,7 +293,7 @@ class LiveConsumer(LiveMember):
     ) -> None:
         self.model, self.name, self.life = model, model.name, life
         self._made_of = max_poll_interval_ms, trace
-        interval_ms = LONG_MS if max_poll_interval_ms == LONG_MS else 5_000
+        interval_ms = LONG_MS if max_poll_interval_ms == LONG_MS else AUTO_COMMIT_MS
         config = model.setting.config(model.name, max_poll_interval_ms, LONG_MS, interval_ms)
         member_id = id_of(model.name, life)
         shell = ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=model.dialect, trace=trace)
@@ -295,8 +313,8 @@ class LiveConsumer(LiveMember):
         commit = self.shell.member.commit
         return 0 if commit is None else commit.request.ready_ms
 
-    def _given_records(self) -> Partitions:
-        return given_records(self.shell.member, self.using)
+    def _list_fetched(self) -> Partitions:
+        return list_fetched(self.shell.member, self.using)
 
     def act(self, what: str) -> None:
         """An auto-commit interval that lasts long ends at once: heartbeats would be due meanwhile."""
@@ -315,7 +333,7 @@ class LiveConsumer(LiveMember):
 
     @property
     def seen(self) -> Seen:
-        return seen(self.app, self.shell.member, self.using)
+        return observe(self.app, self.shell.member, self.using)
 
     @property
     def is_member(self) -> bool:

@@ -62,10 +62,12 @@ class LiveBroker:
         self.host.context = self.host.context.at(self.host.now_ms + 1)
 
     def request(self, name: str, action: Action) -> None:
-        """A request of a client arrives."""
+        """A request of a client arrives; nothing where a live one has none under way."""
         client, late = self._clients[name], action.what == "receives late"
         under_way = client.late if late else client.out
         which = (i for i, one in enumerate(under_way) if self._is_same(one, action.message))
+        if not under_way:
+            return
         order = under_way.pop(next(which) if late else 0)
         token = len(self._asked) + 1
         self._asked[token] = name, client, order, late

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from fsm.check.kafka.application import NOW, App
+from fsm.check.kafka.classic_shell import ClassicConsumer
+from fsm.check.kafka.consumer_shell import Consumer
 from fsm.check.kafka.telling import describe_calling, list_partitions, show_partitions
 from fsm.check.model import InState, Look
 from fsm.member.consumer.state import Member
@@ -13,10 +14,6 @@ from fsm.member.consumer.subscription import Subscription
 from fsm.member.events import BackgroundEvent, ErrorEvent, PartitionsAssignedEvent, PartitionsRemovedEvent
 from fsm.protocol.assignment import LocalAssignment, Partitions
 from fsm.tables import classic_member, consumer_member
-
-if TYPE_CHECKING:
-    from fsm.check.kafka.classic import ClassicConsumer
-    from fsm.check.kafka.consumer_shell import Consumer
 
 Fields = Iterator[tuple[str, str]]
 APPLICATION_QUEUE, BACKGROUND_QUEUE = "application event queue", "background event queue"
@@ -35,7 +32,7 @@ def look_at_consumer(consumer: Consumer, names: Mapping[str, str]) -> Look:
         ("target", _assignment(member.target, names)),
         ("assignment", _assignment(member.current, names)),
         ("owned", list_partitions(member.ownership.owned)),
-        *_held_back(member),
+        *_list_held_back(member),
         *_reconciliation(member),
         ("heartbeat", _heartbeat(member)),
         *([] if member.client.coordinator_known else [("coordinator", "not known")]),
@@ -80,7 +77,7 @@ def _assignment(found: LocalAssignment, names: Mapping[str, str]) -> str:
     return "none yet" if found.is_none else show_partitions(found.partitions, names)
 
 
-def _held_back(member: Member) -> Fields:
+def _list_held_back(member: Member) -> Fields:
     """What it owns and may not fetch."""
     if member.ownership.pending_revocation:
         yield "to be revoked", list_partitions(member.ownership.pending_revocation)

@@ -26,7 +26,7 @@ from fsm.check.kafka.classic_group import (
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import ConsumerModel, Setting
 from fsm.check.kafka.consumer_group import INTERVAL_MS, check_regex, choose_names, fewer_of, name_those, rules_of
-from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, asked_of
+from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, select_invariants
 from fsm.check.kafka.either import EitherModel
 from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
 from fsm.check.kafka.questions import Questions
@@ -119,9 +119,9 @@ def mixed_group(
             "unreleased": asked.is_unreleased,
         },
         kinds,
-        lambda path: find_times(path, partial(_live, models, context)),
+        lambda path: find_times(path, partial(_live, models, context), models),
         [
-            *(f"{one.name} {one.statement}" for one in asked_of(spoken)),
+            *(f"{one.name} {one.statement}" for one in select_invariants(spoken)),
             KEEPS_EPOCH,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *(name for name in ASKED_OF_STEPS if name not in given_up),

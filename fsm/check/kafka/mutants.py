@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from fsm.check.model import Model
-from fsm.check.mutation import replaced
+from fsm.check.mutation import replace_function
 from fsm.check.mutation_operators import Asked, Flips, find_rules
 from fsm.check.mutation_score import Subject
 from fsm.connect import dialect as profiles
@@ -64,7 +64,7 @@ def _flip_member(choice: Any) -> Any:
         found = original(*given)
         return member_dialects.custom(found.name, found.choices ^ {choice})
 
-    return replaced(member_dialects.dialect, flipped)
+    return replace_function(member_dialects.dialect, flipped)
 
 
 def _flip_coordinator(choice: Any) -> Any:
@@ -72,7 +72,7 @@ def _flip_coordinator(choice: Any) -> Any:
         found = original(*given)
         return coordinators.Dialect(found.name, found.choices ^ {choice})
 
-    return replaced(coordinators.dialect, flipped)
+    return replace_function(coordinators.dialect, flipped)
 
 
 def _flip_profile(rule: Any) -> Any:
@@ -80,7 +80,7 @@ def _flip_profile(rule: Any) -> Any:
         found = original(*given)
         return profiles.Profile(found.name, found.rules ^ {rule})
 
-    return replaced(profiles.profile, flipped)
+    return replace_function(profiles.profile, flipped)
 
 
 _FLIPS = (
@@ -95,11 +95,11 @@ def _watching(asked: dict[str, set[Any]]) -> ExitStack:
     stack = ExitStack()
     stack.enter_context(_noting(asked, "client", member_dialects, member_dialects.dialect))
     stack.enter_context(_noting(asked, "coordinator", coordinators, coordinators.dialect))
-    stack.enter_context(replaced(profiles.profile, partial(_noted_profile, asked)))
+    stack.enter_context(replace_function(profiles.profile, partial(_note_profile, asked)))
     return stack
 
 
-def _noted_profile(asked: dict[str, set[Any]], original: Any, *given: Any) -> Any:
+def _note_profile(asked: dict[str, set[Any]], original: Any, *given: Any) -> Any:
     found = original(*given)
     rules = Asked(found.rules)
     rules.asked = asked.setdefault("profile", set())
@@ -115,5 +115,5 @@ def _noting(asked: dict[str, set[Any]], side: str, module: Any, function: Any) -
         rest = (found.table,) if hasattr(found, "table") else ()
         return module.Dialect(found.name, choices, *rest)
 
-    with replaced(function, noted):
+    with replace_function(function, noted):
         yield

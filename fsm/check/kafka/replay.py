@@ -7,19 +7,20 @@ more by one clock for all, and the members write their trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, TIMERS, App
-from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, Log, appended, load_from
+from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, Log, append, load_from
 from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, id_of
-from fsm.check.kafka.consumer_shell import seen
+from fsm.check.kafka.consumer_shell import observe
 from fsm.check.kafka.coordinator import CoordinatorModel, let_pass, refuse, request
-from fsm.check.kafka.live import LONG_MS, LiveConsumer
+from fsm.check.kafka.idle_steps import find_room
+from fsm.check.kafka.live import AUTO_COMMIT_MS, LONG_MS, LiveConsumer
 from fsm.check.kafka.telling import Seen, tell_difference
 from fsm.check.kafka.topics import CLUSTER
-from fsm.check.kafka.tracing import go_on, stored, topics_of
+from fsm.check.kafka.tracing import go_on, tell_stored, topics_of
 from fsm.check.model import Action, Path, Replayed
 from fsm.check.timing import Timing
 from fsm.coordinator import coordinator as broker
@@ -39,7 +40,7 @@ from fsm.trace import TraceRecord
 class Timeouts(NamedTuple):
     """Of the group, and of each member its poll timer's."""
 
-    max_poll_interval_ms: Mapping[str, int]
+    max_poll_interval_ms: dict[str, int]
     session_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
 
@@ -87,31 +88,36 @@ def book_of_consumer_group(group: Group | None) -> Seen:
 
 def replay(cast: Cast, path: Path) -> Replayed:
     """Takes a path twice: each member by its own clock, to compare; and all by one clock, where timers allow it."""
-    untimed = ""
-    for timeouts in _timeouts(cast, path):
+    if differs := _Replay(cast, next(_timeouts(cast, path))).along(path):
+        return Replayed(differs)
+
+    def take(timeouts: Timeouts, path: Path) -> tuple[Timing, tuple[int, ...]] | None:
         timing = Timing()
-        if differs := _Replay(cast, timeouts).along(path, timing):
-            return Replayed(differs)
-        times_ms, records = timing.solve(), list[TraceRecord]()
-        timed = _Replay(cast, timeouts, times_ms, records.append)
-        if times_ms and not timed.along(path):
-            timed.go_on(NOW + times_ms[-1])
-            return Replayed("", times_ms, timeouts.settings(), tuple(record.to_json() for record in records))
-        untimed = timing.contradiction()
-    return Replayed(untimed=untimed)
+        if _Replay(cast, timeouts).along(path, timing):
+            return None
+        times_ms = timing.solve()
+        fits = times_ms and not _Replay(cast, timeouts, times_ms).along(path)
+        return timing, times_ms if fits else ()
+
+    found = find_room(path, _timeouts(cast, path), take, {one.name: one for one in cast.consumers}, alternate=True)
+    if found is None or not found.times_ms:
+        return Replayed(untimed=found.timing.contradiction() if found else "")
+    records = list[TraceRecord]()
+    timed = _Replay(cast, found.timeouts, found.times_ms, records.append)
+    timed.along(found.woven.path)
+    timed.go_on(NOW + found.times_ms[-1])
+    return found.tell_run(found.timeouts.settings(), records)
 
 
 def _timeouts(cast: Cast, path: Path) -> Iterator[Timeouts]:
     """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 300 idle seconds."""
-    usual = Timeouts(dict.fromkeys(cast.names, 300_000))
-    yield usual
     tells = {name: ("poll timer runs out", TIMERS[TimerKind.REBALANCE][1].format(name)) for name in cast.names}
     told = {(action.actor, action.what) for action, _ in path}
     short = {name: 10_000 for name, (own, theirs) in tells.items() if (name, own) in told or (BROKER, theirs) in told}
-    if short:
-        timeouts = Timeouts({**usual.max_poll_interval_ms, **short})
-        yield timeouts
-        yield timeouts._replace(heartbeat_interval_ms=15_000)
+    usual = Timeouts(dict.fromkeys(cast.names, 300_000))
+    for polls in (usual, *([usual._replace(max_poll_interval_ms=usual.max_poll_interval_ms | short)] if short else [])):
+        for heartbeat_interval_ms in (5_000, 15_000, 3_000, 25_000):
+            yield polls._replace(heartbeat_interval_ms=heartbeat_interval_ms)
 
 
 class _Replay:
@@ -166,7 +172,7 @@ class _Replay:
                 if name == BROKER:
                     live, wanted = (book_of_consumer_group(s.groups.get(GROUP)) for s in (self.state, state.state))
                 elif name in self.consumers:
-                    live, wanted = self.consumers[name].seen, seen(state.app, state.member, state.using)
+                    live, wanted = self.consumers[name].seen, observe(state.app, state.member, state.using)
                 else:
                     continue
                 if differs := tell_difference(name, live, wanted):
@@ -205,15 +211,16 @@ class _Replay:
     def _note_timers_left(self, timing: Timing) -> None:
         shorter_ms = {name: LONG_MS - ms for name, ms in self.timeouts.max_poll_interval_ms.items()}
         for name, consumer in self.consumers.items():
-            due_ms = consumer.timers()
-            timing.leaves(name, consumer.now_ms, due_ms | {"poll": due_ms["poll"] - shorter_ms[name]})
+            due_ms, sooner_ms = consumer.timers(), {"poll": shorter_ms[name], "auto-commit": LONG_MS - AUTO_COMMIT_MS}
+            due_ms |= {timer: due_ms[timer] - ms for timer, ms in sooner_ms.items() if timer in due_ms}
+            timing.leaves(name, consumer.now_ms, due_ms)
         group = self.state.groups.get(GROUP)
         due_ms = {}
         for (kind, who), at_ms, _ in group.timers.in_order() if isinstance(group, ConsumerGroup) else ():
             if kind in TIMERS:
                 name = who.partition("-")[0]
-                sooner_ms = shorter_ms[name] if kind is TimerKind.REBALANCE else 0
-                due_ms[TIMERS[kind][1].format(who.removesuffix("-0"))] = at_ms - sooner_ms
+                by_ms = shorter_ms[name] if kind is TimerKind.REBALANCE else 0
+                due_ms[TIMERS[kind][1].format(who.removesuffix("-0"))] = at_ms - by_ms
         timing.leaves(BROKER, self.now_ms, due_ms)
 
     def _take(self, action: Action) -> None:
@@ -294,18 +301,18 @@ class _Replay:
 
     def _note(self, done: Taken[Coordinator]) -> None:
         """The coordinator after a step, and its log, which is compacted at once."""
-        self.state, self.log = done.state, appended(self.log, done.records)
+        self.state, self.log = done.state, append(self.log, done.records)
         if self.trace is not None:
-            for record in stored(done.records, self.now_ms):
+            for record in tell_stored(done.records, self.now_ms):
                 self.trace(record)
 
 
 def _same(one: Any, other: Any) -> bool:
     """Whether two requests say the same; where live consumers name a rebalance timeout, it is another."""
-    return bool(_said(one) == _said(other))
+    return bool(_describe(one) == _describe(other))
 
 
-def _said(order: Any) -> Any:
+def _describe(order: Any) -> Any:
     body = order.body if isinstance(order, UnsentRequest) else order
     if not isinstance(body, ConsumerGroupHeartbeatRequest):
         return body

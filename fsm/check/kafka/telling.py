@@ -72,7 +72,7 @@ def list_partitions(found: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in found) or "nothing"
 
 
-def omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
+def count_omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
     """Partitions that reports under way leave out: of orders, or of (order, answer)."""
     left_out, everything = 0, reduce(or_, (1 << bit for bit in ids.values()), 0)
     for one in found:

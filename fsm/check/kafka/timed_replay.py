@@ -8,13 +8,14 @@ what it asks is what it was given.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fsm.check.kafka.application import BROKER, ENDED, NOW
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.idle_steps import Chooses, find_room
 from fsm.check.kafka.live import LiveConsumer, LiveMember
 from fsm.check.kafka.replay import FIRED, SILENT
 from fsm.check.model import Path, Replayed
@@ -27,6 +28,7 @@ from fsm.trace import TraceRecord
 
 PASSES = 5
 """So often times are taken from the pass before."""
+T = TypeVar("T")
 
 
 class Timeouts(NamedTuple):
@@ -66,7 +68,7 @@ class Timeouts(NamedTuple):
         return replace(context, config=config)
 
 
-def _tried(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
+def _list_timeouts(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
     """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 45 or 300 idle seconds."""
     told = " ".join(f"{action.actor} {action.what}" for action, _ in path if action.wire < 0)
     is_over = {name for name in names if re.search(rf"{name} poll timer|(time for|timeout of) {name}\d* ", told)}
@@ -76,38 +78,55 @@ def _tried(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
             yield Timeouts(short, heartbeat_interval_ms)
 
 
-def find_times(path: Path, make: Callable[[Timeouts | None, TraceTo | None], ClassicReplay]) -> Replayed:
+def find_times(
+    path: Path, make: Callable[[Timeouts | None, TraceTo | None], ClassicReplay], models: Mapping[str, Chooses]
+) -> Replayed:
     """What live objects do along a path, and when it can happen; `make` gives new ones, None those of the model."""
     if differs := make(None, None).along(path):
         return Replayed(differs)
     live = make(None, None)
-    untimed = ""
     names, delay_ms = sorted(live.members), live.broker.host.context.config.group_initial_rebalance_delay_ms
-    for timeouts in _tried(path, names):
-        times_ms: tuple[int, ...] = ()
-        for _ in range(PASSES):
-            timing = Timing()
-            if make(timeouts, None).along(path, partial(_note, timing), times_ms):
-                break
-            before, times_ms = times_ms, timing.solve()
-            if not times_ms:
-                untimed = timing.contradiction()
-                break
-            if before == times_ms:
-                settings = timeouts.settings(names) | {"group.initial.rebalance.delay.ms": delay_ms}
-                return Replayed("", times_ms, settings, _trace(path, partial(make, timeouts), times_ms))
-    return Replayed(untimed=untimed)
+
+    def take(timeouts: Timeouts, path: Path) -> tuple[Timing, tuple[int, ...]] | None:
+        return settle_times(lambda note, times_ms: make(timeouts, None).along(path, note, times_ms), _note)
+
+    found = find_room(path, _list_timeouts(path, names), take, models)
+    if found is None or not found.times_ms:
+        return Replayed(untimed=found.timing.contradiction() if found else "")
+    settings = found.timeouts.settings(names) | {"group.initial.rebalance.delay.ms": delay_ms}
+    records = _trace(found.woven.path, partial(make, found.timeouts), found.times_ms)
+    return found.tell_run(settings, records)
 
 
-def _trace(path: Path, make: Callable[[TraceTo], ClassicReplay], times_ms: Sequence[int]) -> tuple[str, ...]:
+def settle_times(
+    along: Callable[[Callable[[T, str, str], None], tuple[int, ...]], str],
+    note: Callable[[Timing, T, str, str], None],
+    before: int = 0,
+) -> tuple[Timing, tuple[int, ...]] | None:
+    """Takes a path until its timers ask for the times that it was given; no times where they never do.
+
+    So many steps count as `before` the path. None where it is not taken even without times.
+    """
+    found: tuple[Timing, tuple[int, ...]] | None = None
+    for _ in range(PASSES):
+        timing, given = Timing(before), found[1] if found else ()
+        if along(partial(note, timing), given):
+            break
+        found = timing, timing.solve()
+        if not found[1] or found[1] == given:
+            return found
+    return (found[0], ()) if found else None
+
+
+def _trace(path: Path, make: Callable[[TraceTo], ClassicReplay], times_ms: Sequence[int]) -> list[TraceRecord]:
     """What members and coordinator write, who take the path once more and go on."""
     records: list[TraceRecord] = []
     live = make(records.append)
     live.trace_coordinator(records.append)
     if live.along(path, None, times_ms):
-        return ()
+        return []
     live.go_on(NOW + times_ms[-1])
-    return tuple(record.to_json() for record in records)
+    return records
 
 
 def _note(timing: Timing, live: ClassicReplay, what: str, who: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any, Protocol
 
 from fsm.check.kafka.application import ENDED, GROUP, App
 from fsm.check.kafka.live import LiveMember
@@ -28,7 +29,7 @@ def topics_of(image: Image, now_ms: int) -> TraceRecord:
     return TraceRecord(now_ms, Kind.TOPIC_NAMES, GROUP, thread="coordinator", settings=dict(image.names))
 
 
-def stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]:
+def tell_stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]:
     """What a coordinator wrote to its log then, as a parser of that log tells it."""
     from fsm.logs.consumer_offsets import interpret  # noqa: PLC0415  only a counterexample needs it
 
@@ -45,28 +46,43 @@ def go_on(
     What a path has broken may raise an error later: that ends it, for the path itself was taken. `serve` has the first
     request of a member handled; `pass_time` sets all clocks, and the coordinator does what is due.
     """
-    held_ms = now_ms + HELD_MS
-    note_users(members, held_ms)
+    turns_ms = turns(now_ms)
+    note_users(members, turns_ms.start)
     with suppress(Exception):
-        for turn_ms in range(held_ms, held_ms + WATCHED_MS, TURN_MS):
+        for turn_ms in turns_ms:
             pass_time(turn_ms)
             for name, one in members.items():
                 _take_turn(name, one, serve, turn_ms)
-        note_users(members, held_ms + WATCHED_MS)
+        note_users(members, turns_ms.stop)
+
+
+class Exchanges(Protocol):
+    """Who sends requests and is answered."""
+
+    out: list[Any]
+    back: list[tuple[Any, Any]]
+
+    def end(self, order: Any, answer: Any, /) -> None: ...
+
+
+def turns(now_ms: int) -> range:
+    """When everything that is due is done, after a while in which nothing happens."""
+    held_ms = now_ms + HELD_MS
+    return range(held_ms, held_ms + WATCHED_MS, TURN_MS)
 
 
 def _take_turn(name: str, one: LiveMember, serve: Callable[[str], None], now_ms: int) -> None:
-    _exchange(name, one, serve)
+    exchange(name, one, serve)
     if one.asked is not None and one.app is not App.HUNG:
         one.act("returns from its callback")
     if one.app is App.RUNNING and one.heartbeat_due_ms <= now_ms:
         one.act("heartbeat interval is over")
     if one.app is App.RUNNING:
         one.act("polls")
-    _exchange(name, one, serve)
+    exchange(name, one, serve)
 
 
-def _exchange(name: str, one: LiveMember, serve: Callable[[str], None]) -> None:
+def exchange(name: str, one: Exchanges, serve: Callable[[str], None]) -> None:
     """What a member has sent is handled, and what was answered it receives."""
     for _ in range(ROUND_TRIPS):
         for _ in range(len(one.out)):

@@ -8,7 +8,7 @@ from typing import Any
 
 from bugzoo.planting import Patches, beside, plant
 from fsm.check.kafka import classic
-from fsm.check.mutation import cell_of, replaced, rewritten
+from fsm.check.mutation import cell_of, replace_function, rewritten
 from fsm.coordinator.classic import join
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.member.classic import assignors, decisions
@@ -39,7 +39,7 @@ def row(state: State, event: Event, *steps: Symbol) -> Patches:
 
 @plant("KAFKA-12890")
 def no_deadline_for_syncs() -> Patches:
-    return [replaced(ClassicGroupDraft.arm_sync_timer, lambda _original, _draft: None)]
+    return [replace_function(ClassicGroupDraft.arm_sync_timer, lambda _original, _draft: None)]
 
 
 @plant("KAFKA-12983")
@@ -49,7 +49,7 @@ def prepares_once() -> Patches:
         original(member, reason)
         member.prepare_needed = needed
 
-    return [replaced(Effects.reset_generation, reset)]
+    return [replace_function(Effects.reset_generation, reset)]
 
 
 @plant("KAFKA-5154")
@@ -62,7 +62,7 @@ def is_content_with_the_join() -> Patches:
             member.rejoin_reason = None
 
     lost = row(State.COMPLETING_REBALANCE, Event.SYNC_COORDINATOR_LOST, Effect.FORGET_COORDINATOR)
-    return [*lost, replaced(Effects.end_join, end)]
+    return [*lost, replace_function(Effects.end_join, end)]
 
 
 @plant("KAFKA-8972")
@@ -72,7 +72,7 @@ def forgets_before_it_revokes() -> Patches:
             member.owned = ()
         return original(member, reason)
 
-    return [replaced(Effects.revoke_all_partitions, revoke)]
+    return [replace_function(Effects.revoke_all_partitions, revoke)]
 
 
 @plant("librdkafka-22c61bb78")
@@ -81,13 +81,13 @@ def goes_without_a_leave() -> Patches:
         if not (member.config.is_cooperative and member.unsubscribing is not None):
             original(member, reason)
 
-    return [replaced(Effects.send_leave_group, leave)]
+    return [replace_function(Effects.send_leave_group, leave)]
 
 
 @plant("franz-go-a568b21")
 def revokes_without_a_second_join() -> Patches:
     """The part of the client that ends a round takes itself for eager: who is eager has nothing more to do."""
-    return [replaced(decisions.decide_assigned, lambda _original, _member, _assigned: Event.SYNC_OK)]
+    return [replace_function(decisions.decide_assigned, lambda _original, _member, _assigned: Event.SYNC_OK)]
 
 
 @plant("KAFKA-14639")
@@ -99,7 +99,7 @@ def only_the_newest_generation_counts() -> Patches:
         found = original(members, existing).items()
         return {p: [one for one in who if assignors._generation(members[one]) == newest] for p, who in found}
 
-    return [replaced(assignors._claims, claim)]
+    return [replace_function(assignors._claims, claim)]
 
 
 @plant("kafka-python-913eddc9")
@@ -110,7 +110,7 @@ def is_content_before_the_assignment_is_applied() -> Patches:
         else:
             member.completion, member.owned = None, ()
 
-    return [replaced(ClassicMemberDraft._end_completion, end)]
+    return [replace_function(ClassicMemberDraft._end_completion, end)]
 
 
 # Static members
@@ -124,7 +124,7 @@ def a_new_id_is_not_written() -> Patches:
         if stable:
             del draft.records[before:]
 
-    return [replaced(join._replace_static, take_place)]
+    return [replace_function(join._replace_static, take_place)]
 
 
 @plant("KAFKA-9801")
@@ -142,7 +142,7 @@ def a_new_id_while_the_leader_assigns() -> Patches:
 
     completing, stable = Group.COMPLETING_REBALANCE, GROUP.compiled.by_state[Group.STABLE]
     as_stable = {(completing, event): cell_of(completing, stable[event].steps) for event in swapped}
-    return [rewritten(GROUP.compiled, as_stable), replaced(join._replace_static, take_place)]
+    return [rewritten(GROUP.compiled, as_stable), replace_function(join._replace_static, take_place)]
 
 
 # What members claim. Only a client that does not forget what it lost makes two claims of one partition.
@@ -158,7 +158,7 @@ def claims_what_was_lost() -> Patches:
         told = Subscription(member.topics or (), None, member.assigned, member.assignor_generation)
         return encode_subscription(told)
 
-    return [replaced(Effects._subscription, subscription)]
+    return [replace_function(Effects._subscription, subscription)]
 
 
 def trusts(which: Callable[[Any, list[Any]], list[Any]]) -> Patches:
@@ -172,7 +172,7 @@ def trusts(which: Callable[[Any, list[Any]], list[Any]]) -> Patches:
                     found[p].append(one)
         return {p: which(members, who) for p, who in found.items()}
 
-    return [replaced(assignors._claims, claim)]
+    return [replace_function(assignors._claims, claim)]
 
 
 @plant("KAFKA-12984")
@@ -197,7 +197,7 @@ def claims_have_no_generation() -> Patches:
         told = decode_subscription(original(member, assignor))
         return encode_subscription(replace(told, generation_id=-1, user_data=None))
 
-    return [replaced(Effects._subscription, untagged), *trusts(lambda _, who: who[:1])]
+    return [replace_function(Effects._subscription, untagged), *trusts(lambda _, who: who[:1])]
 
 
 @plant("franz-go-3ac2fff1")
@@ -216,7 +216,7 @@ def is_cooperative_while_the_group_is() -> Patches:
         revokes = is_cooperative(member) and without(member.owned, given)
         return Event.SYNC_OK_REVOKING if revokes else original(member, given)
 
-    return [replaced(decisions.decide_prepare, prepare), replaced(decisions.decide_assigned, assigned)]
+    return [replace_function(decisions.decide_prepare, prepare), replace_function(decisions.decide_assigned, assigned)]
 
 
 # Commits and subscriptions
@@ -231,7 +231,7 @@ def begins_its_commit_anew() -> Patches:
             member.commit = None
         return original(member)
 
-    return [replaced(ClassicMemberDraft._commit_is_over, is_over)]
+    return [replace_function(ClassicMemberDraft._commit_is_over, is_over)]
 
 
 @plant("librdkafka-5585")
@@ -246,7 +246,7 @@ def commits_what_it_has_lost() -> Patches:
         who = member.assignor_generation, member.generation.member_id, config.group_instance_id
         member.send(OffsetCommitRequest(config.group_id, *who, topics=commit_topics(offsets)), purpose, call)
 
-    return [replaced(Effects.start_commit, start)]
+    return [replace_function(Effects.start_commit, start)]
 
 
 @plant("librdkafka-5cd6f53c4")
@@ -259,7 +259,7 @@ def joins_again_before_it_is_answered() -> Patches:
             return False
         return original(member)
 
-    return [replaced(ClassicMemberDraft._one_move, move)]
+    return [replace_function(ClassicMemberDraft._one_move, move)]
 
 
 # One instance id twice, an assignor with a memory
@@ -267,7 +267,7 @@ def joins_again_before_it_is_answered() -> Patches:
 
 @beside("one_instance")
 def everybody_has_the_same_instance_id() -> Patches:
-    return [replaced(classic.config, lambda original, _name, *rest: original("a", *rest))]
+    return [replace_function(classic.config, lambda original, _name, *rest: original("a", *rest))]
 
 
 @plant("KAFKA-8500")
@@ -281,7 +281,7 @@ def two_processes_share_an_id() -> Patches:
         draft.member_id = holder.member_id
         join._join_with_id(draft, draft.request)
 
-    return [replaced(join._replace_static, take_place)]
+    return [replace_function(join._replace_static, take_place)]
 
 
 @beside("assignor_data")
@@ -291,7 +291,7 @@ def the_assignor_keeps_data() -> Patches:
         data = ((one, replace(decode_assignment(one.assignment), user_data=b"mine")) for one in made)
         return tuple(one._replace(assignment=encode_assignment(told)) for one, told in data)
 
-    return [replaced(Effects._assignments, assignments)]
+    return [replace_function(Effects._assignments, assignments)]
 
 
 @plant("KAFKA-9815")
@@ -302,6 +302,6 @@ def joins_while_its_metadata_differs() -> Patches:
         return member.rejoin_needed or decisions.find_rejoin_cause(member) is not None
 
     return [
-        replaced(ClassicMemberDraft._rejoins, rejoins),
+        replace_function(ClassicMemberDraft._rejoins, rejoins),
         *row(State.PREPARING_REBALANCE, Event.JOIN_COORDINATOR_LOST, Effect.FORGET_COORDINATOR),
     ]

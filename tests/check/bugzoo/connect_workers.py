@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bugzoo.planting import Patches, plant
-from fsm.check.mutation import cell_of, replaced, rewritten
+from fsm.check.mutation import cell_of, replace_function, rewritten
 from fsm.connect.assignor import incremental
 from fsm.connect.assignor.incremental import Derived, LostWork, Revocation
 from fsm.connect.units import kinds
@@ -36,12 +36,12 @@ def believes_that_it_runs_on() -> Patches:
         original(worker)
         worker.running = running
 
-    return [replaced(WorkerDraft.stop_held, stop)]
+    return [replace_function(WorkerDraft.stop_held, stop)]
 
 
 @plant("KAFKA-13719")
 def restarts_what_others_hold() -> Patches:
-    return [replaced(step._mine, lambda _original, _worker, units: units)]
+    return [replace_function(step._mine, lambda _original, _worker, units: units)]
 
 
 @plant("KAFKA-8449")
@@ -68,7 +68,7 @@ def derives(found: dict[str, Any]) -> Patches:
     def derive(original: Any, memory: Any, round_: Any) -> Derived:
         return original(memory, round_)._replace(**{name: made(memory, round_) for name, made in found.items()})
 
-    return [replaced(incremental.derive, derive)]
+    return [replace_function(incremental.derive, derive)]
 
 
 @plant("KAFKA-9841")
@@ -91,7 +91,7 @@ def no_delay_is_for_ever() -> Patches:
             return LostWork(memory, loads, ())
         return original(memory, lost, loads, max_delay_ms=max_delay_ms, **rest)
 
-    return [replaced(incremental.handle_lost, handle_lost)]
+    return [replace_function(incremental.handle_lost, handle_lost)]
 
 
 @plant("KAFKA-12495")
@@ -101,7 +101,7 @@ def never_revokes_twice() -> Patches:
             return Revocation(replace(memory, revoked_last=False), {})
         return original(memory, *rest, **named)
 
-    return [replaced(incremental.revoke_for_balance, revoke)]
+    return [replace_function(incremental.revoke_for_balance, revoke)]
 
 
 @plant("KAFKA-12309")
@@ -110,7 +110,7 @@ def everybody_keeps_the_ceiling() -> Patches:
         most = -(-total // len(held))
         return {worker: len(held[worker]) - most for worker in walk if len(held[worker]) > most}
 
-    return [replaced(incremental._count_excess, count)]
+    return [replace_function(incremental._count_excess, count)]
 
 
 @plant("KAFKA-10413")
@@ -125,7 +125,7 @@ def takes_the_average_and_no_more() -> Patches:
         capped = {w: _first(units, averages) for w, units in found.revoked.items()}
         return found._replace(revoked={w: units for w, units in capped.items() if units})
 
-    return [replaced(incremental.revoke_for_balance, revoke)]
+    return [replace_function(incremental.revoke_for_balance, revoke)]
 
 
 def _first(units: Any, counts: list[int]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bugzoo.planting import Patches, plant
-from fsm.check.mutation import cell_of, replaced, rewritten
+from fsm.check.mutation import cell_of, replace_function, rewritten
 from fsm.member.consumer import decisions, effects
 from fsm.member.consumer.effects import Effects
 from fsm.member.consumer.state import Member, Origin, Run, StaleRelease
@@ -45,7 +45,7 @@ def row(states: State | tuple[State, ...], event: Event, *steps: Symbol) -> Patc
 
 def no_effect(method: Any) -> AbstractContextManager[None]:
     """An effect of the table that does nothing."""
-    return replaced(method, lambda _original, *_: None)
+    return replace_function(method, lambda _original, *_: None)
 
 
 # Heartbeats
@@ -63,7 +63,7 @@ def stays_in_flight() -> Patches:
         original(draft)
         draft.heartbeat_in_flight = True
 
-    return [replaced(Effects.fail_request, fail)]
+    return [replace_function(Effects.fail_request, fail)]
 
 
 @plant("KAFKA-16190")
@@ -78,7 +78,7 @@ def joins_with_changes_only() -> Patches:
             built, rebalance_timeout_ms=-1, subscribed_topic_names=None if same else member.subscription.topics
         )
 
-    return [replaced(effects.build_heartbeat, build), no_effect(Effects.wipe_sent)]
+    return [replace_function(effects.build_heartbeat, build), no_effect(Effects.wipe_sent)]
 
 
 @plant("franz-go-466a4512")
@@ -93,7 +93,7 @@ def reports_before_the_callback() -> Patches:
         left = tuple((t, numbers) for t, numbers in kept if numbers)
         return replace(original(member), topic_partitions=left)
 
-    return [replaced(effects.build_heartbeat, build)]
+    return [replace_function(effects.build_heartbeat, build)]
 
 
 @plant("franz-go-6d06afae")
@@ -115,7 +115,7 @@ def leaves_without_an_id() -> Patches:
         knows_it = not member.current.is_none or not member.target.is_none
         return built if member.epoch >= 0 or knows_it else replace(built, member_id="")
 
-    return [replaced(effects.build_heartbeat, build)]
+    return [replace_function(effects.build_heartbeat, build)]
 
 
 @plant("KAFKA-20426")
@@ -123,7 +123,7 @@ def never_waits() -> Patches:
     def next_tick_ms(original: Any, member: Member, now_ms: int) -> Any:
         return now_ms if member.state in NOT_IN_GROUP else original(member, now_ms)
 
-    return [replaced(decisions.next_tick_ms, next_tick_ms)]
+    return [replace_function(decisions.next_tick_ms, next_tick_ms)]
 
 
 # Fences, polls and leaves
@@ -131,7 +131,7 @@ def never_waits() -> Patches:
 
 @plant("KAFKA-15818")
 def keeps_what_nobody_polls() -> Patches:
-    return [replaced(decisions._expires, lambda _original, _member: False)]
+    return [replace_function(decisions._expires, lambda _original, _member: False)]
 
 
 @plant("KAFKA-16258")
@@ -139,7 +139,7 @@ def stale_without_a_release() -> Patches:
     def release(_original: Any, draft: Any) -> None:
         draft._set_stale_release(StaleRelease.DONE)
 
-    return [replaced(Effects.release_lost_stale, release)]
+    return [replace_function(Effects.release_lost_stale, release)]
 
 
 @plant("librdkafka-5541")
@@ -150,7 +150,7 @@ def rejoins_before_the_release() -> Patches:
         built = original(member)
         return replace(built, topic_partitions=member.current.partitions) if member.state is State.JOINING else built
 
-    return [*row(State.STALE, Event.POLL_LATE_PENDING, *BEGIN_JOIN), replaced(effects.build_heartbeat, build)]
+    return [*row(State.STALE, Event.POLL_LATE_PENDING, *BEGIN_JOIN), replace_function(effects.build_heartbeat, build)]
 
 
 @plant("KAFKA-16165")
@@ -158,7 +158,7 @@ def a_timer_while_leaving() -> Patches:
     def expires(_original: Any, member: Member) -> bool:
         return Choice.POLL_TIMER in member.settings.choices
 
-    return [replaced(decisions._expires, expires)]
+    return [replace_function(decisions._expires, expires)]
 
 
 @plant("kafka-PR-15004")
@@ -180,7 +180,7 @@ def an_empty_first_assignment_is_nothing() -> Patches:
         nothing = member.state is State.JOINING and response.assignment == ()
         return Event.RESP_EPOCH if nothing else original(member, response)
 
-    return [replaced(decisions.decide_response, decide)]
+    return [replace_function(decisions.decide_response, decide)]
 
 
 @plant("franz-go-0af2689c")
@@ -189,7 +189,7 @@ def an_empty_assignment_is_no_change() -> Patches:
         unheard = response.assignment == () and member.state is not State.JOINING
         return original(member, replace(response, assignment=None) if unheard else response)
 
-    return [replaced(decisions.decide_response, decide)]
+    return [replace_function(decisions.decide_response, decide)]
 
 
 @plant("KAFKA-15832")
@@ -202,7 +202,7 @@ def the_same_partitions_are_the_same_assignment() -> Patches:
     def updated(_original: Any, known: LocalAssignment, received: Any) -> LocalAssignment:
         return known if known.partitions == received and not known.is_none else LocalAssignment(0, received)
 
-    return [replaced(LocalAssignment.updated, updated)]
+    return [replace_function(LocalAssignment.updated, updated)]
 
 
 @plant("franz-go-6536e4f3")
@@ -211,7 +211,7 @@ def compares_with_what_was_owned() -> Patches:
         applies = member.run is not None and response.assignment == member.current.partitions
         return Event.RESP_EPOCH if applies else original(member, response)
 
-    return [replaced(decisions.decide_response, decide)]
+    return [replace_function(decisions.decide_response, decide)]
 
 
 @plant("platformatic-kafka-339")
@@ -220,7 +220,7 @@ def revokes_in_silence() -> Patches:
         event = original(member, run)
         return Event.COMMIT_DONE_ASSIGN if event is Event.COMMIT_DONE_REVOKE else event
 
-    return [replaced(decisions.decide_commit_done, decide)]
+    return [replace_function(decisions.decide_commit_done, decide)]
 
 
 @plant("KAFKA-20106")
@@ -231,7 +231,7 @@ def the_background_assigns() -> Patches:
         draft.ownership = draft.ownership.own(draft._run().full).mark_added(draft._run().added)
         return original(draft)
 
-    return [replaced(Effects.enqueue_assigned, enqueue)]
+    return [replace_function(Effects.enqueue_assigned, enqueue)]
 
 
 @plant("KAFKA-17154")
@@ -241,7 +241,7 @@ def joins_without_a_poll() -> Patches:
         if draft.state is State.UNSUBSCRIBED:
             draft.consume_flag()
 
-    return [replaced(MemberDraft.subscribe, subscribe)]
+    return [replace_function(MemberDraft.subscribe, subscribe)]
 
 
 @plant("KAFKA-16107")
@@ -257,7 +257,7 @@ def lost_partitions_are_not_marked() -> Patches:
         draft.enqueue_removed(effects.ListenerMethod.LOST, origin, decisions.to_be_removed(draft))
         return True
 
-    return [replaced(Effects._release_lost, release)]
+    return [replace_function(Effects._release_lost, release)]
 
 
 # Callbacks that raise, static members
@@ -271,7 +271,7 @@ def an_interrupt_is_no_end() -> Patches:
         if asked.error is None:
             original(draft, asked)
 
-    return [replaced(MemberDraft.end_callback, end)]
+    return [replace_function(MemberDraft.end_callback, end)]
 
 
 @plant("KAFKA-16933")
@@ -281,7 +281,7 @@ def a_failed_callback_stops_the_leave() -> Patches:
         if not (leaves and asked.error is not None):
             original(draft, asked)
 
-    return [replaced(MemberDraft.end_callback, end)]
+    return [replace_function(MemberDraft.end_callback, end)]
 
 
 @plant("KAFKA-16152")
@@ -290,7 +290,7 @@ def leaves_without_its_instance() -> Patches:
         built = original(member)
         return built if member.epoch >= 0 else replace(built, instance_id=None)
 
-    return [replaced(effects.build_heartbeat, build)]
+    return [replace_function(effects.build_heartbeat, build)]
 
 
 # Topics that are not known by name yet
@@ -311,7 +311,7 @@ def only_what_is_new_is_resolved() -> Patches:
         draft.run_in_hand = Run(run.resolved._replace(partitions=new), full, without(full, owned), without(owned, full))
         return decisions.decide_reconciliation(draft, draft.run_in_hand, can_commit=can_commit)
 
-    return [replaced(Effects.reconcile, reconcile)]
+    return [replace_function(Effects.reconcile, reconcile)]
 
 
 @plant("KAFKA-20145")
@@ -320,7 +320,7 @@ def acknowledges_what_it_has_in_every_tick() -> Patches:
         event = original(member, resolved, can_commit=can_commit)
         return Event.REC_PARTIAL_ACK if event is Event.REC_WAITING else event
 
-    return [replaced(decisions.decide_reconciliation, decide)]
+    return [replace_function(decisions.decide_reconciliation, decide)]
 
 
 @plant("franz-go-9b92299f")
@@ -337,7 +337,7 @@ def drops_topics_that_it_does_not_know() -> Patches:
         draft.response = known(draft, draft.response)
         original(draft)
 
-    return [replaced(decisions.decide_response, decide), replaced(Effects.bump_target, bump)]
+    return [replace_function(decisions.decide_response, decide), replace_function(Effects.bump_target, bump)]
 
 
 @plant("franz-go-8e7cfc60")
@@ -353,7 +353,7 @@ def joins_with_what_has_no_name() -> Patches:
         built = original(member)
         return replace(built, topic_partitions=member.current.partitions) if member.state is State.JOINING else built
 
-    return [replaced(Effects.clear_assignment, clear), replaced(effects.build_heartbeat, build)]
+    return [replace_function(Effects.clear_assignment, clear), replace_function(effects.build_heartbeat, build)]
 
 
 # The coordinator elsewhere, commits
@@ -377,7 +377,7 @@ def gives_records_of_what_was_dropped() -> Patches:
     def fetchable(original: Any, owned: Ownership, _subscription: Any) -> Any:
         return original(owned, NOT_SUBSCRIBED)
 
-    return [replaced(Ownership.fetchable, fetchable)]
+    return [replace_function(Ownership.fetchable, fetchable)]
 
 
 @plant("librdkafka-4672")
@@ -390,7 +390,7 @@ def forgets_the_epoch_while_it_leaves() -> Patches:
 
 @plant("KAFKA-17403")
 def nothing_is_sent_as_it_closes() -> Patches:
-    return [replaced(MemberDraft.close_flush, lambda _original, _draft, _asked: None)]
+    return [replace_function(MemberDraft.close_flush, lambda _original, _draft, _asked: None)]
 
 
 @plant("KAFKA-20382")
@@ -405,4 +405,4 @@ def an_interrupt_is_thrown_and_not_reported() -> Patches:
                 return failed
         return (yield from original(replace(event, apply=False), listener=listener))
 
-    return [replaced(queues._assign, assign)]
+    return [replace_function(queues._assign, assign)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bugzoo.planting import Patches, cure, plant
-from fsm.check.mutation import replaced
+from fsm.check.mutation import replace_function
 from fsm.coordinator.consumer import heartbeat, member_update, membership, reconciliation, subscriptions
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft
 from fsm.coordinator.migration import classic_members, conversion
@@ -31,7 +31,7 @@ def a_new_target_before_the_report() -> Patches:
             return reconciliation._compute(member, given._replace(owned=None), member.epoch)
         return original(member, given)
 
-    return [replaced(reconciliation._reconcile_unrevoked, unrevoked)]
+    return [replace_function(reconciliation._reconcile_unrevoked, unrevoked)]
 
 
 @plant("KAFKA-16147")
@@ -48,7 +48,7 @@ def a_partition_given_back_is_free() -> Patches:
                     found.pop(partition, None)
         return consumer_group.FrozenMap(found)
 
-    return [replaced(consumer_group._register, register)]
+    return [replace_function(consumer_group._register, register)]
 
 
 @plant("KAFKA-19449")
@@ -56,7 +56,7 @@ def the_own_pending_ones_block() -> Patches:
     def find(_original: Any, _member: Any, given: Any, wanted: Any) -> Any:
         return [partition for partition in wanted if given.partition_epoch(*partition) == FREE]
 
-    return [replaced(reconciliation._find_granted, find)]
+    return [replace_function(reconciliation._find_granted, find)]
 
 
 @plant("KAFKA-16367")
@@ -64,7 +64,7 @@ def a_full_request_is_like_any_other() -> Patches:
     def subscribes(original: Any, sent: Any) -> Any:
         return sent.member_epoch <= 0 and original(sent)
 
-    return [replaced(heartbeat._subscribes, subscribes)]
+    return [replace_function(heartbeat._subscribes, subscribes)]
 
 
 @plant("KAFKA-19233")
@@ -72,12 +72,12 @@ def epoch_zero_is_fenced() -> Patches:
     def check(original: Any, member: Any, received: int, owned: Any, dialect: Any) -> None:
         original(member, received, owned, dialect.without_choices(Choice.EPOCH_ZERO_ALWAYS_PASSES))
 
-    return [replaced(membership.check_epoch, check)]
+    return [replace_function(membership.check_epoch, check)]
 
 
 @plant("KAFKA-20442")
 def an_emptied_group_keeps_its_target_epoch() -> Patches:
-    return [replaced(ConsumerGroupDraft.level_target_epoch, lambda _original, _draft: None)]
+    return [replace_function(ConsumerGroupDraft.level_target_epoch, lambda _original, _draft: None)]
 
 
 def unlike(context: Context, choice: Choice) -> Context:
@@ -91,7 +91,7 @@ def only_the_newest_epoch_commits() -> Patches:
         *commit, context = asked
         original(*commit, unlike(context, Choice.ASSIGNMENT_EPOCHS), too_old=too_old)
 
-    return [replaced(offsets._check_commit, check)]
+    return [replace_function(offsets._check_commit, check)]
 
 
 @plant("KAFKA-18916")
@@ -99,7 +99,7 @@ def resolved_topics_are_not_looked_at() -> Patches:
     def note(original: Any, group: Any, names: Iterable[str], context: Context) -> Any:
         return group if group.members.patterns else original(group, names, context)
 
-    return [replaced(subscriptions.note_changed_topics, note)]
+    return [replace_function(subscriptions.note_changed_topics, note)]
 
 
 # Groups that change their type
@@ -110,7 +110,7 @@ def who_has_not_synced_has_no_assignment_to_read() -> Patches:
     def last(original: Any, member: Any, context: Context) -> Any:
         return original(member, unlike(context, Choice.UPGRADE_ACCEPTS_EMPTY_ASSIGNMENT))
 
-    return [replaced(conversion._last_assignment, last)]
+    return [replace_function(conversion._last_assignment, last)]
 
 
 @plant("KAFKA-20640")
@@ -118,7 +118,7 @@ def a_classic_member_may_join_all_the_same() -> Patches:
     def join(original: Any, group: Any, request: Any, context: Context, topics_added_version: int) -> Any:
         return original(group, request, unlike(context, Choice.DISABLED_REFUSES_CLASSIC_JOIN), topics_added_version)
 
-    return [replaced(classic_members._join, join)]
+    return [replace_function(classic_members._join, join)]
 
 
 @plant("KAFKA-17228")
@@ -126,12 +126,12 @@ def a_classic_holder_has_to_leave_too() -> Patches:
     def check(original: Any, holder: GroupMember) -> None:
         original(replace(holder, metadata=replace(holder.metadata, classic_member_metadata=None)))
 
-    return [replaced(membership.check_released, check)]
+    return [replace_function(membership.check_released, check)]
 
 
 @plant("KAFKA-17317")
 def nobody_looks_whether_classic_members_are_left() -> Patches:
-    return [replaced(classic_members._find_replaced, lambda _original, *_: None)]
+    return [replace_function(classic_members._find_replaced, lambda _original, *_: None)]
 
 
 @plant("KAFKA-19546")
@@ -139,7 +139,7 @@ def what_the_successor_subscribes_to_is_not_compared() -> Patches:
     def downgrade(original: Any, draft: Any, joiner: Any, replaced_id: str, _event: Any) -> Any:
         return original(draft, joiner, replaced_id, ClassicEvent.DOWNGRADED_BY_REPLACEMENT)
 
-    return [replaced(conversion.downgrade_by_replacement, downgrade)]
+    return [replace_function(conversion.downgrade_by_replacement, downgrade)]
 
 
 @plant("KAFKA-20273")
@@ -149,7 +149,7 @@ def a_target_that_is_due_is_not_looked_at() -> Patches:
         context = replace(context, dialect=older.with_choices(Choice.REPLACEMENT_REBALANCES_IF_BUMPED))
         return original(group, request, context, topics_added_version)
 
-    return [replaced(classic_members._join, join)]
+    return [replace_function(classic_members._join, join)]
 
 
 @plant("KAFKA-19720")
@@ -157,7 +157,7 @@ def the_pattern_outlives_who_had_it() -> Patches:
     def update(original: Any, before: Any, joiner: Any, subscription: Any, context: Context) -> Any:
         return original(before, joiner, subscription, unlike(context, Choice.CLASSIC_REPLACEMENT_CLEARS_REGEX))
 
-    return [replaced(classic_members._update, update)]
+    return [replace_function(classic_members._update, update)]
 
 
 @plant("KAFKA-20272")
@@ -165,7 +165,7 @@ def who_is_behind_the_group_joins_again() -> Patches:
     def behind(original: Any, group: Any, member: Any, dialect: Any) -> Any:
         return original(group, member, dialect.without_choices(Choice.CLASSIC_REJOINS_BEHIND_TARGET))
 
-    return [replaced(classic_members._is_behind, behind)]
+    return [replace_function(classic_members._is_behind, behind)]
 
 
 @plant("KAFKA-18134")
@@ -176,7 +176,7 @@ def what_an_assignor_keeps_is_thrown_away() -> Patches:
         bare = replace(decode_assignment(member.assignment), user_data=None)
         return original(replace(member, assignment=encode_assignment(bare)), context)
 
-    return [replaced(conversion._last_assignment, last)]
+    return [replace_function(conversion._last_assignment, last)]
 
 
 # Subscriptions and static members
@@ -188,7 +188,7 @@ def a_topic_that_is_dropped_stays_assigned() -> Patches:
         draft.context = unlike(draft.context, Choice.SUBSCRIPTION_FILTERS_TARGET)
         return original(draft, *given, **named)
 
-    return [replaced(member_update.update_member, update)]
+    return [replace_function(member_update.update_member, update)]
 
 
 @plant("KAFKA-20601")
@@ -196,7 +196,7 @@ def a_full_group_refuses_its_own() -> Patches:
     def check(original: Any, group: Any, member_id: str, instance_id: Any, context: Context) -> None:
         original(group, member_id, instance_id, unlike(context, Choice.KNOWN_INSTANCE_EXEMPT_FROM_SIZE))
 
-    return [replaced(membership.check_size, check)]
+    return [replace_function(membership.check_size, check)]
 
 
 @cure("kafka-PR-23542")
@@ -207,7 +207,7 @@ def a_member_that_joins_again_is_no_other_one() -> Patches:
             return original(draft, sent, member_id)
         return draft.stored.members[member_id]
 
-    return [replaced(heartbeat._find_sender, find)]
+    return [replace_function(heartbeat._find_sender, find)]
 
 
 # Logs that are compacted
@@ -221,7 +221,7 @@ def refuses(taken: Callable[..., Any], is_wrong: Callable[[Any, Any], bool]) -> 
             raise ValueError(f"no place for {key}")
         original(found, key, value)
 
-    return [replaced(taken, take)]
+    return [replace_function(taken, take)]
 
 
 @plant("KAFKA-17306")

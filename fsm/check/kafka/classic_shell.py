@@ -1,0 +1,76 @@
+"""A consumer of the classic protocol as a value, and the production shell that a step of it thaws."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fsm.check.kafka.application import SYNC_CALL, App, Driven
+from fsm.check.kafka.telling import Seen
+from fsm.member.classic.state import ClassicMember
+from fsm.member.events import (
+    ApplicationEvent,
+    BackgroundEvent,
+    KafkaError,
+    PartitionsAssignedEvent,
+    PartitionsRemovedEvent,
+    SyncCommitEvent,
+    UnsubscribeEvent,
+)
+from fsm.member.runtime.classic_shell import ClassicConsumerMember
+from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions
+
+
+class ClassicConsumer(NamedTuple):
+    """A consumer of the classic protocol between two steps."""
+
+    member: ClassicMember
+    app: App = App.IDLE
+    using: Partitions = ()
+    """What the application takes records from: from the end of its assigned callback to the end of the removing one."""
+    events: tuple[BackgroundEvent, ...] = ()
+    """The background queue."""
+    calling: BackgroundEvent | None = None
+    """The event whose callback is under way."""
+    beats: bool = False
+    """A heartbeat is out."""
+    life: int = 0
+    """Which process it is."""
+
+
+class Shell(ClassicConsumerMember, Driven):
+    """The production shell around a consumer that is a value."""
+
+    def __init__(self, consumer: ClassicConsumer) -> None:
+        super().__init__(consumer.member.config)
+        self.member = consumer.member
+        self._background.extend(consumer.events)
+        asked_back = (PartitionsAssignedEvent, PartitionsRemovedEvent)
+        self._callback_begun = not any(isinstance(event, asked_back) for event in consumer.events)
+        if consumer.member.unsubscribing is not None:
+            self._calls, self._waiting[1] = 1, (UnsubscribeEvent.__name__, NEVER)
+        if consumer.app is App.COMMITTING:
+            self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
+
+    def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
+        """Adds an event of a pass; the application's thread is the one that goes on with it."""
+        self.report(event, now_ms)
+        self._drain(now_ms)
+        return None
+
+
+def observe(app: App, member: ClassicMember, using: Partitions) -> Seen:
+    """What a consumer of the model and a live one have in common."""
+    if app in (App.DEAD, App.CLOSED):
+        return {"application": app}
+    return {
+        "application": app,
+        "state": member.state,
+        "generation": member.generation,
+        "owned set": member.owned,
+        "assignment": member.assigned,
+        "wish to rejoin": member.rejoin_needed,
+        "open join": member.join_out,
+        "open callback": member.awaited is not None,
+        "use": using,
+    }

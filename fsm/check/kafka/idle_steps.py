@@ -1,0 +1,198 @@
+"""Idle steps in a path: polls with nothing to do, heartbeats that are answered as ever.
+
+A search leaves out what changes nothing. Live objects need it where a path takes longer than a poll timer, a heartbeat
+interval or a session: each is started anew by an idle step, which is put in where the timers say that there is no room
+without, and counts where live objects have changed nothing by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from fsm.check.kafka.application import BROKER
+from fsm.check.model import Action, Choice, Path, Replayed
+from fsm.check.timing import Asked, Timing
+from fsm.trace import TraceRecord
+
+MOST = 12
+"""So many idle steps, at most."""
+TRIES, OF_ALL = 120, 400
+"""So often, at most, is a path taken with the same timeouts, and in all, to see what an idle step brings."""
+KEPT = 3
+"""So many ways to put idle steps in are followed at once, those that come furthest."""
+ANSWER: Any = (None, None)
+"""Stands for a message that is an answer: live objects have their own."""
+BEATS = "heartbeat interval is over"
+HEARTBEAT, POLL = "has a heartbeat answered", "polls"
+T = TypeVar("T")
+_Took = tuple[Timing, tuple[int, ...]]
+
+
+class Idle(NamedTuple):
+    """What somebody does that changes nothing."""
+
+    who: str
+    what: str
+    also: str = ""
+    """Whose heartbeat is sent meanwhile, and handled before."""
+
+    def __str__(self) -> str:
+        return f"{self.also} and {self.who} have heartbeats answered" if self.also else f"{self.who} {self.what}"
+
+
+class Chooses(Protocol):
+    """The model of somebody: what there is to choose in a state."""
+
+    def choices(self, state: Any, /) -> Iterable[Choice]: ...
+
+
+class Cast(NamedTuple):
+    """Who can idle, in the order of their wires."""
+
+    models: Mapping[str, Chooses]
+    alternate: bool
+    """Whether the wire of somebody's answers follows that of the requests; else all answers follow all requests."""
+
+    def wires(self, who: str) -> tuple[int, int]:
+        """The wire of somebody's requests, and that of the answers."""
+        at = list(self.models).index(who)
+        return (2 * at, 2 * at + 1) if self.alternate else (at, at + len(self.models))
+
+    def can(self, one: Idle, states: Mapping[str, Any]) -> bool:
+        """Whether somebody may do that in these states of the model."""
+        label = POLL if one.what == POLL else BEATS
+        return all(
+            any(choice.label == label and not choice.disturbance for choice in self.models[name].choices(states[name]))
+            for name in (one.who, one.also)
+            if name
+        )
+
+
+class Woven(NamedTuple):
+    """A path with idle steps in it."""
+
+    path: Path
+    idle: tuple[Idle | None, ...]
+    """Of each of its steps, what it is a part of; None for those of the path itself."""
+
+    def tell(self, times_ms: Sequence[int]) -> tuple[tuple[int, int, str], ...]:
+        """Of each idle step the number of the step that follows it, its time, and what it is."""
+        return tuple(
+            (number, at_ms, str(one))
+            for number, at_ms, one, before in zip(
+                self._numbers(), times_ms, self.idle, (None, *self.idle), strict=False
+            )
+            if one is not None and one is not before
+        )
+
+    def own(self, times_ms: Sequence[int]) -> tuple[int, ...]:
+        """The times of the path's own steps."""
+        return tuple(at_ms for at_ms, one in zip(times_ms, self.idle, strict=True) if one is None)
+
+    def _numbers(self) -> Iterator[int]:
+        number = 1
+        for one in self.idle:
+            yield number
+            number += one is None
+
+    def with_idle(self, at: int, one: Idle, cast: Cast) -> Woven:
+        """With that one before the step at this index, which is not the first."""
+        actions = [Action(one.who, one.what)]
+        if one.what == HEARTBEAT:
+            both = [name for name in (one.also, one.who) if name]
+            actions = [Action(name, BEATS) for name in reversed(both)]
+            actions += [Action(BROKER, "receives", wire=cast.wires(name)[0]) for name in both]
+            actions += [Action(name, "receives", wire=cast.wires(name)[1], message=ANSWER) for name in both]
+        steps: list[tuple[Action, Mapping[str, Any]]] = [(action, {}) for action in actions[:-1]]
+        steps += [(actions[-1], self.path[at - 1][1])]
+        return Woven(
+            (*self.path[:at], *steps, *self.path[at:]), (*self.idle[:at], *[one] * len(steps), *self.idle[at:])
+        )
+
+
+class Taken(NamedTuple, Generic[T]):
+    """What came of a path that live objects took: when it can happen, and what its timers ask."""
+
+    timing: Timing
+    times_ms: tuple[int, ...]
+    woven: Woven
+    timeouts: T
+
+    def tell_run(self, settings: Mapping[str, int], records: Iterable[TraceRecord]) -> Replayed:
+        """What is told of it."""
+        trace = tuple(record.to_json() for record in records)
+        woven = self.woven
+        return Replayed("", woven.own(self.times_ms), settings, trace, idle=woven.tell(self.times_ms))
+
+
+def find_room(
+    path: Path,
+    timeouts: Iterable[T],
+    take: Callable[[T, Path], _Took | None],
+    models: Mapping[str, Chooses],
+    *,
+    alternate: bool = False,
+) -> Taken[T] | None:
+    """The first timeouts that allow the path, without idle steps or else with some; else those that come furthest.
+
+    `take` gives None where live objects do not take a path. None where they take this one with no timeouts.
+    """
+    tried: list[Taken[T]] = []
+    cast = Cast(models, alternate)
+    plain = Woven(path, (None,) * len(path))
+    for one in timeouts:
+        if (taken := take(one, path)) is not None:
+            tried.append(Taken(*taken, plain, one))
+            if tried[-1].times_ms:
+                return tried[-1]
+    left = OF_ALL
+    for begun in sorted(tried, key=_rank, reverse=True):  # sorted() is stable: the first ones are the most usual
+        for found in islice(_idling(begun, take, cast), min(TRIES, left)):
+            left -= 1
+            if found is not None and found.times_ms:
+                return found
+    return max(tried, key=_rank, default=None)
+
+
+def _idling(begun: Taken[T], take: Callable[[T, Path], _Took | None], cast: Cast) -> Iterator[Taken[T] | None]:
+    """Paths with idle steps, the fewest first; None for one that live objects do not take."""
+    kept = [begun]
+    for _ in range(MOST):
+        further: list[Taken[T]] = []
+        for one in kept:
+            for woven in _candidates(one, cast):
+                taken = take(begun.timeouts, woven.path)
+                found = Taken(*taken, woven, begun.timeouts) if taken is not None else None
+                further += [found] if found is not None else []
+                yield found
+        kept = sorted(further, key=_rank, reverse=True)[:KEPT]
+
+
+def _rank(one: Taken[Any]) -> tuple[int, int]:
+    """How far it comes, by steps of its own; and how little is missing for the next one."""
+    room = one.timing.room()
+    own = sum(1 for idle in one.woven.idle[:room] if idle is None)
+    return own, -sum(each.ms for each in one.timing.circle(room))
+
+
+def _candidates(one: Taken[Any], cast: Cast) -> Iterator[Woven]:
+    """With an idle step that starts a timer anew of which a step asks too much, the later ones first."""
+    woven = one.woven
+    for asked in one.timing.circle():
+        for idle in _idle_for(asked, list(cast.models)) if asked.ms < 0 else ():
+            for at in reversed(asked.span):
+                is_within = woven.idle[at] is not None and woven.idle[at] is woven.idle[at - 1]
+                if not is_within and cast.can(idle, woven.path[at - 1][1]):
+                    yield woven.with_idle(at, idle, cast)
+
+
+def _idle_for(asked: Asked, names: Sequence[str]) -> Iterator[Idle]:
+    """What starts a timer anew that may not be over yet, or not that long."""
+    own = [str(asked.owner)] if asked.owner in names and asked.name in ("poll", "heartbeat", "session") else []
+    for who in own or (name for name in names if asked.name.startswith(f"session of {name}")):
+        if asked.name == "poll":
+            yield Idle(who, POLL)
+        yield Idle(who, HEARTBEAT)
+        yield from (Idle(who, HEARTBEAT, also) for also in names if also != who)

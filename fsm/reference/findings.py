@@ -1,0 +1,294 @@
+"""What the checker finds in consumer groups of releases, and how soon: by dialects, and by what disturbs or is asked.
+
+`tests/check/test_findings.py` takes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Scene(NamedTuple):
+    """Two members and one topic of two partitions, and what happens to them once."""
+
+    kind: str = ""
+    """The kind of disturbance; empty where there is none."""
+    options: Mapping[str, Any] = {}
+    """Of the model."""
+    behind: str = ""
+    """Why it does harm; empty where the table of shortest ways tells it."""
+
+    @property
+    def command(self) -> str:
+        """The options of `fsm check consumer-group` for it."""
+        given = (
+            f"--{name.replace('_', '-')}" + ("" if value is True else f' "{value}"')
+            for name, value in self.options.items()
+        )
+        return " ".join([*given, *([f"--disturb {self.kind}"] if self.kind else [])])
+
+
+_LEFT_OUT = "a full report that leaves out what is being assigned (W9, and W1 where the answer is lost, too)"
+_BEHIND_REPORT = "what is being assigned counts as given up, by an acknowledgement on its way (W11)"
+_OLD_EPOCH = "an owner's commit under the epoch before is refused: no assignment epochs yet (F8)"
+
+SCENES: Mapping[str, Scene] = {
+    **{
+        kind: Scene(kind)
+        for kind in (
+            *("close", "close_timeout", "crash", "expire", "failover", "hanging", "interrupted", "late", "leave"),
+            *("lose", "poll_timeout", "raising", "rebalance_timeout", "rejoin", "unanswered"),
+        )
+    },
+    "commit_async": Scene("commit_async", behind=_OLD_EPOCH),
+    "commit_sync": Scene("commit_sync", behind=_OLD_EPOCH),
+    "failover_losing": Scene("failover_losing", behind=_LEFT_OUT),
+    "restart": Scene("restart", behind=_BEHIND_REPORT),
+    "move": Scene("move", {"search": True}, _LEFT_OUT),
+    "topic_created": Scene("topic_created", {"topic_changes": True}, _BEHIND_REPORT),
+    "topic_deleted": Scene("topic_deleted", {"topic_changes": True}, _BEHIND_REPORT),
+    "topic_grown": Scene("topic_grown", {"topic_changes": True}, _BEHIND_REPORT),
+    "topic_recreated": Scene(
+        "topic_recreated",
+        {"topic_changes": True},
+        "a client fetches by name: it uses a topic that was made anew as soon as it knows the new id, whoever is "
+        "assigned it",
+    ),
+    "static close": Scene("close", {"static": True}),
+    "static restart": Scene(
+        "restart",
+        {"static": True},
+        "killed and back before its session ends, a static member is told UNRELEASED_INSTANCE_ID, which ends it, as "
+        f"KIP-848 has it; else {_BEHIND_REPORT}",
+    ),
+    "static unanswered": Scene(
+        "unanswered",
+        {"static": True},
+        "a static member whose join was handled, and not answered, joins again and is told UNRELEASED_INSTANCE_ID, "
+        f"which ends it, as if it were another one (W17); else {_LEFT_OUT}",
+    ),
+    "undisturbed with a pattern": Scene("", {"pattern": "fo.*"}, _BEHIND_REPORT),
+    "undisturbed with commits": Scene("", {"commits": True}, _OLD_EPOCH),
+    "undisturbed with an assignment interval": Scene("", {"assignment_interval": True}),
+}
+
+FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("4.0.0", "4.0.0"): {
+        "commit_async": "owner 17",
+        "commit_sync": "owner 17",
+        "expire": "book 23, users 30",
+        "failover_losing": "book 14, users 21",
+        "late": "book 11, users 18, settles 8",
+        "lose": "book 13, users 20",
+        "poll_timeout": "book 15, users 18, settles 19",
+        "rebalance_timeout": "book 26, users 33",
+        "restart": "book 19, users 26",
+        "unanswered": "book 14, users 21",
+        "move": "book 16, users 27",
+        "topic_created": "book 14, users 22",
+        "topic_deleted": "book 21",
+        "topic_grown": "book 16, users 23",
+        "topic_recreated": "book 8, users 16",
+        "static restart": "book 19, ended 9, users 26",
+        "static unanswered": "book 14, ended 7, users 21",
+        "undisturbed with a pattern": "book 15, users 22",
+        "undisturbed with commits": "owner 17",
+    },
+    ("4.4.0", "4.0.0"): {
+        "commit_async": "owner 17",
+        "commit_sync": "owner 17",
+        "expire": "book 15, users 18",
+        "failover_losing": "book 14, users 21",
+        "late": "book 11, users 18, settles 8",
+        "lose": "book 13, users 20",
+        "poll_timeout": "book 14, users 17, settles 20",
+        "rebalance_timeout": "book 18, users 25",
+        "restart": "book 19, users 26",
+        "unanswered": "book 14, users 21",
+        "move": "book 16, users 27",
+        "topic_created": "book 14, users 22",
+        "topic_deleted": "book 21",
+        "topic_grown": "book 16, users 23",
+        "topic_recreated": "book 8, users 16",
+        "static restart": "book 19, ended 9, users 26",
+        "static unanswered": "book 14, ended 7, users 21",
+        "undisturbed with a pattern": "book 15, users 22",
+        "undisturbed with commits": "owner 17",
+    },
+    ("fixed", "4.0.0"): {
+        "commit_async": "owner 17",
+        "commit_sync": "owner 17",
+        "late": "book 12, users 19, settles 9",
+        "topic_recreated": "book 8, users 16",
+        "static restart": "ended 9",
+        "static unanswered": "ended 8",
+        "undisturbed with commits": "owner 17",
+    },
+    ("4.0.0", "4.4.0"): {
+        "expire": "book 23, users 30",
+        "failover_losing": "book 14, users 21",
+        "late": "book 11, users 18, settles 17",
+        "lose": "book 13, users 20",
+        "poll_timeout": "book 15, users 18",
+        "rebalance_timeout": "book 26, users 33",
+        "restart": "book 19, users 26",
+        "unanswered": "book 14, users 21",
+        "move": "book 16, users 27",
+        "topic_created": "book 14, users 22",
+        "topic_deleted": "book 21",
+        "topic_grown": "book 16, users 23",
+        "topic_recreated": "book 8, users 16",
+        "static restart": "book 19, ended 9, users 26",
+        "static unanswered": "book 14, ended 7, users 21",
+        "undisturbed with a pattern": "book 15, users 22",
+    },
+    ("4.4.0", "4.4.0"): {
+        "expire": "book 15, users 18",
+        "failover_losing": "book 14, users 21",
+        "late": "book 11, users 18, settles 17",
+        "lose": "book 13, users 20",
+        "poll_timeout": "book 14, users 17",
+        "rebalance_timeout": "book 18, users 25",
+        "restart": "book 19, users 26",
+        "unanswered": "book 14, users 21",
+        "move": "book 16, users 27",
+        "topic_created": "book 14, users 22",
+        "topic_deleted": "book 21",
+        "topic_grown": "book 16, users 23",
+        "topic_recreated": "book 8, users 16",
+        "static restart": "book 19, ended 9, users 26",
+        "static unanswered": "book 14, ended 7, users 21",
+        "undisturbed with a pattern": "book 15, users 22",
+    },
+    ("fixed", "4.4.0"): {
+        "late": "book 12, users 19",
+        "topic_recreated": "book 8, users 16",
+        "static restart": "ended 9",
+        "static unanswered": "ended 8",
+    },
+    ("fixed", "fixed"): {
+        "topic_recreated": "book 8, users 16",
+        "static restart": "ended 9",
+        "static unanswered": "ended 8",
+    },
+}
+"""By dialects of members and coordinator, for each scene that breaks something, the steps until it does.
+
+`book`: what a member in good standing uses, the coordinator does not count as held; `users`: two members use a
+partition; `settles`: the group cannot settle; `ended`: an error ends an application; `owner`: an owner's commit is
+refused.
+"""
+
+
+class Broken(NamedTuple):
+    """What the checker finds in a group of another kind."""
+
+    model: str
+    options: Mapping[str, Any]
+    kinds: tuple[str, ...]
+    known: tuple[str, ...]
+    broken: str
+    steps: int
+    behind: str
+
+    def command(self) -> str:
+        """How to see it."""
+        given = [f"--{name}" + ("" if value is True else f" {value}") for name, value in self.options.items()]
+        given += [f"--disturb {','.join(self.kinds)}"] if self.kinds else []
+        given += [f"--disturbances {len(self.kinds)}"] if len(self.kinds) > 1 else []
+        given += [f"--known {','.join(self.known)}"] if self.known else []
+        return " ".join(["fsm check", self.model, *given, f'--property "{self.broken}"'])
+
+
+_ENDED, _SETTLES, _USERS = "no application is ended", "the group settles", "one user"
+ELSEWHERE = (
+    Broken(
+        "classic-group",
+        {"static": True},
+        ("restart",),
+        (),
+        _ENDED,
+        9,
+        "the join of a process that was killed arrives after that of the next one, and fences it: FENCED_INSTANCE_ID "
+        "ends it (`late_join`)",
+    ),
+    Broken("classic-group", {"static": True, "protocol": "cooperative"}, ("restart",), (), _SETTLES, 24, "W13"),
+    Broken("mixed-group", {}, (), (), _ENDED, 11, "W12 (`early`)"),
+    Broken(
+        "mixed-group",
+        {"policy": "disabled"},
+        (),
+        ("early",),
+        _ENDED,
+        8,
+        "the policy lets nobody join a group of the other type: GROUP_ID_NOT_FOUND, or INCONSISTENT_GROUP_PROTOCOL, "
+        "ends whoever tries (`refused`)",
+    ),
+    Broken("mixed-group", {"policy": "upgrade"}, ("leave",), ("early",), _SETTLES, 20, "W5"),
+    Broken(
+        "mixed-group",
+        {},
+        ("expire",),
+        ("early",),
+        _ENDED,
+        13,
+        "W18",
+    ),
+    Broken(
+        "mixed-group",
+        {"protocol": "cooperative", "client": "fixed"},
+        ("rebalance_timeout",),
+        ("early",),
+        _USERS,
+        30,
+        "W2: a classic member that came too late to join uses what it had until it syncs",
+    ),
+    Broken(
+        "mixed-group",
+        {"static": True, "members": 1},
+        ("convert",),
+        (),
+        "10 a group at rest holds every subscribed partition",
+        8,
+        "W14",
+    ),
+    Broken("mixed-group", {"static": True}, ("convert",), ("early", "late_join", "W14"), _SETTLES, 13, "W15"),
+    Broken(
+        "mixed-group",
+        {"members": 3, "classic": 2, "protocol": "cooperative", "client": "fixed"},
+        (),
+        ("early",),
+        _USERS,
+        32,
+        "W16",
+    ),
+    Broken(
+        "connect",
+        {"settled": True},
+        ("expire",),
+        (),
+        "one runner",
+        21,
+        "a worker that lost its membership runs what is another's until it has settled: a zombie (`zombie`)",
+    ),
+    Broken(
+        "connect",
+        {"settled": True},
+        ("freeze",),
+        (),
+        "one runner",
+        23,
+        "a worker that stood still for its session goes on, and is one, too",
+    ),
+    Broken(
+        "connect",
+        {"settled": True},
+        ("config", "crash"),
+        ("zombie",),
+        "the cluster settles",
+        4,
+        "the next leader remembers nothing of what was deleted: as told above (`deleted`)",
+    ),
+)
+"""Of coordinators and members of 4.4.0, where nothing else is said: the shortest way to each."""
