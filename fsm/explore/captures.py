@@ -15,6 +15,7 @@ from typing import Any
 from fsm.errors import FsmError, InputError
 from fsm.explore.findings import mark
 from fsm.explore.lanes import COORDINATOR, Lane, Lanes, show
+from fsm.explore.missing import Missing
 from fsm.explore.recording import Moment, Recording, check_size
 from fsm.kit.moments import GROUP_APIS
 from fsm.logs.exchanges import FORMATS, WIRE
@@ -39,9 +40,11 @@ def open_capture(file: Path, group: str) -> Recording:
     """Requests and answers. Raises `InputError` with the line for what is no trace of exchanges."""
     names: dict[str, str] = {}
     exchanges: list[Heard] = []
+    missing = Missing()
     with file.open(encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
-            if not _EXCHANGES.candidate.search(line.encode(errors="surrogateescape")):
+            missing.take(line)
+            if not _EXCHANGES.candidate.search(line.encode(errors="surrogateescape")) or missing.is_cut:
                 continue
             records = _EXCHANGES.parse(line, UTC) or ()
             for record in records:
@@ -56,7 +59,9 @@ def open_capture(file: Path, group: str) -> Recording:
         what = f"holds nothing of a group {group!r}" if group else "holds no request of a member of a group"
         raise InputError(what, str(file), "see fsm explore --help")
     capture = _Capture(exchanges, names)
-    return mark(Recording(file.name, str(file), capture.lanes.parts(), capture.moments), file, group)
+    recording = Recording(file.name, str(file), capture.lanes.parts(), capture.moments)
+    recording.missing = missing.tell()
+    return mark(recording, file, group)
 
 
 def _is_of(seen: Exchange, group: str) -> bool:
@@ -69,7 +74,7 @@ def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and isfinite(value)
 
 
-def _named(record: TraceRecord, names: Mapping[str, str]) -> TraceRecord:
+def _name_topics(record: TraceRecord, names: Mapping[str, str]) -> TraceRecord:
     """The record with names for topic ids."""
 
     def name(found: tuple[Partition, ...]) -> tuple[Partition, ...]:
@@ -100,7 +105,7 @@ class _Capture:
         lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
         for record in records:
             if seen.answered_ms is None or record.ts_ms < round(seen.answered_ms):
-                lane.take(_named(record, self.names))
+                lane.take(_name_topics(record, self.names))
         text = self._text(show_request, seen.request)
         vain = "" if seen.is_answered else "; it is not answered"
         return Moment(
@@ -121,7 +126,7 @@ class _Capture:
         lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
         for record in records:
             if seen.answered_ms is not None and record.ts_ms >= round(seen.answered_ms):
-                told = _named(record, self.names)
+                told = _name_topics(record, self.names)
                 lane.take(told)
                 _note(hub, lane.name, told)
         text = self._text(_show_answer, seen.response) if seen.response is not None else "an answer"

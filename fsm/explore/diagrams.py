@@ -9,7 +9,7 @@ from fsm.errors import InputError
 from fsm.render import shipped
 from fsm.render.tables.dot import RESERVED, dot, edge_ids
 from fsm.render.tables.graph import Picture, identifiers, picture
-from fsm.render.tables.svg import SVG, XLINK, dot_hash, drawn_from, inline, svg
+from fsm.render.tables.svg import SVG, XLINK, dot_hash, inline, read_dot_hash, svg
 from fsm.table import Table
 
 
@@ -56,4 +56,4 @@ def _draw(drawn: Picture) -> str:
         there = shipped(drawn.name, "svg")
     except InputError:
         return svg(drawn)
-    return there if drawn_from(there) == dot_hash(dot(drawn)) else svg(drawn)
+    return there if read_dot_hash(there) == dot_hash(dot(drawn)) else svg(drawn)

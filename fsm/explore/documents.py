@@ -6,11 +6,13 @@ components and wires that are other than before. A *step* is what happened, with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from fsm.check.model import Look
 from fsm.errors import InputError
+from fsm.explore.diagrams import diagram
+from fsm.table import Table
 
 Document = dict[str, Any]
 """A JSON object."""
@@ -30,6 +32,30 @@ class Session(Protocol):
 
     def steps(self, start: int, count: int) -> Document:
         """Steps of what was loaded, and the position before the first of them."""
+
+
+class Shown(Protocol):
+    """One that is shown beside others."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def tables(self) -> Sequence[Table]: ...
+
+
+def show_who(parts: Sequence[Shown], wires: Iterable[tuple[str, str]]) -> Document:
+    """Who is there, with the connections, by sender and receiver, and the diagrams of the tables."""
+    tables = {table.name: table for part in parts for table in part.tables}
+    return {
+        "components": [
+            {"name": part.name, "role": part.role, "tables": [table.name for table in part.tables]} for part in parts
+        ],
+        "wires": [{"sender": sender, "receiver": receiver} for sender, receiver in wires],
+        "tables": {name: drawn for name, table in tables.items() if (drawn := diagram(table))},
+        "states": {name: [state.name for state in table.leaves()] for name, table in tables.items()},
+    }
 
 
 def show_component(said: str, look: Look | None) -> Document:

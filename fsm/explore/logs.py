@@ -14,10 +14,16 @@ from fsm.errors import InputError
 from fsm.explore.captures import is_capture, open_capture
 from fsm.explore.findings import mark
 from fsm.explore.lanes import COORDINATOR, Lanes, tell
+from fsm.explore.missing import Missing
 from fsm.explore.recording import MOST_MOMENTS, Recording, check_size
 from fsm.logs import formats
-from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip, reader_of
+from fsm.logs.entries import LINE_LIMIT
+from fsm.logs.pieces import READ_ERRORS, WHOLE, Piece, PieceReader, is_gzip, reader_of
+from fsm.render.wording import many
 from fsm.trace import TraceRecord
+
+PACKETS = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a")
+"""How files of tcpdump and its kin begin."""
 
 
 def open_log(file: Path, group: str = "") -> Recording:
@@ -25,12 +31,33 @@ def open_log(file: Path, group: str = "") -> Recording:
     try:
         with file.open("rb") as opened:
             first = opened.readline(1 << 16)
+        if first.startswith(PACKETS):
+            what = f"fsm capture --read {file} -o trace.jsonl makes a trace of it"
+            raise InputError("holds packets", str(file), what)
         if is_capture(first):
             return open_capture(file, group)
-        records = list(islice(_records(file), MOST_MOMENTS + 1))  # one more says that there are too many
+        records, missing = _read(file)
     except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(file), "give a file") from None
-    return record(records, file.name, str(file), group, file)
+        raise InputError(f"cannot be read: {problem.strerror or problem}", str(file), "give a file") from None
+    found = record(records, file.name, str(file), group, file)
+    found.missing = missing
+    return found
+
+
+def _read(file: Path) -> tuple[list[TraceRecord], list[str]]:
+    """The records of a log as far as it can be read, and what is missing. Raises OSError where nothing can be read."""
+    records: list[TraceRecord] = []
+    missing = Missing()
+    try:
+        records.extend(islice(_records(file), MOST_MOMENTS + 1))  # one more says that there are too many
+    except READ_ERRORS as problem:
+        if not records:
+            raise OSError(str(problem)) from None
+        return records, [f"it cannot be read on after {many(len(records), 'record')}: {str(problem).rstrip('.')}"]
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - LINE_LIMIT))
+        missing.take(opened.read().rpartition(b"\n")[2].decode(errors="surrogateescape"))
+    return records, missing.tell()
 
 
 def record(

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from fsm.check.model import Look
 from fsm.errors import InputError
-from fsm.explore.diagrams import diagram
-from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_component
+from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_component, show_who
 from fsm.table import Table
 
 MOST_MOMENTS = 200_000
@@ -70,8 +69,10 @@ class Recording:
         if not moments:
             raise InputError("holds no step", source, "give a trace, a capture, a scenario or a model")
         check_size(len(moments), source)
-        check_members(len(parts), source)
+        check_members(sum(part.role != "coordinator" for part in parts), source)
         self.title, self.source, self.parts, self.moments = title, source, parts, moments
+        self.missing: list[str] = []
+        """What the file lacked, one line each."""
         self._of_parts: dict[str, list[int]] = {part.name: [] for part in parts}
         self._of_wires: dict[tuple[str, str], list[int]] = {}
         """Where each component, and each wire, is other than before."""
@@ -85,23 +86,17 @@ class Recording:
 
     def opening(self) -> Document:
         """Who is there, the diagrams of their tables, and how it begins."""
-        tables = {table.name: table for part in self.parts for table in part.tables}
         return {
             "title": self.title,
             "source": self.source,
             "kind": "recording",
-            "components": [
-                {"name": part.name, "role": part.role, "tables": [table.name for table in part.tables]}
-                for part in self.parts
-            ],
-            "wires": [{"sender": sender, "receiver": receiver} for sender, receiver in sorted(self._of_wires)],
-            "tables": {name: drawn for name, table in tables.items() if (drawn := diagram(table))},
-            "states": {name: [state.name for state in table.leaves()] for name, table in tables.items()},
+            **show_who(self.parts, sorted(self._of_wires)),
             "kinds": [],
             "properties": {},
             "start": self._position(0),
             "can_branch": False,
             "length": len(self.moments),
+            "missing": self.missing,
         }
 
     def steps(self, start: int, count: int) -> Document:

@@ -10,6 +10,7 @@ from fsm.check import Walk, compose
 from fsm.check.model import InState, Look
 from fsm.errors import InputError, LocalProtocolError
 from fsm.explore import logs
+from fsm.explore.coordinators import add_coordinators
 from fsm.explore.documents import Session
 from fsm.explore.recording import Moment, Part, Recording, Shown, check_members
 from fsm.explore.session import ModelSession
@@ -93,11 +94,12 @@ def _simulate(document: Node, file: Path, group: str) -> Session:
         return ModelSession(compose(found.exchange.roles, found.never, found.goal), title=found.name)
     services = [one for one in found.services.values() if group in ("", one.group)]
     check_members(sum(one.processes * one.members for one in services), str(file))
-    truth = Truth()
+    truth = Truth(changes=[])
     simulate(found, found.seed, truth=truth)
     if not truth.records:
         raise InputError("no member of a group writes anything", str(file), "run it with fsm simulate")
-    return logs.record(truth.records, found.name, f"{file}, seed {found.seed}", group)
+    members = logs.record(truth.records, found.name, f"{file}, seed {found.seed}", group)
+    return add_coordinators(members, truth, group)
 
 
 # What ran without a model

@@ -72,7 +72,7 @@ class Explorer:
                 case "/steps.json":
                     return self.session.steps(read_number(asked, "from", 0), read_number(asked, "count", 500))
                 case "/loaded.json":
-                    return self._model().loaded()
+                    return self._model().describe_path()
                 case "/at.json":
                     return self._model().at(read_path(asked.get("path", "")), read_number(asked, "known", 0))
         raise RefusedError(404, "nothing here")

@@ -9,8 +9,7 @@ from typing import Any
 from fsm.check import Model, PathStep, Verdict, Walk
 from fsm.check.space import ask
 from fsm.check.walk import Numbered, Stand
-from fsm.explore.diagrams import diagram
-from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_component
+from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_component, show_who
 
 
 class ModelSession:
@@ -27,18 +26,11 @@ class ModelSession:
     def opening(self) -> Document:
         """The model, the diagrams of its tables, and where it begins."""
         model, first = self.model, self._loaded[:1]
-        tables = {table.name: table for one in model.components for table in one.tables}
         return {
             "title": self.title,
             "source": model.name,
             "kind": "model",
-            "components": [
-                {"name": one.name, "role": one.role, "tables": [table.name for table in one.tables]}
-                for one in model.components
-            ],
-            "wires": [{"sender": one.sender, "receiver": one.receiver} for one in model.wires],
-            "tables": {name: drawn for name, table in tables.items() if (drawn := diagram(table))},
-            "states": {name: [state.name for state in table.leaves()] for name, table in tables.items()},
+            **show_who(model.components, [(one.sender, one.receiver) for one in model.wires]),
             "kinds": list(model.kinds),
             "properties": {one.name: one.meaning for one in model.properties},
             "start": self._position(first[0], self.walk.broken_at(first)[0], 0),
@@ -50,7 +42,7 @@ class ModelSession:
         """Steps of the path that was loaded, and the position before the first of them."""
         return self._steps(self._loaded, start, min(count, MOST_STEPS))
 
-    def loaded(self) -> Document:
+    def describe_path(self) -> Document:
         """The path that was loaded."""
         return {"path": [one.index for one in self._loaded[1:]]}
 
@@ -109,7 +101,7 @@ class ModelSession:
     ) -> Iterator[Document]:
         """The steps between these stands; the first of them is the `begin`-th of the path."""
         for at, (before, after) in enumerate(pairwise(stands), 1):
-            told = _told(after.step)
+            told = _describe_step(after.step)
             told["delta"] = self._show(after.parts, before.parts, broken[at], costs[at])
             if (begin + at) % WHOLE_EVERY == 0:
                 told["position"] = self._position(after, broken[at], costs[at])
@@ -154,7 +146,7 @@ def _cost(stand: Stand) -> int:
     return int(bool(stand.step.disturbance))
 
 
-def _told(step: PathStep) -> Document:
+def _describe_step(step: PathStep) -> Document:
     """A step as it is told."""
     return {
         "text": str(step),
@@ -164,4 +156,4 @@ def _told(step: PathStep) -> Document:
 
 
 def _option(index: int, step: PathStep) -> Document:
-    return {**_told(step), "index": index, "changes": step.state}
+    return {**_describe_step(step), "index": index, "changes": step.state}

@@ -15,6 +15,7 @@ says everything. A classic group shows its generation where a consumer group sho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from fsm.coordinator.classic.responses import PRINTED
@@ -23,24 +24,11 @@ from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
 from fsm.coordinator.model.dialect import Dialect
 from fsm.nodes import Node
-from fsm.protocol.assignment import Partitions, TopicPartitions, partitions
+from fsm.protocol import messages
+from fsm.protocol.assignment import Partitions, TopicPartitions, flatten, numbers_by_topic, partitions
 from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from fsm.protocol.records import Record, RecordType
 from fsm.scenario.texts import (
     NOTHING,
@@ -89,20 +77,18 @@ def _text(given: Given, key: str) -> str | None:
 
 def _by_topic(partitions: Partitions, sender: Sender) -> TopicPartitions:
     """Partitions by topic id; a topic that does not exist has its name for an id."""
-    found: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        found.setdefault(sender.topic_ids.get(topic, topic), []).append(number)
+    found = numbers_by_topic((sender.topic_ids.get(topic, topic), number) for topic, number in partitions)
     return tuple((topic_id, tuple(numbers)) for topic_id, numbers in found.items())
 
 
-def _consumer_heartbeat(given: Given, sender: Sender) -> ConsumerGroupHeartbeatRequest:
+def _consumer_heartbeat(given: Given, sender: Sender) -> messages.ConsumerGroupHeartbeatRequest:
     epoch = read_number(given, "member_epoch", sender.epoch)
     owned: Partitions | None = () if epoch == 0 else None
     if "topic_partitions" in given:
         node = given["topic_partitions"]
         owned = None if node.is_null else read_partitions(node)
     names = given.get("subscribed_topic_names")
-    return ConsumerGroupHeartbeatRequest(
+    return messages.ConsumerGroupHeartbeatRequest(
         sender.group_id,
         _text(given, "member_id") or sender.member_id,
         epoch,
@@ -116,15 +102,15 @@ def _consumer_heartbeat(given: Given, sender: Sender) -> ConsumerGroupHeartbeatR
     )
 
 
-def _join(given: Given, sender: Sender) -> JoinGroupRequest:
+def _join(given: Given, sender: Sender) -> messages.JoinGroupRequest:
     protocols = given["protocols"].mapping()
-    return JoinGroupRequest(
+    return messages.JoinGroupRequest(
         sender.group_id,
         read_number(given, "session_timeout_ms", SESSION_MS),
         read_number(given, "rebalance_timeout_ms", REBALANCE_MS),
         *_identity(given, sender),
         "consumer",
-        tuple(JoinGroupRequestProtocol(name, _subscription(node)) for name, (_, node) in protocols.items()),
+        tuple(messages.JoinGroupRequestProtocol(name, _subscription(node)) for name, (_, node) in protocols.items()),
     )
 
 
@@ -142,16 +128,16 @@ def _subscription(node: Node) -> bytes:
     )
 
 
-def _sync(given: Given, sender: Sender) -> SyncGroupRequest:
+def _sync(given: Given, sender: Sender) -> messages.SyncGroupRequest:
     assignments = given["assignments"].mapping().values() if "assignments" in given else ()
-    return SyncGroupRequest(
+    return messages.SyncGroupRequest(
         sender.group_id,
         read_number(given, "generation_id", sender.epoch),
         *_identity(given, sender),
         "consumer",
         _text(given, "protocol_name") if "protocol_name" in given else sender.protocol,
         tuple(
-            SyncGroupRequestAssignment(
+            messages.SyncGroupRequestAssignment(
                 sender.ids.get(name.text(), name.text()), encode_assignment(Assignment(read_partitions(value)))
             )
             for name, value in assignments
@@ -159,24 +145,21 @@ def _sync(given: Given, sender: Sender) -> SyncGroupRequest:
     )
 
 
-def _heartbeat(given: Given, sender: Sender) -> HeartbeatRequest:
+def _heartbeat(given: Given, sender: Sender) -> messages.HeartbeatRequest:
     generation = read_number(given, "generation_id", sender.epoch)
-    return HeartbeatRequest(sender.group_id, generation, *_identity(given, sender))
+    return messages.HeartbeatRequest(sender.group_id, generation, *_identity(given, sender))
 
 
-def _leave(given: Given, sender: Sender) -> LeaveGroupRequest:
-    return LeaveGroupRequest(sender.group_id, members=(MemberIdentity(*_identity(given, sender)),))
+def _leave(given: Given, sender: Sender) -> messages.LeaveGroupRequest:
+    return messages.LeaveGroupRequest(sender.group_id, members=(messages.MemberIdentity(*_identity(given, sender)),))
 
 
-def _commit(given: Given, sender: Sender) -> OffsetCommitRequest:
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, number), offset in read_offsets(given["offsets"]):
-        topics.setdefault(topic, []).append(OffsetCommitRequestPartition(number, offset))
-    return OffsetCommitRequest(
+def _commit(given: Given, sender: Sender) -> messages.OffsetCommitRequest:
+    return messages.OffsetCommitRequest(
         sender.group_id,
         read_number(given, "generation_id_or_member_epoch", sender.epoch),
         *_identity(given, sender),
-        topics=tuple(OffsetCommitRequestTopic(name, partitions=tuple(given)) for name, given in topics.items()),
+        topics=messages.commit_topics(read_offsets(given["offsets"])),
     )
 
 
@@ -185,17 +168,7 @@ _IDENTITY = ("member_id", "group_instance_id")
 APIS: Mapping[str, Api] = {
     "ConsumerGroupHeartbeat": Api(
         1,
-        (
-            "member_id",
-            "member_epoch",
-            "instance_id",
-            "rack_id",
-            "rebalance_timeout_ms",
-            "subscribed_topic_names",
-            "subscribed_topic_regex",
-            "server_assignor",
-            "topic_partitions",
-        ),
+        tuple(f.name for f in fields(messages.ConsumerGroupHeartbeatRequest) if f.name != "group_id"),
         (),
         _consumer_heartbeat,
     ),
@@ -248,7 +221,7 @@ class Names:
 
 def show_answer(body: Any, names: Names) -> dict[str, str]:
     """The fields of an answer that a scenario can speak of."""
-    if isinstance(body, OffsetCommitResponse):
+    if isinstance(body, messages.OffsetCommitResponse):
         return {"errors": show_list(_commit_errors(body))}
     found = {name: getattr(body, _FIELDS.get(name, name), body) for name in ANSWER_FIELDS}
     return {name: _show_field(name, value, names) for name, value in found.items() if value is not body}
@@ -258,8 +231,7 @@ _FIELDS = {"heartbeat_interval": "heartbeat_interval_ms"}
 """Names of a scenario that are other words for a message's field."""
 
 
-def _commit_errors(body: OffsetCommitResponse) -> Iterator[str]:
-    """Partitions whose offset was not committed, and why."""
+def _commit_errors(body: messages.OffsetCommitResponse) -> Iterator[str]:
     for topic in body.topics:
         for partition in topic.partitions:
             if partition.error_code is not ErrorCode.NONE:
@@ -277,7 +249,7 @@ def _show_field(name: str, value: Any, names: Names) -> str:
         case "assignment" if isinstance(value, bytes):
             return show_assignment(value)
         case "assignment" if value is not None:
-            return names.show_partitions((topic, n) for topic, numbers in value for n in numbers)
+            return names.show_partitions(flatten(value))
     return show(value)
 
 
@@ -325,7 +297,7 @@ def _show_member(
     yield "previous_epoch", str(current.previous_epoch)
     yield "assigned", names.show_partitions(partition for partition, _ in current.assigned)
     yield "revoking", names.show_partitions(partition for partition, _ in current.pending)
-    yield "target", names.show_partitions((topic, n) for topic, numbers in target for n in numbers)
+    yield "target", names.show_partitions(flatten(target))
     if member.is_classic:
         yield "phase", classic_members.phase(group, member, dialect).value
 

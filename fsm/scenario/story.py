@@ -241,6 +241,19 @@ class Stage(ABC):
         """What a step expects. Raises `InputError` with the line for a field that does not exist."""
 
 
+class RoundStage(Stage):
+    """Where each step is a round of Connect."""
+
+    now_ms = 0
+    """The instant of the last round."""
+
+    def parse(self, item: Node) -> Act:
+        return Act("round", item, item.where, expect=item)
+
+    def title(self, act: Act, _begun_ms: int) -> str:
+        return f"round {act.value.mapping()['round'][1].number()} at {self.now_ms} ms"
+
+
 def play(stage: Stage, items: Iterable[Node]) -> tuple[Step, ...]:
     """The steps as they went. Raises `InputError` with the line for what is no step."""
     return tuple(_play_step(stage, stage.parse(item)) for item in items)

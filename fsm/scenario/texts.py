@@ -17,17 +17,9 @@ from fsm.connect.units import Unit, Units
 from fsm.errors import InputError, RemoteProtocolError
 from fsm.member.events import ApplicationEvent, BackgroundEvent, KafkaError, ListenerMethod
 from fsm.nodes import Node, nearest
-from fsm.protocol.assignment import LocalAssignment, Partitions, TopicPartition, TopicPartitions, partitions
+from fsm.protocol import messages
+from fsm.protocol.assignment import LocalAssignment, Partitions, TopicPartition, TopicPartitions, flatten, partitions
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
-from fsm.protocol.messages import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-    Offsets,
-    SyncGroupRequest,
-    TransportFailure,
-)
 
 NOTHING = "none"
 """How a value is written that is not there."""
@@ -48,10 +40,10 @@ def show_partitions(given: Partitions) -> str:
 
 def show_topics(given: TopicPartitions) -> str:
     """The same of partitions by topic."""
-    return show_partitions(partitions((topic, n) for topic, numbers in given for n in numbers))
+    return show_partitions(partitions(flatten(given)))
 
 
-def show_offsets(given: Offsets) -> str:
+def show_offsets(given: messages.Offsets) -> str:
     """Offsets as `[orders-0: 5]`."""
     return show_list(f"{topic}-{number}: {offset}" for (topic, number), offset in given)
 
@@ -107,7 +99,7 @@ def read_partitions(node: Node) -> Partitions:
     return partitions(map(read_partition, node.items()))
 
 
-def read_offsets(node: Node) -> Offsets:
+def read_offsets(node: Node) -> messages.Offsets:
     """A mapping from partition to offset."""
     return tuple(sorted((read_partition(key), value.number()) for key, value in node.mapping().values()))
 
@@ -166,20 +158,20 @@ _LAST = ("protocol_type", "protocol_name", "group_instance_id", "reason")
 def show_fields(message: object) -> dict[str, str]:
     """The fields of a message by Kafka's names; what consumers put into bytes is shown as what it says."""
     names = [f.name for f in fields(message)]  # type: ignore[arg-type]
-    if isinstance(message, JoinGroupRequest | SyncGroupRequest):
+    if isinstance(message, messages.JoinGroupRequest | messages.SyncGroupRequest):
         names.sort(key=lambda name: _LAST.index(name) if name in _LAST else -1)
     shown = {name: _show_field(name, getattr(message, name)) for name in names}
     match message:
-        case JoinGroupResponse(members=members):
+        case messages.JoinGroupResponse(members=members):
             shown["members"] = show_list(m.member_id for m in members)
-        case JoinGroupRequest(protocols=protocols) if protocols:
+        case messages.JoinGroupRequest(protocols=protocols) if protocols:
             subscription = decode_subscription(protocols[0].metadata)
             shown["protocols"] = show_list(p.name for p in protocols)
             shown["topics"] = show_list(subscription.topics)
             shown["owned_partitions"] = show_partitions(subscription.owned_partitions)
-        case SyncGroupRequest(assignments=given):
+        case messages.SyncGroupRequest(assignments=given):
             shown["assignments"] = show_list(f"{a.member_id}: {show_assignment(a.assignment)}" for a in given)
-        case LeaveGroupRequest(members=members):
+        case messages.LeaveGroupRequest(members=members):
             shown["members"] = show_list(m.group_instance_id or m.member_id for m in members)
     return shown
 
@@ -209,7 +201,7 @@ def show_request(request: object) -> str:
 
 def show_answer(answer: object) -> str:
     """An answer, or the failure that came instead, on one line."""
-    if isinstance(answer, TransportFailure):
+    if isinstance(answer, messages.TransportFailure):
         return answer.name
     given = show_fields(answer).items()
     pairs = (f"{k}={v}" for k, v in given if k != "member_id" and v not in (*_ABSENT, "NONE", "0", "no"))
@@ -218,7 +210,7 @@ def show_answer(answer: object) -> str:
 
 def show_commits(requests: Iterable[object]) -> str:
     """The offsets of the commits among these."""
-    return show_list(show_offsets(r.offsets)[1:-1] for r in requests if isinstance(r, OffsetCommitRequest))
+    return show_list(show_offsets(r.offsets)[1:-1] for r in requests if isinstance(r, messages.OffsetCommitRequest))
 
 
 # What happened

@@ -22,6 +22,8 @@ NETWORK = Latency(1, 2, 20, 100)
 """How long messages take, unless a deployment says otherwise."""
 MOST_DEEDS = 1_000_000
 """So many may happen in one run."""
+LEAST_EVERY_MS = 100
+"""Faults that come more often than this, on average, leave a group no time to do anything between two of them."""
 PROTOCOLS = (CONSUMER, CLASSIC, CONNECT)
 
 
@@ -147,7 +149,7 @@ class Deployment:
             found.setdefault(service.group, []).append(service)
         return found
 
-    def drawn_from(self, rate: Rate) -> list[str]:
+    def list_targets(self, rate: Rate) -> list[str]:
         """Of whom a fault at a rate meets one: brokers, the processes that are meant, or what is no process itself."""
         if rate.target == "brokers":
             return list(self.brokers)

@@ -9,7 +9,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import xxhash
 
@@ -42,6 +42,7 @@ from fsm.protocol.records import Record
 from fsm.simulate.clients import classic_config, consumer_config
 from fsm.simulate.deployment import CLASSIC, Deed, Deployment, Service
 from fsm.simulate.meter import Meter
+from fsm.simulate.outcome import Changed, Stored
 from fsm.simulate.watch import Watcher
 from fsm.trace import TraceRecord
 
@@ -52,15 +53,6 @@ RESTART_MS = 10_000
 """So long after an error ended an application it is started again."""
 BATCH = 1_000
 """Records of the log that are read together."""
-
-
-class Stored(NamedTuple):
-    """Records that a coordinator appended to its log together."""
-
-    at_ms: int
-    stamp_ms: int
-    """On the broker's clock."""
-    records: tuple[Record, ...]
 
 
 class GroupRun(RestingCluster):
@@ -111,6 +103,8 @@ class GroupRun(RestingCluster):
         self._fresh: list[Record] = []
         self.stored: list[Stored] | None = None
         """All of it, where somebody wants that."""
+        self.changes: list[Changed] | None = None
+        """What the coordinators did to the group, where somebody wants that."""
         self.host.keeps_log, self.host.on_step = False, self._keep
 
     def _config(self) -> BrokerConfig:
@@ -126,14 +120,14 @@ class GroupRun(RestingCluster):
                 self.happen(at_ms, partial(self._begin, service, number), tuple)
         for deed in deeds:
             if self._is_concerned(deed):
-                self.happen(deed.at_ms, partial(self._do, deed), partial(self._concerned_by, deed))
+                self.happen(deed.at_ms, partial(self._do, deed), partial(self._list_members_of, deed))
 
     def _is_concerned(self, deed: Deed) -> bool:
         if deed.what in PROCESS_DEEDS:
             return any(deed.target.rpartition("-")[0] == service.name for service in self.services)
         return deed.what != "grow" or deed.target in self.wanted
 
-    def _concerned_by(self, deed: Deed) -> Collection[str]:
+    def _list_members_of(self, deed: Deed) -> Collection[str]:
         if deed.what in PROCESS_DEEDS:
             return self._members(deed.target)
         is_elsewhere = deed.what in ("fail_over", "upgrade", "clock_back") and deed.target != self.broker
@@ -345,6 +339,8 @@ class GroupRun(RestingCluster):
     def _look(self, change: Change, answers: Answers) -> None:
         if change.before is not change.after:
             self.meter.count("rebalances", self.now_ms, max(0, _epoch(change.after) - _epoch(change.before)))
+            if self.changes is not None:
+                self.changes.append(Changed(self.group_id, self.now_ms, change))
         self.watcher.look(change, answers)
 
     def _meter_use(self, client: Client, before: Partitions) -> None:

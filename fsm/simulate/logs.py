@@ -14,8 +14,7 @@ from fsm.protocol.record_batches import batch_of, write_batch
 from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
 from fsm.simulate.clients import classic_config
 from fsm.simulate.deployment import CLASSIC, CONNECT, Deployment, Service
-from fsm.simulate.group import Stored
-from fsm.simulate.outcome import Truth
+from fsm.simulate.outcome import Stored, Truth
 from fsm.trace import TraceRecord
 
 DEBUG = "debug"

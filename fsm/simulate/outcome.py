@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from fsm.cluster.stale_uses import Change
+from fsm.protocol.records import Record
 from fsm.simulate.deployment import Deed
 from fsm.trace import TraceRecord
-
-if TYPE_CHECKING:
-    from fsm.simulate.group import Stored
 
 SLICES = 100
 """So often progress is told."""
@@ -20,6 +19,23 @@ PATIENCE = 6
 """So often that time doubles until a group that has not settled is told of."""
 
 Progress = Callable[[str, float], None]
+
+
+class Stored(NamedTuple):
+    """Records that a coordinator appended to its log together."""
+
+    at_ms: int
+    stamp_ms: int
+    """On the broker's clock."""
+    records: tuple[Record, ...]
+
+
+class Changed(NamedTuple):
+    """A step of a coordinator that changed its group."""
+
+    group: str
+    at_ms: int
+    change: Change
 
 
 class Violation(NamedTuple):
@@ -108,3 +124,5 @@ class Truth:
     """By topic."""
     stored: list[Stored] = field(default_factory=list)
     """What coordinators wrote."""
+    changes: list[Changed] | None = None
+    """What coordinators of members did, for whoever gives a list."""

@@ -48,7 +48,7 @@ def draw(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> str:
 
 def _draw(outcomes: Sequence[Outcome], names: Sequence[str]) -> Iterator[str]:
     first = outcomes[0]
-    drawn = _drawn(outcomes)
+    drawn = _list_charts(outcomes)
     height = TOP + (HEIGHT + GAP) * len(drawn) + 30
     yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
     yield f"<style>{STYLE}</style>"
@@ -62,7 +62,7 @@ def _draw(outcomes: Sequence[Outcome], names: Sequence[str]) -> Iterator[str]:
     yield "</svg>"
 
 
-def _drawn(outcomes: Sequence[Outcome]) -> dict[str, str]:
+def _list_charts(outcomes: Sequence[Outcome]) -> dict[str, str]:
     """The measures that have a chart, in words."""
     known = dict.fromkeys(name for outcome in outcomes for group in outcome.groups for name in group.series)
     return {name: words for name, words in name_all(known).items() if name in DRAWN or name not in NAMES}

@@ -33,7 +33,18 @@ from fsm.nodes import SIZE_LIMIT, Node, nearest, short, yaml_node
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.releases import LATEST
 from fsm.simulate.clients import CONSUMER_ASSIGNORS, check_service, keys_of
-from fsm.simulate.deployment import CONNECT, DEEDS, NETWORK, PROTOCOLS, Broker, Deed, Deployment, Rate, Service
+from fsm.simulate.deployment import (
+    CONNECT,
+    DEEDS,
+    LEAST_EVERY_MS,
+    NETWORK,
+    PROTOCOLS,
+    Broker,
+    Deed,
+    Deployment,
+    Rate,
+    Service,
+)
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.machines.reading import read_machines
 from fsm.simulate.values import (
@@ -42,9 +53,9 @@ from fsm.simulate.values import (
     count_of,
     duration_of,
     latency_of,
-    named,
     one_of,
     range_of,
+    read_names,
     seed_of,
     share_of,
 )
@@ -82,10 +93,12 @@ def read_groups(document: Node) -> Deployment:
     """A deployment of Kafka's groups. Raises `InputError` with the line for what is none."""
     given = document.fields(KEYS, ("deployment", "lasts", "services"))
     topics = (
-        {name: count_of(node, MOST_PARTITIONS) for name, node in named(given["topics"])} if "topics" in given else {}
+        {name: count_of(node, MOST_PARTITIONS) for name, node in read_names(given["topics"])}
+        if "topics" in given
+        else {}
     )
-    brokers = {name: _broker(name, node) for name, node in named(given["brokers"])} if "brokers" in given else {}
-    services = {name: _service(name, node, topics) for name, node in named(given["services"])}
+    brokers = {name: _broker(name, node) for name, node in read_names(given["brokers"])} if "brokers" in given else {}
+    services = {name: _service(name, node, topics) for name, node in read_names(given["services"])}
     if not services:
         raise InputError("no service", given["services"].where)
     for service in services.values():
@@ -95,7 +108,9 @@ def read_groups(document: Node) -> Deployment:
     members = sum(service.processes * service.members for service in services.values())
     if members > MOST_MEMBERS:
         raise InputError(f"{members} members", given["services"].where, f"at most {MOST_MEMBERS}")
-    skews = {name: duration_of(node, signed=True) for name, node in named(given["skews"])} if "skews" in given else {}
+    skews = (
+        {name: duration_of(node, signed=True) for name, node in read_names(given["skews"])} if "skews" in given else {}
+    )
     check_chance(given.get("chance"))
     network = given["network"].fields((*LATENCY, "loses")) if "network" in given else {}
     found = Deployment(
@@ -114,7 +129,7 @@ def read_groups(document: Node) -> Deployment:
     rates: list[Rate] = []
     for key in ("plans", "faults"):
         for node in given[key].items() if key in given else ():
-            done = _deed(node, found)
+            done = _read_deed(node, found)
             if isinstance(done, Rate):
                 rates.append(done)
             else:
@@ -150,7 +165,7 @@ def _service(name: str, node: Node, topics: Mapping[str, int]) -> Service:
     if "hosts" in given:
         service = replace(service, hosts=count_of(given["hosts"], service.processes))
     if "connectors" in given:
-        tasks = {name: count_of(value, 10_000) for name, value in named(given["connectors"])}
+        tasks = {name: count_of(value, 10_000) for name, value in read_names(given["connectors"])}
         service = replace(service, connectors=tasks)
     service = replace(service, **_changes(given, topics))  # type: ignore[arg-type]
     if service.protocol == CONNECT:
@@ -190,7 +205,7 @@ ON_PROCESSES = ("crash", "restart", "stop", "pause", "slow", "cut")
 ON_BROKERS = ("fail_over", "upgrade", "clock_back")
 
 
-def _deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
+def _read_deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
     given = node.fields((*DEEDS, *DEED))
     words = [word for word in DEEDS if word in given]
     if len(words) != 1:
@@ -207,13 +222,13 @@ def _deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
             raise InputError(f"{what} happens once", given["every"].where, "say at what time")
         until = duration_of(given["until"]) if "until" in given else deployment.lasts_ms
         since = duration_of(given["from"]) if "from" in given else 0
-        return Rate(what, target, duration_of(given["every"], least=1), since, until, length, amount)
+        return Rate(what, target, duration_of(given["every"], least=LEAST_EVERY_MS), since, until, length, amount)
     at_ms = duration_of(given["at"])
     if at_ms > deployment.lasts_ms:
         raise InputError(f"is after the end, {show_ms(deployment.lasts_ms)}", given["at"].where)
     if length[0] != length[1]:
         raise InputError("a range is for what comes every so often", given["for"].where)
-    changes = _deed_changes(what, given, deployment)
+    changes = _read_changes(what, given, deployment)
     one = Deed(at_ms, what, target, length[0], amount, changes)
     return _spread(one, given, deployment)
 
@@ -249,7 +264,7 @@ def _amount(what: str, given: Mapping[str, Node], deployment: Deployment) -> flo
     return 0
 
 
-def _deed_changes(what: str, given: Mapping[str, Node], deployment: Deployment) -> dict[str, object]:
+def _read_changes(what: str, given: Mapping[str, Node], deployment: Deployment) -> dict[str, object]:
     if what == "upgrade":
         if "release" not in given:
             raise InputError("the key 'release' is missing", given["upgrade"].where)

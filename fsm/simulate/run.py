@@ -48,6 +48,7 @@ def _run_group(  # noqa: PLR0917
     run = GroupRun(deployment, group_id, seed, rests=rests, trace=None if truth is None else truth.records.append)
     run.meter.keeps = truth is not None
     run.stored = None if truth is None else truth.stored
+    run.changes = None if truth is None else truth.changes
     run.begin(deeds)
     for part in range(1, SLICES + 1):
         run.run(deployment.lasts_ms * part // SLICES)
@@ -59,6 +60,7 @@ def _run_group(  # noqa: PLR0917
     hazards = dict(run.watcher.hazards)
     if truth is not None:
         _tell(run, truth)
+        run.changes = None
     found = GroupOutcome(group_id, run.meter.totals(), run.meter.series, hazards, run.watcher.violations)
     for what in _settle(run):
         run.watcher.add("the group does not settle", what)

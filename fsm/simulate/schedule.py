@@ -24,15 +24,15 @@ def expand(deployment: Deployment | Machines, seed: int) -> tuple[Deed, ...]:
     """All that happens, by its time. Raises `InputError` where that is too much."""
     deeds = list(deployment.deeds)
     for i, rate in enumerate(deployment.rates):
-        for deed in _drawn(rate, i, deployment, seed):
+        for deed in _draw(rate, i, deployment, seed):
             deeds.append(deed)
             if len(deeds) > MOST_DEEDS:
                 raise InputError(f"more than {MOST_DEEDS} faults", "every", "let them be rarer")
     return tuple(sorted(deeds, key=lambda deed: (deed.at_ms, deed.what, deed.target)))
 
 
-def _drawn(rate: Rate, number: int, deployment: Deployment | Machines, seed: int) -> Iterator[Deed]:
-    targets = deployment.drawn_from(rate)
+def _draw(rate: Rate, number: int, deployment: Deployment | Machines, seed: int) -> Iterator[Deed]:
+    targets = deployment.list_targets(rate)
     at_ms, n = float(rate.from_ms), 0
     while True:
         at_ms += -rate.every_ms * log(1 - draw(seed, number, n, "when"))

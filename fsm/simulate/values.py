@@ -37,7 +37,7 @@ def latency_of(given: Mapping[str, Node], where: str) -> Latency:
     return Latency(*values)
 
 
-def named(node: Node) -> list[tuple[str, Node]]:
+def read_names(node: Node) -> list[tuple[str, Node]]:
     """What stands under each name, in order. Raises `InputError` for what is no name."""
     found = []
     for name, (key, value) in node.mapping().items():

@@ -15,6 +15,7 @@ from fsm.errors import InputError
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.dialect.dialect import dialect as client_dialect
 from fsm.nodes import FLAGS, nearest
+from fsm.protocol.config import ConsumerConfig
 from fsm.simulate.clients import check_service, keys_of
 from fsm.simulate.deployment import CLASSIC, CONNECT, CONSUMER, Deployment, Service
 from fsm.simulate.machines.deployment import Machines
@@ -32,11 +33,21 @@ def vary(deployment: Simulated, variant: str) -> Simulated:
 
 
 def _vary_groups(deployment: Deployment, variant: str) -> Deployment:
-    for word in variant.split(","):
-        deployment = _vary(deployment, word.strip(), variant)
+    words = [word.strip() for word in variant.split(",")]
+    for word in sorted(words, key=_is_setting):  # whose setting it is hangs on the protocols
+        deployment = _vary(deployment, word, variant)
     for service in deployment.services.values():
         check_service(service, f"--compare {variant}")
+    for deed in deployment.deeds:
+        changes: dict[str, Any] = dict(deed.changes)
+        for service, _ in deployment.processes_of(deed.target) if changes else ():
+            check_service(replace(service, **changes), f"--compare {variant}")
     return deployment
+
+
+def _is_setting(word: str) -> bool:
+    key, given, _ = word.partition("=")
+    return bool(given) and key not in WORDS
 
 
 def _vary(deployment: Deployment, word: str, variant: str) -> Deployment:
@@ -76,23 +87,34 @@ def _with(deployment: Deployment, **changes: Any) -> Deployment:
 
 
 def _set(deployment: Deployment, key: str, value: str, where: str) -> Deployment:
-    """A setting of brokers, or of clients."""
-    of_brokers = BrokerConfig.keys()
+    """A setting of brokers, or of clients.
+
+    Where clients of both protocols are, it is for each what its protocol has: a broker sets the sessions and heartbeats
+    of consumers.
+    """
+    of_brokers, clients = BrokerConfig.keys(), keys_of(ClassicConfig)
     if key in of_brokers:
-        brokers = {
-            name: replace(one, settings={**one.settings, key: value}) for name, one in deployment.brokers.items()
-        }
-        try:
-            BrokerConfig.of({key: value})
-        except InputError as problem:
-            raise InputError(f"{key} {problem.what}", where, problem.remedy) from None
-        return replace(deployment, brokers=brokers)
-    clients = keys_of(ClassicConfig)
+        return _set_on_brokers(deployment, key, value, where)
     if key not in clients:
         known = (*WORDS, *of_brokers, *clients)
         raise InputError(f"no setting {key!r}", where, nearest(key, known))
+    there = {one.protocol for one in deployment.services.values()}
+    takes: tuple[str, ...] = (CLASSIC, CONSUMER)
+    of_consumers = f"group.consumer.{key}"
+    if there.issuperset(takes) and key not in keys_of(ConsumerConfig) and of_consumers in of_brokers:
+        deployment = _set_on_brokers(deployment, of_consumers, value, where)
+        takes = (CLASSIC,)
     services: dict[str, Service] = {
-        name: one if one.protocol == CONNECT else replace(one, settings={**one.settings, key: value})
+        name: replace(one, settings={**one.settings, key: value}) if one.protocol in takes else one
         for name, one in deployment.services.items()
     }
     return replace(deployment, services=services)
+
+
+def _set_on_brokers(deployment: Deployment, key: str, value: str, where: str) -> Deployment:
+    try:
+        BrokerConfig.of({key: value})
+    except InputError as problem:
+        raise InputError(f"{key} {problem.what}", where, problem.remedy) from None
+    brokers = {name: replace(one, settings={**one.settings, key: value}) for name, one in deployment.brokers.items()}
+    return replace(deployment, brokers=brokers)

@@ -30,7 +30,7 @@ def write(deployment: Deployment) -> str:
         "seed": deployment.seed,
         "chance": CHANCE,
         "topics": dict(deployment.topics),
-        "brokers": {b.name: _pruned(release=b.release, settings=dict(b.settings)) for b in deployment.brokers.values()},
+        "brokers": {b.name: _prune(release=b.release, settings=dict(b.settings)) for b in deployment.brokers.values()},
         "network": {**latency, "loses": show_share(deployment.loses)},
         "skews": {name: show_ms(ms) for name, ms in deployment.skews_ms.items()},
         "services": {service.name: _write_service(service) for service in deployment.services.values()},
@@ -41,7 +41,7 @@ def write(deployment: Deployment) -> str:
     return text
 
 
-def _pruned(**given: Any) -> dict[str, Any]:
+def _prune(**given: Any) -> dict[str, Any]:
     return {key.rstrip("_"): value for key, value in given.items() if value not in ("", 0, {}, [], False, None)}
 
 
@@ -62,12 +62,12 @@ def _write_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write_service(one: Service) -> dict[str, Any]:
     own = {name: getattr(one, name) for name in ("topics", "protocol", "release", "assignor", "static", "settings")}
-    numbers = _pruned(
+    numbers = _prune(
         group=one.group if one.group != one.name else "", processes=one.processes, members=one.members, hosts=one.hosts
     )
     starts = {"starts": show_ms(one.starts_ms)} if one.starts_ms else {}
     connectors = {"connectors": dict(one.connectors)} if one.connectors else {}
-    return {**numbers, **_pruned(**_write_changes({**own, "poll_ms": one.poll_ms})), **starts, **connectors}
+    return {**numbers, **_prune(**_write_changes({**own, "poll_ms": one.poll_ms})), **starts, **connectors}
 
 
 def write_deed(one: Deed) -> dict[str, Any]:

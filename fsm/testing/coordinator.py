@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import RLock
 
-from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, partitions, topic_partitions
+from fsm.protocol.assignment import (
+    Partitions,
+    TopicNames,
+    TopicPartition,
+    numbers_by_topic,
+    partitions,
+    topic_partitions,
+)
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -120,9 +127,9 @@ class ScriptedCoordinator:
         news = assigned if assigned != member.sent else None
         member.sent = assigned
         return ConsumerGroupHeartbeatResponse(
-            member.epoch, self.heartbeat_interval_ms, None if news is None else self._by_id(news)
+            member.epoch,
+            self.heartbeat_interval_ms,
+            None
+            if news is None
+            else topic_partitions(numbers_by_topic((self._ids[topic], number) for topic, number in news)),
         )
-
-    def _by_id(self, given: Partitions) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        topics = {topic for topic, _ in given}
-        return topic_partitions({self._ids[t]: [number for topic, number in given if topic == t] for t in topics})

@@ -125,7 +125,6 @@ class TransitionCoverage:
             terminalreporter.write_line(f"FAILED: {line}", red=True)
 
     def _choose_reported(self) -> Coverage:
-        """Tables that were named, or all that were met."""
         if not self._only:
             return self._found
         return {shape: self._found.get(shape, set()) for shape in self._only}

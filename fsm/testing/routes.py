@@ -84,16 +84,13 @@ class _Residual:
                 self._ways.setdefault(arc.head, []).append(~at)
 
     def end(self, way: int, backwards: bool = False) -> int:
-        """The node a way leads to, or comes from."""
         arc = self._arcs[way if way >= 0 else ~way]
         return arc.head if (way >= 0) is not backwards else arc.tail
 
     def room(self, way: int) -> int:
-        """How much can be sent over the way."""
         return _FAR if way >= 0 else self.flow[~way]
 
     def send(self, path: Iterable[int], amount: int) -> None:
-        """Sends or takes back along the path."""
         for way in path:
             self.flow[way if way >= 0 else ~way] += amount if way >= 0 else -amount
 

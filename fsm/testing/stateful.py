@@ -62,7 +62,7 @@ class DrivenByTable(RuleBasedStateMachine):
         for goals in (self._cells, self._refusals, self._failures):
             goals.sort(key=lambda goal: crc32(f"{plan}/{goal[0].name}/{goal[1].event.name}".encode()))
 
-    @precondition(lambda self: self._left(self._cells))
+    @precondition(lambda self: self._are_left(self._cells))
     @rule()
     def a_batch_of_new_cells(self) -> None:
         """Takes the next rows or ignored cells of the plan that this run has not taken.
@@ -71,28 +71,28 @@ class DrivenByTable(RuleBasedStateMachine):
         is this one, again and again. So that run takes every cell there is, if it may make enough steps.
         """
         for _ in range(_BATCH):
-            if self._left(self._cells):
+            if self._are_left(self._cells):
                 self._toward(self._cells)
 
-    @precondition(lambda self: self._left(self._refusals))
+    @precondition(lambda self: self._are_left(self._refusals))
     @rule()
     def an_illegal_event(self) -> None:
         """Sends an event where it has no cell: it must be refused and change nothing."""
         self._toward(self._refusals)
 
-    @precondition(lambda self: self._left(self._failures))
+    @precondition(lambda self: self._are_left(self._failures))
     @rule()
     def a_failing_effect(self) -> None:
         """Sends an event whose first effect fails: the state must be what it was."""
         self._toward(self._failures)
 
-    @precondition(lambda self: self._handled())
+    @precondition(lambda self: self._list_handled())
     @rule(data=st.data())
     def any_event(self, data: st.DataObject) -> None:
         """Sends an event that the table has a cell for, whether it was taken or not."""
-        self._do(Action(data.draw(st.sampled_from(self._handled()), label="event")))
+        self._do(Action(data.draw(st.sampled_from(self._list_handled()), label="event")))
 
-    @precondition(lambda self: not self._left(self._cells))
+    @precondition(lambda self: not self._are_left(self._cells))
     @rule()
     def a_fresh_start(self) -> None:
         """Begins with a fresh implementation, once every cell was taken."""
@@ -112,7 +112,7 @@ class DrivenByTable(RuleBasedStateMachine):
         able = self._trial.may
         return legal, [g for g in illegal if able(g[1], g[0])], [g for g in failing if able(g[1], g[0])]
 
-    def _left(self, goals: Sequence[Goal]) -> bool:
+    def _are_left(self, goals: Sequence[Goal]) -> bool:
         return any(goal not in self._tried for goal in goals)
 
     def _toward(self, goals: Sequence[Goal]) -> None:
@@ -124,7 +124,7 @@ class DrivenByTable(RuleBasedStateMachine):
             self._do(Action(move.event))
         self._do(action)
 
-    def _handled(self) -> list[Symbol]:
+    def _list_handled(self) -> list[Symbol]:
         return list(self.table.compiled.by_state.get(self._trial.state, ()))
 
     def _near(self, state: Symbol) -> dict[Symbol, tuple[Move, ...]]:

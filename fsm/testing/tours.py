@@ -240,7 +240,6 @@ class _Sequences:
         return self._nodes[node]
 
     def _leave(self, node: _Node) -> None:
-        """Every way on from a node."""
         here, (state, memory, fresh) = self._nodes[node], node
         if memory and not fresh:
             self.arcs.append(Arc(here, self._number(state, memory[1:], fresh=False), 0))
@@ -250,7 +249,6 @@ class _Sequences:
             self._take(here, (*memory, move), fresh)
 
     def _take(self, here: int, taken: tuple[Move, ...], fresh: bool) -> None:
-        """The arc of one more transition, the last of those taken."""
         complete = len(taken) > self._full
         there = self._number(self._cells[taken[-1]].target, taken[1:] if complete else taken, fresh)
         # A complete sequence need not be repeated: forgetting first and then taking the step costs the same.
@@ -259,7 +257,6 @@ class _Sequences:
         self.arcs.append(Arc(here, there, _STEP, required=complete or self._whole(taken), again=again))
 
     def _whole(self, taken: tuple[Move, ...]) -> bool:
-        """Whether nothing comes before these transitions and nothing after."""
         if not taken or taken[0].state in self._entered:
             return False
         return self._cells[taken[-1]].target not in self._out

@@ -160,10 +160,9 @@ class Trial:
     def _expect(self, cell: Cell | None = None) -> Observed:
         if cell is None:
             return Observed(self.state.name, None)
-        return Observed(cell.target.name, tuple(effect.name for effect in self._seen(cell.effects)))
+        return Observed(cell.target.name, tuple(effect.name for effect in self._list_visible(cell.effects)))
 
     def _judge(self, expected: Observed, got: Observed) -> None:
-        """Compares what can be seen of both."""
         same_state = got.state is None or got.state == expected.state
         same_effects = got.effects is None or expected.effects is None or got.effects == expected.effects
         if got.raised is not None or not (same_state and same_effects):
@@ -176,14 +175,14 @@ class Trial:
         state = self.adapter.state()
         return None if state is None else _name(state)
 
-    def _seen(self, effects: Iterable[Symbol]) -> list[Symbol]:
+    def _list_visible(self, effects: Iterable[Symbol]) -> list[Symbol]:
         observed = self.adapter.observes
         return [effect for effect in effects if observed is None or effect in observed]
 
     def _names(self, effects: Iterable[Any]) -> tuple[str, ...]:
         if self.adapter.observes is None:
             return tuple(_name(effect) for effect in effects)
-        visible = {effect.name for effect in self._seen(self.table.all_effects)}
+        visible = {effect.name for effect in self._list_visible(self.table.all_effects)}
         return tuple(name for name in map(_name, effects) if name in visible)
 
 
@@ -308,7 +307,6 @@ def _story(table: Table, actions: Sequence[Action], expected: str, got: str) -> 
 
 
 def _cite(table: Table, state: Symbol, event: Symbol) -> str:
-    """The line of the table with its clause."""
     cell = table.compiled.get((state, event))
     if cell is None:
         return f"{event.name} is illegal in {state.name}"

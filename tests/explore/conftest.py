@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import Browser
 from explore_pages import Opened, Serve
+from patience import PATIENCE_S
 
 from fsm.check.catalog import shipped
 from fsm.explore import ModelSession, Session
@@ -64,7 +65,7 @@ def serve() -> Iterator[Serve]:
     yield start
     for explorer, thread in running:
         explorer.close()
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 @pytest.fixture

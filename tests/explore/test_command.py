@@ -95,10 +95,21 @@ def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
     assert titles == ["writes come in the order of the lock", "trace.txt"]
 
 
+def test_what_is_missing_is_told_before_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    """On the terminal, and in the page."""
+    lines = [TraceRecord(at, Kind.STARTED, group="g", client_id="a").to_json() for at in (1, 2)]
+    Path("trace.jsonl").write_text("\n".join(lines)[:-5])
+    assert written("trace.jsonl")["opening"]["missing"] == ["1 line left out: it is the last one, and was cut"]
+    said = capsys.readouterr()
+    assert said.err == "fsm: trace.jsonl: missing: 1 line left out: it is the last one, and was cut\n"
+    assert said.out == "page.html\n"
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
         (("nothing",), "no model 'nothing'; choose from consumer-group"),
+        (("consumer-grup",), "no model 'consumer-grup'; did you mean consumer-group? choose from consumer-group"),
         (("nothing.jsonl",), "nothing.jsonl: cannot be read: No such file"),
         (("lock", "--path", "0.9"), "--path: step 2: no such step here: there are 2, from 0 on, and not 9"),
         (("lock", "--path", "one"), "'one' is no number of a step"),
@@ -109,6 +120,7 @@ def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
         (("odd.yaml",), "odd.yaml:1: unknown key 'x'"),
         (("folder",), "folder: is a folder; give a file in it"),
         (("odd.txt",), "odd.txt: holds no model, scenario, trace, capture or log"),
+        (("odd.pcap",), "odd.pcap: holds packets; fsm capture --read odd.pcap -o trace.jsonl makes a trace of it"),
         (("odd.txt", "--members", "3"), "odd.txt: --members is for"),
         (("odd.txt", "--path", "0"), "odd.txt: --path is of no use with it"),
         (("old.yaml",), "old.yaml:2: no model 'gone'; choose from"),
@@ -122,11 +134,12 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], args: tuple[s
     Path("odd.yaml").write_text("x: 1\n")
     for suffix in ("txt", "py", "json"):
         Path(f"odd.{suffix}").write_text("hello\n")
+    Path("odd.pcap").write_bytes(b"\xd4\xc3\xb2\xa1\2\0\4\0")
     Path("old.yaml").write_text("path: one user\nmodel: gone\nsteps: [{do: a polls}]\n")
     assert words in refused(capsys, *args)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.deep)])
 def test_it_says_where_the_page_is_and_ends_when_it_is_told_to(how: signal.Signals) -> None:
     """The page comes with its policy; the end is clean."""
     command = [sys.executable, "-m", "fsm", "explore", "lock"]
@@ -147,7 +160,7 @@ def test_it_says_where_the_page_is_and_ends_when_it_is_told_to(how: signal.Signa
         assert b"<title>" in connection.getresponse().read()
         connection.close()
         process.send_signal(how)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
     finally:

@@ -61,6 +61,15 @@ def test_a_recording_is_walked_by_buttons_and_by_keys(opened: Opened) -> None:
     assert texts(browser, "#steps [aria-selected=true] .say") == ["broker receives from a: heartbeat 2"]
 
 
+def test_what_is_missing_of_a_recording_stands_beside_its_source(opened: Opened) -> None:
+    """Nothing stands there where it is whole."""
+    told = ["1 packet damaged or cut", "1 line left out"]
+    browser = opened(page(opening(9, missing=told), recorded(9)))
+    assert text(browser, "#missing") == "missing: 1 packet damaged or cut; 1 line left out"
+    browser = opened(page(opening(9), recorded(9)))
+    assert browser.run("document.querySelector('#missing').textContent") == ""
+
+
 def test_what_a_step_changed_stands_out_with_what_it_was(opened: Opened) -> None:
     """State, hop, field, queue and message; what did not change is as it was."""
     browser = opened(page(opening(9), recorded(9)), "#at=6")

@@ -145,6 +145,19 @@ def test_a_long_recording_is_read_in_pieces_and_shown_where_the_address_says(ser
     stands(browser, "2,222 / 2,300")
 
 
+def test_a_click_counts_though_the_list_is_drawn_anew_under_it(serve: Serve, opened: Opened) -> None:
+    """While a recording is read, played or scrolled, the row of the press is gone when the button comes up."""
+    browser = opened(serve(ModelSession(shipped("consumer-group"), [0, 0, 0])), "#at=3")
+    stands(browser, "3 / 3")
+    at = browser.run("document.querySelector('#step-1').getBoundingClientRect().toJSON()")
+    middle = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
+    browser.point("mousePressed", *middle)
+    browser.run("paintList()")
+    browser.point("mouseReleased", *middle)
+    stands(browser, "1 / 3")
+    assert browser.run("document.activeElement.id") == "steps"
+
+
 @pytest.mark.parametrize(
     ("model", "right"),
     [

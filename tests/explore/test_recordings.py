@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 from pathlib import Path
@@ -98,6 +99,36 @@ def test_one_of_several_scenarios(tmp_path: Path) -> None:
     assert tmp_path.is_dir()
 
 
+def test_the_coordinator_of_a_deployment_is_shown_beside_its_members(tmp_path: Path) -> None:
+    """Its group, and what it knows of each member, whenever that is news; of each group there is one."""
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        "deployment: shop\nlasts: 2m\nseed: 3\ntopics: {orders: 2}\n"
+        "services: {checkout: {topics: [orders], processes: 2}, old: {topics: [orders], protocol: classic}}\n"
+        "faults: [{at: 1m, pause: checkout-0, for: 50s}]\n"
+    )
+    session = open_scenario(path)
+    check_whole(session)
+    hubs = [one["name"] for one in session.opening()["components"] if one["role"] == "coordinator"]
+    assert hubs == ["checkout: coordinator", "old: coordinator"]
+    at = find(session, "checkout: coordinator acts as a timer runs out")  # the session of the one that is paused
+    before, after = (components_after(session, steps)["checkout: coordinator"] for steps in (at - 1, at))
+    assert [(cell["of"], cell["state"]) for cell in before["cells"]] == [
+        ("", "STABLE"),
+        ("checkout-0", "STABLE"),
+        ("checkout-1", "STABLE"),
+    ]
+    assert (before["said"], after["said"]) == ("STABLE, group epoch 3", "ASSIGNING, group epoch 4")
+    assert [(cell["of"], cell["state"]) for cell in after["cells"]] == [("", "ASSIGNING"), ("checkout-1", "STABLE")]
+    fields = dict(map(tuple, before["fields"]))
+    assert (fields["group epoch"], fields["target epoch"], fields["checkout-0 epoch"]) == ("3", "3", "3, before that 3")
+    assert (fields["checkout-0 assigned"], fields["checkout-1 target"]) == ("orders-1", "orders-0")
+    old = dict(map(tuple, components_after(session, at)["old: coordinator"]["fields"]))
+    assert (old["generation"], old["old-0 assigned"]) == ("1", "orders-0, orders-1")
+    alone = open_scenario(path, group="old")
+    assert [one["name"] for one in alone.opening()["components"]] == ["old-0", "coordinator"]
+
+
 def test_a_deployment_is_told_by_what_its_members_write(tmp_path: Path) -> None:
     """In virtual time, under its seed; of machines of one's own the model is walked."""
     path = tmp_path / "shop.yaml"
@@ -108,7 +139,7 @@ def test_a_deployment_is_told_by_what_its_members_write(tmp_path: Path) -> None:
     session = open_scenario(path)
     check_whole(session)
     assert session.opening()["source"] == f"{path}, seed 3"
-    assert [one["name"] for one in session.opening()["components"]] == ["checkout-0", "checkout-1"]
+    assert [one["name"] for one in session.opening()["components"]] == ["checkout-0", "checkout-1", "coordinator"]
     texts = [step["text"] for step in all_steps(session)]
     assert any("fenced" in text for text in texts)
     with pytest.raises(InputError, match="holds nothing of a group 'other'"):
@@ -154,7 +185,7 @@ def test_a_counterexample_is_a_walk_that_one_may_leave(counterexample: Path) -> 
     check_whole(session)
     opening = session.opening()
     assert (opening["title"], opening["can_branch"]) == ("writes come in the order of the lock", True)
-    path = session.loaded()["path"]
+    path = session.describe_path()["path"]
     assert len(path) == opening["length"] > 5
     assert session.at(path[:3], 3)["options"]
     assert session.steps(len(path), 0)["position"]["broken"] == ["writes come in the order of the lock"]
@@ -348,6 +379,46 @@ def test_a_request_that_nobody_answered_is_told_so(capture: Path, tmp_path: Path
         path.write_text("\n".join([*lines[:at], json.dumps({**lost, "answered_ms": wrong})]))
         with pytest.raises(InputError, match=rf"lost.jsonl:{at + 1}: no time of an exchange"):
             open_log(path)
-    path.write_text("\n".join([*lines[: at + 1], beat[:-30]]))
+    path.write_text("\n".join([*lines[: at + 1], beat[:-30], beat]))
     with pytest.raises(InputError, match=rf"lost.jsonl:{at + 2}: no JSON"):
+        open_log(path)
+
+
+def test_what_a_capture_lacks_is_counted(capture: Path, tmp_path: Path) -> None:
+    """A last line that was cut is left out; what was not captured of its packets stands in the trace."""
+    lines = capture.read_text(encoding="utf-8").splitlines()
+    assert open_log(capture).opening()["missing"] == []
+    beats = [line for line in lines if "ConsumerGroupHeartbeat" in line]
+    why = "771 bytes were not captured or read, 1 answers have no request"
+    lost = [json.dumps({"event": "lost", "at_ms": 1.5, "connection": n, "why": why}) for n in (1, 2)]
+    damaged = json.dumps({"event": "damaged", "at_ms": 1.5, "packets": 1})
+    path = tmp_path / "cut.jsonl"
+    path.write_text("\n".join([lines[0], beats[0], *lost, damaged, beats[1][:-30]]))
+    session = open_log(path)
+    assert session.opening()["length"] == 2
+    assert session.opening()["missing"] == [
+        "1 packet damaged or cut",
+        "1,542 bytes of 2 connections not captured or not read",
+        "2 answers of 2 connections without a request",
+        "1 line left out: it is the last one, and was cut",
+    ]
+
+
+def test_a_trace_that_was_cut_says_so(tmp_path: Path) -> None:
+    """In the middle of a line, or of what compressed it; the rest is told."""
+    records = [TraceRecord(at, Kind.JOINING, "g", "a", "m") for at in range(1, 4_000)]
+    whole = "".join(f"{one.to_json()}\n" for one in records)
+    path = tmp_path / "run.jsonl"
+    path.write_text(whole)
+    assert open_log(path).opening()["missing"] == []
+    path.write_text(whole[:-9])
+    assert open_log(path).opening()["missing"] == ["1 line left out: it is the last one, and was cut"]
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(gzip.compress(whole.encode())[:-4_000])
+    opening = open_log(path).opening()
+    (line,) = opening["missing"]
+    assert line.startswith(f"it cannot be read on after {opening['length']:,} records: ")
+    assert 0 < opening["length"] < len(records)
+    path.write_bytes(gzip.compress(whole.encode())[:30])
+    with pytest.raises(InputError, match=r"run\.jsonl\.gz: cannot be read: "):
         open_log(path)

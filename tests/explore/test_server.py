@@ -46,7 +46,7 @@ def running() -> Iterator[Running]:
     made = Running(ModelSession(shipped("lock"), [0, 0]))
     yield made
     made.explorer.close()
-    made.thread.join(10)
+    made.thread.join(PATIENCE_S)
     assert not made.thread.is_alive()
 
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_answered_is_told_on_one_line(
 
 def test_what_is_too_long_is_not_even_read(running: Running) -> None:
     """The answer comes before the body does."""
-    connection = HTTPConnection(running.explorer.host, timeout=30)
+    connection = HTTPConnection(running.explorer.host, timeout=PATIENCE_S)
     connection.putrequest("POST", "/check.json")
     connection.putheader("X-Fsm-Key", running.explorer.key)
     connection.putheader("Content-Length", str(LARGEST_BODY + 1))
@@ -134,7 +134,7 @@ def test_one_check_at_a_time_and_the_walk_goes_on() -> None:
     def step(state: int, given: str) -> Step:
         if given == "waits":
             begun.set()
-            go_on.wait(30)
+            go_on.wait(PATIENCE_S)
         return Step(state + 1)
 
     def choices(state: int) -> list[Choice]:
@@ -147,12 +147,12 @@ def test_one_check_at_a_time_and_the_walk_goes_on() -> None:
         target=lambda: answers.append(running.post("/check.json", {"path": "0", "disturb": ["wait"]}))
     )
     asking.start()
-    assert begun.wait(30)
+    assert begun.wait(PATIENCE_S)
     assert running.post("/check.json", {"path": ""}) == (429, {"error": "a check is under way"})
     assert running.ask("/loaded.json")[0] == 200
     assert running.ask("/at.json")[1]["options"][0]["text"] == "one goes"
     go_on.set()
-    asking.join(30)
+    asking.join(PATIENCE_S)
     assert [(status, found["word"]) for status, found in answers] == [(200, "holds")]
     running.explorer.close()
 

@@ -45,7 +45,13 @@ def digest(name: str) -> str:
     return hashlib.sha256((json.dumps(outcome.as_document()) + trace).encode()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize("name", DIGESTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.deep] if name in ("static", "cooperative", "upgrade") else [])
+        for name in DIGESTS
+    ],
+)
 def test_a_seed_means_the_same_run_everywhere(name: str) -> None:
     """Kafka's groups of most kinds, and machines of one's own."""
     assert digest(name) == DIGESTS[name]

@@ -138,7 +138,13 @@ KINDS = ("double_ownership", "unowned_partition", "partitions_lost", "fencing_lo
 
 
 @pytest.mark.parametrize("level", ["debug", pytest.param("info", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["consumer", "old", "static", "eager", "cooperative", "mixed"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "mixed",
+        *(pytest.param(kind, marks=pytest.mark.deep) for kind in ("old", "consumer", "static", "eager", "cooperative")),
+    ],
+)
 def test_the_audit_of_logs_finds_what_really_happened(
     kind: str, level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -281,16 +281,6 @@ def test_fleets_come_to_the_same_in_a_loop_and_in_processes(tmp_path: Path) -> N
     assert alone.measures["ping.messages"].most > 20
 
 
-@pytest.mark.spark
-def test_spark_adds_up_to_what_a_loop_does(tmp_path: Path) -> None:
-    """A seed a row; sums and failures are the same."""
-    from fsm.spark.simulate import run_on_spark  # noqa: PLC0415
-
-    given = game(tmp_path, ", count: 3", ", loses: 1%")
-    alone = Fleet.of(run_seeds(given, range(1, 7)))
-    assert run_on_spark(given, 1, 6, "local[2]").as_document() == alone.as_document()
-
-
 def test_a_trace_has_every_transition() -> None:
     """As records of the machine, with what it ordered."""
     truth = Truth()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from simulate_scene import deployment
@@ -13,10 +15,10 @@ from simulate_scene import deployment
 from fsm.cli import main
 from fsm.errors import InputError
 from fsm.simulate import Truth, read, read_file, simulate, write
+from fsm.simulate.deployment import Deployment
 from fsm.simulate.fleet import Fleet, run_seeds
 from fsm.simulate.group import GroupRun
 from fsm.simulate.picture import draw
-from fsm.simulate.shrink import Shrink
 from fsm.simulate.variants import vary
 from fsm.simulate.watch import Watcher
 
@@ -64,17 +66,23 @@ def test_the_audit_of_a_trace_finds_what_really_happened(
     assert len(really) == 8
 
 
+@cache
+def traced() -> tuple[dict[str, Any], Truth]:
+    """What a run comes to whose trace is kept."""
+    truth = Truth()
+    return simulate(read(PAUSED, "shop.yaml"), 1, truth=truth).as_document(), truth
+
+
 def test_a_trace_comes_from_the_same_run() -> None:
     """Whoever keeps a trace steps every heartbeat, with the same result."""
-    given = read(PAUSED, "shop.yaml")
-    assert simulate(given, 1, truth=Truth()).as_document() == simulate(given, 1).as_document()
+    assert traced()[0] == simulate(read(PAUSED, "shop.yaml"), 1).as_document()
 
 
 def test_a_clock_that_is_ahead_shows_in_the_trace_alone() -> None:
     """The records of that host are later; what happens is the same."""
-    given, skewed = read(PAUSED, "a"), read(PAUSED + "skews: {a-host-0: 5s}\n", "b")
-    plain, ahead = Truth(), Truth()
-    assert simulate(given, 1, truth=plain).as_document() == simulate(skewed, 1, truth=ahead).as_document()
+    (document, plain), ahead = traced(), Truth()
+    skewed = read(PAUSED + "skews: {a-host-0: 5s}\n", "b")
+    assert simulate(skewed, 1, truth=ahead).as_document() == document
     moved = {b.client_id: b.ts_ms - a.ts_ms for a, b in zip(plain.records, ahead.records, strict=True)}
     assert moved == {"a-0": 5_000, "a-1": 0, "a-2": 0, "k-0": 0, "k-1": 0, "k-2": 0}
 
@@ -100,6 +108,33 @@ def test_two_variants_side_by_side(shop: Path, capsys: pytest.CaptureFixture[str
     assert second["unowned_ms"] < first["unowned_ms"]
     assert main(["simulate", str(shop), "--compare", "4.0", "protocol=consumer", "--seeds", "1-2"]) == 0
     assert "over 2 runs" in capsys.readouterr().out
+
+
+def test_a_setting_is_for_each_what_its_protocol_has() -> None:
+    """Of a group on its way from one protocol to the other: a client's own, and that of the brokers for consumers."""
+    services = "services: {new: {topics: [orders]}, old: {topics: [orders], protocol: classic}}\n"
+    mixed = read(f"deployment: d\nlasts: 1m\ntopics: {{orders: 2}}\n{services}", "mixed.yaml")
+    for variant in ("session.timeout.ms=50000", "session.timeout.ms=50000, 4.3"):
+        found = vary(mixed, variant)
+        assert isinstance(found, Deployment)
+        assert {name: dict(one.settings) for name, one in found.services.items()} == {
+            "new": {},
+            "old": {"session.timeout.ms": "50000"},
+        }
+        assert [dict(one.settings) for one in found.brokers.values()] == [
+            {"group.consumer.session.timeout.ms": "50000"}
+        ]
+    alike = vary(mixed, "session.timeout.ms=50000,protocol=classic")
+    assert isinstance(alike, Deployment)
+    assert {one.settings["session.timeout.ms"] for one in alike.services.values()} == {"50000"}
+    both = vary(mixed, "max.poll.interval.ms=50000")
+    assert isinstance(both, Deployment)
+    assert {one.settings["max.poll.interval.ms"] for one in both.services.values()} == {"50000"}
+    simulate(found, 0)
+    later = "plans: [{at: 30s, restart: old, with: {protocol: consumer}}]\n"
+    changing = read(f"deployment: d\nlasts: 1m\ntopics: {{orders: 2}}\n{services}{later}", "changing.yaml")
+    with pytest.raises(InputError, match=r"--compare .*; set the brokers' group\.consumer\.session\.timeout\.ms"):
+        vary(changing, "session.timeout.ms=50000")
 
 
 @pytest.mark.parametrize(
@@ -152,21 +187,18 @@ def test_a_run_that_fails_is_made_small_and_fails_still(
             self.add("a partition has two users")
 
     monkeypatch.setattr(Watcher, "note_doubles", note_doubles)
+    path, shrunk = tmp_path / "shop.yaml", tmp_path / "shrunk.yaml"
     given = deployment("consumer")
-    search = Shrink(given, 1)
-    found = search.run()
-    assert search.what == {"a partition has two users"}
-    assert [deed.what for deed in found.deeds] in (["cut"], ["pause"], ["crash"])
-    assert (found.services["a"].processes, found.lasts_ms < given.lasts_ms, found.loses) == (2, True, 0.0)
-    again = read(write(found), "shrunk.yaml")
-    assert again == found
-    path = tmp_path / "shop.yaml"
     path.write_text(write(given))
     assert main(["simulate", str(path), "--seed", "1", "--shrink", "-o", str(tmp_path)]) == 1
-    capsys.readouterr()
-    assert main(["simulate", str(tmp_path / "shrunk.yaml")]) == 1
+    assert "a partition has two users" in capsys.readouterr().out
+    found = read_file(shrunk)
+    assert [deed.what for deed in found.deeds] in (["cut"], ["pause"], ["crash"])
+    assert (found.services["a"].processes, found.lasts_ms < given.lasts_ms, found.loses) == (2, True, 0.0)
+    assert read(write(found), "shrunk.yaml") == found
+    assert main(["simulate", str(shrunk)]) == 1
     assert "VIOLATED" in capsys.readouterr().out
-    assert main(["replay", str(tmp_path / "shrunk.yaml")]) == 1
+    assert main(["replay", str(shrunk)]) == 1
     assert "violated: expected [], got [a at " in capsys.readouterr().out
 
 

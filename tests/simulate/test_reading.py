@@ -56,6 +56,7 @@ def test_plans_are_spread_over_processes_and_rates_over_time() -> None:
         ("partitions: 16", "partitions: 6", 14, "orders has 12 partitions"),
         ("{at: 8m, lose: 5%", "{at: 8m, loose: 5%", 20, "unknown key 'loose'"),
         ("for: 1s..20s", "for: 20s..1s", 21, "falls"),
+        ("every: 2m", "every: 1ms", 21, "1ms is too short; 100ms to 366d"),
         ("  b2: {}", "  b2: {release: 3.9}", 7, "no coordinator dialect"),
         ("group.initial.rebalance.delay.ms", "group.initial.delay.ms", 6, "did you mean group.initial.rebalance"),
         ("processes: 2, starts", "settings: {session.timeout.ms: 100000000000}, starts", 11, "session_timeout_ms"),

@@ -82,13 +82,12 @@ def test_what_was_never_taken_is_printed(project, workers):
     result.stdout.fnmatch_lines(LAMP, consecutive=True)
 
 
-@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "two workers"])
-def test_too_little_fails_a_session_that_passed(project, workers):
+def test_too_little_fails_a_session_that_passed(project):
     """Half of the transitions are enough for 50 and not for 51; the option alone switches the report on."""
-    enough = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage-fail-under=50", *workers)
+    enough = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage-fail-under=50")
     assert enough.ret == 0
     enough.stdout.fnmatch_lines(LAMP, consecutive=True)
-    short = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage-fail-under=51", *workers)
+    short = project.runpytest_subprocess(*PLUGIN, "--fsm-coverage-fail-under=51")
     assert short.ret == 1
     short.stdout.fnmatch_lines(["FAILED: lamp: 50.0 % of the transitions, less than 51 %"])
 

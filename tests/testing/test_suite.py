@@ -72,8 +72,8 @@ def test_every_row_every_refusal_and_ways_at_random_pass(project: pytest.Pyteste
     ("right", "wrong", "failed"),
     [
         ('return ["creak"] if', "return [] if", 2),
-        ('if self.now == "broken":', 'if self.now == "lost":', 2),
-        ('"broken" if self.now == "shut" else self.now', '"broken"', 2),
+        pytest.param('if self.now == "broken":', 'if self.now == "lost":', 2, marks=pytest.mark.deep),
+        pytest.param('"broken" if self.now == "shut" else self.now', '"broken"', 2, marks=pytest.mark.deep),
     ],
 )
 def test_a_mistake_is_found(project: pytest.Pytester, right: str, wrong: str, failed: int) -> None:

@@ -115,9 +115,13 @@ function goToMatch(forward) {
 }
 
 list.addEventListener("scroll", () => requestAnimationFrame(paintList));
-list.addEventListener("click", (event) => {
+// When the button goes down: a row that is drawn anew before it comes up gets no click.
+list.addEventListener("mousedown", (event) => {
   const row = event.target.closest(".row");
-  if (row) stand(Number(row.dataset.at));
+  if (!row || event.button) return;
+  event.preventDefault();
+  list.focus({ preventScroll: true });
+  stand(Number(row.dataset.at));
 });
 list.addEventListener("keydown", (event) => {
   const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);

@@ -163,6 +163,7 @@ async function begin() {
   walk.way = new Way(opening.start);
   byId("title").textContent = show(opening.title);
   byId("source").textContent = opening.source === opening.title ? "" : show(opening.source);
+  byId("missing").textContent = opening.missing?.length ? show(`missing: ${opening.missing.join("; ")}`) : "";
   byId("next").hidden = !opening.can_branch;
   document.body.classList.toggle("recorded", !opening.can_branch);
   if (isModel() && opening.can_branch && opening.length) walk.loaded = await source.loaded();

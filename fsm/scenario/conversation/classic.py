@@ -11,36 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fsm.errors import LocalProtocolError
+from fsm.member import events
+from fsm.member.classic import state
 from fsm.member.classic.assignors import PartitionCounts
-from fsm.member.classic.state import (
-    ClassicAnswered,
-    ClassicConfig,
-    ClassicEffect,
-    ClassicInput,
-    Close,
-    PartitionCountsUpdated,
-    Reported,
-    Taken,
-    UnsentClassicRequest,
-    new_member,
-)
 from fsm.member.classic.step import due_ms, poll_wanted_ms, step
 from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
-from fsm.member.events import (
-    ApplicationEvent,
-    AsyncPollEvent,
-    BackgroundEvent,
-    ConsumerRebalanceListenerCallbackCompletedEvent,
-    ErrorEvent,
-    GroupMembershipOperation,
-    KafkaError,
-    ListenerMethod,
-    PartitionsAssignedEvent,
-    PartitionsRemovedEvent,
-    TopicPatternSubscriptionChangeEvent,
-    TopicSubscriptionChangeEvent,
-    UnsubscribeEvent,
-)
 from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.member.runtime.consumer_api import SubscriptionPattern
 from fsm.member.runtime.queues import InvokeListener
@@ -65,16 +40,16 @@ class _Open:
 class ClassicClient(Client):
     """A client whose member follows the classic protocol."""
 
-    def __init__(self, config: ClassicConfig, listener: Listener | None, topics: PartitionCounts) -> None:
+    def __init__(self, config: state.ClassicConfig, listener: Listener | None, topics: PartitionCounts) -> None:
         super().__init__(APPLICATION, listener)
-        self._member = new_member(config)
+        self._member = state.new_member(config)
         self._ticket = 0
         """The ticket of the callback that is under way."""
-        self._completed: dict[int, KafkaError | None] = {}
-        self._thrown: list[KafkaError] = []
-        self._answers: deque[ClassicAnswered] = deque()
+        self._completed: dict[int, events.KafkaError | None] = {}
+        self._thrown: list[events.KafkaError] = []
+        self._answers: deque[state.ClassicAnswered] = deque()
         self._calls = 0
-        self._give(PartitionCountsUpdated(topics))
+        self._give(state.PartitionCountsUpdated(topics))
 
     def show(self) -> dict[str, str]:
         member = self._member
@@ -91,13 +66,13 @@ class ClassicClient(Client):
 
     def subscribe(self, to: Any) -> None:
         """Raises `LocalProtocolError` for a pattern that the coordinator would match."""
-        event: ApplicationEvent
+        event: events.ApplicationEvent
         if isinstance(to, SubscriptionPattern):
             raise LocalProtocolError("a pattern that the coordinator matches needs the consumer protocol")
         if hasattr(to, "search"):
-            event = TopicPatternSubscriptionChangeEvent(to.pattern, self.listener is not None)
+            event = events.TopicPatternSubscriptionChangeEvent(to.pattern, self.listener is not None)
         else:
-            event = TopicSubscriptionChangeEvent(tuple(to), self.listener is not None)
+            event = events.TopicSubscriptionChangeEvent(tuple(to), self.listener is not None)
         self._call("subscribe", event)
 
     def poll(self, timeout_ms: int | None, consumed: Offsets) -> None:
@@ -105,16 +80,16 @@ class ClassicClient(Client):
             raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
         self.record.note_call("poll()")
         self._open = _Open("poll", 0, self.now_ms + (timeout_ms or 0), consumed)
-        self._give(AsyncPollEvent(consumed))
+        self._give(events.AsyncPollEvent(consumed))
         self.settle()
 
     def unsubscribe(self) -> None:
-        self._call("unsubscribe", UnsubscribeEvent())
+        self._call("unsubscribe", events.UnsubscribeEvent())
 
-    def close(self, timeout_ms: int, operation: GroupMembershipOperation) -> None:
-        self._call("close", Close(timeout_ms, operation))
+    def close(self, timeout_ms: int, operation: events.GroupMembershipOperation) -> None:
+        self._call("close", state.Close(timeout_ms, operation))
 
-    def _call(self, name: str, event: ApplicationEvent) -> None:
+    def _call(self, name: str, event: events.ApplicationEvent) -> None:
         self.record.note_call(f"{name}()")
         self._calls += 1
         self._open = _Open(name, self._calls, NEVER)
@@ -125,10 +100,10 @@ class ClassicClient(Client):
     # The network
 
     def _take_answer(self, target: Any, response: Any) -> None:
-        self._answers.append(ClassicAnswered(target, response))
+        self._answers.append(state.ClassicAnswered(target, response))
 
     def change_topics(self, topics: PartitionCounts) -> None:
-        self._give(PartitionCountsUpdated(topics))
+        self._give(state.PartitionCountsUpdated(topics))
         self.settle()
 
     # Time
@@ -166,7 +141,7 @@ class ClassicClient(Client):
         elif call.name != "poll":
             return False
         elif poll_wanted_ms(self._member) <= self.now_ms:
-            self._give(AsyncPollEvent(call.consumed))
+            self._give(events.AsyncPollEvent(call.consumed))
         elif self.now_ms >= call.until_ms:
             self._return(call)
         else:
@@ -182,53 +157,53 @@ class ClassicClient(Client):
 
     # Callbacks
 
-    def _ask_callback(self, event: PartitionsRemovedEvent | PartitionsAssignedEvent) -> None:
-        if isinstance(event, PartitionsRemovedEvent):
+    def _ask_callback(self, event: events.PartitionsRemovedEvent | events.PartitionsAssignedEvent) -> None:
+        if isinstance(event, events.PartitionsRemovedEvent):
             asked = InvokeListener(event.method, event.partitions)
         else:
-            asked = InvokeListener(ListenerMethod.ASSIGNED, event.added)
+            asked = InvokeListener(events.ListenerMethod.ASSIGNED, event.added)
         self._ticket = event.ticket
         self._begin_callback(asked)
         if self.listener is not None:
             self.record.note_callback(asked)
 
     def _report_callback(self, raises: str | None) -> None:
-        self._give(ConsumerRebalanceListenerCallbackCompletedEvent(self._ticket, raises))
+        self._give(events.ConsumerRebalanceListenerCallbackCompletedEvent(self._ticket, raises))
 
     # The member
 
-    def _give(self, given: ClassicInput) -> None:
+    def _give(self, given: state.ClassicInput) -> None:
         taken = step(self._member, given, self.now_ms)
         self._member = taken.member
         for effect in taken.effects:
             self._note(effect)
 
-    def _note(self, effect: ClassicEffect) -> None:
+    def _note(self, effect: state.ClassicEffect) -> None:
         match effect:
-            case UnsentClassicRequest():
+            case state.UnsentClassicRequest():
                 self._send(effect)
             case Enqueued(event=event):
                 self._receive(event)
             case CallCompleted(call=call, error=error):
                 self._completed[call] = error
-            case Taken(source=source, target=target, event=event):
+            case state.Taken(source=source, target=target, event=event):
                 if source is not target:
                     self.record.note_transition(source.name, target.name, event.name)
-            case Reported(effect=reported, reason=reason):
+            case state.Reported(effect=reported, reason=reason):
                 self.record.note_effect(reported.name, f"{reported.name}: {reason}" if reason else reported.name)
             case CoordinatorForgotten():
                 self.record.note_effect("CoordinatorForgotten", "CoordinatorForgotten")
 
-    def _send(self, request: UnsentClassicRequest) -> None:
+    def _send(self, request: state.UnsentClassicRequest) -> None:
         self._requests += 1
         self.record.note_request(request.body, self._requests)
         if isinstance(request.body, OffsetCommitRequest) and self.commits_answered:
-            self._answers.append(ClassicAnswered(request, OffsetCommitResponse()))
+            self._answers.append(state.ClassicAnswered(request, OffsetCommitResponse()))
         else:
             self.unanswered[self._requests] = (request.body, request)
 
-    def _receive(self, event: BackgroundEvent) -> None:
-        if isinstance(event, ErrorEvent):
+    def _receive(self, event: events.BackgroundEvent) -> None:
+        if isinstance(event, events.ErrorEvent):
             self._thrown.append(event.error)
-        elif isinstance(event, PartitionsRemovedEvent | PartitionsAssignedEvent):
+        elif isinstance(event, events.PartitionsRemovedEvent | events.PartitionsAssignedEvent):
             self._ask_callback(event)

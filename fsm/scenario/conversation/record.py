@@ -12,17 +12,8 @@ from itertools import groupby
 from fsm.member.events import ApplicationEvent, BackgroundEvent
 from fsm.member.runtime.queues import InvokeListener
 from fsm.render.sequence import Arrow, Look
+from fsm.scenario import texts
 from fsm.scenario.story import Seen
-from fsm.scenario.texts import (
-    NOTHING,
-    show_api,
-    show_commits,
-    show_event,
-    show_fields,
-    show_list,
-    show_partitions,
-    show_request,
-)
 
 APPLICATION = "application thread"
 APPLICATION_QUEUE = "application event queue"
@@ -66,7 +57,7 @@ class Record:
 
     def note_callback(self, asked: InvokeListener) -> None:
         """A callback begins."""
-        text = f"{asked.method.value} {show_partitions(asked.partitions)}"
+        text = f"{asked.method.value} {texts.show_partitions(asked.partitions)}"
         self.callbacks.append(text)
         self.lines.append(f"callback {text}")
         self._draw(APPLICATION, text)
@@ -80,7 +71,7 @@ class Record:
         """A thread adds an event to its queue."""
         mine = isinstance(event, ApplicationEvent)
         source, queue = (APPLICATION, APPLICATION_QUEUE) if mine else (BACKGROUND, BACKGROUND_QUEUE)
-        text = show_event(event)
+        text = texts.show_event(event)
         self.arrows.append(Arrow(source, queue, text))
         self.events.append(f"{'application' if mine else 'background'}: {type(event).__name__}")
         self.lines.append(f"{queue} + {text}")
@@ -89,14 +80,14 @@ class Record:
         """The other thread takes an event out of the queue."""
         mine = isinstance(event, ApplicationEvent)
         queue, target = (APPLICATION_QUEUE, BACKGROUND) if mine else (BACKGROUND_QUEUE, APPLICATION)
-        self.arrows.append(Arrow(queue, target, show_event(event), Look.TAKE))
+        self.arrows.append(Arrow(queue, target, texts.show_event(event), Look.TAKE))
 
     # The coordinator
 
     def note_request(self, request: object, number: int) -> None:
         """A request goes out."""
         self.requests.append(request)
-        text = show_request(request)
+        text = texts.show_request(request)
         self.lines.append(f"sends {number}: {text}")
         self.arrows.append(Arrow(self.lane, COORDINATOR, text))
 
@@ -125,15 +116,15 @@ class Record:
     def take(self) -> Seen:
         """Fields, lines and arrows since the last time; what happens again and again stands there once."""
         fields = {
-            "transitions": show_list(self.transitions),
-            "sent": show_list(show_api(type(request)) for request in self.requests),
+            "transitions": texts.show_list(self.transitions),
+            "sent": texts.show_list(texts.show_api(type(request)) for request in self.requests),
             **dict(self._request_fields()),
-            "committed": show_commits(self.requests),
-            "callbacks": show_list(self.callbacks),
-            "events": show_list(event for event, _ in groupby(self.events)),
-            "effects": show_list(effect for effect, _ in groupby(self.effects)),
-            "returned": show_list(self.returned),
-            "raised": ", ".join(self.raised) or NOTHING,
+            "committed": texts.show_commits(self.requests),
+            "callbacks": texts.show_list(self.callbacks),
+            "events": texts.show_list(event for event, _ in groupby(self.events)),
+            "effects": texts.show_list(effect for effect, _ in groupby(self.effects)),
+            "returned": texts.show_list(self.returned),
+            "raised": ", ".join(self.raised) or texts.NOTHING,
         }
         seen = Seen(fields, tuple(_count(self.lines)), tuple(self.arrows))
         self._clear()
@@ -141,11 +132,10 @@ class Record:
 
     def _request_fields(self) -> Iterator[tuple[str, str]]:
         for number, request in enumerate(self.requests, 1):
-            yield from ((f"sent {number} {name}", value) for name, value in show_fields(request).items())
+            yield from ((f"sent {number} {name}", value) for name, value in texts.show_fields(request).items())
 
 
 def _count(lines: Iterable[str]) -> Iterator[str]:
-    """Lines that follow each other and are the same, as one."""
     for line, same in groupby(lines):
         count = len(list(same))
         yield line if count == 1 else f"{line} ({count} times)"

@@ -20,7 +20,7 @@ from typing import Any
 from fsm.errors import InputError, LocalProtocolError
 from fsm.member.events import ListenerMethod
 from fsm.nodes import Node
-from fsm.protocol.assignment import TopicPartitions, topic_partitions
+from fsm.protocol.assignment import TopicPartitions, numbers_by_topic, topic_partitions
 from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -43,22 +43,8 @@ from fsm.protocol.messages import (
     TransportFailure,
     commit_results,
 )
+from fsm.scenario import texts
 from fsm.scenario.story import Expected
-from fsm.scenario.texts import (
-    NOTHING,
-    read_known,
-    read_number,
-    read_offsets,
-    read_partition,
-    read_partitions,
-    read_text,
-    read_texts,
-    show,
-    show_api,
-    show_list,
-    show_offsets,
-    show_partitions,
-)
 from fsm.tables.classic_member import State as ClassicState
 from fsm.tables.consumer_member import State as ConsumerState
 
@@ -71,12 +57,12 @@ FIRST_NAME = "m-1"
 
 def read_failure(node: Node) -> TransportFailure:
     """What went wrong on the way. Raises `InputError` for an unknown word."""
-    return FAILURES[read_known(node, tuple(FAILURES), "failure")]
+    return FAILURES[texts.read_known(node, tuple(FAILURES), "failure")]
 
 
 def choose_request(given: Mapping[str, Node], unanswered: Mapping[int, Any]) -> int:
     """Which request is meant: `to`, or the oldest. Raises `LocalProtocolError` where no such request waits."""
-    number = read_number(given, "to", min(unanswered, default=0))
+    number = texts.read_number(given, "to", min(unanswered, default=0))
     if number not in unanswered:
         raise LocalProtocolError("no such request waits for an answer")
     return number
@@ -90,47 +76,41 @@ def read_answer(request: object, node: Node) -> object:
 
 
 def _read_error(given: Mapping[str, Node]) -> ErrorCode:
-    """The error of an answer, none where none is named."""
     return _read_code(given["error_code"]) if "error_code" in given else ErrorCode.NONE
 
 
 def _read_code(node: Node) -> ErrorCode:
-    return ErrorCode[read_known(node, tuple(ErrorCode.__members__), "error code of Kafka's")]
+    return ErrorCode[texts.read_known(node, tuple(ErrorCode.__members__), "error code of Kafka's")]
 
 
 def _heartbeat_of_consumer(asked: ConsumerGroupHeartbeatRequest, given: Mapping[str, Node]) -> object:
     return ConsumerGroupHeartbeatResponse(
-        read_number(given, "member_epoch", asked.member_epoch),
-        read_number(given, "heartbeat_interval_ms", INTERVAL_MS),
+        texts.read_number(given, "member_epoch", asked.member_epoch),
+        texts.read_number(given, "heartbeat_interval_ms", INTERVAL_MS),
         _read_target(given["assignment"]) if "assignment" in given else None,
         error_code=_read_error(given),
-        error_message=read_text(given, "error_message", "") or None,
+        error_message=texts.read_text(given, "error_message", "") or None,
         member_id=asked.member_id,
     )
 
 
 def _read_target(node: Node) -> TopicPartitions | None:
-    if node.is_null:
-        return None
-    found: dict[str, list[int]] = {}
-    for topic, number in read_partitions(node):
-        found.setdefault(topic, []).append(number)
-    return topic_partitions(found)
+    return None if node.is_null else topic_partitions(numbers_by_topic(texts.read_partitions(node)))
 
 
 def _commit(_: OffsetCommitRequest, given: Mapping[str, Node]) -> object:
     pairs = given["errors"].mapping().values() if "errors" in given else ()
-    return OffsetCommitResponse(commit_results((read_partition(key), _read_code(value)) for key, value in pairs))
+    return OffsetCommitResponse(commit_results((texts.read_partition(key), _read_code(value)) for key, value in pairs))
 
 
 def _join(asked: JoinGroupRequest, given: Mapping[str, Node]) -> object:
     members = given["members"].mapping() if "members" in given else {}
     return JoinGroupResponse(
-        read_number(given, "generation_id", -1),
+        texts.read_number(given, "generation_id", -1),
         "consumer",
-        read_text(given, "protocol_name", asked.protocols[0].name),
-        read_text(given, "leader", "another"),
-        read_text(given, "member_id", asked.member_id or FIRST_NAME),
+        texts.read_text(given, "protocol_name", asked.protocols[0].name),
+        texts.read_text(given, "leader", "another"),
+        texts.read_text(given, "member_id", asked.member_id or FIRST_NAME),
         tuple(JoinGroupResponseMember(n, metadata=_read_subscription(value)) for n, (_, value) in members.items()),
         error_code=_read_error(given),
     )
@@ -138,12 +118,12 @@ def _join(asked: JoinGroupRequest, given: Mapping[str, Node]) -> object:
 
 def _read_subscription(node: Node) -> bytes:
     given = node.fields(("topics", "owned_partitions"), ("topics",))
-    owned = read_partitions(given["owned_partitions"]) if "owned_partitions" in given else ()
-    return encode_subscription(Subscription(read_texts(given["topics"]), owned_partitions=owned))
+    owned = texts.read_partitions(given["owned_partitions"]) if "owned_partitions" in given else ()
+    return encode_subscription(Subscription(texts.read_texts(given["topics"]), owned_partitions=owned))
 
 
 def _sync(asked: SyncGroupRequest, given: Mapping[str, Node]) -> object:
-    assigned = read_partitions(given["assignment"]) if "assignment" in given else ()
+    assigned = texts.read_partitions(given["assignment"]) if "assignment" in given else ()
     error = _read_error(given)
     data = b"" if error is not ErrorCode.NONE else encode_assignment(Assignment(assigned))
     return SyncGroupResponse(data, protocol_type="consumer", protocol_name=asked.protocol_name, error_code=error)
@@ -174,7 +154,7 @@ _REQUESTS = (
     LeaveGroupRequest,
 )
 _IN_BYTES: Mapping[type, tuple[str, ...]] = {JoinGroupRequest: ("topics", "owned_partitions")}
-APIS = {show_api(kind): tuple(f.name for f in fields(kind)) + _IN_BYTES.get(kind, ()) for kind in _REQUESTS}
+APIS = {texts.show_api(kind): tuple(f.name for f in fields(kind)) + _IN_BYTES.get(kind, ()) for kind in _REQUESTS}
 """The fields of each request that can be expected."""
 
 
@@ -186,9 +166,9 @@ def read_expected(node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
         if name == "sent":
             yield from _read_sent(value)
         elif name == "state":
-            yield Expected(name, read_known(value, states, "state"), value.where)
+            yield Expected(name, texts.read_known(value, states, "state"), value.where)
         elif name == "transitions":
-            yield Expected(name, show_list(_read_transition(item, states) for item in value.items()), value.where)
+            yield Expected(name, texts.show_list(_read_transition(item, states) for item in value.items()), value.where)
         else:
             yield Expected(name, _FIELDS.get(name, _read_scalar)(value), value.where)
 
@@ -204,7 +184,7 @@ def _read_transition(node: Node, states: Sequence[str]) -> str:
 def _read_sent(node: Node) -> Iterator[Expected]:
     """The APIs in their order, and of each request the fields that are named."""
     requests = [_read_request(item) for item in node.items()]
-    yield Expected("sent", show_list(api for api, _ in requests), node.where)
+    yield Expected("sent", texts.show_list(api for api, _ in requests), node.where)
     for number, (api, given) in enumerate(requests, 1):
         for field, value in given.fields(APIS[api]).items() if given is not None else ():
             yield Expected(f"sent {number} {field}", _read_request_field(field, value), value.where)
@@ -212,23 +192,22 @@ def _read_sent(node: Node) -> Iterator[Expected]:
 
 def _read_request(node: Node) -> tuple[str, Node | None]:
     if isinstance(node.value, str):
-        return read_known(node, tuple(APIS), "request"), None
+        return texts.read_known(node, tuple(APIS), "request"), None
     key, value = _read_pair(node, "request")
-    return read_known(key, tuple(APIS), "request"), None if value.is_null else value
+    return texts.read_known(key, tuple(APIS), "request"), None if value.is_null else value
 
 
 def _read_request_field(name: str, node: Node) -> str:
     if node.is_null:
-        return NOTHING
+        return texts.NOTHING
     if name in ("topic_partitions", "owned_partitions"):
         return _read_partitions(node)
     if name == "offsets":
-        return show_offsets(read_offsets(node))
+        return texts.show_offsets(texts.read_offsets(node))
     return _read_texts(node) if isinstance(node.value, list) else _read_scalar(node)
 
 
 def _read_pair(node: Node, role: str) -> tuple[Node, Node]:
-    """The one key of an item with its value."""
     pairs = list(node.mapping().values())
     if len(pairs) != 1:
         what = f"more than one {role} in an item" if pairs else f"no {role} in an item"
@@ -237,40 +216,40 @@ def _read_pair(node: Node, role: str) -> tuple[Node, Node]:
 
 
 def _read_scalar(node: Node) -> str:
-    return NOTHING if node.is_null else node.text()
+    return texts.NOTHING if node.is_null else node.text()
 
 
 def _read_partitions(node: Node) -> str:
-    return show_partitions(read_partitions(node))
+    return texts.show_partitions(texts.read_partitions(node))
 
 
 def _read_texts(node: Node) -> str:
-    return show_list(read_texts(node))
+    return texts.show_list(texts.read_texts(node))
 
 
 def _read_commits(node: Node) -> str:
     commits = node.items() if isinstance(node.value, list) else [node]
-    return show_list(show_offsets(read_offsets(commit))[1:-1] for commit in commits)
+    return texts.show_list(texts.show_offsets(texts.read_offsets(commit))[1:-1] for commit in commits)
 
 
 def _read_callback(node: Node) -> str:
     key, value = _read_pair(node, "callback")
-    return f"{read_known(key, [m.value for m in ListenerMethod], 'callback')} {_read_partitions(value)}"
+    return f"{texts.read_known(key, [m.value for m in ListenerMethod], 'callback')} {_read_partitions(value)}"
 
 
 def _read_event(node: Node) -> str:
     key, value = _read_pair(node, "event")
-    return f"{read_known(key, ('application', 'background'), 'queue')}: {value.text()}"
+    return f"{texts.read_known(key, ('application', 'background'), 'queue')}: {value.text()}"
 
 
 _FIELDS: Mapping[str, Callable[[Node], str]] = {
     "owned": _read_partitions,
     "fetchable": _read_partitions,
-    "callbacks": lambda node: show_list(map(_read_callback, node.items())),
-    "events": lambda node: show_list(map(_read_event, node.items())),
+    "callbacks": lambda node: texts.show_list(map(_read_callback, node.items())),
+    "events": lambda node: texts.show_list(map(_read_event, node.items())),
     "effects": _read_texts,
     "returned": _read_texts,
     "committed": _read_commits,
-    "closed": lambda node: show(node.flag()),
+    "closed": lambda node: texts.show(node.flag()),
 }
 """How a field is written that is no plain text."""

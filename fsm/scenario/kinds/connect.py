@@ -19,7 +19,7 @@ from fsm.connect.units import Unit, Units
 from fsm.errors import InputError
 from fsm.nodes import Node
 from fsm.scenario.reading import EACH, Checked, Only, read
-from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play
+from fsm.scenario.story import Act, Expected, Replay, RoundStage, Seen, play
 from fsm.scenario.texts import show_list
 
 NAME = "Connect rounds"
@@ -102,14 +102,11 @@ def _check_leaders(rounds: Iterable[Node]) -> None:
             raise InputError("a worker joins twice in one round", fields["joins"][1].where)
 
 
-class Rounds(Stage):
+class Rounds(RoundStage):
     """The stage: the workers of one scenario between rounds.
 
     Source: KIP-415, "Rebalance scenarios"; `tests/cases/seed_connect.yaml` has them as data.
     """
-
-    now_ms = 0
-    """The instant of the last round."""
 
     def __init__(self, scenario: Mapping[str, Any], profile: Profile) -> None:
         self.scenario = scenario
@@ -124,12 +121,6 @@ class Rounds(Stage):
         """What was left of the running delay, round after round."""
         self.generation = 0
         self._seen = Seen({}, ())
-
-    def parse(self, item: Node) -> Act:
-        return Act("round", item, item.where, expect=item)
-
-    def title(self, act: Act, _begun_ms: int) -> str:
-        return f"round {act.value.mapping()['round'][1].number()} at {self.now_ms} ms"
 
     def do(self, act: Act) -> None:
         stated = read(act.value, _ROUND)
@@ -164,7 +155,6 @@ class Rounds(Stage):
         return self.deadline_ms if stated.get("delay_in_progress_at_start") == "expired" else self.deadline_ms // 2
 
     def _begin(self) -> Iterator[str]:
-        """How the document begins, before the first round."""
         if not self.generation:
             held = (f"{worker}({show_units(units)})" for worker, units in self.holds.items())
             yield "Initial group and assignment: " + ", ".join(held)

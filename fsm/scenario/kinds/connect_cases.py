@@ -20,7 +20,7 @@ from fsm.connect.units import Unit, Units, UnitsByWorker, configured, kinds, uni
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.scenario.reading import EACH, Checked, Maybe, Only, read
-from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play
+from fsm.scenario.story import Act, Expected, Replay, RoundStage, Seen, play
 from fsm.scenario.texts import NOTHING, read_texts, read_units, show_list, show_node
 
 NAME = "Connect cases"
@@ -102,7 +102,7 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
         yield Replay(file, NAME, case.get("summary", case["id"]), profile.name, steps)
 
 
-class Group(Stage):
+class Group(RoundStage):
     """The stage: the workers between rounds, their work, and the memory of the leader's assignor.
 
     Stimuli of a round, in their order: `add_workers`, `remove_workers` (lists of names), `add_worker_owning`
@@ -116,9 +116,6 @@ class Group(Stage):
     what it had assigned (`performRebalance` of Kafka's `IncrementalCooperativeAssignorTest`).
     """
 
-    now_ms = 0
-    """The instant of the last round."""
-
     def __init__(self, setup: Mapping[str, Any], profile: Profile) -> None:
         self.profile = profile
         self.task_counts: dict[str, int] = dict(setup["connectors"])
@@ -131,12 +128,6 @@ class Group(Stage):
         """What workers held that were removed."""
         self.delay_ms = 0
         self._stimuli: tuple[str, ...] = ()
-
-    def parse(self, item: Node) -> Act:
-        return Act("round", item, item.where, expect=item)
-
-    def title(self, act: Act, _begun_ms: int) -> str:
-        return f"round {act.value.mapping()['round'][1].number()} at {self.now_ms} ms"
 
     def do(self, act: Act) -> None:
         stated = act.value.mapping()
@@ -238,7 +229,6 @@ class Group(Stage):
                     yield Expected(f"{worker} {field}", _show(read_units(derived[key].get(worker, []))), where)
 
     def _holds(self, name: str) -> bool:
-        """Whether something that tests look at is so."""
         held = [kinds(units) for units in self.holds.values()]
         revoked = any(self.outcome.revoked.values())
         if name == "no_revocations":
@@ -279,7 +269,6 @@ def _value(value: Any) -> str:
 
 
 def _in_kinds(units: Iterable[Unit]) -> Units:
-    """Connectors before tasks, each in their order."""
     return tuple(unit for of_kind in kinds(units) for unit in of_kind)
 
 
@@ -296,7 +285,7 @@ def _add_workers(group: Group, node: Node) -> None:
 
 def _remove_workers(group: Group, node: Node) -> None:
     for item in node.items():
-        group.gone[item.text()] = group.holds.pop(_known(item, group.holds))
+        group.gone[item.text()] = group.holds.pop(_require(item, group.holds))
 
 
 def _add_worker_owning(group: Group, node: Node) -> None:
@@ -305,7 +294,7 @@ def _add_worker_owning(group: Group, node: Node) -> None:
 
 
 def _rejoin(group: Group, node: Node) -> None:
-    group.holds[node.text()] = group.gone[_known(node, group.gone)]
+    group.holds[node.text()] = group.gone[_require(node, group.gone)]
 
 
 def _set_task_counts(group: Group, node: Node) -> None:
@@ -313,7 +302,7 @@ def _set_task_counts(group: Group, node: Node) -> None:
 
 
 def _delete_connector(group: Group, node: Node) -> None:
-    del group.task_counts[_known(node, group.task_counts)]
+    del group.task_counts[_require(node, group.task_counts)]
 
 
 def _new_leader(group: Group, _: Node) -> None:
@@ -328,7 +317,7 @@ def _advance(group: Group, node: Node) -> None:
     group.now_ms += base // int(match[2] or 1) + int(match[3] or 0)
 
 
-def _known(node: Node, names: Mapping[str, object]) -> str:
+def _require(node: Node, names: Mapping[str, object]) -> str:
     if node.text() not in names:
         raise InputError(f"{node.text()[:60]!r} is not there", node.where, nearest(node.text(), tuple(names)))
     return node.text()

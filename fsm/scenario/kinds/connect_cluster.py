@@ -62,15 +62,11 @@ reads = has_key("cluster")
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     """Leads the cluster through its steps. Raises `InputError` with the line for what is no part of a scenario."""
     given = document.fields(_KEYS, ("cluster", "steps"))
-    profile = read_dialect(given, dialect, _find_profile)
+    profile = read_dialect(given, dialect, dialects.profile)
     stage = ConnectCluster(_make_cluster(given, profile))
     steps = play(stage, read_steps(given["steps"], STEPS_LIMIT))
     picture = stage.cluster.picture(stage.started_ms)
     yield Replay(file, NAME, given["cluster"].text(), profile.name, steps, picture)
-
-
-def _find_profile(name: str = dialects.SHIPPED.name) -> Profile:
-    return dialects.profile(name)
 
 
 # How it begins
@@ -324,10 +320,6 @@ def _broker(cluster: Cluster, node: Node) -> None:
         cluster.broker_back()
 
 
-def _wait(cluster: Cluster, node: Node) -> None:
-    cluster.run_for(read_ms(node, WAIT_LIMIT_MS))
-
-
 def _settle(cluster: Cluster, node: Node) -> None:
     given = {} if node.is_null else node.fields(("most_ms",))
     if not cluster.settle(*(read_ms(most, WAIT_LIMIT_MS) for most in given.values())):
@@ -357,6 +349,6 @@ STIMULI: Mapping[str, Callable[[Cluster, Node], None]] = {
     "reconfigure": _with_name(Cluster.reconfigure),
     "restart": _with_name(Cluster.restart),
     "broker": _broker,
-    "wait": _wait,
+    "wait": lambda cluster, node: cluster.run_for(read_ms(node, WAIT_LIMIT_MS)),
     "settle": _settle,
 }

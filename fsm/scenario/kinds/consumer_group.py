@@ -111,7 +111,6 @@ class ConsumerGroup(Stage):
         self._stays[name] = self.now_ms
 
     def _note_use(self, client: Client, before: Partitions) -> None:
-        """An application uses other partitions than before."""
         for verb, changed in (("stops", without(before, client.using)), ("starts", without(client.using, before))):
             for partition in changed:
                 key = (client.name, Partition(*partition))
@@ -268,7 +267,7 @@ def _close(stage: ConsumerGroup, node: Node) -> None:
     stage.cluster.on_use(client, before)
 
 
-def _timed(do: Callable[[ConsumerGroup, Client, int], None]) -> Callable[[ConsumerGroup, Node], None]:
+def _with_time(do: Callable[[ConsumerGroup, Client, int], None]) -> Callable[[ConsumerGroup, Node], None]:
     def act(stage: ConsumerGroup, node: Node) -> None:
         given = node.fields(("consumer", "ms"), ("consumer", "ms"))
         do(stage, stage.client(given["consumer"]), read_ms(given["ms"], WAIT_LIMIT_MS))
@@ -278,10 +277,6 @@ def _timed(do: Callable[[ConsumerGroup, Client, int], None]) -> Callable[[Consum
 
 def _slow(_: ConsumerGroup, client: Client, ms: int) -> None:
     client.slow_ms = ms
-
-
-def _freeze(stage: ConsumerGroup, client: Client, ms: int) -> None:
-    client.freeze(stage.now_ms + ms)
 
 
 def _subscribe(stage: ConsumerGroup, node: Node) -> None:
@@ -299,10 +294,6 @@ def _grow(stage: ConsumerGroup, node: Node) -> None:
         stage.cluster.resize(name, value.number())
 
 
-def _wait(stage: ConsumerGroup, node: Node) -> None:
-    stage.run(stage.now_ms + read_ms(node, WAIT_LIMIT_MS))
-
-
 def _settle(stage: ConsumerGroup, node: Node) -> None:
     given = {} if node.is_null else node.fields(("most_ms",))
     if not stage.settle(read_ms(given["most_ms"], WAIT_LIMIT_MS) if given else SETTLE_MS):
@@ -316,12 +307,12 @@ VERBS: Mapping[str, Callable[[ConsumerGroup, Node], None]] = {
     "start": _start,
     "close": _close,
     "kill": lambda stage, node: stage.cluster.kill(stage.client(node).name),
-    "freeze": _timed(_freeze),
-    "slow_callback": _timed(_slow),
+    "freeze": _with_time(lambda stage, client, ms: client.freeze(stage.now_ms + ms)),
+    "slow_callback": _with_time(_slow),
     "cut": lambda stage, node: stage.cluster.deaf.add(stage.client(node).name),
     "heal": lambda stage, node: stage.cluster.deaf.discard(stage.client(node).name),
     "subscribe": _subscribe,
     "grow": _grow,
-    "wait": _wait,
+    "wait": lambda stage, node: stage.run(stage.now_ms + read_ms(node, WAIT_LIMIT_MS)),
     "settle": _settle,
 }

@@ -34,7 +34,7 @@ from dataclasses import fields
 from typing import Any
 
 from fsm.errors import InputError, LocalProtocolError
-from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor, PartitionCounts
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, PartitionCounts
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.dialect.dialect import dialect as release
 from fsm.member.events import GroupMembershipOperation
@@ -138,17 +138,13 @@ def _read_config(kind: Any, node: Node | None, where: str) -> Any:
 
 def _read_setting(name: str, kind: str, node: Node) -> Any:
     if kind.startswith("tuple"):
-        return tuple(map(_read_assignor, node.items()))
+        return tuple(ASSIGNORS[read_known(name, tuple(ASSIGNORS), "assignor")] for name in node.items())
     with name_setting(name):
         if kind == "int":
             return node.number()
         if kind == "bool":
             return node.flag()
         return None if node.is_null else node.text()
-
-
-def _read_assignor(node: Node) -> ClientAssignor:
-    return ASSIGNORS[read_known(node, tuple(ASSIGNORS), "assignor")]
 
 
 # What a step does

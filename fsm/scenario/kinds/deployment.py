@@ -45,18 +45,16 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
         deployment = vary(deployment, dialect)
     outcome = simulate(deployment, deployment.seed)
     steps = tuple(_steps(outcome, document.where))
-    yield Replay(file, NAME, deployment.name, _ruled_by(deployment), steps)
+    yield Replay(file, NAME, deployment.name, _list_rules(deployment), steps)
 
 
-def _ruled_by(deployment: Deployment | Machines) -> str:
-    """Releases of brokers, or the tables."""
+def _list_rules(deployment: Deployment | Machines) -> str:
     if isinstance(deployment, Machines):
         return ",".join(part.table.name for part in deployment.parts)
     return ",".join(sorted({broker.release for broker in deployment.brokers.values()}))
 
 
 def _steps(outcome: Outcome, where: str) -> Iterator[Step]:
-    """What was done to it, and what came of it all."""
     for deed in outcome.deeds:
         lasts = f" for {show_ms(deed.for_ms)}" if deed.for_ms else ""
         yield Step(f"{show_ms(deed.at_ms)} {deed.what.replace('_', ' ')} {deed.target}{lasts}", where, {})

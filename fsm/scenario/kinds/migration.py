@@ -361,7 +361,7 @@ def _sender(group: ShippedGroup, request: Mapping[str, Any]) -> str:
     return name
 
 
-def _owned(request: Mapping[str, Any]) -> Numbers | None:
+def _read_owned(request: Mapping[str, Any]) -> Numbers | None:
     owned = request.get("owned")
     return None if owned is None else tuple(sorted(owned))
 
@@ -369,13 +369,13 @@ def _owned(request: Mapping[str, Any]) -> Numbers | None:
 def _send_consumer_heartbeat(group: ShippedGroup, request: Mapping[str, Any]) -> Answer:
     epoch = request.get("member_epoch", 0)
     name = str(request["from"]) if epoch == 0 else _sender(group, request)
-    return group.send_consumer_heartbeat(name, epoch, () if epoch == 0 else _owned(request))
+    return group.send_consumer_heartbeat(name, epoch, () if epoch == 0 else _read_owned(request))
 
 
 APIS: Mapping[str, Callable[[ShippedGroup, Mapping[str, Any]], Answer]] = {
     "ConsumerGroupHeartbeat": _send_consumer_heartbeat,
     "LeaveGroup": lambda group, request: group.leave_group(_sender(group, request)),
     "Heartbeat": lambda group, request: group.send_heartbeat(_sender(group, request), request.get("generation", -1)),
-    "JoinGroup": lambda group, request: group.join_group(_sender(group, request), _owned(request) or ()),
+    "JoinGroup": lambda group, request: group.join_group(_sender(group, request), _read_owned(request) or ()),
     "SyncGroup": lambda group, request: group.sync_group(_sender(group, request), request.get("generation", -1)),
 }

@@ -95,8 +95,6 @@ def _value(node: Node, default: Any) -> Any:
 
 
 class _Path(Stage):
-    """A walk through the model."""
-
     verbs = VERBS
     implied = {REFUSED: NOTHING}  # noqa: RUF012  # as every stage has it
 
@@ -142,7 +140,6 @@ class _Path(Stage):
 
 
 def _live(walk: Walk, where: str) -> Iterator[Step]:
-    """What live objects do along the path."""
     if walk.model.replay is None or not walk.path:
         return
     try:

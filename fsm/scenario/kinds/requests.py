@@ -34,17 +34,7 @@ from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.protocol.error_codes import ErrorCode
 from fsm.render.sequence import Arrow, Look
-from fsm.scenario.broker import (
-    ANSWER_FIELDS,
-    APIS,
-    GROUP_FIELDS,
-    MEMBER_FIELDS,
-    Names,
-    Sender,
-    show_answer,
-    show_group,
-    show_records,
-)
+from fsm.scenario import broker
 from fsm.scenario.conversation.record import COORDINATOR
 from fsm.scenario.reading import has_key, read_broker_config, read_dialect, read_topics
 from fsm.scenario.story import Act, Expected, Replay, Seen, Stage, play, read_steps
@@ -75,7 +65,7 @@ def make_topic_id(name: str, times: int) -> str:
 class Requests(Stage):
     """The stage: a coordinator, one group, and what is asked of it."""
 
-    verbs = (*APIS, "wait", "topics")
+    verbs = (*broker.APIS, "wait", "topics")
     beside = ("from",)
 
     def __init__(self, dialect: Dialect, config: BrokerConfig, group_id: str) -> None:
@@ -111,7 +101,7 @@ class Requests(Stage):
     # What a step does
 
     def do(self, act: Act) -> None:
-        if act.verb in APIS:
+        if act.verb in broker.APIS:
             self._send(act)
         elif act.verb == "wait":
             self._wait(act.value)
@@ -139,7 +129,7 @@ class Requests(Stage):
     def _send(self, act: Act) -> None:
         if "from" not in act.beside:
             raise InputError("nobody sends it", act.where, "from: NAME")
-        api, name = APIS[act.verb], act.beside["from"].text()
+        api, name = broker.APIS[act.verb], act.beside["from"].text()
         given = {} if act.value.is_null and not api.required else act.value.fields(api.keys, api.required)
         text = ", ".join(f"{key}={show_node(node)}" for key, node in given.items())
         self._arrows.append(Arrow(name, COORDINATOR, f"{act.verb}({text})"))
@@ -147,7 +137,7 @@ class Requests(Stage):
             self.ids.setdefault(name, name)
         topic_ids = {topic: found.topic_id for topic, found in self.host.context.image.topics.items()}
         epoch, protocol = self.epochs.get(name, 0), self.protocols.get(name, "")
-        sender = Sender(self.group_id, self.ids.get(name, ""), topic_ids, self.ids, epoch, protocol)
+        sender = broker.Sender(self.group_id, self.ids.get(name, ""), topic_ids, self.ids, epoch, protocol)
         sent = self.host.send(name, api.build(given, sender), api.version, fresh_id=name)
         self._last = sent.token
         self._asked[sent.token] = (name, act.verb)
@@ -158,7 +148,7 @@ class Requests(Stage):
         for answer in answers:
             name, api = self._asked.pop(answer.token)
             self._learn(name, answer.body)
-            fields = show_answer(answer.body, self._names())
+            fields = broker.show_answer(answer.body, self._names())
             text = ", ".join(f"{key}={value}" for key, value in fields.items() if value not in (NOTHING, ""))
             self._arrows.append(Arrow(COORDINATOR, name, text or "answered", Look.TAKE))
             if answer.token == self._last:
@@ -175,22 +165,22 @@ class Requests(Stage):
             self.epochs[name] = max(0, epoch)
             self.protocols[name] = getattr(body, "protocol_name", None) or self.protocols.get(name, "")
 
-    def _names(self) -> Names:
-        return Names(self.ids, self.topic_names)
+    def _names(self) -> broker.Names:
+        return broker.Names(self.ids, self.topic_names)
 
     # What is seen
 
     def see(self) -> Seen:
-        group = show_group(self.host.state.groups.get(self.group_id), self._names(), self.dialect)
+        group = broker.show_group(self.host.state.groups.get(self.group_id), self._names(), self.dialect)
         appended = self.host.appended()
         records = [record for one in appended[self._written :] for record in one.records]
         fields = {f"answer {key}": value for key, value in self._own.items()}
-        fields |= {**group, "other_answers": show_list(self._others), "records": show_records(records)}
+        fields |= {**group, "other_answers": show_list(self._others), "records": broker.show_records(records)}
         own = ", ".join(f"{key}={value}" for key, value in self._own.items() if value not in (NOTHING, ""))
         lines = [f"answered {text}" for text in (*([own] if self._own else []), *self._others)]
         lines += _group_lines(group)
         if records:
-            lines.append(f"records {show_records(records)}")
+            lines.append(f"records {broker.show_records(records)}")
         arrows = (*self._arrows, *self._new_state(group))
         self._own, self._others, self._arrows, self._written = {}, [], [], len(appended)
         return Seen(fields, lines, arrows)
@@ -207,15 +197,14 @@ class Requests(Stage):
             if name in {"records", "other_answers"}:
                 yield Expected(name, show_list(read_texts(value)), value.where)
                 continue
-            known = {"answer": ANSWER_FIELDS, "group": GROUP_FIELDS}.get(name, MEMBER_FIELDS)
-            if known is MEMBER_FIELDS and not any(field.startswith(f"{name} ") for field in seen):
+            known = {"answer": broker.ANSWER_FIELDS, "group": broker.GROUP_FIELDS}.get(name, broker.MEMBER_FIELDS)
+            if known is broker.MEMBER_FIELDS and not any(field.startswith(f"{name} ") for field in seen):
                 raise InputError(f"nobody is called {name[:60]!r} here", key.where, nearest(name, ("answer", "group")))
             for field, each in value.fields(known).items():
                 yield Expected(f"{name} {field}", _read_value(field, each), each.where)
 
 
 def _group_lines(fields: Mapping[str, str]) -> list[str]:
-    """A line for the group, and one for each member."""
     lines: dict[str, list[str]] = {}
     for name, value in fields.items():
         subject, _, field = name.rpartition(" ")

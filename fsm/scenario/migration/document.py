@@ -187,7 +187,6 @@ def _member_view(group: DocumentGroup, name: str, member: DocumentMember) -> Mem
 
 
 def _phase(group: DocumentGroup, name: str, member: DocumentMember) -> str:
-    """What a classic member would be doing in a classic group."""
     if member.syncs:
         return "CompletingRebalance"
     return "PreparingRebalance" if _must_rejoin(group, name, member) else "Stable"

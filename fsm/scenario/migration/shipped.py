@@ -24,6 +24,7 @@ from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.errors import LocalProtocolError
+from fsm.protocol import messages
 from fsm.protocol.assignment import TopicPartitions, topic_partitions
 from fsm.protocol.consumer_protocol import (
     Assignment,
@@ -31,15 +32,6 @@ from fsm.protocol.consumer_protocol import (
     decode_assignment,
     encode_assignment,
     encode_subscription,
-)
-from fsm.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
 )
 from fsm.protocol.records import ClassicProtocol
 from fsm.scenario.migration.view import MemberView, Numbers, View
@@ -120,7 +112,7 @@ class ShippedGroup:
         joins = epoch == 0
         if joins:
             self.ids[name] = f"{name}-consumer"
-        request = ConsumerGroupHeartbeatRequest(
+        request = messages.ConsumerGroupHeartbeatRequest(
             GROUP,
             "" if joins and Choice.CLIENT_MAKES_MEMBER_ID not in self.dialect else self.ids[name],
             epoch,
@@ -133,15 +125,15 @@ class ShippedGroup:
         return {"error": answer.error_code.name, "member_epoch": answer.member_epoch, "assignment": assigned}
 
     def leave_group(self, name: str) -> dict[str, object]:
-        request = LeaveGroupRequest(GROUP, members=(MemberIdentity(self.ids[name]),))
+        request = messages.LeaveGroupRequest(GROUP, members=(messages.MemberIdentity(self.ids[name]),))
         return {"error": self._send(name, request).error_code.name}
 
     def send_heartbeat(self, name: str, generation: int) -> dict[str, object]:
-        return {"error": self._send(name, HeartbeatRequest(GROUP, generation, self.ids[name])).error_code.name}
+        return {"error": self._send(name, messages.HeartbeatRequest(GROUP, generation, self.ids[name])).error_code.name}
 
     def join_group(self, name: str, owned: Numbers) -> dict[str, object]:
-        protocol = JoinGroupRequestProtocol(self.strategy, self._subscription(owned, self._generation(name)))
-        request = JoinGroupRequest(GROUP, SESSION_MS, REBALANCE_MS, self.ids[name], protocols=(protocol,))
+        protocol = messages.JoinGroupRequestProtocol(self.strategy, self._subscription(owned, self._generation(name)))
+        request = messages.JoinGroupRequest(GROUP, SESSION_MS, REBALANCE_MS, self.ids[name], protocols=(protocol,))
         answer = self._send(name, request)
         return {
             "error": answer.error_code.name,
@@ -151,7 +143,7 @@ class ShippedGroup:
         }
 
     def sync_group(self, name: str, generation: int) -> dict[str, object]:
-        request = SyncGroupRequest(GROUP, generation, self.ids[name], None, "consumer", self.strategy)
+        request = messages.SyncGroupRequest(GROUP, generation, self.ids[name], None, "consumer", self.strategy)
         answer = self._send(name, request)
         numbers = tuple(n for _, n in decode_assignment(answer.assignment).partitions) if answer.assignment else ()
         return {"error": answer.error_code.name, "assignment": numbers}

@@ -51,7 +51,7 @@ class Part:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For other processes, as a document: the enums of a table that is read have no module to be found in."""
-        return _made_again, (self.name, to_json(self.table), self.source, self.count, dict(self.happens))
+        return _make_again, (self.name, to_json(self.table), self.source, self.count, dict(self.happens))
 
     def __eq__(self, other: object) -> bool:
         """Whether it says the same, wherever it was read."""
@@ -61,7 +61,7 @@ class Part:
         return hash((self.name, self.source, self.count))
 
 
-def _made_again(name: str, table: str, source: str, count: int, happens: Mapping[str, Delay]) -> Part:
+def _make_again(name: str, table: str, source: str, count: int, happens: Mapping[str, Delay]) -> Part:
     return Part(name, from_json(table), source, count, happens)
 
 
@@ -102,7 +102,7 @@ class Machines:
             name for name, role in self.exchange.role_of.items() if target in ("any", role.name, name)
         )  # fmt: skip
 
-    def drawn_from(self, rate: Rate) -> list[str]:
+    def list_targets(self, rate: Rate) -> list[str]:
         """Of whom a fault at a rate meets one; an event, of the machines that have it."""
         if rate.what != "event":
             return list(self.machines_of(rate.target)) or [rate.target]

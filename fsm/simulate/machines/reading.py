@@ -24,7 +24,7 @@ from typing import Any
 
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest, short
-from fsm.simulate.deployment import NETWORK, Deed, Rate
+from fsm.simulate.deployment import LEAST_EVERY_MS, NETWORK, Deed, Rate
 from fsm.simulate.machines.deployment import DEEDS, NEVER, Delay, Machines, Part
 from fsm.simulate.values import (
     LATENCY,
@@ -32,8 +32,8 @@ from fsm.simulate.values import (
     count_of,
     duration_of,
     latency_of,
-    named,
     range_of,
+    read_names,
     seed_of,
     share_of,
 )
@@ -54,7 +54,7 @@ def read_machines(document: Node, folder: Path) -> Machines:
     given = document.fields(KEYS, ("deployment", "lasts", "machines"))
     check_chance(given.get("chance"))
     network = given["network"].fields(NETWORK_KEYS) if "network" in given else {}
-    parts = tuple(_part(name, node, folder) for name, node in named(given["machines"]))
+    parts = tuple(_part(name, node, folder) for name, node in read_names(given["machines"]))
     if not parts:
         raise InputError("no machine", given["machines"].where)
     if sum(part.count for part in parts) > MOST_MACHINES:
@@ -69,12 +69,12 @@ def read_machines(document: Node, folder: Path) -> Machines:
         "reorders" in network and network["reorders"].flag(),
         seed=seed_of(given["seed"]) if "seed" in given else 0,
     )
-    found = replace(found, **_asked(given, found))
+    found = replace(found, **_read_questions(given, found))
     deeds: list[Deed] = []
     rates: list[Rate] = []
     for key in ("plans", "faults"):
         for node in given[key].items() if key in given else ():
-            done = _deed(node, found)
+            done = _read_deed(node, found)
             (rates if isinstance(done, Rate) else deeds).append(done)  # type: ignore[arg-type]
     found = replace(found, deeds=tuple(deeds), rates=tuple(rates))
     _check_events(found, given["machines"])
@@ -131,7 +131,7 @@ def _delay(node: Node) -> Delay:
     return Delay(mean_ms, mean_ms, is_mean=True)
 
 
-def _asked(given: Mapping[str, Node], found: Machines) -> dict[str, Any]:
+def _read_questions(given: Mapping[str, Node], found: Machines) -> dict[str, Any]:
     """What may never be, and the goal."""
     asked: dict[str, Any] = {}
     if "never" in given:
@@ -157,7 +157,7 @@ def _places(whole: Node, nodes: list[Node], found: Machines, *, every: bool = Fa
     return text
 
 
-def _deed(node: Node, found: Machines) -> Deed | Rate:
+def _read_deed(node: Node, found: Machines) -> Deed | Rate:
     given = node.fields((*DEEDS, *DEED))
     words = [word for word in DEEDS if word in given]
     if len(words) != 1:
@@ -173,7 +173,7 @@ def _deed(node: Node, found: Machines) -> Deed | Rate:
     if "every" in given:
         since = duration_of(given["from"]) if "from" in given else 0
         until = duration_of(given["until"]) if "until" in given else found.lasts_ms
-        return Rate(what, target, duration_of(given["every"], least=1), since, until, length, amount)
+        return Rate(what, target, duration_of(given["every"], least=LEAST_EVERY_MS), since, until, length, amount)
     at_ms = duration_of(given["at"])
     if at_ms > found.lasts_ms:
         raise InputError(f"is after the end, {show_ms(found.lasts_ms)}", given["at"].where)

@@ -90,7 +90,7 @@ class MachinesRun:
         """When a message was sent last, and how often at that instant."""
         self._events = {part.name: {event.name: event for event in part.table.alphabet} for part in deployment.parts}
         self._delays = {part.name: part.happens for part in deployment.parts}
-        self._outside = {part.name: _timed(part.table, part.happens) for part in deployment.parts}
+        self._outside = {part.name: _index_timed(part.table, part.happens) for part in deployment.parts}
 
     def begin(self, deeds: Iterable[Deed]) -> None:
         """Everybody is in the initial state."""
@@ -217,7 +217,7 @@ class MachinesRun:
         if cell.path:
             self._leave(machine)
             self._enter(machine, cell.target)
-        for receiver, message in self.exchange.addressed(machine.name, cell.effects, sender):
+        for receiver, message in self.exchange.address(machine.name, cell.effects, sender):
             self._send(machine, self.machines[receiver], message)
 
     def _leave(self, machine: Machine) -> None:
@@ -332,7 +332,7 @@ class MachinesRun:
         self._truth.records.append(record)
 
 
-def _timed(table: Any, happens: Any) -> dict[Symbol, tuple[Symbol, ...]]:
+def _index_timed(table: Any, happens: Any) -> dict[Symbol, tuple[Symbol, ...]]:
     """Events that come by themselves, by the states that have a row for them."""
     timed = [event for event in table.alphabet if happens.get(event.name, NEVER) != NEVER]
     return {

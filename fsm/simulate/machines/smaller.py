@@ -42,10 +42,10 @@ def fewer_machines(found: Machines) -> Iterator[Machines]:
                 parts = (*found.parts[:number], replace(part, count=count), *found.parts[number + 1 :])
                 smaller = replace(found, parts=parts)
                 if all(_is_there(smaller, places) for places in (*found.never, *([found.goal] if found.goal else []))):
-                    yield replace(smaller, deeds=tuple(_left(found, smaller, part.name)))
+                    yield replace(smaller, deeds=tuple(_keep_deeds(found, smaller, part.name)))
 
 
-def _left(found: Machines, smaller: Machines, role: str) -> Iterator[Deed]:
+def _keep_deeds(found: Machines, smaller: Machines, role: str) -> Iterator[Deed]:
     """What still happens, to machines under their new names."""
     names = smaller.exchange.named[role].machines
     met = {part for deed in found.deeds for part in (deed.target, deed.target.rpartition(".")[0])}

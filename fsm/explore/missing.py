@@ -1,0 +1,52 @@
+"""What a file of JSON lines lacks: a last line that was cut, and what `fsm capture` could not read of its packets."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from fsm.render.wording import many
+
+_DAMAGED = re.compile(r'^\{"event": "damaged",.*"packets": (\d+)')
+_LOST = re.compile(
+    r'^\{"event": "lost",.*"why": "(\d+) bytes were not captured or read, (\d+) answers have no request"'
+)
+
+
+class Missing:
+    """Counts what is missing, line by line."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        """Whether the last line that was taken ends in the middle."""
+        self._connections = self._bytes = self._answers = self._packets = 0
+
+    def take(self, line: str) -> None:
+        """The next line; only the last one may lack its end."""
+        self.is_cut = line.startswith('{"') and not line.endswith("\n") and not _is_json(line)
+        if found := _LOST.search(line):
+            self._connections += 1
+            self._bytes += int(found[1])
+            self._answers += int(found[2])
+
+        elif found := _DAMAGED.search(line):
+            self._packets += int(found[1])
+
+    def tell(self) -> list[str]:
+        """One line for each kind of it."""
+        where = f"of {many(self._connections, 'connection')}"
+        told = {
+            f"{many(self._packets, 'packet')} damaged or cut": self._packets,
+            f"{many(self._bytes, 'byte')} {where} not captured or not read": self._bytes,
+            f"{many(self._answers, 'answer')} {where} without a request": self._answers,
+            "1 line left out: it is the last one, and was cut": self.is_cut,
+        }
+        return [line for line, is_so in told.items() if is_so]
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
