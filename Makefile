@@ -9,7 +9,7 @@ PYTEST_JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run shell check test test-slow test-kafka test-clients confirm audit-truth conformance connect-rounds zoo bench bench-wire bench-check diagrams clean
+.PHONY: help run shell check test test-deep test-slow test-kafka test-clients confirm audit-truth conformance connect-rounds zoo bench bench-wire bench-check diagrams clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,8 +41,11 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/fsm draw --check -o diagrams
 	$(BIN)/fsm tables --format stub | cmp - fsm/tables/models.pyi
 
-test: .venv/.dev ## every test that needs nothing from outside
-	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m 'not slow and not kafka and not clients'
+test: .venv/.dev ## the tests that need nothing from outside, each thing proved once
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m 'not deep and not slow and not kafka and not clients'
+
+test-deep: .venv/.dev ## more seeds, larger spaces, processes that are killed: the same, deeper
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m 'deep and not slow and not kafka and not clients'
 
 test-slow: .venv/.dev ## millions of random steps
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m slow
@@ -51,7 +54,7 @@ test-kafka: .venv/.dev ## a real Apache Kafka beside our coordinator, and our me
 	@$(BIN)/python tests/conformance/kafka_broker.py
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadgroup -m kafka tests/conformance tests/capture tests/join tests/cli tests/serve
 
-test-clients: .venv/.dev ## our brokers beside real clients of other languages, and the page in a browser (needs java, mvn, node, go, chromium)
+test-clients: .venv/.dev ## our brokers beside real clients of other languages, and the page in a browser (needs java, mvn, node, go, chromium, kcat)
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m clients
 
 confirm: .venv/.dev ## the weak spots that the checker finds, driven on a real Apache Kafka (needs java and mvn)

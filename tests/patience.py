@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 def wait_until(is_so: Callable[[], Any], each: Callable[[], object] = lambda: time.sleep(0.02)) -> None:

@@ -326,7 +326,7 @@ def test_nothing_in_a_document_is_executed(tmp_path):
     assert not target.exists()
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.data())
 def test_damaged_documents_are_refused_in_one_line(data):
     """A document with a piece cut out, doubled or replaced gives a table or one `InputError` of one line."""

@@ -15,6 +15,7 @@ import pytest
 import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 from transitions import Machine, MachineError
 from transitions.extensions import HierarchicalMachine, LockedMachine
 from transitions.extensions.asyncio import AsyncMachine
@@ -151,7 +152,7 @@ def new_model(table, kind, initial=None, **options):
 def send(model, event):
     """The answer of the machine, or `IllegalTransition`."""
     answer = getattr(model, event.name.lower())()
-    return asyncio.run(asyncio.wait_for(answer, 20)) if asyncio.iscoroutine(answer) else answer
+    return asyncio.run(asyncio.wait_for(answer, PATIENCE_S)) if asyncio.iscoroutine(answer) else answer
 
 
 def seen_by(cell, state):
@@ -191,7 +192,7 @@ def test_every_cell_of_every_table_does_what_the_compiled_table_says(table, kind
 
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["plain", "locked", "async"])
 @pytest.mark.parametrize("table", TABLES, ids=names)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(choices=st.lists(st.integers(0, 10_000), max_size=40))
 def test_random_walks_agree_with_the_compiled_table(table, kind, choices):
     """A walk of handled, ignored and illegal events passes the same states and orders the same effects."""
@@ -470,7 +471,7 @@ def test_models_of_one_machine_do_not_wait_for_each_other():
         machine = bind(FLAT, slow, asynchronous=True, logger=QUIET)
         machine.add_model(quick)
         hanging = asyncio.create_task(slow.join())
-        await asyncio.wait_for(quick.join(), 5)
+        await asyncio.wait_for(quick.join(), PATIENCE_S)
         assert (quick.state, slow.state) == (S.IN, S.OUT)
         slow.gate.set()
         await hanging
@@ -499,7 +500,7 @@ def test_a_cancelled_step_leaves_the_state_of_before_and_a_machine_that_works(ta
         assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError] * 2
         assert model.state is S.OUT
         model.gate.set()
-        await asyncio.wait_for(model.join(), 5)
+        await asyncio.wait_for(model.join(), PATIENCE_S)
         return model.state
 
     assert asyncio.run(run()) is table.compiled[S.OUT, E.JOIN].target
@@ -521,7 +522,7 @@ def test_a_background_task_of_an_effect_may_send_events_later():
         bind(FLAT, model, asynchronous=True, logger=QUIET)
         await model.join()
         assert model.state is S.IN
-        await asyncio.wait_for(model.task, 5)
+        await asyncio.wait_for(model.task, PATIENCE_S)
         return model.state
 
     assert asyncio.run(run()) is S.DEAD

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fsm.cli import main
 from fsm.testing import LiveBroker
 
 ROOT = Path(__file__).parents[1]
@@ -82,8 +83,14 @@ def test_python_block_runs(source: str) -> None:
 
 
 @pytest.mark.parametrize("block", CONSOLES)
-def test_console_block_prints_what_is_shown(block: str, tmp_path: Path) -> None:
-    """Line by line, in a folder that has those of this repository; a line of three dots stands for any lines."""
+def test_console_block_prints_what_is_shown(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Line by line, in a folder that has those of this repository; a line of three dots stands for any lines.
+
+    What asks nothing of the shell runs in this process.
+    """
+    monkeypatch.chdir(tmp_path)
     for folder in ("fsm", "tests", "diagrams"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     script = tmp_path / "bin" / "fsm"
@@ -92,12 +99,14 @@ def test_console_block_prints_what_is_shown(block: str, tmp_path: Path) -> None:
     script.chmod(0o755)
     environment = os.environ | {"PATH": f"{script.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     for command, shown in commands(block):
-        ran = subprocess.run(
-            ["sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert (ran.returncode in (0, 1), ran.stderr) == (True, ""), command
+        if re.fullmatch(r"fsm [\w ./:,=%-]*(#.*)?", command):
+            status = main(shlex.split(command, comments=True)[1:])
+        else:
+            status = subprocess.run(["sh", "-c", command], env=environment, check=False).returncode
+        out, err = capfd.readouterr()
+        assert (status in (0, 1), err) == (True, ""), command
         lines = [".*" if line == "..." else re.escape(line) for line in shown.splitlines() if line]
-        printed = "\n".join(line for line in ran.stdout.splitlines() if line)
+        printed = "\n".join(line for line in out.splitlines() if line)
         if lines and not re.fullmatch("\n".join(lines), printed, re.DOTALL):
             pytest.fail(f"{command} prints\n{printed}", pytrace=False)
 

@@ -36,7 +36,7 @@ records = st.builds(
 GOOD = {"v": 1, "ts_ms": 5, "kind": "owned"}
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(records)
 def test_a_record_comes_back_from_its_line(record):
     """Every record gives one line of JSON that reads back as the same record and writes the same line."""
@@ -172,7 +172,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from([*TraceRecord.__slots__, "v", "other"]), json_values, max_size=4))
 def test_any_json_object_gives_a_record_that_can_be_written_or_an_input_error(change):
     """Whatever stands in the fields, reading ends in a record that round-trips or in one line of complaint."""

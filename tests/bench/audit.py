@@ -56,6 +56,8 @@ def main() -> None:
         f"{'':26}{'lines':>13}{'seconds':>9}{'CPU s':>8}{'lines/CPU s':>13}{'CPU us/line':>13}"
         "   peak MB: all, driver, JVM, workers"
     )
+    if options.scratch is not None:
+        options.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.scratch, prefix="fsm-bench-") as made:
         work = Path(made)
         roots = recordings.unpacked(recordings.DATA, work / "recordings")

@@ -23,7 +23,7 @@ from naive_search import Naive
 from fsm.check import Disk, Memo, Model
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
-from fsm.check.liveness import doomed
+from fsm.check.liveness import find_doomed
 from fsm.check.search import Search
 from fsm.check.space import Space
 
@@ -47,7 +47,7 @@ def measure(
     took_s = time.process_time() - began
     each, states, transitions = search.nbytes / search.met, search.met, search.transitions
     began = time.process_time()
-    doomed(search)
+    find_doomed(search)
     goal_s = time.process_time() - began
     show(
         title,

@@ -84,9 +84,10 @@ def test_a_mix_has_the_lines_asked_for(recorded: list[recordings.Scenario]) -> N
 
 def test_an_application_says_nine_lines_in_ten(tmp_path: Path, some: list[recordings.Scenario]) -> None:
     """In each layout: the client's lines stay, in their order, and what the application says changes no finding."""
-    alone = kinds(audit_files(log for scenario in some for log in scenario.logs).findings)
+    one = some[:1]
+    alone = kinds(audit_files(log for scenario in one for log in scenario.logs).findings)
     for layout in fleet.CHATTER:
-        made = fleet.write(some, 1, tmp_path / layout, 9, layout)
+        made = fleet.write(one, 1, tmp_path / layout, 9, layout)
         data = b"".join(contents(made.folder).values())
         said = len(re.findall(rb"Order \d+ was stored", data))
         assert 0.85 * made.lines < said < 0.91 * made.lines

@@ -146,3 +146,11 @@ def stated(kind: Kind, file: CaseFile) -> tuple[list[tuple[str, Any]], list[str]
     except NO_CASE as problem:
         problems.append(f"{file.name}: behind {found[-1][0] if found else 'its head'}: {told(problem)}")
     return found, problems
+
+
+def has_case(kind: Kind, file: CaseFile) -> bool:
+    """Whether there is a case in the file, of which no more is read than tells it."""
+    try:
+        return any(not isinstance(case, NotACase) for _, case in kind.cases(file))
+    except NO_CASE:
+        return False

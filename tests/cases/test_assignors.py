@@ -14,7 +14,7 @@ import pytest
 from case_file import each, listed
 from known_keys import ANY, Of, refuse_unknown
 
-from fsm.coordinator.assignors import GroupSpec, MemberSpec, Order, PartitionAssignorError, built_in
+from fsm.coordinator.assignors import GroupSpec, MemberSpec, Order, PartitionAssignorError, make_assignors
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
 from fsm.coordinator.model.hash_order import HASHED
 from fsm.protocol.assignment import TopicPartitions, topic_partitions
@@ -38,7 +38,7 @@ class Case:
     """Orders of the members in which the assignor runs again on its own result."""
 
     def run(self, group: GroupSpec) -> Assigned:
-        assigned = built_in(self.dialect, self.order)[self.assignor](group)
+        assigned = make_assignors(self.dialect, self.order)[self.assignor](group)
         return {member_id: tuple(sorted(partitions)) for member_id, partitions in assigned.items()}
 
     def again(self, assigned: Assigned, order: tuple[str, ...]) -> GroupSpec:
@@ -182,7 +182,7 @@ def stable_on_rerun(case: Case, assigned: Assigned) -> None:
 def reuses_input(case: Case, assigned: Assigned) -> None:
     """A member whose partitions do not change gets the very object back."""
     group = case.again(assigned, tuple(case.group.members))
-    again = built_in(case.dialect, case.order)[case.assignor](group)
+    again = make_assignors(case.dialect, case.order)[case.assignor](group)
     assert all(again[member_id] is spec.previous for member_id, spec in group.members.items())
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from recorded_walks import follow, is_recording, read
 
+ONE_IN_SO_MANY = 12
+
 
 def reads(head: Any) -> bool:
     """The first line names walk, family, group and config."""

@@ -11,10 +11,10 @@ import pytest
 from case_file import each, listed
 from known_keys import ANY, Of, refuse_unknown
 
-from fsm.coordinator.consumer.reconciliation import Decision, Reconciliation, flatten, held, reconcile
+from fsm.coordinator.consumer.reconciliation import Decision, Reconciliation, freeze, reconcile
 from fsm.coordinator.model.consumer_group import CurrentAssignment, Partition
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect, presets
-from fsm.protocol.assignment import TopicPartitions, topic_partitions
+from fsm.protocol.assignment import TopicPartitions, flatten, topic_partitions
 from fsm.tables.consumer_group_member import TABLE, Effect, Event, State
 
 ONE_TEST_A_FILE = True
@@ -49,8 +49,8 @@ class Case:
             State[given["state"]],
             given["epoch"],
             given["previous_epoch"],
-            held(with_epochs(given["assigned"], epochs)),
-            held(with_epochs(given["pending_revocation"], given.get("pending_epochs", given["epoch"]))),
+            freeze(with_epochs(given["assigned"], epochs)),
+            freeze(with_epochs(given["pending_revocation"], given.get("pending_epochs", given["epoch"]))),
         )
 
     @property
@@ -158,7 +158,7 @@ def test_partitions_remember_their_epochs(case: Case, which: str) -> None:
     said = case.expected.get(f"{which}_epochs")
     if said is not None and Choice.ASSIGNMENT_EPOCHS in case.dialect:
         partitions = case.expected["pending_revocation" if which == "pending" else which]
-        assert getattr(case.decision.member, which) == held(with_epochs(partitions, said))
+        assert getattr(case.decision.member, which) == freeze(with_epochs(partitions, said))
 
 
 def test_the_decision_is_the_row_of_the_table(case: Case) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from case_file import each
 
-from fsm.nodes import yaml_node
+from fsm.nodes import Node, yaml_node
 from fsm.scenario.files import replay_document
 from fsm.scenario.story import Replay, Step
 
@@ -22,11 +22,12 @@ def reads(head: Any) -> bool:
 def cases(file: Any) -> Iterator[tuple[str, tuple[Replay, int]]]:
     """Every step of both stories, run from their beginnings."""
     dialects = ("document", *(("s24",) if "shipped_trace" in file.head else ()))
-    return each(((dialect, dialect) for dialect in dialects), lambda dialect: story(file, dialect))
+    document = yaml_node(file.content.decode(), file.name, "scenario")
+    return each(((dialect, dialect) for dialect in dialects), lambda dialect: story(document, file.name, dialect))
 
 
-def story(file: Any, dialect: str) -> Iterator[tuple[str, tuple[Replay, int]]]:
-    (run,) = replay_document(yaml_node(file.content.decode(), file.name, "scenario"), file.name, dialect)
+def story(document: Node, where: str, dialect: str) -> Iterator[tuple[str, tuple[Replay, int]]]:
+    (run,) = replay_document(document, where, dialect)
     yield from ((f"{dialect}-{name(step)}", (run, number)) for number, step in enumerate(run.steps, 1))
 
 

@@ -30,7 +30,7 @@ def cases(file: Any) -> Iterator[tuple[str, bytes]]:
 def decoded(segment: bytes) -> list[tuple[LogRecord, Record]]:
     """Every record of the coordinator, raw and decoded."""
     batches = [batch for batch in read_batches(segment) if not batch.is_control]
-    return [(entry, entry.decoded()) for batch in batches for entry in batch.records]
+    return [(entry, entry.decode()) for batch in batches for entry in batch.records]
 
 
 def test_batches_are_written_byte_for_byte(case: bytes) -> None:
