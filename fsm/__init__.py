@@ -51,4 +51,4 @@ __all__ = [
 ]
 
 
-__getattr__ = on_demand(__name__, dict.fromkeys(("EventQueue", "bind"), "machine"))
+__getattr__ = on_demand(__name__, {"machine": ("EventQueue", "bind")})

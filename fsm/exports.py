@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
-def on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+def on_demand(package: str, names: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
     """A `__getattr__` for the package: a name is taken from its module, which is imported then.
 
-    `homes` has the module of each name, within the package. Raises `AttributeError` for any other name.
+    `names` has what each module, within the package, is to give. Raises `AttributeError` for any other name.
     """
+    homes = {name: module for module, given in names.items() for name in given}
 
     def get(name: str) -> object:
         if name not in homes:

@@ -93,10 +93,11 @@ class Node:
         return FLAGS[text]
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
-    """What to do about a name that is not among the known ones."""
+def nearest(name: str, known: Sequence[str], *, others: str = "") -> str:
+    """What to do about a name that is not among the known ones; `others` tells whatever else it may be."""
     near = difflib.get_close_matches(name[:80], known, n=1)
-    return f"did you mean {near[0]}?" if near else "it has " + (", ".join(known[:20]) or "none")
+    meant = f"did you mean {near[0]}?" if near else ""
+    return " ".join(filter(None, (meant, others))) or "it has " + (", ".join(known[:20]) or "none")
 
 
 def short(text: str) -> str:
