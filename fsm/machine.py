@@ -132,7 +132,7 @@ class TableMachine(Machine, Generic[E]):
         had_to = hasattr(model, "to")
         try:
             super().add_model(model)
-        except AttributeError:  # slots; a frozen dataclass raises a subclass of it
+        except (AttributeError, TypeError):  # slots, frozen; TypeError of a dataclass with both
             where = f"{self._table.name}: {type(model).__name__}"
             raise FsmError(f"{where} takes no attributes; bind a class without slots that is not frozen") from None
         for name in ("trigger", "may_trigger"):

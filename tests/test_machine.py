@@ -656,7 +656,15 @@ class SlottedData:
         """Never called."""
 
 
-@pytest.mark.parametrize("kind", [Slotted, Frozen, SlottedData])
+@dataclass(frozen=True, slots=True)
+class FrozenSlots:
+    name: str = "a"
+
+    def on_effect(self, effect):
+        """Never called."""
+
+
+@pytest.mark.parametrize("kind", [Slotted, Frozen, SlottedData, FrozenSlots])
 @pytest.mark.parametrize("table", [FLAT, MEMBER], ids=names)
 def test_a_model_that_takes_no_attributes_is_refused(table, kind):
     """Slots and frozen dataclasses cannot hold the state: one clear error, whatever Python raises."""
