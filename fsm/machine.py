@@ -88,7 +88,8 @@ def bind(
     `group` and `member_id`.
 
     One machine may run many models: `machine.add_model(other, member=...)` costs a small part of another `bind`.
-    `machine.get_graph()` draws the table as `fsm.render.get_graph` does, with the model's state lit.
+    `machine.get_graph()` draws the table as `fsm.render.get_graph` does, with the model's state lit, and so does
+    `model.get_graph()`, unless the model has such a method of its own; a notebook shows the machine by itself.
 
     Raises `FsmError` if the model does not obey an effect, if a name it has already is that of an event, if it takes no
     attributes (slots, a frozen dataclass), and for an initial state that the table does not have. Warns of a method
@@ -140,6 +141,8 @@ class TableMachine(Machine, Generic[E]):
         self.set_state(start, model)  # the library cannot add a model in a nested state
         if not had_to and hasattr(model, "to"):
             del model.to
+        if not hasattr(model, "get_graph"):
+            model.get_graph = partial(self.get_graph, model)
         self._steps.add(model, member)
 
     def remove_model(self, model: Any) -> None:
@@ -160,6 +163,12 @@ class TableMachine(Machine, Generic[E]):
 
         shown = self.models[0] if model is None and len(self.models) == 1 else model
         return get_graph(self._table, **{"lit": "" if shown is None else _state_of(shown), **options})
+
+    def _repr_svg_(self) -> str | None:
+        return self.get_graph()._repr_svg_()
+
+    def _repr_markdown_(self) -> str | None:
+        return self.get_graph()._repr_markdown_()
 
     def _refuse(self, model: Any) -> None:
         """Raises for a model that would be bound wrongly without a word."""

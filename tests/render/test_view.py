@@ -97,6 +97,38 @@ def test_the_state_of_a_bound_model_is_lit(door: Table) -> None:
     assert "litState" not in machine.get_graph(effects=True).render("mermaid").decode()
 
 
+def test_a_bound_model_draws_itself(door: Table) -> None:
+    """As one of the library's `GraphMachine` does; a method that the model has stays its own."""
+
+    class Model:
+        def on_effect(self, effect: object) -> None: ...
+
+    class Painter(Model):
+        def get_graph(self) -> str:
+            return "mine"
+
+    model, painter = Model(), Painter()
+    machine = bind(door, model)
+    machine.add_model(painter)
+    assert model.get_graph(effects=True) == machine.get_graph(model, effects=True)  # type: ignore[attr-defined]
+    assert painter.get_graph() == "mine"
+
+
+@pytest.mark.parametrize("kind", [{}, {"locked": True}, {"asynchronous": True}])
+def test_a_notebook_shows_a_machine(door: Table, monkeypatch: pytest.MonkeyPatch, kind: dict[str, bool]) -> None:
+    """As SVG, or without Graphviz as Mermaid, with the state of its only model lit."""
+
+    class Model:
+        def on_effect(self, effect: object) -> None: ...
+
+    machine = bind(door, Model(), **kind)  # type: ignore[arg-type]
+    assert machine._repr_svg_() == machine.get_graph()._repr_svg_() != None  # noqa: E711
+    assert machine._repr_markdown_() is None
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    assert machine._repr_svg_() is None
+    assert "litState" in (machine._repr_markdown_() or "")
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -12,7 +12,8 @@ from fsm.table import Table
 HEAD = """# Bases of models for `fsm.machine.bind`. Made by `fsm tables --format stub`, not edited by hand.
 from collections.abc import Awaitable
 from typing import Any
-"""
+
+from fsm.render import Graph"""
 
 
 def class_name(table: Table) -> str:
@@ -48,6 +49,7 @@ def _classes(table: Table, module: str) -> Iterator[str]:
         yield f"class {base}:"
         yield f"    state: {module}.State"
         yield f"    def trigger(self, event: {module}.Event | str, *args: Any, **kwargs: Any) -> {answer}: ..."
+        yield "    def get_graph(self, **options: Any) -> Graph: ..."
         for event in table.alphabet:
             method = event.name.lower()
             yield f"    def {method}(self, *args: Any, **kwargs: Any) -> {answer}: ..."
