@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-LATEST = "4.4.0"
-"""The last release looked at: what it still has is open."""
+from fsm.protocol.releases import LATEST
 
 
 class Entry(NamedTuple):
@@ -21,7 +20,7 @@ class Entry(NamedTuple):
     first: str = ""
     """The first release that has it; empty where no release is without it."""
     last: str = ""
-    """The last release that has it; empty where it was over before 4.0.0."""
+    """The last release that has it, `LATEST` where it is open; empty where it was over before 4.0.0."""
     ticket: str = ""
     tests: tuple[str, ...] = ()
     """Tests that show it, as `path::function`; empty where the section's own tests do."""

@@ -62,9 +62,12 @@ def test_presets_are_those_of_the_reference(line: str) -> None:
 
 
 def test_the_matrix_names_every_flag() -> None:
-    """Every flag of a choice stands in the matrix, every flag of the matrix has a choice."""
+    """Every flag of a choice stands in the matrix, every flag of the matrix has a choice.
+
+    A later release is not in the matrix: what it brought is judged by `test_flags`.
+    """
     named = {word for word in MATRIX.split() if word.startswith("F")}
-    assert {choice.flag for choice in Choice} == named
+    assert {choice.flag for choice in Choice if not set(COLUMNS).isdisjoint(choice.since)} == named
     assert len(named) == 43
 
 

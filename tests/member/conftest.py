@@ -28,6 +28,7 @@ from fsm.protocol.assignment import Partitions, TopicNames, topic_partitions
 from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from fsm.protocol.releases import LATEST
 from fsm.tables.consumer_member import State
 
 sys.path.insert(0, str(Path(__file__).parent))  # modules that the tests of this folder share are found by their names
@@ -186,11 +187,14 @@ def embedded() -> type[Embedded]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`@pytest.mark.hazard("4.3.0", "4.4.0")`: from that release to that one; every other dialect is without it."""
+    """`@pytest.mark.hazard("4.0.0", "4.0.2")`: from that release to that one, or to the latest where none is named.
+
+    Every other dialect is without it.
+    """
     marked = metafunc.definition.get_closest_marker("hazard")
     if marked is None:
         return
-    first, last = (DIALECTS.index(name) for name in marked.args)
+    first, last = (DIALECTS.index(name) for name in (*marked.args, LATEST)[:2])
     names = [name for name in DIALECTS if name not in marked.kwargs.get("without", ())]
     cases = [(name, first <= DIALECTS.index(name) <= last) for name in names]
     metafunc.parametrize(("name", "has"), cases, ids=[f"{name}-{'has' if has else 'without'}" for name, has in cases])

@@ -10,7 +10,7 @@ from fsm.errors import InputError
 from fsm.member.dialect.amendments import AMENDMENTS
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import DIALECTS, choices_of, custom, dialect
-from fsm.protocol.releases import RELEASES
+from fsm.protocol.releases import LATEST, RELEASES
 from fsm.tables.consumer_member import TABLE, Event, State
 
 
@@ -39,11 +39,11 @@ def test_choices_of_a_release(release: str, count: int) -> None:
 
 
 def test_fixed_is_the_latest_release_mended() -> None:
-    """`fixed` has what 4.4.0 has and fourteen choices of its own, but for the one that is a hazard alone."""
-    mended = choices_of("fixed") - choices_of("4.4.0")
+    """`fixed` is the latest release with fourteen choices of its own, less the one that is a hazard alone."""
+    mended = choices_of("fixed") - choices_of(LATEST)
     assert len(mended) == 14
     assert all(c.since == "fixed" and c.about for c in mended)
-    assert choices_of("4.4.0") - choices_of("fixed") == {Choice.UNHEARD_AT_ONCE}
+    assert choices_of(LATEST) - choices_of("fixed") == {Choice.UNHEARD_AT_ONCE}
 
 
 def test_document_is_what_the_notes_decide_otherwise() -> None:
