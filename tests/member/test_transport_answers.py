@@ -10,8 +10,17 @@ import pytest
 from patience import PATIENCE_S
 
 from fsm.errors import RemoteProtocolError
-from fsm.member import BackgroundFailed, Consumer, ConsumerConfig
-from fsm.member.runtime.background import check_answer
+from fsm.member import (
+    BackgroundFailed,
+    ClassicConfig,
+    ClassicConsumerMember,
+    Consumer,
+    ConsumerConfig,
+    ConsumerMember,
+)
+from fsm.member.events import AsyncPollEvent, TopicSubscriptionChangeEvent
+from fsm.member.inputs import Answered, CoordinatorFound, MetadataUpdated
+from fsm.member.runtime.answers import check_answer
 from fsm.protocol.assignment import TopicNames
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -102,16 +111,68 @@ def test_what_is_right_is_taken() -> None:
 def test_every_field_of_an_answer_is_checked(request_: Any, answer: Any, says: str) -> None:
     """Of either protocol: the error names the field, what was given, and what to give."""
     with pytest.raises(RemoteProtocolError) as refused:
-        check_answer(request_, answer, {})
+        check_answer(request_, answer, dict)
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Response(1, 5_000, error_code=25), "error_code is 25; give an ErrorCode, as ErrorCode(25)"),
+        (Response(1, 5_000, (("orders", (0,)),)), "names topic 'orders'; give its id, 'id-of-orders'"),
+        (Response(1, 5_000, {"id-of-orders": [0]}), "assignment is {'id-of-orders': [0]}; give topic ids, as "),
+        (HeartbeatResponse(), "HeartbeatResponse does not answer ConsumerGroupHeartbeatRequest"),
+    ],
+)
+@pytest.mark.parametrize("how", ["receive", "receive_answer"])
+def test_an_embedded_member_refuses_what_is_no_answer(answer: Any, says: str, how: str) -> None:
+    """Whoever embeds `ConsumerMember` hears of it where the answer is handed in; the member is as before."""
+    member = ConsumerMember(ConsumerConfig("g"), member_id="M", now_ms=0)
+    member.receive(CoordinatorFound(), 0)
+    member.receive(MetadataUpdated(NAMES), 0)
+    member.submit(TopicSubscriptionChangeEvent(("orders",)))
+    member.submit(AsyncPollEvent())
+    (request,) = member.poll(0).unsent_requests
+    before = member.member
+    hand_in = {
+        "receive": lambda: member.receive(Answered(request, answer), 1),
+        "receive_answer": lambda: member.receive_answer(request, answer, 0.0, 1),
+    }[how]
+    with pytest.raises(RemoteProtocolError) as refused:
+        hand_in()
+    assert says in str(refused.value)
+    assert member.member is before
+
+
+def test_an_embedded_member_refuses_what_are_no_names() -> None:
+    """A dict is no value: it cannot be hashed, and may change."""
+    member = ConsumerMember(ConsumerConfig("g"), member_id="M", now_ms=0)
+    with pytest.raises(RemoteProtocolError, match=r"the metadata are dict; give TopicNames\(\{topic_id: name\}\)"):
+        member.receive(MetadataUpdated({"id-of-orders": "orders"}), 0)  # type: ignore[arg-type]
+
+
+def test_an_embedded_classic_member_refuses_what_is_no_answer_and_no_metadata() -> None:
+    """Its counts are checked, too."""
+    member = ClassicConsumerMember(ClassicConfig("g"))
+    with pytest.raises(RemoteProtocolError, match=r"the metadata are .*'3'\),\); give \(\(topic, partitions\)"):
+        member.learn((("orders", "3"),), 0)  # type: ignore[arg-type]
+    with pytest.raises(RemoteProtocolError, match=r"the metadata are {'orders': 3}; give "):
+        member.learn({"orders": 3}, 0)  # type: ignore[arg-type]
+    member.learn((("orders", 3),), 0)
+    member.find_coordinator(0)
+    member.submit(TopicSubscriptionChangeEvent(("orders",)))
+    member.submit(AsyncPollEvent())
+    (request,) = member.poll(0).unsent_requests
+    with pytest.raises(RemoteProtocolError, match=r"JoinGroupResponse.generation_id is '1'; give int"):
+        member.receive_answer(request, JoinGroupResponse("1"), 0.0, 1)  # type: ignore[arg-type]
 
 
 def test_right_answers_and_failures_pass() -> None:
     """What a transport should give is given on as it is."""
-    check_answer(Request("g", "M", 0), Response(1, 5_000, (("id-of-orders", (0, 1)),)), NAMES)
-    check_answer(Request("g", "M", 0), DISCONNECTED, NAMES)
-    check_answer(SyncGroupRequest("g", 1, "M"), SyncGroupResponse(b"", protocol_type="consumer"), {})
-    check_answer(OffsetCommitRequest("g"), OffsetCommitResponse(), {})
+    check_answer(Request("g", "M", 0), Response(1, 5_000, (("id-of-orders", (0, 1)),)), lambda: NAMES)
+    check_answer(Request("g", "M", 0), DISCONNECTED, dict)
+    check_answer(SyncGroupRequest("g", 1, "M"), SyncGroupResponse(b"", protocol_type="consumer"), dict)
+    check_answer(OffsetCommitRequest("g"), OffsetCommitResponse(), dict)
 
 
 def test_a_coordinator_that_is_found_is_told_with_none() -> None:

@@ -4,7 +4,7 @@
 brought, turns the member's own loop, finds coordinators, learns topic names and gives up on requests without an
 answer. It owns no thread and reads no clock: a turn is told the time and says when the next is due.
 
-What a transport hands in is checked here, where it comes in.
+What a transport hands in is checked where it comes in: answers by the member, anything else here.
 
 A look-up is not repeated at once, whatever its answer was: look-ups of one kind that follow each other wait longer and
 longer, up to `retry_backoff_max_ms`. Metadata that bring news end that, and so does a pause of that length. (Kafka's
@@ -16,7 +16,7 @@ Source: `ConsumerNetworkThread.runOnce`, `NetworkClientDelegate`, `CoordinatorRe
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -25,17 +25,15 @@ from fsm.errors import LocalProtocolError, RemoteProtocolError
 from fsm.member.classic.assignors import PartitionCounts
 from fsm.member.effects import CallCompleted
 from fsm.member.events import KafkaError
+from fsm.member.runtime.answers import is_counts
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.timers import IDLE, NEVER
 from fsm.protocol.assignment import TopicNames
-from fsm.protocol.check import find_fault
-from fsm.protocol.codec import API_OF
 from fsm.protocol.messages import (
     DISCONNECTED,
     TIMED_OUT,
     ClassicRequest,
     ClassicResponse,
-    ConsumerGroupHeartbeatResponse,
     ConsumerRequest,
     ConsumerResponse,
     OffsetCommitRequest,
@@ -217,7 +215,6 @@ class Background:
 
     def _take_in(self, order: Any, answer: object, now_ms: int) -> None:
         if not isinstance(order, Lookup):
-            check_answer(order.body, answer, self._metadata)
             self.member.receive_answer(order, answer, self._jitter(), now_ms)
         elif isinstance(answer, TransportFailure):
             self._fail_lookup(order, answer, now_ms)
@@ -232,7 +229,7 @@ class Background:
 
     def _learn(self, metadata: object, now_ms: int) -> None:
         """The first answer, and any that a transport gives unasked."""
-        if not isinstance(metadata, TopicNames) and not _is_counts(metadata):
+        if not isinstance(metadata, TopicNames) and not is_counts(metadata):
             wanted = "TopicNames, or for a classic member ((topic, partitions), ...)"
             raise RemoteProtocolError(f"update_metadata was answered with {type(metadata).__name__}; give {wanted}")
         if metadata != self._metadata:
@@ -254,43 +251,3 @@ class Background:
         """The next such look-up waits, twice as long as the one before it did: 100 ms to 1 s by default."""
         state = self._lookups[lookup]
         self._lookups[lookup] = state.fail(now_ms, self.member.backoff_ms(state.attempts, self._jitter()))
-
-
-# What is wrong with an answer
-
-
-def check_answer(request: object, answer: object, metadata: object) -> None:
-    """Raises `RemoteProtocolError` for an answer to something else, or with a field of another type."""
-    if isinstance(answer, TransportFailure):
-        return
-    what = type(answer).__name__
-    if not isinstance(answer, API_OF[type(request)].response):
-        raise RemoteProtocolError(f"{what} does not answer {type(request).__name__}")
-    if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
-        _check_assignment(answer.assignment, metadata if isinstance(metadata, TopicNames) else {})
-    if fault := find_fault(answer):
-        raise RemoteProtocolError(f"{what}{fault}")
-
-
-def _check_assignment(given: Any, names: Mapping[str, str]) -> None:
-    what = f"{ConsumerGroupHeartbeatResponse.__name__}.assignment"
-    if not (isinstance(given, tuple) and all(_is_topic(each) for each in given)):
-        raise RemoteProtocolError(f"{what} is {given!r}; give topic ids, as ((topic_id, (0, 1)),)")
-    ids = {name: topic_id for topic_id, name in names.items()}
-    for topic_id, _ in given:
-        if topic_id not in names and topic_id in ids:
-            raise RemoteProtocolError(f"{what} names topic {topic_id!r}; give its id, {ids[topic_id]!r}")
-
-
-def _is_topic(given: Any) -> bool:
-    match given:
-        case (str(), tuple(numbers)):
-            return isinstance(given, tuple) and all(isinstance(number, int) and number >= 0 for number in numbers)
-    return False
-
-
-def _is_counts(given: object) -> bool:
-    return isinstance(given, tuple) and all(
-        isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str) and isinstance(each[1], int)
-        for each in given
-    )

@@ -18,6 +18,7 @@ from fsm.member.classic.heartbeat import backoff_ms
 from fsm.member.classic.step import LISTENER_RAISED, due_ms, poll_wanted_ms, step
 from fsm.member.effects import CallCompleted, CoordinatorForgotten, Enqueued
 from fsm.member.inputs import Tick
+from fsm.member.runtime.answers import check_counts
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import ClassicTrace, TraceTo
 from fsm.protocol.assignment import Partitions, TopicNames, without
@@ -131,9 +132,13 @@ class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCou
         self._background.append(events.ErrorEvent(error))
 
     def learn(self, metadata: PartitionCounts | TopicNames, now_ms: int) -> bool:
-        """How many partitions each topic has; whether that is news. Raises `LocalProtocolError` for names by id."""
+        """How many partitions each topic has; whether that is news. Raises `LocalProtocolError` for names by id.
+
+        Raises `RemoteProtocolError` for anything else that is not that.
+        """
         if isinstance(metadata, TopicNames):
             raise LocalProtocolError("a classic member learns partition counts, not names by id: (('topic', 3),)")
+        check_counts(metadata)
         counts = tuple(sorted(metadata))
         if counts == self.member.metadata:
             return False

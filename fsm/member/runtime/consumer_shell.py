@@ -38,6 +38,7 @@ from fsm.member.effects import (
     UnsentRequest,
 )
 from fsm.member.runtime import queues
+from fsm.member.runtime.answers import check_answer, check_names
 from fsm.member.runtime.shell import MemberShell
 from fsm.member.runtime.trace import ConsumerTrace, TraceTo
 from fsm.member.timers import NEVER, backoff_ms
@@ -218,8 +219,15 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     # What the background thread does
 
     def receive(self, news: News, now_ms: int) -> None:
-        """Hands in what the network brought. Raises `RemoteProtocolError` for an answer that answers nothing."""
+        """Hands in what the network brought. Raises `RemoteProtocolError` for what is no such thing."""
+        if type(news) is inputs.Answered:
+            check_answer(news.request.body, news.answer, self.list_names)
+        elif type(news) is inputs.MetadataUpdated:
+            check_names(news.names)
         self._step(news, now_ms)
+
+    def list_names(self) -> TopicNames:
+        return self.member.client.metadata
 
     def learn(self, metadata: TopicNames, now_ms: int) -> bool:
         """Names by id; whether they are others than before."""

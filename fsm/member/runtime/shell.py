@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from fsm.errors import LocalProtocolError
-from fsm.member.effects import CallCompleted
+from fsm.member.classic.state import UnsentClassicRequest
+from fsm.member.effects import CallCompleted, UnsentRequest
 from fsm.member.events import ApplicationEvent, AsyncPollEvent, BackgroundEvent, GroupMembershipOperation, KafkaError
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
+from fsm.member.runtime.answers import check_answer
 from fsm.member.runtime.trace import MemberTrace
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
@@ -25,7 +28,7 @@ from fsm.protocol.config import ConsumerConfig
 from fsm.protocol.messages import Offsets
 from fsm.trace import Kind
 
-Sent = TypeVar("Sent")
+Sent = TypeVar("Sent", bound=UnsentRequest | UnsentClassicRequest)
 """A request with what its answer means: `UnsentRequest` or `UnsentClassicRequest`."""
 Metadata = TypeVar("Metadata")
 """Which topics there are: `TopicNames`, or for a classic member, which may lead its group, `PartitionCounts`."""
@@ -174,7 +177,11 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     # What the background does
 
     def receive_answer(self, order: Sent, answer: Any, jitter: float, now_ms: int) -> None:
-        """The answer to a request, or why there is none. Raises `RemoteProtocolError` where it answers nothing."""
+        """The answer to a request, or why there is none.
+
+        Raises `RemoteProtocolError` where it answers nothing, or holds what it must not; the member is as before.
+        """
+        check_answer(order.body, answer, self.list_names)
         self._step(self.answered(order, answer, jitter), now_ms)
 
     def find_coordinator(self, now_ms: int) -> None:
@@ -184,6 +191,10 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
         """The application is to see why the search failed."""
         self._step(CoordinatorLost(error), now_ms)
+
+    def list_names(self) -> Mapping[str, str]:
+        """The names of topics by their ids, as far as the member has to know them."""
+        return {}
 
     @abstractmethod
     def learn(self, metadata: Metadata, now_ms: int) -> bool:
