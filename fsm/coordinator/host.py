@@ -126,8 +126,8 @@ class Host:
         if version is None:
             version = API_OF[type(message)].newest
         self._tokens = self._tokens + 1 if token is None else token
-        if now_ms is not None:
-            self._set_clock(now_ms)
+        if now_ms is not None and now_ms != self.context.now_ms:
+            self.context = self.context.at(now_ms)
         request = Request(self._tokens, client_id, client_host, version, message, fresh_id)
         step = steps.handle(self.state, request, self.context)
         self._note(step)
@@ -160,7 +160,7 @@ class Host:
 
     def next_deadline_ms(self) -> int | None:
         """When the next timer is due; None where none runs."""
-        return steps.next_deadline_ms(self.state)
+        return self.state.groups.next_deadline_ms()
 
     def resolve(self, now_ms: int | None = None) -> None:
         """The background tasks that resolve regular expressions are done."""

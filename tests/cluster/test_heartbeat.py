@@ -1,4 +1,4 @@
-"""The walk of an idle heartbeat: from the member's queue to the coordinator's answer, and back."""
+"""The walk of an idle heartbeat: from the member's queue to the coordinator's answer, and back, with both deadlines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def beat(member: ConsumerMember, host: Host, now_ms: int) -> int:
 
 
 def test_an_idle_heartbeat_passes_at_most_sixty_functions() -> None:
-    """Whoever debugs one can read all of it."""
+    """Whoever debugs one can read all of it, the question of the next deadline included."""
     settings = BrokerConfig(group_consumer_heartbeat_interval_ms=INTERVAL_MS)
     host = Host(Context(0, config=settings, image=Image(FrozenMap({"orders": Topic(TOPIC, 2)}), 1)))
     member = ConsumerMember(ConsumerConfig("shop", enable_auto_commit=False), member_id="m-1", now_ms=0)
@@ -47,7 +47,7 @@ def test_an_idle_heartbeat_passes_at_most_sixty_functions() -> None:
             passed.add((code.co_filename, code.co_qualname))
 
     sys.setprofile(note)
-    sent = beat(member, host, now_ms + INTERVAL_MS)
+    sent, due_ms = beat(member, host, now_ms + INTERVAL_MS), host.next_deadline_ms()
     sys.setprofile(None)
-    assert sent == 1
+    assert (sent, due_ms) == (1, now_ms + INTERVAL_MS + 45_000)
     assert 40 < len(passed) <= 60, sorted(passed)

@@ -20,7 +20,7 @@ from fsm.member.classic.state import UnsentClassicRequest
 from fsm.member.effects import CallCompleted, UnsentRequest
 from fsm.member.events import ApplicationEvent, AsyncPollEvent, BackgroundEvent, GroupMembershipOperation, KafkaError
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost, Tick
-from fsm.member.runtime.answers import check_answer
+from fsm.member.runtime.answers import QUICK_CHECKS, check_answer
 from fsm.member.runtime.trace import MemberTrace
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
@@ -181,7 +181,9 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
 
         Raises `RemoteProtocolError` where it answers nothing, or holds what it must not; the member is as before.
         """
-        check_answer(order.body, answer, self.list_names)
+        is_good = QUICK_CHECKS.get((type(order.body), type(answer)))
+        if is_good is None or not is_good(answer):
+            check_answer(order.body, answer, self.list_names)
         self._step(self.answered(order, answer, jitter), now_ms)
 
     def find_coordinator(self, now_ms: int) -> None:
