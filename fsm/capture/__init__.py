@@ -1,6 +1,6 @@
 """Real clients and real brokers under observation: a proxy between them, and captured packets, as exchanges.
 
-* `Link`: one connection through the proxy, without its sockets: bytes in, bytes out, exchanges beside
+* `Link`, `Passed`: one connection through the proxy, without its sockets: bytes in, bytes out, exchanges beside
 * `Watch`: totals, groups and news of what was seen
 * `run_proxy`: the proxy with its sockets, until it is told to stop
 """

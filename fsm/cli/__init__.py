@@ -2,6 +2,9 @@
 
 Exit status: 0 nothing found, 1 something found, 2 unusable input or arguments, with one line on stderr that says
 where and what to do. A command imports what it needs when it runs, so that `fsm tables` starts without Spark.
+
+* `main`: the command, with its arguments as a list
+* `parser`: its arguments, for whoever documents or checks a command line
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from typing import Any, NoReturn
 
 from fsm import __version__
 from fsm.errors import FsmError, InputError
+
+__all__ = ["main", "parser"]
 
 COMMANDS = (
     "tables", "draw", "replay", "dialects", "audit", "conform", "check", "explore", "simulate", "serve", "capture",

@@ -1,7 +1,7 @@
 """A protocol walked by hand: what a page needs to show a model, or what was recorded, step by step.
 
 * `ModelSession`: a model, walked from its start, and what could go wrong from where one stands
-* `Session`: what any of them offers; `Document`: a JSON object
+* `Session`, `Document`: what any of them offers, and a JSON object, which is how it shows it
 """
 
 from fsm.explore.documents import Document, Session

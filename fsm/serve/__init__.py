@@ -1,1 +1,33 @@
-"""Our coordinator as a broker for real clients: sockets at the edge, everything else a value that frames go into."""
+"""Our coordinator as a broker for real clients: sockets at the edge, everything else a value that frames go into.
+
+* `Brokers`, `Served`: brokers without sockets, and what they serve
+* `Send`, `HangUp`, `ReadOn`, `Append`, `Replace`: what they want done to connections and files
+* `Rule`, `Do`, `read_rules`: scripted faults, and how they are read
+* `Edge`: the sockets, for an event loop of yours
+"""
+
+from typing import TYPE_CHECKING
+
+from fsm.exports import on_demand
+
+if TYPE_CHECKING:
+    from fsm.serve.brokers import Brokers
+    from fsm.serve.cluster import Served
+    from fsm.serve.edge import Edge
+    from fsm.serve.effects import Append, HangUp, ReadOn, Replace, Send
+    from fsm.serve.faults import Do, Rule
+    from fsm.serve.rules import read_rules
+
+__all__ = ["Append", "Brokers", "Do", "Edge", "HangUp", "ReadOn", "Replace", "Rule", "Send", "Served", "read_rules"]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "brokers": ("Brokers",),
+        "cluster": ("Served",),
+        "edge": ("Edge",),
+        "effects": ("Append", "HangUp", "ReadOn", "Replace", "Send"),
+        "faults": ("Do", "Rule"),
+        "rules": ("read_rules",),
+    },
+)

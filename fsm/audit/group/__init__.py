@@ -1,6 +1,9 @@
 """The rows of one group's members, held against each other: intervals [start_ms, end_ms), in any order.
 
 These rules are the reference: `fsm.spark` runs the same functions over any number of groups.
+
+* `judge`: what is wrong between the members of one group
+* `rebalances`, `Rebalance`: what a group went through
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The checks, one module for each part of the protocols."""
+"""The checks, one module for each part of the protocols.
+
+* `CHECKS`: all of them by id
+* `MODULES`: where they are declared, in the order of the protocols' parts
+"""
 
 from __future__ import annotations
 

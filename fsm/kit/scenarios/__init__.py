@@ -1,4 +1,8 @@
-"""The scenarios through which clients are driven."""
+"""The scenarios through which clients are driven.
+
+* `SCENARIOS`: all of them by name
+* `find_scenarios`: those that were asked for
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,13 @@
 """Requests and responses, one type each, with Kafka's own names in snake case (`_ms` where a field is a duration).
 
 A message has the fields of all versions; which version has which is said beside each field (`fsm.protocol.schema`).
-None is Kafka's null. Structs inside a message are NamedTuples. `APIS` lists every request that is known here.
+None is Kafka's null. Structs inside a message are NamedTuples. Beside messages and their structs there are
+
+* `APIS`, `Api`: every request that is known here, with its response and its versions
+* `ConsumerRequest`, `ConsumerResponse`, `ClassicRequest`, `ClassicResponse`: what members of a protocol send and get
+* `TransportFailure`, `DISCONNECTED`, `TIMED_OUT`, `UNSUPPORTED_VERSION`: why a request got no response
+* `Offsets`, `commit_topics`, `commit_results`: offsets by partition, and what they are in a commit and in its response
+* `UNKNOWN_MEMBER_ID`, `UNKNOWN_GENERATION_ID`, `NOT_ASKED`, `NO_REPLICA`: what stands where there is nothing to say
 """
 
 from __future__ import annotations
