@@ -7,7 +7,7 @@ carries all that may be used, so a file can be read in pieces and in any order.
 
 * `Message`: what one entry says, whatever wrote it down.
 * `Client`, `clients`: how a client's messages are known and what they mean, and all clients that there are.
-* `ClientFacts`, `facts_of`: what an audit has to know of a client beside its words.
+* `ClientFacts`, `facts_of`, `all_facts`: what an audit has to know of a client beside its words; those of all clients.
 * `Format`, `formats`: one layout of one kind of log, and all that there are.
 """
 
@@ -27,7 +27,7 @@ from fsm.logs.client_facts import JAVA, ClientFacts
 from fsm.logs.message import Message
 from fsm.trace import TraceRecord
 
-__all__ = ["Client", "ClientFacts", "Format", "Message", "clients", "facts_of", "formats"]
+__all__ = ["Client", "ClientFacts", "Format", "Message", "all_facts", "clients", "facts_of", "formats"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +107,12 @@ def clients() -> tuple[Client, ...]:
     return tuple(module.CLIENT for module in _modules() if hasattr(module, "CLIENT"))
 
 
+@cache
+def all_facts() -> tuple[ClientFacts, ...]:
+    """The `FACTS` of each module that has some, in the order of module names."""
+    return tuple(module.FACTS for module in _modules() if hasattr(module, "FACTS"))
+
+
 @lru_cache(maxsize=1024)
 def facts_of(client_id: str) -> ClientFacts:
     """The facts of the client that has consumers of this client id; Java's where nothing tells.
@@ -114,7 +120,7 @@ def facts_of(client_id: str) -> ClientFacts:
     >>> facts_of("orders#consumer-1").name
     'librdkafka'
     """
-    known: list[ClientFacts] = [module.FACTS for module in _modules() if hasattr(module, "FACTS")]
+    known = all_facts()
     for facts in known:
         if client_id == facts.name or (facts.mark and facts.mark in client_id):
             return facts

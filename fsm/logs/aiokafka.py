@@ -24,6 +24,9 @@ from fsm.trace import Kind
 
 FACTS = ClientFacts(
     name="aiokafka",
+    speaks="classic, eager",
+    tells="each callback, by name",
+    untold="the close of a static member; losses look like revocations, and `stop()` calls nothing back",
     begins_with=Kind.SUBSCRIBED,
     closes_quietly=True,
     tells_members=False,

@@ -19,6 +19,14 @@ class ClientFacts:
 
     name: str
     """The client id of its records where its lines name none."""
+    title: str = ""
+    """What people call it, and what else its rules read; its name where empty."""
+    speaks: str
+    """Of which protocols it has members, in words."""
+    tells: str
+    """How its log shows who owned what, in words."""
+    untold: str
+    """What its log does not tell, in words."""
     mark: str = ""
     """What its client ids contain where they tell the client; empty where nothing does."""
     protocols: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)

@@ -30,6 +30,10 @@ from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 WIRE = "@wire"
 FACTS = ClientFacts(
     name="wire",
+    title="any, on the wire",
+    speaks="classic, KIP-848",
+    tells="what a member says that it owns, or was given in a generation",
+    untold="callbacks, polls, the end of a process",
     mark=WIRE,
     protocols=MappingProxyType({Kind.TARGET: "consumer", Kind.SYNCED: "classic"}),
     closes_quietly=True,

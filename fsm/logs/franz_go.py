@@ -32,6 +32,9 @@ from fsm.trace import Kind, Partition, TraceRecord
 
 FACTS = ClientFacts(
     name="franz-go",
+    speaks="classic, KIP-848",
+    tells="each session: added, lost",
+    untold="at INFO: the lost callback (inferred: everything), the end of a callback in KIP-848, subscriptions",
     closes_quietly=True,
     close_calls_back_quietly=True,
     tells_members=False,

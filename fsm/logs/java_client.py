@@ -51,6 +51,10 @@ from fsm.trace import Kind
 
 FACTS = ClientFacts(
     name=JAVA,
+    title="Java",
+    speaks="classic, KIP-848, Connect",
+    tells="each callback, by name",
+    untold="at INFO: when a revoked callback ended, which target came",
     protocols={CONSUMER: "consumer", CLASSIC: "classic"},
     begins_in={
         (CLASSIC, Kind.TARGET): ("STABLE",),

@@ -23,6 +23,9 @@ from fsm.trace import Kind
 
 FACTS = ClientFacts(
     name="kafka-python",
+    speaks="classic",
+    tells="each callback, by name",
+    untold="of a fenced static member more than one line",
     begins_with=Kind.SUBSCRIBED,
     closes_quietly=True,
     tells_members=False,

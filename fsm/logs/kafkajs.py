@@ -18,7 +18,15 @@ from fsm.logs.client_facts import ClientFacts
 from fsm.logs.client_words import NOTHING_OWNED, Records, by_topic, number, plain, record
 from fsm.trace import Kind, TraceRecord
 
-FACTS = ClientFacts(name="kafkajs", tells_loss=False, tells_subscription=False)
+FACTS = ClientFacts(
+    name="kafkajs",
+    title="KafkaJS",
+    speaks="classic, eager",
+    tells="each join: the whole assignment",
+    untold="a rebalance names no partitions (all end), subscriptions; a handler without heartbeats only afterwards",
+    tells_loss=False,
+    tells_subscription=False,
+)
 
 Fields = Mapping[str, Any]
 

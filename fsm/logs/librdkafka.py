@@ -40,6 +40,10 @@ JOIN_STATE_MACHINE = "rdkafka-join-state"
 """`machine` of the records that CGRPJOINSTATE lines give."""
 FACTS = ClientFacts(
     name="librdkafka",
+    title="librdkafka, and what wraps it",
+    speaks="classic, KIP-848",
+    tells="each partition added and dropped",
+    untold="anything without `debug=cgrp`",
     mark="#consumer-",  # appended to the client id, with a number
     # One machine for both protocols.
     protocols={Kind.OWNED: "consumer", Kind.TARGET: "consumer", Kind.SYNCED: "classic"},

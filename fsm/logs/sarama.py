@@ -14,7 +14,16 @@ from fsm.logs.client_facts import ClientFacts
 from fsm.logs.client_words import NOTHING_OWNED, Records, go_partitions, record
 from fsm.trace import Kind
 
-FACTS = ClientFacts(name="sarama", closes_quietly=True, tells_members=False, tells_loss=False, tells_subscription=False)
+FACTS = ClientFacts(
+    name="sarama",
+    speaks="classic",
+    tells="each partition added, the end of a session",
+    untold="joins, causes, errors, subscriptions; nothing at all without a logger",
+    closes_quietly=True,
+    tells_members=False,
+    tells_loss=False,
+    tells_subscription=False,
+)
 
 _WORDS = re.compile(
     r"(?P<started>Initializing new client)\Z"

@@ -3,7 +3,7 @@
 * `parts`, `parts_with`, `Part`, `Flag`: the dialects of each part of the protocols, and the rules that make them
 * `SECTIONS`, `Section`, `Entry`: the numbered facts, each with its releases and the tests that show it
 * `CLAUSES`, `Clauses`, `Clause`: the rules that rows of the coordinator's tables cite
-* `pages`: `dialects.md`, `hazards.md` and `clauses.md`, which `fsm draw` writes
+* `pages`: `dialects.md`, `hazards.md`, `clauses.md` and `clients.md`, which `fsm draw` writes
 
 A number is an anchor on its page: `diagrams/dialects.md#f18`, `diagrams/hazards.md#h17`.
 """

@@ -1,4 +1,5 @@
-"""`dialects.md`, `hazards.md`, `clauses.md`: what the numbers in code, tests and tables mean."""
+"""`dialects.md`, `hazards.md`, `clauses.md`: what the numbers in code, tests and tables mean; `clients.md`: whose logs
+are read, and what they do not tell."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from fsm.logs import all_facts
 from fsm.reference.clauses import CLAUSES, Clauses
 from fsm.reference.dialects import Part, parts
 from fsm.reference.entries import SECTIONS, WEAK_SPOTS, Section
@@ -13,7 +15,7 @@ from fsm.reference.findings import ELSEWHERE, FOUND, SCENES
 from fsm.reference.reports import CAUSES, KINDS, REPORTS, SHORTEST, Report
 from fsm.render.tables.markdown import escape, grid
 
-DIALECTS, HAZARDS, RULES = "dialects.md", "hazards.md", "clauses.md"
+DIALECTS, HAZARDS, RULES, CLIENTS = "dialects.md", "hazards.md", "clauses.md", "clients.md"
 
 
 def pages() -> dict[str, bytes]:
@@ -39,11 +41,22 @@ def pages() -> dict[str, bytes]:
             "in `5.3 Leave`, name a part of the rule. A method without a class is one of `GroupMetadataManager`.",
             [line for clauses in CLAUSES for line in _clauses(clauses)],
         ),
+        CLIENTS: _page(
+            "Clients",
+            "Whose logs `fsm audit` reads, how they show who owned what, and what they do not tell. Each is a module "
+            "of `fsm/logs`.",
+            [*_clients(), ""],
+        ),
     }
 
 
 def _page(title: str, intro: str, lines: Sequence[str]) -> bytes:
     return "\n".join([f"# {title}", "", "Written by `fsm draw`; do not edit.", "", intro, "", *lines]).encode()
+
+
+def _clients() -> Iterator[str]:
+    rows = ((facts.title or facts.name, facts.speaks, facts.tells, facts.untold) for facts in all_facts())
+    return grid(("Client", "Protocols", "Who owned what", "What its log does not tell"), rows)
 
 
 def _part(part: Part) -> Iterator[str]:
