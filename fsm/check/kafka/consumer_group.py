@@ -98,7 +98,7 @@ def consumer_group(
     `InputError` for more members or partitions than it can, and for a pattern that is none.
     """
     _check_patterns(pattern, client_pattern)
-    names, spoken = choose_names(members), _dialects(client, members)
+    names, dialects = choose_names(members), _read_dialects(client, members)
     known = Topics(topics, change=topic_changes)
     fewer = fewer_of(known.first)
     kinds_of = {
@@ -109,7 +109,7 @@ def consumer_group(
     }
     kinds = tuple(sorted([*KINDS, *(kind for kind, on in kinds_of.items() if on)]))
     setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, fewer, kinds)
-    consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, spoken, strict=True)]
+    consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, dialects, strict=True)]
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
     rules = rules_of(coordinator)
     context = Context(NOW, rules, broker_settings)
@@ -117,7 +117,7 @@ def consumer_group(
     told = (BROKER, *names)
     changes = (CLUSTER, "everything") if topic_changes else None
     group = Questions(names, known.everything(()), changes, resubscribes=bool(fewer))
-    spoken_by = ", ".join(dict.fromkeys(one.name for one in spoken))
+    clients = ", ".join(dict.fromkeys(one.name for one in dialects))
     options = {
         "static": static,
         "they commit": commits,
@@ -129,7 +129,7 @@ def consumer_group(
         "with compaction": compaction,
     }
     return Model(
-        f"consumer-group, {members} members of {spoken_by}, coordinator of {rules.name}, {known}{name_those(options)}",
+        f"consumer-group, {members} members of {clients}, coordinator of {rules.name}, {known}{name_those(options)}",
         [*(one.component() for one in consumers), hub.component(), *([known.component(told)] if topic_changes else [])],
         [*_wires(names, known), *(known.wires(told) if topic_changes else [])],
         group.properties(),
@@ -142,8 +142,8 @@ def consumer_group(
         },
         kinds,
         partial(replay, Cast(consumers, hub)),
-        [*_list_asked(spoken), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
-        list(_not_asked(spoken)),
+        [*_list_asked(dialects), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
+        list(_not_asked(dialects)),
         NOT_MODELLED,
     )
 
@@ -173,10 +173,10 @@ def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
         yield Wire(BROKER, name, ANSWERS, features=features, describe=tell)
 
 
-def _list_asked(spoken: Sequence[MemberDialect]) -> Iterator[str]:
+def _list_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
     """What each step of a member and of the coordinator is asked for."""
     for one in MEMBER_INVARIANTS:
-        if any(one in select_invariants(dialect) for dialect in spoken):
+        if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
     yield from (KEEPS_EPOCH, LEAVES, *(name for name, _ in INVARIANTS))
 
@@ -208,7 +208,7 @@ def rules_of(coordinator: str | CoordinatorDialect) -> CoordinatorDialect:
     return coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
 
 
-def _dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
+def _read_dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
     """The dialect of each member."""
     if not isinstance(client, str):
         return [client] * members
@@ -218,11 +218,11 @@ def _dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
     return found * (members // len(found))
 
 
-def _not_asked(spoken: Sequence[MemberDialect]) -> Iterator[str]:
+def _not_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
     """What some members are known not to hold; of whom, where that is not everybody."""
     for one in MEMBER_INVARIANTS:
-        breaking = list(dict.fromkeys(dialect.name for dialect in spoken if one not in select_invariants(dialect)))
-        is_everybody = len(breaking) == len({dialect.name for dialect in spoken})
+        breaking = list(dict.fromkeys(dialect.name for dialect in dialects if one not in select_invariants(dialect)))
+        is_everybody = len(breaking) == len({dialect.name for dialect in dialects})
         if breaking:
             yield f"{one.name} {one.statement}" + ("" if is_everybody else f" (of {', '.join(breaking)})")
 

@@ -60,9 +60,9 @@ class Consumer(NamedTuple):
 
 
 @cache
-def select_invariants(spoken: Dialect) -> tuple[Invariant, ...]:
+def select_invariants(dialect: Dialect) -> tuple[Invariant, ...]:
     """The invariants that every member of a dialect holds, whatever its callbacks do."""
-    return tuple(one for one in INVARIANTS if one.status_in(spoken) is Status.HOLDS)
+    return tuple(one for one in INVARIANTS if one.status_in(dialect) is Status.HOLDS)
 
 
 class Shell(ConsumerMember, Driven):

@@ -77,7 +77,7 @@ def mixed_group(
         raise InputError(f"no policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
     check_regex(pattern)
     known, strategies = Topics(topics, change=False), strategies_of(protocol, members)
-    spoken, fewer = member_dialect(client), fewer_of(known.first)
+    dialect, fewer = member_dialect(client), fewer_of(known.first)
     config = replace(
         CLASSIC_SETTINGS,
         group_consumer_migration_policy=policy,
@@ -88,7 +88,7 @@ def mixed_group(
     setting = Setting(known.subscribed, pattern, static=static, commits=commits, fewer=fewer, kinds=kinds)
     models = {}
     for at, name in enumerate(names):
-        consumer = ConsumerModel(name, setting, spoken, known)
+        consumer = ConsumerModel(name, setting, dialect, known)
         other = ClassicModel(name, replace(setting, pattern=""), strategies[at], known)
         models[name] = EitherModel(consumer, other, begins_classic=at >= members - classic)
     asked = _Questions(names, known.everything(()), resubscribes=bool(fewer))
@@ -121,7 +121,7 @@ def mixed_group(
         kinds,
         lambda path: find_times(path, partial(_live, models, context), models),
         [
-            *(f"{one.name} {one.statement}" for one in select_invariants(spoken)),
+            *(f"{one.name} {one.statement}" for one in select_invariants(dialect)),
             KEEPS_EPOCH,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *(name for name in ASKED_OF_STEPS if name not in given_up),

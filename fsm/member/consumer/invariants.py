@@ -63,11 +63,11 @@ class Invariant:
             return at.after.state not in self.states or self.rule(at.after)  # type: ignore[arg-type]  # see `rule`
         return self.rule(at)  # type: ignore[arg-type]
 
-    def status_in(self, spoken: Dialect) -> Status:
+    def status_in(self, dialect: Dialect) -> Status:
         """The status in a dialect."""
-        if self.given_up_by is not None and self.given_up_by in spoken:
+        if self.given_up_by is not None and self.given_up_by in dialect:
             return Status.GIVEN_UP
-        return Status.HOLDS if self.avoidable and spoken.choices >= _MENDING else self.status
+        return Status.HOLDS if self.avoidable and dialect.choices >= _MENDING else self.status
 
 
 EVERYWHERE = frozenset(State)

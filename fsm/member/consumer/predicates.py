@@ -78,9 +78,9 @@ def legal(at: ObservedStep) -> Mapping[State, frozenset[State]]:
 
 
 @cache
-def _legal(spoken: Dialect) -> Mapping[State, frozenset[State]]:
-    added = {State.STALE} if Choice.LAST_SUBSCRIPTION_COUNTS in spoken else set()
-    added |= {State.FATAL} if Choice.SUBSCRIBE_ENDS_FATAL in spoken else set()
+def _legal(dialect: Dialect) -> Mapping[State, frozenset[State]]:
+    added = {State.STALE} if Choice.LAST_SUBSCRIPTION_COUNTS in dialect else set()
+    added |= {State.FATAL} if Choice.SUBSCRIBE_ENDS_FATAL in dialect else set()
     return {**LEGAL, State.UNSUBSCRIBED: LEGAL[State.UNSUBSCRIBED] | added}
 
 

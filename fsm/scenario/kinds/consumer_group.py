@@ -244,10 +244,10 @@ def _start(stage: ConsumerGroup, node: Node) -> None:
         raise InputError(
             f"no protocol {protocol[:60]!r}", given["protocol"].where, "one of consumer, " + ", ".join(CLASSIC)
         )
-    spoken = read_dialect(given, None, client_release).name if protocol == "consumer" else protocol
+    client_dialect = read_dialect(given, None, client_release).name if protocol == "consumer" else protocol
     instance_id = given["instance_id"].text() if "instance_id" in given else None
     commits = "commits" in given and given["commits"].flag()
-    stage.cluster.join(name, spoken, _topics(stage, given.get("topics")), instance_id, commits=commits)
+    stage.cluster.join(name, client_dialect, _topics(stage, given.get("topics")), instance_id, commits=commits)
     stage.begin(name)
 
 

@@ -44,8 +44,8 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     given, model = read_model(document, dialect)
     stage = _Path(Walk(model))
     steps = play(stage, read_steps(given["steps"]))
-    spoken = {name: model.made_by[name] for name in _DIALECTS if name in model.made_by}
-    told = dialect or ", ".join(f"{name} {value}" for name, value in spoken.items())
+    dialects = {name: model.made_by[name] for name in _DIALECTS if name in model.made_by}
+    told = dialect or ", ".join(f"{name} {value}" for name, value in dialects.items())
     yield Replay(file, NAME, given[NAME].text(), told, (*steps, *_live(stage.walk, document.where)))
 
 
