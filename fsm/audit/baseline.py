@@ -56,7 +56,7 @@ def _of_lines(text: str, file: Path) -> Iterator[str]:
             yield told
 
 
-def unknown(findings: Sequence[Finding], incidents: Iterable[Incident], known: frozenset[str]) -> list[Finding]:
+def find_unknown(findings: Sequence[Finding], incidents: Iterable[Incident], known: frozenset[str]) -> list[Finding]:
     """The findings that a baseline does not have; those of an incident that it names are known, too."""
     all_known = known.union(*(one.findings for one in incidents if one.id in known))
     return [one for one in findings if one.id not in all_known]

@@ -135,7 +135,7 @@ class _Group:
         if last.epoch == self.generation.epoch:
             return list(self._find_replaced(last, states))
         self.before = last
-        return list(self._forgotten(states, told))
+        return list(self._find_forgotten(states, told))
 
     def _find_replaced(self, last: _Generation, states: Sequence[CoordinatorRecord]) -> Iterator[Unclaimed]:
         """W13: a member that took another one's place, which was to give something up."""
@@ -150,7 +150,7 @@ class _Group:
                     why += f"nobody asked for the round that gives that away: {summarize('W13')}"
                     yield _leave_unclaimed(Cause.OWED_JOIN, one, withheld, why)
 
-    def _forgotten(
+    def _find_forgotten(
         self, states: Sequence[CoordinatorRecord], told: Mapping[str, tuple[int, frozenset[Partition]]]
     ) -> Iterator[Unclaimed]:
         """W15: members that are assigned more than they were told in the same generation, by a group of consumers."""

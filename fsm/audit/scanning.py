@@ -190,7 +190,7 @@ class Scanner:
             if int((starts - starts[of]).max()) >= ENTRY_LIMIT:
                 yield from self._one_by_one((lines.part(first, last).run,))
                 return
-        wanted = known.wanted(lines.data, lines.bounds[first : last + 1], of, kinds)
+        wanted = known.find_wanted(lines.data, lines.bounds[first : last + 1], of, kinds)
         self.passed += len(heads)
         if orphans := int(np.count_nonzero(kinds == _ORPHAN)):
             self.passed -= orphans
@@ -336,7 +336,7 @@ class _Knowledge:
             self._by_entry.append({} if all(one.needles for one in found) else None)
         return self._owners.index(found)
 
-    def wanted(self, data: bytes, bounds: Numbers, of: Numbers, kinds: Kinds) -> Numbers:
+    def find_wanted(self, data: bytes, bounds: Numbers, of: Numbers, kinds: Kinds) -> Numbers:
         """The first lines of entries that hold what one of their formats needs; `of` has the first line of each line's
         entry."""
         present = [self._owners[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist() if kind > _ORPHAN]

@@ -123,7 +123,7 @@ def _name(found: Finding, group: _Group) -> Finding | None:
     if found.kind is FindingKind.UNOWNED_PARTITION:
         by_design = found.cause in BY_DESIGN
         return _find_claimed(found, group) or (
-            None if by_design else _find_stranded(found, group) or _untold(found, group)
+            None if by_design else _find_stranded(found, group) or _find_untold(found, group)
         )
     if found.kind is FindingKind.MEMBER_OUT_FOR_GOOD and REFUSED in found.summary:
         return _early(found, group)
@@ -181,7 +181,7 @@ def _was_revoked(found: Finding, group: _Group) -> bool:
 # -- no owner -----------------------------------------------------------------------------------------------
 
 
-def _untold(found: Finding, group: _Group) -> Finding | None:
+def _find_untold(found: Finding, group: _Group) -> Finding | None:
     """The partition is assigned to somebody who does not know."""
     partition, slack_ms = found.partitions[0], group.slack_ms
     for one in group.current:
@@ -210,7 +210,7 @@ def _never_used(group: _Group) -> Iterator[Finding]:
                 summary=summary,
                 partitions=partitions,
             )
-            yield from filter(None, [_untold(unused, group)])
+            yield from filter(None, [_find_untold(unused, group)])
 
 
 def _untold_until(one: Assignment, found: Finding, group: _Group) -> int:

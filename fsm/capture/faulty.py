@@ -98,7 +98,7 @@ class FaultyLink(Link):
                 self._is_hole = True
                 return b""
             case Do.REWRITE | Do.THROTTLE if rule and answered.response is not None:
-                said = with_places(_rewritten(rule, answered.response), self._place)
+                said = with_places(_rewrite(rule, answered.response), self._place)
                 data = encode_response(said, answered.version, correlation_id)
                 if rule.do is Do.THROTTLE:
                     self.deaf_until_ms = self._now_ms + rule.ms
@@ -121,10 +121,10 @@ class FaultyLink(Link):
             return seen._replace(answered_ms=None)
         if rule.do is Do.DELAY_ANSWER and seen.answered_ms is not None:
             return seen._replace(answered_ms=seen.answered_ms + rule.ms)
-        return seen if seen.response is None else seen._replace(response=_rewritten(rule, seen.response))
+        return seen if seen.response is None else seen._replace(response=_rewrite(rule, seen.response))
 
 
-def _rewritten(rule: Rule, response: object) -> object:
+def _rewrite(rule: Rule, response: object) -> object:
     fields = {"throttle_time_ms": rule.ms} if rule.do is Do.THROTTLE else rule.fields
     return replace(response, **fields) if fields else response  # type: ignore[type-var]  # all are dataclasses
 

@@ -75,23 +75,23 @@ def apart(scenario: Scenario, name: str) -> Scenario:
     'subscribe foo-x,bar-x'
     """
 
-    def named(text: str) -> str:
+    def rename(text: str) -> str:
         return NAMES.sub(rf"\1-{name}", text)
 
-    def moved(step: Step) -> Step:
+    def rename_in(step: Step) -> Step:
         match step:
             case Start(_, options):
-                return replace(step, options=replace(options, topics=named(options.topics)))
+                return replace(step, options=replace(options, topics=rename(options.topics)))
             case Tell(line):
-                return replace(step, line=named(line))
+                return replace(step, line=rename(line))
             case Topic(topic):
-                return replace(step, name=named(topic))
+                return replace(step, name=rename(topic))
             case UnknownTopic(without):
-                return replace(step, without=named(without))
+                return replace(step, without=rename(without))
         return step
 
-    topics = {named(topic): partitions for topic, partitions in scenario.topics.items()}
-    return replace(scenario, steps=tuple(map(moved, scenario.steps)), topics=topics, group=f"kit-{name}")
+    topics = {rename(topic): partitions for topic, partitions in scenario.topics.items()}
+    return replace(scenario, steps=tuple(map(rename_in, scenario.steps)), topics=topics, group=f"kit-{name}")
 
 
 class RealPlace:

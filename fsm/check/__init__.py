@@ -10,7 +10,7 @@
 * `Memo`, `Disk`: where tables are kept between two runs; where a search is kept that outgrows memory
 * `Replayed`, `Path`: what live objects did along a path
 * `Walk`: a model taken step by step by hand
-* `shipped`: a model that comes along, by its name
+* `make_model`: a model that comes along, by its name
 * `compose`: tables that work together, as a model
 * `lines`, `tell`, `diagram`, `scenario`: a verdict as text; a counterexample as a story, a sequence diagram, a scenario
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from fsm.exports import on_demand
 
 if TYPE_CHECKING:
-    from fsm.check.catalog import shipped
+    from fsm.check.catalog import make_model
     from fsm.check.disk import Disk
     from fsm.check.kept import Memo
     from fsm.check.model import (
@@ -89,8 +89,8 @@ __all__ = [
     "compose",
     "diagram",
     "lines",
+    "make_model",
     "scenario",
-    "shipped",
     "tell",
 ]
 __getattr__ = on_demand(
@@ -127,6 +127,6 @@ __getattr__ = on_demand(
         "verdict": ("Verdict", "Violation", "check"),
         "tables": ("compose",),
         "story": ("diagram", "lines", "scenario", "tell"),
-        "catalog": ("shipped",),
+        "catalog": ("make_model",),
     },
 )

@@ -30,7 +30,7 @@ def options_of(name: str) -> Mapping[str, Any]:
     return {option: one.default for option, one in parameters.items()}
 
 
-def shipped(name: str, **options: Any) -> Model:
+def make_model(name: str, **options: Any) -> Model:
     """A model that comes along. Raises `InputError` for a model, an option or a value that there is not."""
     require_numpy()
     known = options_of(name)

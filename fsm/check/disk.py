@@ -48,7 +48,7 @@ class Disk(NamedTuple):
         folder = self.memo.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with own(folder, OF_SEARCH):
+            with lock_folder(folder, OF_SEARCH):
                 keeper = _Keeper(search, self.memo)
                 if (folder / NOTE).exists():
                     keeper.resume(read_note(folder / NOTE))
@@ -73,7 +73,7 @@ def read_note(path: Path) -> dict[str, Any]:
     return told
 
 
-def own(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
+def lock_folder(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
     """The folder as one's own while the file is open; `mine` are the names of a search's files.
 
     Raises `InputError` where another search has it, or others do.

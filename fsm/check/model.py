@@ -279,7 +279,7 @@ class Model:
     not_modelled: Sequence[str] = ()
     """What the real thing does and this model leaves out."""
     made_by: Mapping[str, Any] = field(default_factory=dict)
-    """The name and the options by which `shipped` makes it again; empty for a model of your own."""
+    """The name and the options by which `make_model` makes it again; empty for a model of your own."""
     ignored_of_steps: frozenset[str] = frozenset()
     """Of `asked_of_steps` what nobody asks for now."""
 

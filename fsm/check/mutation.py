@@ -52,7 +52,7 @@ def _forget(function: Callable[..., Any]) -> None:
 
 
 @contextmanager
-def rewritten(table: Compiled, cells: Mapping[tuple[Symbol, Symbol], Cell | None]) -> Iterator[None]:
+def rewrite_cells(table: Compiled, cells: Mapping[tuple[Symbol, Symbol], Cell | None]) -> Iterator[None]:
     """Other cells of a compiled table; None where there is none any more."""
     was = {pair: table.get(pair) for pair in cells}
     _write(table, cells)

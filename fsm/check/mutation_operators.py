@@ -30,7 +30,7 @@ from itertools import pairwise
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from fsm.check.mutation import cell_of, replace_function, rewritten
+from fsm.check.mutation import cell_of, replace_function, rewrite_cells
 from fsm.table import Compiled, Ignore, StateCells, Symbol
 
 OPERATORS = (
@@ -129,7 +129,7 @@ def _of_row(table: Compiled, pairs: Sequence[Pair], is_met: bool) -> Iterator[Mu
         if steps is None or steps not in made:
             made.add(steps)
             cells = {pair: None if steps is None else cell_of(pair[0], steps, table[pair].source) for pair in pairs}
-            patch = partial(rewritten, table, cells)
+            patch = partial(rewrite_cells, table, cells)
             yield Mutant(operator, names[0], detail, patch, is_met, frozenset(names))
 
 

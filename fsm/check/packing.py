@@ -47,7 +47,7 @@ class Packing:
         """Whether every cell has room for so many numbers."""
         return all(count <= 1 << bits for count, bits in zip(counts, self.bits, strict=True))
 
-    def grown(self, counts: Sequence[int]) -> Packing:
+    def grow(self, counts: Sequence[int]) -> Packing:
         """One that has room for so many numbers of each cell, and more."""
         needed = [count.bit_length() for count in counts]
         spare = WORD - sum(needed)

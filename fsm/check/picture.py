@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsm.check.catalog import shipped
+from fsm.check.catalog import make_model
 from fsm.check.story import diagram
 from fsm.check.verdict import check
 from fsm.render import sequence
@@ -15,7 +15,7 @@ PICTURES = ("late-request",)
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:
     """(file name, content) of each. A second of search."""
-    verdict = check(shipped("consumer-group"), disturb=["late"], disturbances=1, properties=["the group settles"])
+    verdict = check(make_model("consumer-group"), disturb=["late"], disturbances=1, properties=["the group settles"])
     drawing = diagram(verdict.violations[0])
     for suffix, draw in ((".svg", sequence.svg), (".mmd", sequence.mermaid), (".puml", sequence.plantuml)):
         yield f"{PICTURES[0]}{suffix}", draw(drawing).encode()

@@ -226,7 +226,7 @@ class Search:
         high, at = self.states.size, (self.cost, self.level + 1)
         self.level += 1
         for part in self.waiting.pop(at, ()):
-            self._keep(self._unmet(part))
+            self._keep(self._drop_met(part))
         for found in self.waiting_broken.pop(at, ()):
             self._break(found)
         for low in range(self.low, high, CHUNK):
@@ -262,13 +262,13 @@ class Search:
         steps = self.steps_from(rows, paid=paid)
         self.note(self.steps.tally(steps, here, rows, paid=paid))
         base = self.keys(rows)
-        free = self.fresh(rows, here, base, [one.taken(FREE) for one in steps])
+        free = self.fresh(rows, here, base, [one.select(FREE) for one in steps])
         if self.ahead is not None:
             ahead = np.full(high - low, NO_PARENT, np.uint32)
             ahead[here - low] = np.where(free.ahead < 0, NO_PARENT, self.states.size + free.ahead)
             self.ahead.extend(ahead[:, None])
         self._keep(free)
-        if paid and len((more := self.fresh(rows, here, base, [one.taken(PAID) for one in steps])).words):
+        if paid and len((more := self.fresh(rows, here, base, [one.select(PAID) for one in steps])).words):
             self.waiting.setdefault((self.cost + 1, self.level), []).append(
                 more._replace(keys=more.keys[:0], ahead=NOTHING)
             )
@@ -310,9 +310,9 @@ class Search:
         if self.fits():
             return
         before = self.packing
-        self.packing = before.grown([len(cell.ids) for cell in self.space.cells])
-        old, self.states = self.states, self.states.renewed(self.packing.words)
-        self.visited = self.visited.renewed()
+        self.packing = before.grow([len(cell.ids) for cell in self.space.cells])
+        old, self.states = self.states, self.states.renew(self.packing.words)
+        self.visited = self.visited.renew()
         for low in range(0, old.size, CHUNK):
             rows = before.unpack(old.view[low : low + CHUNK])
             self.states.extend(self.packing.pack(rows))
@@ -327,7 +327,7 @@ class Search:
         ordered = keys.take(order)
         begins = np.flatnonzero(np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]]))
         distinct = ordered.take(begins)
-        is_new = self.visited.unmet(distinct)
+        is_new = self.visited.find_new(distinct)
         new = distinct[is_new]
         ahead = np.full(len(rows), -1, np.int64)
         if not len(new):
@@ -355,11 +355,11 @@ class Search:
             begin += len(one.source)
         return words
 
-    def _unmet(self, found: Fresh) -> Fresh:
+    def _drop_met(self, found: Fresh) -> Fresh:
         """Of states that waited those that were not met since."""
         keys = self.keys_of(found.words)
         distinct, first = np.unique(keys, return_index=True)
-        fresh = self.visited.unmet(distinct)
+        fresh = self.visited.find_new(distinct)
         chosen = np.sort(first[fresh])
         return Fresh(np.array(found.words[chosen]), np.array(found.parents[chosen]), distinct[fresh], NOTHING)
 

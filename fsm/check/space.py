@@ -233,7 +233,7 @@ class Space:
         except TypeError:
             raise InputError(f"a message cannot be hashed: {message!r}", sender) from None
 
-    def given(self, given: Any, origin: tuple[Any, ...]) -> int:
+    def number_input(self, given: Any, origin: tuple[Any, ...]) -> int:
         """The number of an input: of the choice (component, state, place), or what a wire tells of a message."""
         self.inputs.complete(_input_key)
         try:
@@ -294,7 +294,7 @@ class Space:
 
     # Wires
 
-    def pushed(self, wire: int, queue: int, order: int) -> int:
+    def push(self, wire: int, queue: int, order: int) -> int:
         """A queue after an order of its sender or receiver."""
         key = wire, queue, order
         found = self._pushed.get(key)
@@ -362,7 +362,7 @@ class Space:
 
     def _hear(self, kind: str, wire: int, message: int) -> int:
         told = self._tell(kind, self.model.wires[wire], self.messages.value(message))
-        return self.given(told, (kind, wire, message))
+        return self.number_input(told, (kind, wire, message))
 
     def _tell(self, kind: str, wire: Wire, message: Any) -> Received | Undelivered | Missed:
         if kind == _UNDELIVERED:
@@ -490,7 +490,7 @@ class _Cell:
                 given = choice.label if choice.given is None else choice.given
                 found.append(
                     (
-                        space.given(given, (CHOICE, self.who, state, place)),
+                        space.number_input(given, (CHOICE, self.who, state, place)),
                         space.action(name, choice.label, choice.disturbance),
                         space.cost(self.part, choice),
                         space.conditions.number(choice.free_when),
@@ -509,7 +509,7 @@ class _Cell:
         elsewhere: dict[int, list[tuple[int, int]]] = {}
         for wire, order in done.orders:
             if wire in self.places:
-                queue = self.space.pushed(wire, values[self.places[wire]], order)
+                queue = self.space.push(wire, values[self.places[wire]], order)
                 if queue < 0:
                     return (queue, 0, *([0] * len(self.space.cells)))
                 values = _put(values, self.places[wire], queue)
@@ -526,7 +526,7 @@ class _Cell:
     def _tell(self, cell: int, bundle: int) -> tuple[int, ...]:
         values = self.ids.value(cell)
         for wire, order in self.space.bundles.value(bundle):
-            queue = self.space.pushed(wire, values[self.places[wire]], order)
+            queue = self.space.push(wire, values[self.places[wire]], order)
             if queue < 0:
                 return (queue,)
             values = _put(values, self.places[wire], queue)

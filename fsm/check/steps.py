@@ -43,7 +43,7 @@ class Successors(NamedTuple):
         """What each step is."""
         return self.rows.column(ACTION, self.at)
 
-    def taken(self, cost: int) -> Successors:
+    def select(self, cost: int) -> Successors:
         """Those of them that are taken, at this cost."""
         return self.those((self.cost == cost) & ~self.full)
 

@@ -60,7 +60,7 @@ class Column:
         self._file, self._path = path.open("ab"), path
         self._array = np.empty((0, self.width), self.dtype)
 
-    def renewed(self, width: int) -> Column:
+    def renew(self, width: int) -> Column:
         """An empty one of another width in the same place."""
         column = Column(self.dtype, width)
         if self._path is not None:
@@ -95,7 +95,7 @@ class Visited:
         self._settled = 0
         """So many runs are not merged again."""
 
-    def unmet(self, keys: Keys) -> npt.NDArray[np.bool_]:
+    def find_new(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """Which of these sorted distinct keys were never met."""
         fresh = np.ones(len(keys), np.bool_)
         for run in self.runs:
@@ -115,7 +115,7 @@ class Visited:
         if self.folder is not None and not isinstance(runs[-1], np.memmap):
             runs[-1] = self._write(iter((runs[-1],)))
 
-    def renewed(self) -> Visited:
+    def renew(self) -> Visited:
         """One in the same place to which nothing was added yet."""
         visited = Visited()
         visited.folder, visited.number = self.folder, self.number

@@ -113,7 +113,7 @@ class Walk:
         """Each component's state, described."""
         return describe_state(self._steps, self._here.rows)
 
-    def broken(self) -> list[str]:
+    def list_broken(self) -> list[str]:
         """The properties of states that do not hold here."""
         return self.broken_at([self._here])[0]
 

@@ -196,14 +196,14 @@ def _write_forms(args: argparse.Namespace) -> None:
     from fsm.audit.tool_formats import junit, sarif
     from fsm.spark import pipeline
 
-    def told() -> tuple[Iterator[Incident], Iterator[Finding]]:
+    def read_result() -> tuple[Iterator[Incident], Iterator[Finding]]:
         return pipeline.incidents(args.folder), pipeline.findings(args.folder)
 
     if args.junit:
         groups = (one.group for one in pipeline.overviews(args.folder))
-        write_pieces(args.junit, map(str.encode, junit(groups, *told())))
+        write_pieces(args.junit, map(str.encode, junit(groups, *read_result())))
     if args.sarif:
-        write_pieces(args.sarif, map(str.encode, sarif(*told())))
+        write_pieces(args.sarif, map(str.encode, sarif(*read_result())))
 
 
 @contextmanager

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from fsm.table import Table
 
 
-def chosen(name: str) -> Table:
+def find_table(name: str) -> Table:
     """The table. Raises `InputError` for an unknown name, with the nearest ones, and for a file that is no table."""
-    from fsm.tables.files import chosen as find
+    from fsm.tables.files import find_table as find
 
     return find(name)
 

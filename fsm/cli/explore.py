@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fsm.check.catalog import SHIPPED, require_numpy
 from fsm.cli import add_command, at_least, out
 from fsm.cli.check_options import add_model_options
-from fsm.cli.models import make_model, refuse_options
+from fsm.cli.models import read_model, refuse_options
 from fsm.cli.output import write
 from fsm.errors import InputError, LocalProtocolError
 
@@ -96,7 +96,7 @@ def _walk(args: argparse.Namespace) -> Session:
     from fsm.explore import ModelSession
     from fsm.explore.documents import read_path
 
-    model, path = make_model(args), read_path(args.path)
+    model, path = read_model(args), read_path(args.path)
     try:
         return ModelSession(model, path)
     except LocalProtocolError as problem:

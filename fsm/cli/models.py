@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.check.catalog import SHIPPED, shipped
+from fsm.check.catalog import SHIPPED, make_model
 from fsm.cli.check_options import GROUPS
 from fsm.errors import InputError
 
@@ -31,14 +31,14 @@ def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None
                 raise InputError(f"--{named} is for {whose}", args.model, "leave it out")
 
 
-def make_model(args: argparse.Namespace) -> Model:
+def read_model(args: argparse.Namespace) -> Model:
     """The model that the arguments mean; options of another kind of model are refused."""
     return find_maker(args)()
 
 
 def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
     """What makes that model, again and again of the same tables: files are read once."""
-    from fsm.cli.chosen import chosen, has_key
+    from fsm.cli.chosen import find_table, has_key
     from fsm.table import Table
     from fsm.tables.files import is_python, run_file
 
@@ -52,13 +52,13 @@ def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
         if own is None and has_key(args.model, "deployment"):
             machines = _read_machines(args)
             return partial(compose, machines.exchange.roles, machines.never, machines.goal)
-        tables = [own if isinstance(own, Table) else chosen(args.model), *map(chosen, args.others)]
+        tables = [own if isinstance(own, Table) else find_table(args.model), *map(find_table, args.others)]
         return partial(compose, tables, args.never, args.goal)
     if args.model in SHIPPED:
         given = {option: getattr(args, option) for option in mine}
-        return partial(shipped, args.model, **{option: value for option, value in given.items() if _is_given(value)})
+        return partial(make_model, args.model, **{option: value for option, value in given.items() if _is_given(value)})
     if is_python(args.model):
-        return partial(_own, args.model, own)
+        return partial(_load_own, args.model, own)
     if Path(args.model).is_dir():
         raise InputError("is a folder", args.model, "give a file in it")
     from fsm.nodes import nearest
@@ -105,7 +105,7 @@ def _is_table(name: str) -> bool:
     )
 
 
-def _own(name: str, found: object) -> Model:
+def _load_own(name: str, found: object) -> Model:
     """A model out of a Python file, or what a function there makes."""
     from fsm.check import Model
 

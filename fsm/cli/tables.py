@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, out
-from fsm.cli.chosen import chosen
+from fsm.cli.chosen import find_table
 
 if TYPE_CHECKING:
     from fsm.table import Table
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
         out(_listing(ALL, args.format))
     else:
-        out(_one(chosen(args.name), args.format))
+        out(_one(find_table(args.name), args.format))
     return 0
 
 

@@ -6,7 +6,7 @@
     cluster.run(10_000)
     cluster.stop_faults()                # no faults any more: every member polls and every request arrives
     cluster.run(cluster.now_ms + 60_000)
-    cluster.unsettled()                  # why it has not converged; empty if it has
+    cluster.find_unsettled()                  # why it has not converged; empty if it has
     cluster.doubles                      # when two applications used one partition, and why
     cluster.story.text()                 # the last events
 
@@ -355,7 +355,7 @@ class Cluster:
         waits = group.epoch > group.target_epoch and not may_downgrade(len(group.members), context)
         return "W5" if waits else None
 
-    def unsettled(self) -> list[str]:
+    def find_unsettled(self) -> list[str]:
         """What is not as it should be once everybody was heard for long enough; empty where it converged.
 
         Of a group that is stranded, its state and what is unowned are no news.

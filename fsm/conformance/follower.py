@@ -139,7 +139,7 @@ class Run(NamedTuple):
     """Before its last timer or task, where that was about when the step was over: a description may still show it."""
     described: Mapping[str, Any] | None = None
 
-    def then(self, act: Callable[[Host], object], **changes: Any) -> Run:
+    def add(self, act: Callable[[Host], object], **changes: Any) -> Run:
         """With one more event."""
         host, steps = _do(self.host, act)
         run = self._replace(host=host, events=self.events + 1, **changes)
@@ -364,7 +364,7 @@ class Follower:
         decided: list[Any] = []
         for at_ms in (now_ms, *(turn if now_ms < turn else turn - 1 for turn in near)):
             ties.begin()
-            run = before.then(partial(send, now_ms=at_ms))
+            run = before.add(partial(send, now_ms=at_ms))
             decision = (run.answers, run.happened, resolutions(run.host.state).keys())
             if decision not in decided:
                 is_natural = before.is_natural and not decided
@@ -394,7 +394,7 @@ class Follower:
         if run.pending and run.events and (resolution or deadline_ms is not None):
             yield from self._background(run.update(), until_ms)
         if resolution:
-            done = run.then(partial(Host.resolve, now_ms=now_ms), just_before=run.host)
+            done = run.add(partial(Host.resolve, now_ms=now_ms), just_before=run.host)
             yield from self._background(done, until_ms)
         if deadline_ms is not None and is_due:
             yield from self._background(self._fire(run, deadline_ms, until_ms), until_ms)
@@ -406,7 +406,7 @@ class Follower:
 
     def _fire(self, run: Run, deadline_ms: int, until_ms: int) -> Run:
         is_late = deadline_ms > STARTED_MS + until_ms - self.slack_ms
-        return run.then(partial(Host.expire, now_ms=deadline_ms), just_before=run.host if is_late else None)
+        return run.add(partial(Host.expire, now_ms=deadline_ms), just_before=run.host if is_late else None)
 
 
 def _count_old_image(candidate: Candidate) -> Candidate:

@@ -7,7 +7,7 @@ explicit memory; `dialect` tells what Kafka ships from what the document of the 
 * `assign`, `Memory`, `Round`, `Outcome`: one round of the incremental cooperative assignor
 * `assign_eagerly`: one round of the eager one
 * `perform`, `Election`, `ConfigSnapshot`: what a leader does between its join and its sync
-* `Unit`, `configured`: connector instances and tasks, and what a config topic calls for
+* `Unit`, `list_configured`: connector instances and tasks, and what a config topic calls for
 * `Profile`, `SHIPPED`, `DOCUMENT`: which rules hold
 * `ConnectConfig`, `new_worker`, `step`, `due_ms`: a worker, what it does with an input, when it wants a tick
 * `canonical`: one form of workers that differ by ids and time only, for a search
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fsm.connect.dialect import DOCUMENT, SHIPPED, Profile
     from fsm.connect.simulation.cluster import Cluster
     from fsm.connect.simulation.process import Latencies
-    from fsm.connect.units import Unit, configured
+    from fsm.connect.units import Unit, list_configured
     from fsm.connect.worker.config import ConnectConfig
     from fsm.connect.worker.state import canonical, new_worker
     from fsm.connect.worker.step import due_ms, step
@@ -48,8 +48,8 @@ __all__ = [
     "assign",
     "assign_eagerly",
     "canonical",
-    "configured",
     "due_ms",
+    "list_configured",
     "new_worker",
     "perform",
     "step",
@@ -63,7 +63,7 @@ __getattr__ = on_demand(
         "dialect": ("DOCUMENT", "SHIPPED", "Profile"),
         "simulation.cluster": ("Cluster",),
         "simulation.process": ("Latencies",),
-        "units": ("Unit", "configured"),
+        "units": ("Unit", "list_configured"),
         "worker.config": ("ConnectConfig",),
         "worker.state": ("canonical", "new_worker"),
         "worker.step": ("due_ms", "step"),

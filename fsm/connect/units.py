@@ -52,7 +52,7 @@ def units_of(connectors: Iterable[str], tasks: Iterable[str]) -> Units:
     return (*map(Unit, connectors), *map(task, tasks))
 
 
-def configured(task_counts: Mapping[str, int]) -> frozenset[Unit]:
+def list_configured(task_counts: Mapping[str, int]) -> frozenset[Unit]:
     """The units that a config topic with so many tasks for each connector calls for."""
     return frozenset(Unit(name, number) for name, count in task_counts.items() for number in range(INSTANCE, count))
 

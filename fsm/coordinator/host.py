@@ -225,7 +225,7 @@ class Host:
         """What ConsumerGroupDescribe or DescribeGroups says; None where nobody knows the group."""
         return steps.describe(self.state, group_id, self.context)
 
-    def appended(self) -> tuple[Appended, ...]:
+    def list_appends(self) -> tuple[Appended, ...]:
         """The log so far: one entry for each step that wrote anything."""
 
         def backwards() -> Iterator[Appended]:
@@ -239,13 +239,13 @@ class Host:
     @property
     def records(self) -> tuple[Record, ...]:
         """Every record of the log."""
-        return tuple(record for one in self.appended() for record in one.records)
+        return tuple(record for one in self.list_appends() for record in one.records)
 
     def segment(self) -> bytes:
         """The log as bytes, as a broker stores it."""
         data = bytearray()
         offset = 0
-        for one in self.appended():
+        for one in self.list_appends():
             batch = _batch(offset, one)
             data += write_batch(batch)
             offset += len(batch.records)

@@ -6,7 +6,7 @@ import json
 from xml.etree import ElementTree as ET  # the drawings are ours, and expanding entities is refused by expat's limits
 
 from fsm.errors import InputError
-from fsm.render import shipped
+from fsm.render import read_drawing
 from fsm.render.tables.dot import RESERVED, dot, edge_ids
 from fsm.render.tables.graph import Picture, identifiers, picture
 from fsm.render.tables.svg import SVG, XLINK, dot_hash, inline, read_dot_hash, svg
@@ -53,7 +53,7 @@ def _explain(element: ET.Element) -> None:
 def _draw(drawn: Picture) -> str:
     """The drawing that came with the package, if it is of this very table. Raises `InputError` as `svg` does."""
     try:
-        there = shipped(drawn.name, "svg")
+        there = read_drawing(drawn.name, "svg")
     except InputError:
         return svg(drawn)
     return there if read_dot_hash(there) == dot_hash(dot(drawn)) else svg(drawn)

@@ -115,7 +115,7 @@ def _return(lane: Lane, record: TraceRecord) -> None:
     lane.called_for = ()
 
 
-def _own(lane: Lane, record: TraceRecord) -> None:
+def _set_owned(lane: Lane, record: TraceRecord) -> None:
     lane.owned = by_partition(record.full or ())
 
 
@@ -203,7 +203,7 @@ _CHANGES: Mapping[Kind, Changes] = {
     Kind.REVOKE_END: _return,
     Kind.ASSIGN_END: _return,
     Kind.LOST_END: _return,
-    Kind.OWNED: _own,
+    Kind.OWNED: _set_owned,
     Kind.ADDED: _add,
     Kind.DROPPED: _drop,
     Kind.UNITS_STARTED: _add,

@@ -25,14 +25,14 @@ def identify(request: Any, ids: Mapping[str, str]) -> tuple[Any, int | None]:
     9
     """
 
-    def identified(topics: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    def add_ids(topics: tuple[Any, ...] | None) -> tuple[Any, ...]:
         return tuple(topic._replace(topic_id=ids.get(topic.name, NO_TOPIC_ID)) for topic in topics or ())
 
     if isinstance(request, OffsetCommitRequest):
-        request = replace(request, topics=identified(request.topics))
+        request = replace(request, topics=add_ids(request.topics))
         topics = request.topics
     elif isinstance(request, OffsetFetchRequest):
-        groups = tuple(group._replace(topics=identified(group.topics)) for group in request.groups)
+        groups = tuple(group._replace(topics=add_ids(group.topics)) for group in request.groups)
         request = replace(request, groups=groups)
         topics = tuple(topic for group in groups for topic in group.topics or ())
     else:
@@ -47,10 +47,10 @@ def name_topics(answer: Any, ids: Mapping[str, str]) -> Any:
         return answer
     names = {topic_id: name for name, topic_id in ids.items()}
 
-    def named(topics: tuple[Any, ...]) -> tuple[Any, ...]:
+    def rename(topics: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(topic._replace(name=topic.name or names.get(topic.topic_id, "")) for topic in topics)
 
     if isinstance(answer, OffsetCommitResponse):
-        return replace(answer, topics=named(answer.topics))
-    groups = tuple(group._replace(topics=named(group.topics)) for group in answer.groups)
+        return replace(answer, topics=rename(answer.topics))
+    groups = tuple(group._replace(topics=rename(group.topics)) for group in answer.groups)
     return replace(answer, groups=groups)

@@ -104,7 +104,7 @@ def _case(result: Result) -> str:
         at_s = (finding.at_ms - result.report.start_ms) / 1000
         what = f"{finding.check.grade.value} {finding.check.id} {at_s:.3f} s {finding.client}: {finding.detail}"
         lines[finding.check.grade is Grade.MUST] += f"{_legal(what)}\n"
-    message = quoteattr(f"MUST {', '.join(result.report.failed())}")
+    message = quoteattr(f"MUST {', '.join(result.report.list_failed())}")
     failure = f"\n<failure message={message}>{escape(lines[True])}</failure>" if lines[True] else ""
     output = f"\n<system-out>{escape(lines[False])}</system-out>" if lines[False] else ""
     return f'<testcase classname="fsm.kit" name={quoteattr(result.scenario.name)}>{failure}{output}</testcase>'

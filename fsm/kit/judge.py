@@ -31,7 +31,7 @@ class Report:
             return FAILED
         return PASSED if self.kept.get(check.id) else NOT_SEEN
 
-    def failed(self, grade: Grade = Grade.MUST) -> list[str]:
+    def list_failed(self, grade: Grade = Grade.MUST) -> list[str]:
         """The ids of the checks of this grade that failed."""
         return sorted({finding.check.id for finding in self.findings if finding.check.grade is grade})
 

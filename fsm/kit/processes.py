@@ -42,7 +42,7 @@ class Result(NamedTuple):
     @property
     def passed(self) -> bool:
         """Whether no MUST failed."""
-        return not self.report.failed()
+        return not self.report.list_failed()
 
 
 class Program:

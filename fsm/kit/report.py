@@ -60,4 +60,4 @@ def verdicts(report: Report) -> dict[str, str]:
 
 def status(reports: Sequence[Report]) -> int:
     """The exit status: 1 where a MUST failed."""
-    return int(any(report.failed(Grade.MUST) for report in reports))
+    return int(any(report.list_failed(Grade.MUST) for report in reports))

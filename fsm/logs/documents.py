@@ -28,14 +28,14 @@ class Document(NamedTuple):
         """A document is whole once its first bracket is closed."""
         depth = 0
 
-        def closed(row: Sequence[bytes]) -> bool:
+        def is_closed(row: Sequence[bytes]) -> bool:
             nonlocal depth
             if not self.over_lines:
                 return True
             depth = (depth if len(row) > 1 else 0) + _count_open(row[-1])
             return depth <= 0
 
-        return closed
+        return is_closed
 
     def rows(self, text: bytes) -> list[bytes]:
         """The entries of a document, each as a line; the text itself where there are none."""

@@ -279,12 +279,12 @@ class Csv(NamedTuple):
         """A row is whole once its quotes are closed."""
         quotes = 0
 
-        def closed(row: Sequence[bytes]) -> bool:
+        def is_closed(row: Sequence[bytes]) -> bool:
             nonlocal quotes
             quotes = row[-1].count(b'"') + (quotes if len(row) > 1 else 0)
             return quotes % 2 == 0
 
-        return closed
+        return is_closed
 
 
 class Pretty(NamedTuple):
@@ -305,14 +305,14 @@ class Pretty(NamedTuple):
         """An object is whole once its brace is closed; other lines stand for themselves."""
         opened = False
 
-        def closed(row: Sequence[bytes]) -> bool:
+        def is_closed(row: Sequence[bytes]) -> bool:
             nonlocal opened
             if len(row) == 1:
                 found = _OPENS.match(row[0])
                 opened = found is not None and found[1] == self.indent
             return not opened or row[-1].rstrip(b" \t\r,]") == self.indent + b"}"
 
-        return closed
+        return is_closed
 
 
 _OPENS = re.compile(rb"(?:, |\S[^{\n]{0,200}[ \t])?([ \t]*)\{\s*\Z")

@@ -58,7 +58,7 @@ def _read_agreed(message: JavaMessage, match: re.Match[str]) -> Records:
     return *joined, _to(message, "STABLE"), record(message, Kind.SYNCED, epoch=epoch)
 
 
-def _unknown(error: str) -> Build:
+def _report_unknown(error: str) -> Build:
     """A heartbeat was refused, in the words up to Kafka 2.5."""
     return emit(Kind.FENCED, detail=error)
 
@@ -153,8 +153,8 @@ _HEARTBEATS = (
         r"failed due to (?P<detail>[A-Z_]{1,60}), resetting",
         _read_refusal,
     ),
-    rule(r"Attempt to heartbeat failed (?:for )?since member id ", _unknown("UNKNOWN_MEMBER_ID")),
-    rule(r"Attempt to heartbeat failed since generation ", _unknown("ILLEGAL_GENERATION")),
+    rule(r"Attempt to heartbeat failed (?:for )?since member id ", _report_unknown("UNKNOWN_MEMBER_ID")),
+    rule(r"Attempt to heartbeat failed since generation ", _report_unknown("ILLEGAL_GENERATION")),
     rule(r"consumer poll timeout has expired", emit(Kind.POLL_EXPIRED, thread="background")),
     rule(r"Caught fenced group\.instance\.id ", emit(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
     rule(r"(?P<detail>Heartbeat thread failed due to unexpected error)", emit(Kind.ERROR, thread="background")),

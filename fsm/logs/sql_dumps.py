@@ -28,7 +28,7 @@ class Inserts(NamedTuple):
         """Lines belong together until their quotes are closed."""
         open_quotes = 0
 
-        def closed(row: Sequence[bytes]) -> bool:
+        def is_closed(row: Sequence[bytes]) -> bool:
             nonlocal open_quotes
             line = re.sub(rb"\\.", b"", row[-1]) if self.escapes else row[-1]
             if len(row) == 1:
@@ -38,7 +38,7 @@ class Inserts(NamedTuple):
             open_quotes += line.count(b"'")
             return open_quotes % 2 == 0
 
-        return closed
+        return is_closed
 
     def rows(self, text: bytes) -> list[bytes]:
         """The rows as lines of JSON; the text itself where there are none."""

@@ -46,7 +46,7 @@ def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int
     closed, begins = _borders(table)
     longest = _LONGEST_DOCUMENT if isinstance(table, Document | XmlEvents) else ENTRY_LIMIT
 
-    def made() -> Iterator[tuple[int, int, bytes, bool]]:
+    def read_rows() -> Iterator[tuple[int, int, bytes, bool]]:
         text = b"\n".join(row)
         if table is None or isinstance(table, Csv):
             yield begin, first, text, cut
@@ -58,17 +58,17 @@ def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int
         places = accumulate((len(line) + 1 for line in lines), initial=start)
         for number, (offset, line) in enumerate(zip(places, lines, strict=False), number_at_start):
             if row and begins(row, line):
-                yield from made()
+                yield from read_rows()
                 row = []
             if not row:
                 begin, first, cut = offset, number, False
             row.append(line)
             cut = cut or was_cut
             if closed(row) or offset + len(line) + 1 - begin >= longest:
-                yield from made()
+                yield from read_rows()
                 row = []
     if row:
-        yield from made()
+        yield from read_rows()
 
 
 def _borders(table: Table | None) -> tuple[Closer, _Begins]:

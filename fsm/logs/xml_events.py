@@ -28,12 +28,12 @@ class XmlEvents(NamedTuple):
         begin, end = re.compile(rb"<%b[\s>]" % re.escape(self.tag)), b"</" + self.tag + b">"
         opened = 0
 
-        def closed(row: Sequence[bytes]) -> bool:
+        def is_closed(row: Sequence[bytes]) -> bool:
             nonlocal opened
             opened = (opened if len(row) > 1 else 0) + len(begin.findall(row[-1])) - row[-1].count(end)
             return opened <= 0
 
-        return closed
+        return is_closed
 
     def rows(self, text: bytes) -> list[bytes]:
         """The elements of a text, each by itself; the text where there are none."""

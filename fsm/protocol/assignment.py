@@ -73,7 +73,7 @@ class LocalAssignment(NamedTuple):
         """Whether nothing was assigned so far; an empty assignment is something else."""
         return self.local_epoch < 0
 
-    def updated(self, received: TopicPartitions) -> LocalAssignment:
+    def update(self, received: TopicPartitions) -> LocalAssignment:
         """Itself where `received` names the same partitions, else `received` under the next local epoch."""
         if not self.is_none and self.partitions == received:
             return self
@@ -119,7 +119,7 @@ class TopicNames(Mapping[TopicId, str]):
         left = {i: n for i, n in self._names.items() if i in wanted}
         return TopicNames(left) if left else NO_NAMES
 
-    def named(self, assigned: TopicPartitions) -> Partitions:
+    def name(self, assigned: TopicPartitions) -> Partitions:
         """The partitions by name. Raises `KeyError` for an id that has none."""
         return partitions((self._names[topic_id], p) for topic_id, p in flatten(assigned))
 

@@ -26,9 +26,9 @@ from fsm.protocol.primitives import (
     Codec,
     Unreadable,
     array,
+    make_sized,
     nullable,
     number,
-    sized,
 )
 from fsm.protocol.schema import Field, Kind, Struct, Type, struct_of
 from fsm.protocol.struct_code import Numbers, One, Part, Tagged, reader, writer
@@ -121,9 +121,9 @@ def _codec_of(declared: Type, version: int, flexible: bool, is_nullable: bool, i
         case Kind.UUID:
             return UUID
         case Kind.STRING:
-            return sized(COMPACT if flexible else INT16, is_nullable, bytes.decode, str.encode)
+            return make_sized(COMPACT if flexible else INT16, is_nullable, bytes.decode, str.encode)
         case Kind.BYTES:
-            return sized(COMPACT if flexible else INT32, is_nullable, bytes, memoryview)
+            return make_sized(COMPACT if flexible else INT32, is_nullable, bytes, memoryview)
         case Kind.ARRAY if declared.element:
             one = declared.element
             element = _codec_of(one, version, flexible, one.is_nullable)

@@ -106,7 +106,7 @@ INT16, INT32 = number("h"), number("i")
 COMPACT = Codec(_read_compact_length, _write_compact_length)
 
 
-def sized(
+def make_sized(
     length: Codec, is_nullable: bool, load: Callable[[bytes], Any], dump: Callable[[Any], bytes | memoryview]
 ) -> Codec:
     """Strings and bytes."""

@@ -3,7 +3,7 @@
 * `FORMS`, `TEXTS`, `SHIPPED`: what can be drawn, what of it needs nothing installed, what comes with the package
 * `render`: a table in one of the forms
 * `get_graph`, `Graph`: a table, or a part of one, as a drawing that a notebook shows
-* `shipped`: a drawing that came with the package
+* `read_drawing`: a drawing that came with the package
 
 No renderer knows a table by name.
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fsm.render.tables.view import View
     from fsm.table import Symbol, Table
 
-__all__ = ["FORMS", "SHIPPED", "TEXTS", "Graph", "get_graph", "render", "shipped"]
+__all__ = ["FORMS", "SHIPPED", "TEXTS", "Graph", "get_graph", "read_drawing", "render"]
 
 FORMS = {
     "dot": "dot",
@@ -138,8 +138,8 @@ def get_graph(
     return Graph(table, view)
 
 
-def shipped(name: str, suffix: str) -> str:
-    """The drawing of a table that came with the package, such as `shipped("consumer-member", "svg")`.
+def read_drawing(name: str, suffix: str) -> str:
+    """The drawing of a table that came with the package, such as `read_drawing("consumer-member", "svg")`.
 
     Raises `InputError` where the package has none.
     """

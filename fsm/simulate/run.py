@@ -95,7 +95,7 @@ def _settle(run: GroupRun) -> Iterator[str]:
     quiet_ms, problems = QUIET_MS, ["not looked at"]
     for _ in range(PATIENCE):
         run.run(run.now_ms + quiet_ms)
-        problems = run.unsettled()
+        problems = run.find_unsettled()
         if not problems:
             return
         quiet_ms *= 2

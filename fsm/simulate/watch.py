@@ -14,7 +14,7 @@ from fsm.cluster.client import Client
 from fsm.cluster.cluster import Answers, Cluster
 from fsm.cluster.stale_uses import Change
 from fsm.coordinator.classic import invariants as classic_invariants
-from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.consumer.invariants import Moment, find_broken
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.groups import Group
@@ -69,21 +69,21 @@ class Watcher:
         if self._steps % (1 + _size(after) // SMALL * SELDOM):
             return
         self.looks += 1
-        for what in self._broken(change, answers):
+        for what in self._judge_state(change, answers):
             if what == TARGET_IS_PAST and self.clock_went_back:
                 self.hazards[f"a clock that went back: {what}"] += 1
                 continue
             self.add(f"invariant of the coordinator: {what}", type(change.request).__name__)
 
-    def _broken(self, change: Change, answers: Answers) -> Iterator[str]:
+    def _judge_state(self, change: Change, answers: Answers) -> Iterator[str]:
         after = change.after
         if isinstance(after, ClassicGroup):
-            yield from classic_invariants.broken(after)
+            yield from classic_invariants.find_broken(after)
         elif isinstance(after, ConsumerGroup) and (change.before is None or isinstance(change.before, ConsumerGroup)):
             sent = change.request if isinstance(change.request, ConsumerGroupHeartbeatRequest) else None
             answer = None if sent is None else answers[0]
             is_join = isinstance(change.request, JoinGroupRequest)
-            names = broken(Moment(change.before, after, self._cluster.context, sent, answer))
+            names = find_broken(Moment(change.before, after, self._cluster.context, sent, answer))
             yield from (name for name in names if not is_join or name != REVOKED_BEFORE_ASSIGNED)
 
     def watch_member(self, client: Client) -> None:

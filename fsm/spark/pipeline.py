@@ -77,9 +77,11 @@ class Plan:
     cut: bool
     """Some files are cut into pieces."""
 
-    def unknown(self, findings: Sequence[Finding], incidents: Iterable[Incident], totals: Totals) -> Sequence[Finding]:
+    def drop_known(
+        self, findings: Sequence[Finding], incidents: Iterable[Incident], totals: Totals
+    ) -> Sequence[Finding]:
         """The findings that no baseline has; the others are counted."""
-        left = baseline.unknown(findings, incidents, self.options.known)
+        left = baseline.find_unknown(findings, incidents, self.options.known)
         totals.sums["known"] += len(findings) - len(left)
         return left
 
@@ -145,7 +147,7 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
 def add_of_files(findings: Iterable[Finding], plan: Plan, totals: Totals, tables: Tables) -> None:
     """Adds findings that are about files; to the report each file is a group without a name."""
     every = with_ids(findings)
-    found = plan.unknown(every, of_files(every), totals)
+    found = plan.drop_known(every, of_files(every), totals)
     _add(found, of_files(found), totals, tables)
     for file, own in groupby(sorted(found, key=_file_of), key=_file_of):
         of_file = list(own)
@@ -192,7 +194,7 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
         )
         audit = replace(audit, findings=options.choose(add_lag(audit.findings, options.lag_of(group))))
         if options.known:
-            audit = replace(audit, findings=plan.unknown(audit.findings, find_incidents(audit), totals))
+            audit = replace(audit, findings=plan.drop_known(audit.findings, find_incidents(audit), totals))
         for chunk, own in records.chunks():
             tables.add_records(group, chunk, own, audit.members.get(chunk.source))
         its = audit.rows

@@ -31,7 +31,7 @@ from uuid import uuid4
 import numpy as np
 
 from fsm.check import kept
-from fsm.check.disk import NOTE, WORTH, digest_of, numbers, own, read_note, take_up
+from fsm.check.disk import NOTE, WORTH, digest_of, lock_folder, numbers, read_note, take_up
 from fsm.check.kept import Memo
 from fsm.check.search import NO_PARENT, Search
 from fsm.check.steps import Found, Tally, add_up
@@ -86,7 +86,7 @@ class SparkSearch(Search):
         self.after_level = self._note
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with own(self.folder, OWN):
+            with lock_folder(self.folder, OWN):
                 if (self.folder / NOTE).exists():
                     self._resume(read_note(self.folder / NOTE))
                 self._remove_all_but([one.name for one in self.levels])
@@ -268,7 +268,7 @@ class SparkSearch(Search):
 
     def _begin_again(self) -> None:
         """From the start with more room in keys, and with the tables there are."""
-        self.packing = self.packing.grown([4 * len(cell.ids) for cell in self.space.cells])
+        self.packing = self.packing.grow([4 * len(cell.ids) for cell in self.space.cells])
         (self.folder / NOTE).unlink(missing_ok=True)
         self._remove_all_but([])
         self.levels, self.layers, self.waiting, self.waiting_broken, self.found, self.cut = [], [], {}, {}, {}, {}

@@ -15,7 +15,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 """Of files that hold a table."""
 
 
-def chosen(name: str, folder: Path | None = None) -> Table:
+def find_table(name: str, folder: Path | None = None) -> Table:
     """The table of that name; files are looked for from the folder on, by default from where the process runs.
 
     Raises `InputError` for an unknown name, with the nearest ones, and for a file that is no table.

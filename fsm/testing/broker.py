@@ -200,7 +200,7 @@ class LiveBroker:
         """The group as the describe APIs have it; None where nobody knows it."""
         return self._call(lambda: self._brokers.cluster.coordinators.describe(group_id, int(self._now_ms())))
 
-    def assigned(self, group_id: str) -> dict[str, tuple[TopicPartition, ...]]:
+    def get_assignment(self, group_id: str) -> dict[str, tuple[TopicPartition, ...]]:
         """The partitions of each member of a consumer group, by member id; empty where there is no such group."""
         found = self.describe(group_id)
         if not isinstance(found, DescribedConsumerGroup):

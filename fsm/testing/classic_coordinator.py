@@ -77,7 +77,7 @@ class ScriptedClassicCoordinator:
         """A session runs out: the member is thrown out, and the others rebalance."""
         self._serve(lambda due: self._remove(member_id, due))
 
-    def held(self) -> dict[str, Partitions]:
+    def get_owned(self) -> dict[str, Partitions]:
         """What each member was given last, by member id; empty while a rebalance is under way."""
         with self._lock:
             if self._rebalancing or not self._assigned:

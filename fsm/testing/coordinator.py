@@ -72,7 +72,7 @@ class ScriptedCoordinator:
         with self._lock:
             self._members.pop(member_id, None)
 
-    def held(self) -> dict[str, Partitions]:
+    def get_owned(self) -> dict[str, Partitions]:
         """What each member may own at this moment; no partition is there twice."""
         with self._lock:
             return {member_id: partitions(member.held) for member_id, member in sorted(self._members.items())}
@@ -117,7 +117,7 @@ class ScriptedCoordinator:
 
     def _reconcile(self, member: _Member, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         if request.topic_partitions is not None:
-            member.held = set(self.names.named(request.topic_partitions))
+            member.held = set(self.names.name(request.topic_partitions))
         target = self._target.get(request.member_id, ())
         taken = {p for other in self._members.values() if other is not member for p in other.held}
         assigned = tuple(p for p in target if p not in taken)

@@ -146,12 +146,12 @@ def _table(name: str) -> Table:
     """A table of this package by its name, one of a file, or another one as package.module:NAME."""
     from fsm.errors import InputError  # noqa: PLC0415
     from fsm.tables import find  # noqa: PLC0415
-    from fsm.tables.files import SUFFIXES, chosen, is_python  # noqa: PLC0415
+    from fsm.tables.files import SUFFIXES, find_table, is_python  # noqa: PLC0415
 
     if ":" in name and not is_python(name):
         return _import_table(name)
     try:
-        return chosen(name) if is_python(name) or name.endswith(SUFFIXES) else find(name)
+        return find_table(name) if is_python(name) or name.endswith(SUFFIXES) else find(name)
     except InputError as unknown:
         hint = "before a path write --fsm-coverage=NAME, or --fsm-coverage= for every table"
         raise pytest.UsageError(f"--fsm-coverage: {unknown} ({hint})") from None

@@ -8,7 +8,7 @@ few runs see the whole table. In the same way it has illegal events refused, if 
 effects fail, if it can make them. Events at random come between, for what depends on history. A run depends on nothing
 but its draws, so it replays and shrinks.
 
-`machine.taken` counts how often each cell was taken over all runs, `machine.untaken()` names the rows never taken.
+`machine.taken` counts how often each cell was taken over all runs, `machine.list_untaken()` names the rows never taken.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DrivenByTable(RuleBasedStateMachine):
     _ways: ClassVar[dict[Symbol, dict[Symbol, tuple[Move, ...]]]]
 
     @classmethod
-    def untaken(cls) -> list[Move]:
+    def list_untaken(cls) -> list[Move]:
         """Rows that no run has taken."""
         rows = (Move(*pair) for pair, cell in cls.table.compiled.items() if not cell.ignored)
         return [move for move in rows if not cls.taken[move]]

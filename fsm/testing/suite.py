@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fsm.table import Table
-from fsm.tables.files import chosen
+from fsm.tables.files import find_table
 from fsm.testing.stateful import machine_from
 from fsm.testing.tours import Case, all_refusals, all_transitions
 from fsm.testing.trial import follow
@@ -27,7 +27,7 @@ def suite_from(table: Table | str, adapter: type[Adapter]) -> type[Any]:
 
     Raises `InputError` for a name that is no table.
     """
-    known = table if isinstance(table, Table) else chosen(table)
+    known = table if isinstance(table, Table) else find_table(table)
 
     class TestsOfTable:
         @pytest.mark.parametrize("case", all_transitions(known, ignored=True).params())

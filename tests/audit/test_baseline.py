@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fsm.audit.baseline import read_baseline, unknown
+from fsm.audit.baseline import find_unknown, read_baseline
 from fsm.audit.findings import Cause, Finding, FindingKind, finding, with_ids
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import find_incidents
@@ -71,6 +71,6 @@ def test_known_findings_are_left_out(findings: list[Finding]) -> None:
     """One by one, or all of an incident; an unknown id leaves everything."""
     incidents = find_incidents(GroupAudit("g", {}, {}, GroupRows(), findings, (), (), (), ()))
     (both,) = (one for one in incidents if len(one.findings) == 2)
-    assert unknown(findings, incidents, frozenset({A})) == findings
-    assert len(unknown(findings, incidents, frozenset({findings[0].id}))) == 2
-    assert [one.kind for one in unknown(findings, incidents, frozenset({both.id}))] == [FindingKind.LISTENER_ERROR]
+    assert find_unknown(findings, incidents, frozenset({A})) == findings
+    assert len(find_unknown(findings, incidents, frozenset({findings[0].id}))) == 2
+    assert [one.kind for one in find_unknown(findings, incidents, frozenset({both.id}))] == [FindingKind.LISTENER_ERROR]

@@ -82,7 +82,7 @@ def test_whatever_clients_say_is_seen(broker: LiveBroker, capture: Capture) -> N
     assert len(answered) > 50
     opened = [note.about["to"] for note in seen if isinstance(note, Note) and note.event == "connected"]
     assert len(set(opened)) == 3
-    assert judge(seen).failed(Grade.MUST) == []
+    assert judge(seen).list_failed(Grade.MUST) == []
     assert "g-consumer: consumer-1 (" in capture.said
     assert "opaque" not in capture.said
 

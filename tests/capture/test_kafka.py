@@ -55,4 +55,4 @@ def test_clients_of_a_real_kafka_notice_nothing(tmp_path: Path) -> None:
     apis = {one.api for one in seen if isinstance(one, Exchange)}
     assert {"Produce", "Fetch", "ConsumerGroupHeartbeat", "JoinGroup", "SyncGroup", "OffsetCommit"} <= apis
     assert all(one.request is not None for one in seen if isinstance(one, Exchange))
-    assert judge(seen).failed(Grade.MUST) == []
+    assert judge(seen).list_failed(Grade.MUST) == []

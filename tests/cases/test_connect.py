@@ -22,7 +22,7 @@ from fsm.connect.protocol import (
     encode_assignment,
     encode_metadata,
 )
-from fsm.connect.units import Units, configured, kinds, units_of
+from fsm.connect.units import Units, kinds, list_configured, units_of
 from fsm.connect.worker.config import VERSIONS, ConnectConfig
 from fsm.errors import InputError
 from fsm.nodes import nearest, yaml_node
@@ -137,7 +137,7 @@ def check_lost(said: Stated, memory: Memory, added: Mapping[str, Units], to_plac
 
 def run_eager(case: Stated) -> None:
     """Everything anew, dealt to the members in turn."""
-    assert written(assign_eagerly(configured(case["connectors"]), case["workers"])) == case["expect"]
+    assert written(assign_eagerly(list_configured(case["connectors"]), case["workers"])) == case["expect"]
 
 
 # ------------------------------------------------------------------------------------ leaders and their bytes

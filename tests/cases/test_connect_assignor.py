@@ -12,7 +12,7 @@ from case_file import each
 
 from fsm.connect.assignor.incremental import AS_GIVEN, Memory, Outcome, Round, assign
 from fsm.connect.simulation.invariants import Computation, broken_in_round
-from fsm.connect.units import configured, units_of
+from fsm.connect.units import list_configured, units_of
 
 ONE_TEST_A_FILE = True
 
@@ -52,7 +52,7 @@ def round_of(line: Line) -> Round:
     return Round(
         now_ms=line["now_ms"],
         generation=line["generation"],
-        configured=configured(line["config"]),
+        configured=list_configured(line["config"]),
         owned={member["id"]: units_of(member["connectors"], member["tasks"]) for member in line["members"]},
         last_completed_generation=line["last_completed_generation"],
     )

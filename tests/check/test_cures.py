@@ -238,7 +238,7 @@ def test_a_group_that_is_converted_keeps_what_is_used(rules: Rules, broken: list
     walk = Walk(mixed_group(protocol="cooperative", client="fixed", coordinator=rules, static=True))
     for step in CONVERTED_TWICE.strip().splitlines():
         walk.take(step)
-    assert walk.broken() == broken
+    assert walk.list_broken() == broken
     assert walk.state()["broker"].endswith(told)
     assert walk.model.replay is not None
     assert walk.model.replay(walk.path).differs == ""

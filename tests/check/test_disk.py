@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fsm.check import Disk, Limits, Memo, Model, check, liveness, search
-from fsm.check.disk import NOTE, own
+from fsm.check.disk import NOTE, lock_folder
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
@@ -82,7 +82,7 @@ def test_keys_are_made_again_on_disk_too(monkeypatch: pytest.MonkeyPatch, tmp_pa
     def tight(_before: Packing, counts: list[int]) -> Packing:
         return Packing([count.bit_length() for count in counts])
 
-    monkeypatch.setattr(Packing, "grown", tight)
+    monkeypatch.setattr(Packing, "grow", tight)
     monkeypatch.setattr(Packing, "of", staticmethod(lambda many: Packing([0] * many)))
     assert told(model, kinds, most, on_disk(tmp_path)) == memory
     assert told(model, kinds, most, on_disk(tmp_path)) == memory
@@ -101,7 +101,7 @@ def test_runs_are_merged_block_by_block(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert len(visited.runs) == 1
     assert visited.runs[0].tolist() == sorted(met)
     asked = np.arange(0, 16_000, dtype=np.uint64)
-    assert set(asked[~visited.unmet(asked)].tolist()) == met
+    assert set(asked[~visited.find_new(asked)].tolist()) == met
 
 
 CHILD = """
@@ -198,7 +198,7 @@ def test_nothing_of_others_is_touched(tmp_path: Path) -> None:
 
 
 def test_one_search_at_a_time_has_a_folder(tmp_path: Path) -> None:
-    with own(tmp_path, OF_SEARCH), pytest.raises(InputError, match="another search is under way"):
+    with lock_folder(tmp_path, OF_SEARCH), pytest.raises(InputError, match="another search is under way"):
         check(lock(), disk=on_disk(tmp_path))
     assert check(lock(), disk=on_disk(tmp_path)).word == "holds"
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fsm.check import check
-from fsm.check.catalog import shipped
+from fsm.check.catalog import make_model
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.cli import parser
 from fsm.reference.findings import ELSEWHERE, FOUND, SCENES, Broken
@@ -64,7 +64,7 @@ def test_each_release_breaks_what_is_known_of_it(pair: tuple[str, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("one", ELSEWHERE, ids=lambda one: one.command())
 def test_groups_of_other_kinds_break_what_is_known_of_them(one: Broken) -> None:
-    model, asked = shipped(one.model, **one.options), [one.broken]
+    model, asked = make_model(one.model, **one.options), [one.broken]
     (found,) = check(
         model, disturb=one.kinds, disturbances=len(one.kinds), known=one.known, properties=asked
     ).violations

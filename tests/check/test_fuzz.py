@@ -185,7 +185,7 @@ def test_neither_keys_nor_chunks_change_what_is_found(options: dict, monkeypatch
     monkeypatch.setattr(liveness, "ROUNDS", 1_000)
     monkeypatch.setattr(search, "CHUNK", options.get("chunk", search.CHUNK))
     if options.get("tight"):
-        monkeypatch.setattr(Packing, "grown", tight)
+        monkeypatch.setattr(Packing, "grow", tight)
     assert sum(compare(seed, **options) > 10 for seed in range(400, 425)) > 3
 
 

@@ -13,7 +13,7 @@ import pytest
 from models import classic_group, connect, consumer_group, mixed_group, replayed
 
 from fsm.check import Choice, Model, Violation, check
-from fsm.check.catalog import shipped
+from fsm.check.catalog import make_model
 from fsm.check.kafka import idle_steps
 from fsm.check.kafka.idle_steps import find_room
 from fsm.check.model import Action, Path
@@ -120,7 +120,7 @@ def test_a_path_of_a_mixed_group_has_times(
     """By Kafka's default timeouts, or by shorter ones: a timer is over no sooner than it takes."""
     known = [] if not kinds else ["early"]
     verdict = check(
-        shipped("mixed-group", **options), disturb=kinds, disturbances=len(kinds), known=known, properties=properties
+        make_model("mixed-group", **options), disturb=kinds, disturbances=len(kinds), known=known, properties=properties
     )
     (found,) = verdict.violations
     assert found.replayed is not None

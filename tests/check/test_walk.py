@@ -22,7 +22,7 @@ from fsm.check import (
     Walk,
     Wire,
     check,
-    shipped,
+    make_model,
 )
 from fsm.check import walk as walking
 from fsm.errors import LocalProtocolError
@@ -39,7 +39,7 @@ def stroll(walk: Walk, steps: int, seed: int = 1) -> tuple[int, ...]:
 
 def test_a_path_of_numbers_leads_where_it_led() -> None:
     """Another walk, which has seen nothing else, goes the same way."""
-    walk = Walk(shipped("consumer-group"))
+    walk = Walk(make_model("consumer-group"))
     path = stroll(walk, 60)
     other = Walk(walk.model)
     other.go(path)
@@ -69,7 +69,7 @@ def test_the_way_back_takes_no_step_of_the_model() -> None:
 
 def test_a_path_that_is_not_there_is_told_by_its_step() -> None:
     """The walk stands still then."""
-    walk = Walk(shipped("lock"))
+    walk = Walk(make_model("lock"))
     walk.go((0,))
     with pytest.raises(LocalProtocolError, match=r"step 3: no such step here: there are 3, from 0 on, and not 7"):
         walk.go((0, 0, 7))
@@ -81,7 +81,7 @@ def test_a_path_that_is_not_there_is_told_by_its_step() -> None:
 def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way to where the walk stands stays, whatever is dropped."""
     monkeypatch.setattr(walking, "KEPT", 10)
-    walk = Walk(shipped("consumer-group"))
+    walk = Walk(make_model("consumer-group"))
     path = stroll(walk, 40)
     state = walk.state()
     walk.go(path[:5])
@@ -135,7 +135,7 @@ def test_steps_that_are_told_alike_are_followed_to_where_the_others_are() -> Non
 
 def test_the_model_from_here_goes_on_as_the_walk_does() -> None:
     """States, what is under way and what is late are where they were."""
-    walk = Walk(shipped("consumer-group"))
+    walk = Walk(make_model("consumer-group"))
     stroll(walk, 12, seed=4)
     late = next(str(one) for one in walk.options() if one.disturbance == "late")
     walk.take(late)
@@ -146,7 +146,7 @@ def test_the_model_from_here_goes_on_as_the_walk_does() -> None:
 
 def test_what_goes_wrong_from_here_is_a_path_on_from_here() -> None:
     """A check of the model from here finds what a check from the start finds, and its path is walked on."""
-    walk = Walk(shipped("lock"))
+    walk = Walk(make_model("lock"))
     walk.take("ann asks")
     walk.take("server receives from ann: acquire")
     verdict = check(walk.from_here(), disturb=["expire"], disturbances=1)
@@ -159,7 +159,7 @@ def test_what_goes_wrong_from_here_is_a_path_on_from_here() -> None:
 
 def test_live_objects_take_the_path_from_the_start_on() -> None:
     """A violation that is found from here is replayed with what led here before it."""
-    walk = Walk(shipped("consumer-group"))
+    walk = Walk(make_model("consumer-group"))
     for told in ("a subscribes", "a polls", "broker receives from a: joins, owns nothing"):
         walk.take(told)
     verdict = check(walk.from_here(), disturb=["late"], disturbances=1, properties=["one user"])
@@ -167,7 +167,7 @@ def test_live_objects_take_the_path_from_the_start_on() -> None:
     assert found.replayed is not None
     assert found.replayed.differs == ""
     walk.follow(found.path)
-    assert "one user" in walk.broken()
+    assert "one user" in walk.list_broken()
 
 
 def test_a_wire_may_have_something_under_way_at_first(tmp_path: Path) -> None:

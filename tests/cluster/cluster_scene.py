@@ -87,7 +87,7 @@ def two(found: Watched, first: str = FIXED, second: str = FIXED) -> None:
     found.join("a", first, ("foo",))
     found.join("b", second, ("foo",))
     found.run(8_000)
-    assert found.unsettled() == []
+    assert found.find_unsettled() == []
     assert {name: len(client.using) for name, client in found.clients.items()} == {"a": 2, "b": 2}
 
 

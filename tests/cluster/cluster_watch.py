@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fsm.cluster.cluster import Answers, Cluster
 from fsm.cluster.stale_uses import Change
 from fsm.coordinator.classic import invariants as classic_invariants
-from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.consumer.invariants import Moment, find_broken
 from fsm.coordinator.migration.conversion import by_id, encode
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Partition
@@ -39,7 +39,7 @@ def watch(found: Cluster) -> None:
 def wrongs(found: Cluster, change: Change, answers: Answers) -> Iterator[str]:
     """What does not hold after this step."""
     if isinstance(change.after, ClassicGroup):
-        yield from classic_invariants.broken(change.after)
+        yield from classic_invariants.find_broken(change.after)
         yield from downgraded(found, change)
     elif isinstance(change.after, ConsumerGroup):
         yield from of_consumer_group(found, change, answers, change.after)
@@ -51,7 +51,7 @@ def of_consumer_group(found: Cluster, change: Change, answers: Answers, group: C
         return
     sent = change.request if isinstance(change.request, ConsumerGroupHeartbeatRequest) else None
     answer = None if sent is None else answers[0]
-    names = broken(Moment(change.before, group, found.context, sent, answer))
+    names = find_broken(Moment(change.before, group, found.context, sent, answer))
     yield from (name for name in names if not change.is_join or name != REVOKED_BEFORE_ASSIGNED)
     if change.is_join and change.before is not None:
         yield from unreported(change, change.before, group)

@@ -46,13 +46,13 @@ def settle(cluster: Cluster) -> Settled:
     """
     cluster.stop_faults()
     cluster.run(cluster.now_ms + SETTLES_MS)
-    problems, stranded = cluster.unsettled(), cluster.stranded
+    problems, stranded = cluster.find_unsettled(), cluster.stranded
     if problems or stranded is None or not cluster.clients:
         return Settled(problems)
     rejoin(cluster)
     cluster.run(cluster.now_ms + SETTLES_MS)
     again = [] if cluster.stranded is None else [f"stranded again: {cluster.stranded}"]
-    return Settled(cluster.unsettled() + again, stranded)
+    return Settled(cluster.find_unsettled() + again, stranded)
 
 
 def rejoin(cluster: Cluster) -> None:

@@ -27,12 +27,12 @@ def test_every_member_converges_with_every_coordinator(release: str, dialect: st
     found.join("b", dialect, ("foo", "bar"))
     found.join("c", dialect, ("bar",))
     found.run(12_000)
-    assert found.unsettled() == []
+    assert found.find_unsettled() == []
     found.clients["b"].close(found.now_ms)
     found.run(found.now_ms + 2_500)
     assert "b" not in found.clients
     found.run(found.now_ms + 5_000)
-    assert (found.unsettled(), without_callback(found), found.doubles) == ([], [], [])
+    assert (found.find_unsettled(), without_callback(found), found.doubles) == ([], [], [])
 
 
 def test_a_killed_member_is_replaced_after_its_session() -> None:

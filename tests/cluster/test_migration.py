@@ -38,7 +38,7 @@ def test_a_classic_group_shares_and_takes_over(release: str, dialect: str) -> No
     found.run(found.now_ms + 6_000)
     assert of(found, "b") == FOO
     assert list(found.clients) == ["b"]
-    assert found.unsettled() == []
+    assert found.find_unsettled() == []
     assert found.doubles == []
 
 
@@ -65,14 +65,14 @@ def test_a_group_goes_online_to_the_new_protocol(release: str, classic: str, pol
     found.run(found.now_ms + 12_000)
     assert isinstance(found.group, ConsumerGroup)
     assert sorted(len(client.using) for client in found.clients.values()) == [1, 1, 2]
-    assert found.unsettled() == []
+    assert found.find_unsettled() == []
     for name in ("a", "b"):
         found.clients[name].close(found.now_ms)
         found.run(found.now_ms + 5_000)
         found.join(name * 2, FIXED, ("foo",))
         found.run(found.now_ms + 8_000)
     assert kinds(found) == {"consumer"}
-    assert found.unsettled() == []
+    assert found.find_unsettled() == []
     assert found.doubles == []
 
 
@@ -86,11 +86,11 @@ def test_a_group_goes_online_back(release: str, classic: str, policy: str) -> No
     found.join("a", classic, ("foo",))
     found.run(12_000)
     assert found.consumer_group.members.classic == 1
-    assert (len(of(found, "a")), len(of(found, "c")), found.unsettled()) == (2, 2, [])
+    assert (len(of(found, "a")), len(of(found, "c")), found.find_unsettled()) == (2, 2, [])
     found.clients["c"].close(found.now_ms)
     found.run(found.now_ms + 12_000)
     assert isinstance(found.group, ClassicGroup)
-    assert (of(found, "a"), found.unsettled(), found.doubles) == (FOO, [], [])
+    assert (of(found, "a"), found.find_unsettled(), found.doubles) == (FOO, [], [])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_static_member_restarts_with_either_protocol(before: str, after: str) 
     found.join("b", after, ("foo",), "i")
     found.run(found.now_ms + 5_000)
     assert isinstance(found.group, ConsumerGroup if after == FIXED else ClassicGroup)
-    assert (of(found, "b"), found.unsettled(), found.doubles) == (FOO, [], [])
+    assert (of(found, "b"), found.find_unsettled(), found.doubles) == (FOO, [], [])
 
 
 @pytest.mark.parametrize("dialect", [EAGER, COOPERATIVE])

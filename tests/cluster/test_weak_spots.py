@@ -181,7 +181,7 @@ def test_w5_classic_members_among_themselves_strand_partitions(release: str) -> 
     found.run(found.now_ms + 15_000)
     strands = release >= "4.3"
     assert (found.stranded, len(of(found, "a"))) == (("W5", 2) if strands else (None, 4))
-    assert found.unsettled() == []
+    assert found.find_unsettled() == []
     assert settle(found) == ([], "W5" if strands else None)
     assert of(found, "a") == FOO
     assert found.doubles == []

@@ -15,7 +15,7 @@ from fsm.connect.simulation import wiring
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.simulation.invariants import broken_between
 from fsm.connect.simulation.process import SeenRound
-from fsm.connect.units import Unit, Units, configured
+from fsm.connect.units import Unit, Units, list_configured
 from fsm.connect.worker import step as worker_step
 from fsm.connect.worker.config import ConnectConfig
 from fsm.connect.worker.effects import WorkerDraft
@@ -132,7 +132,7 @@ def to_rest(seed: int) -> list[bool]:
     revocation and at the deadline, and nothing else happens."""
     random = Random(seed)  # noqa: S311
     counts = {name: random.randint(0, 4) for name in "ABC"[: random.randint(1, 3)]}
-    units = sorted(configured(counts))
+    units = sorted(list_configured(counts))
     holds: dict[str, Units] = {f"W{n}": () for n in range(random.randint(1, 4))}
     for unit in units:
         if random.random() < 0.8:

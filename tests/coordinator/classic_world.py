@@ -9,9 +9,9 @@ from classic_scene import ClassicScene, subscribed
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
-from fsm.coordinator.classic.invariants import broken
+from fsm.coordinator.classic.invariants import find_broken
 from fsm.coordinator.consumer.invariants import Moment
-from fsm.coordinator.consumer.invariants import broken as broken_in_consumer_group
+from fsm.coordinator.consumer.invariants import find_broken as broken_in_consumer_group
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 
@@ -136,7 +136,7 @@ class ClassicWorld:
         if not isinstance(group, ClassicGroup):
             return
         self.states.add(group.state.name)
-        found = list(broken(group))
+        found = list(find_broken(group))
         assert not found, (found, group)
         if isinstance(before, ClassicGroup) and before.generation > group.generation:
             assert before.is_empty or group.is_empty, "a generation fell"

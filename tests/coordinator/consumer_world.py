@@ -15,7 +15,7 @@ from consumer_scene import IDS, Scene, message
 from offset_clients import OffsetClients
 from promises import broken as broken_promises
 
-from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.consumer.invariants import Moment, find_broken
 from fsm.coordinator.model.consumer_group import ConsumerGroup, Partition, elect, prefer
 from fsm.coordinator.model.context import Image, Topic
 from fsm.coordinator.model.dialect import Choice
@@ -176,7 +176,7 @@ class World:
         sent = None if body is None else message("ConsumerGroupHeartbeat", 1, body)
         answer = self.scene.last.answers[0] if body is not None else None
         moment = Moment(before, self.group, self.scene.context, sent, answer)
-        found = broken(moment, held_before=self.topics is self.scene.context.image)
+        found = find_broken(moment, held_before=self.topics is self.scene.context.image)
         self.topics = self.scene.context.image
         assert not found, (found, self.steps, sent, answer)
         promises = broken_promises(self.scene, self.probes)

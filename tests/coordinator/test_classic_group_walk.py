@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from classic_world import ClassicWorld
 
-from fsm.coordinator.classic.invariants import broken
+from fsm.coordinator.classic.invariants import find_broken
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, ClassicMembers
 from fsm.tables.classic_group import State
 
@@ -40,7 +40,7 @@ def test_a_broken_group_is_called_so() -> None:
     """A stable group whose leader is gone, and whose member's session cannot expire."""
     member = ClassicGroupMember("a", None, "client", "/127.0.0.1", 60_000, 10_000, ())
     group = ClassicGroup("g", State.STABLE, leader="b", members=ClassicMembers.of([member]))
-    assert list(broken(group)) == [
+    assert list(find_broken(group)) == [
         "the leader is a member; without members nobody leads",
         "all members support the chosen protocol",
         "after the join phase, whoever does not wait has a session that may expire",

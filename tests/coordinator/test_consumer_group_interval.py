@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from consumer_scene import START_MS, Scene, assigned
 
-from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.consumer.invariants import Moment, find_broken
 from fsm.coordinator.model.persistent import FrozenMap
 
 
@@ -71,7 +71,7 @@ def test_a_joiner_without_subscription_may_strand_every_partition() -> None:
     scene.join("m0")
     scene.settle("m1", "m2", "m0")
     assert [scene.described["members"][m]["assigned"] for m in ("m1", "m2", "m0")] == [{}, {}, {}]
-    assert broken(Moment(scene.group, scene.group, scene.context)) == []
+    assert find_broken(Moment(scene.group, scene.group, scene.context)) == []
     scene.wait(1_000)
     scene.beat("m0", scene.group.members["m0"].epoch, subscribed_topic_names=["bar"])
     scene.settle("m1", "m2", "m0")

@@ -151,10 +151,10 @@ def test_forks_go_their_own_ways() -> None:
     """What one does the other does not see: state, clock, tokens and log."""
     host = a_host()
     host.send("c", joining("m1"))
-    other, log = host.fork(), host.appended()
+    other, log = host.fork(), host.list_appends()
     other.send("c", joining("m2"), now_ms=1_001_000)
-    assert (host.now_ms, host.appended(), len(described(host).members)) == (1_000_000, log, 1)
-    assert other.appended()[: len(log)] == log
+    assert (host.now_ms, host.list_appends(), len(described(host).members)) == (1_000_000, log, 1)
+    assert other.list_appends()[: len(log)] == log
     assert host.send("c", joining("m3")).token == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from consumer_scene import IDS, Scene
 from consumer_world import World
 
-from fsm.coordinator.consumer.invariants import INVARIANTS, Moment, broken
+from fsm.coordinator.consumer.invariants import INVARIANTS, Moment, find_broken
 from fsm.coordinator.model.consumer_group import NO_COUNTS, ConsumerGroup, GroupMember, Members
 from fsm.coordinator.model.step import Answer
 from fsm.coordinator.model.timers import Deadlines, TimerKind
@@ -107,8 +107,8 @@ def test_a_tampered_group_breaks_what_it_should(
     scene = at_rest()
     sent = ConsumerGroupHeartbeatRequest("g", "m9", 3)
     moment = Moment(scene.group, change(scene.group), scene.context, sent)
-    assert names <= {name.split()[0] for name in broken(moment)}
-    assert not broken(Moment(scene.group, scene.group, scene.context, sent))
+    assert names <= {name.split()[0] for name in find_broken(moment)}
+    assert not find_broken(Moment(scene.group, scene.group, scene.context, sent))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_an_answer_that_lies_is_seen(
     sent = ConsumerGroupHeartbeatRequest("g", "m1", 3)
     answer = Answer(1, ConsumerGroupHeartbeatResponse(**{"member_id": "m1", "member_epoch": 3, **body}))
     moment = Moment(scene.group, change(scene.group), scene.context, sent, answer)
-    assert names <= {name.split()[0] for name in broken(moment)}
+    assert names <= {name.split()[0] for name in find_broken(moment)}
 
 
 def test_a_member_must_not_be_granted_anything_while_it_revokes() -> None:
@@ -135,7 +135,7 @@ def test_a_member_must_not_be_granted_anything_while_it_revokes() -> None:
     scene = at_rest()
     before = replace(scene.group, members=Members.of([member(scene.group, "m1", assigned=())]))
     after = tampered("m1", state=State.UNREVOKED_PARTITIONS, assigned=((FOO_0, 3),))(before)
-    assert "24 who must revoke is granted nothing" in broken(Moment(before, after, scene.context))
+    assert "24 who must revoke is granted nothing" in find_broken(Moment(before, after, scene.context))
 
 
 def test_a_joiner_must_hear_everything() -> None:
@@ -143,7 +143,9 @@ def test_a_joiner_must_hear_everything() -> None:
     scene = at_rest()
     sent = ConsumerGroupHeartbeatRequest("g", "m1", 0)
     answer = Answer(1, ConsumerGroupHeartbeatResponse(3, assignment=(), member_id="m1"))
-    assert broken(Moment(scene.group, scene.group, scene.context, sent, answer)) == ["27 a joiner is told all it has"]
+    assert find_broken(Moment(scene.group, scene.group, scene.context, sent, answer)) == [
+        "27 a joiner is told all it has"
+    ]
 
 
 def test_a_group_must_not_grow_beyond_its_limit() -> None:
@@ -151,8 +153,8 @@ def test_a_group_must_not_grow_beyond_its_limit() -> None:
     scene = at_rest()
     context = replace(scene.context, config=replace(scene.context.config, group_consumer_max_size=1))
     before = replace(scene.group, members=scene.group.members.without("m2"))
-    assert "14 a group grows up to its limit" in broken(Moment(before, scene.group, context))
-    assert broken(Moment(scene.group, scene.group, context)) == []
+    assert "14 a group grows up to its limit" in find_broken(Moment(before, scene.group, context))
+    assert find_broken(Moment(scene.group, scene.group, context)) == []
 
 
 def test_every_invariant_has_a_number() -> None:
@@ -166,11 +168,11 @@ def test_what_held_before_is_not_looked_at_again() -> None:
     scene = at_rest()
     group = scene.group
     other = replace(group, members=group.members.set(member(group, "m1", assigned=((FOO_1, 3),))))
-    assert broken(Moment(other, replace(other, timers=group.timers), scene.context), held_before=True) == []
-    assert "1 a partition has one holder" in broken(Moment(other, other, scene.context))
-    assert "1 a partition has one holder" in broken(Moment(group, other, scene.context), held_before=True)
+    assert find_broken(Moment(other, replace(other, timers=group.timers), scene.context), held_before=True) == []
+    assert "1 a partition has one holder" in find_broken(Moment(other, other, scene.context))
+    assert "1 a partition has one holder" in find_broken(Moment(group, other, scene.context), held_before=True)
     later = replace(group, target_epoch=group.epoch + 1)
-    assert "4 epochs are in order" in broken(Moment(group, later, scene.context), held_before=True)
+    assert "4 epochs are in order" in find_broken(Moment(group, later, scene.context), held_before=True)
 
 
 @pytest.mark.parametrize("release", ["4.0.0", "4.4.0"])

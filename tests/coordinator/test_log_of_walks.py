@@ -11,8 +11,8 @@ from consumer_scene import Scene
 from consumer_world import World
 from stored_state import at, batch_of_step, compacted_batches, settled
 
-from fsm.coordinator.classic.invariants import broken as broken_in_classic_group
-from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.classic.invariants import find_broken as broken_in_classic_group
+from fsm.coordinator.consumer.invariants import Moment, find_broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.storage.load import keep_stored, load
@@ -56,7 +56,7 @@ def takes_over(replayed: Coordinator, scene: Scene) -> None:
         if isinstance(group, ConsumerGroup):
             assert keep_stored(after.state).groups[group_id] == keep_stored(replayed).groups[group_id]
             # An incomplete assignment of a leader, which an upgrade made the target, leaves partitions to nobody.
-            found = broken(Moment(None, group, scene.context))
+            found = find_broken(Moment(None, group, scene.context))
             assert [promise for promise in found if not promise.startswith("10 ")] == []
         else:
             assert list(broken_in_classic_group(group)) == []

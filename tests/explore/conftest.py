@@ -16,7 +16,7 @@ from browser import Browser
 from explore_pages import Opened, Serve
 from patience import PATIENCE_S
 
-from fsm.check.catalog import shipped
+from fsm.check.catalog import make_model
 from fsm.explore import ModelSession, Session
 from fsm.explore.html import page
 from fsm.explore.server import Explorer
@@ -71,4 +71,4 @@ def serve() -> Iterator[Serve]:
 @pytest.fixture
 def group(serve: Serve) -> str:
     """A served consumer group."""
-    return serve(ModelSession(shipped("consumer-group")))
+    return serve(ModelSession(make_model("consumer-group")))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S
 
-from fsm.check import check, scenario, shipped
+from fsm.check import check, make_model, scenario
 from fsm.cli import main
 from fsm.trace import Kind, TraceRecord
 
@@ -87,7 +87,7 @@ def test_models_take_the_options_of_check() -> None:
 
 def test_what_was_recorded_is_opened_by_what_it_holds() -> None:
     """A counterexample, a trace."""
-    model = shipped("lock")
+    model = make_model("lock")
     (found,) = check(model, disturb=["expire"], disturbances=1).violations
     Path("found.yaml").write_text(scenario(found, model.made_by))
     Path("trace.txt").write_text(TraceRecord(1, Kind.STARTED, group="g", client_id="a").to_json())

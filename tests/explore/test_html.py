@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fsm.check.catalog import shipped
+from fsm.check.catalog import make_model
 from fsm.document import from_yaml
 from fsm.explore import ModelSession
 from fsm.explore.diagrams import diagram
@@ -34,7 +34,7 @@ HOSTILE = "</script><script>document.body.dataset.pwned = 1</script>{{key}}"
 
 def opening(**told: Any) -> dict[str, Any]:
     """An opening of a real model, with some of it otherwise."""
-    return {**ModelSession(shipped("lock")).opening(), **told}
+    return {**ModelSession(make_model("lock")).opening(), **told}
 
 
 def held(html: str) -> Any:
@@ -80,7 +80,7 @@ def test_the_same_documents_give_the_same_page_and_nothing_in_them_ends_its_scri
 
 def test_a_file_has_its_steps_without_positions_and_nothing_can_be_chosen_in_it() -> None:
     """A position on the way is for those who ask a server; a file adds up what the steps changed."""
-    session = ModelSession(shipped("lock"), [0, 0])
+    session = ModelSession(make_model("lock"), [0, 0])
     steps = session.steps(0, 9)["steps"]
     made = held(page(session.opening(), [{**step, "position": {}} for step in steps]))
     assert made["steps"] == steps

@@ -9,7 +9,7 @@ import pytest
 from browser import Browser
 from explore_pages import Opened, Serve, kinds, options, stands, text, texts, types
 
-from fsm.check.catalog import shipped
+from fsm.check.catalog import make_model
 from fsm.explore import ModelSession
 from fsm.explore.html import page
 from fsm.explore.recording import Moment, Part, Recording, Shown
@@ -73,7 +73,7 @@ def test_another_step_leaves_the_path_and_back_returns_to_it(group: str, opened:
 
 def test_a_path_that_was_loaded_is_left_by_hand(serve: Serve, opened: Opened) -> None:
     """It is read from the server, walked like a recording, and left where the reader wants."""
-    session = ModelSession(shipped("consumer-group"), [0, 0, 0])
+    session = ModelSession(make_model("consumer-group"), [0, 0, 0])
     loaded = [step["text"] for step in session.steps(0, 9)["steps"]]
     browser = opened(serve(session), "#at=2")
     stands(browser, "2 / 3")
@@ -104,7 +104,7 @@ def test_an_address_that_leads_nowhere_is_told(group: str, opened: Opened, brows
 
 def test_what_could_go_wrong_from_here_is_a_path_one_click_away(serve: Serve, opened: Opened) -> None:
     """The checker searches from the step of now; what it finds is walked like any path, and ends where it is broken."""
-    browser = opened(serve(ModelSession(shipped("lock"))))
+    browser = opened(serve(ModelSession(make_model("lock"))))
     options(browser)
     browser.press("1")
     stands(browser, "1 / 1")
@@ -147,7 +147,7 @@ def test_a_long_recording_is_read_in_pieces_and_shown_where_the_address_says(ser
 
 def test_a_click_counts_though_the_list_is_drawn_anew_under_it(serve: Serve, opened: Opened) -> None:
     """While a recording is read, played or scrolled, the row of the press is gone when the button comes up."""
-    browser = opened(serve(ModelSession(shipped("consumer-group"), [0, 0, 0])), "#at=3")
+    browser = opened(serve(ModelSession(make_model("consumer-group"), [0, 0, 0])), "#at=3")
     stands(browser, "3 / 3")
     at = browser.run("document.querySelector('#step-1').getBoundingClientRect().toJSON()")
     middle = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
@@ -171,7 +171,7 @@ def test_who_talks_to_each_other_stands_on_either_side(
     serve: Serve, opened: Opened, model: str, right: list[str]
 ) -> None:
     """Members on the left, whom they talk to on the right, and what is under way between them."""
-    session = ModelSession(shipped(model))
+    session = ModelSession(make_model(model))
     browser = opened(serve(session))
     assert texts(browser, ".hubs .card h3 bdi") == right
     wires = [f"{wire['sender']} → {wire['receiver']}" for wire in session.opening()["wires"]]
@@ -180,7 +180,7 @@ def test_who_talks_to_each_other_stands_on_either_side(
 
 def test_a_server_that_has_ended_is_told(opened: Opened, browser: Browser) -> None:
     """What the page has stays; what it would have to ask for is named."""
-    explorer = Explorer(ModelSession(shipped("lock"), [0, 0]), page=lambda key: page(key=key))
+    explorer = Explorer(ModelSession(make_model("lock"), [0, 0]), page=lambda key: page(key=key))
     thread = threading.Thread(target=explorer.serve, daemon=True)
     thread.start()
     left = opened(explorer.url)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from strolls import check_whole
 
-from fsm.check import check, scenario, shipped
+from fsm.check import check, make_model, scenario
 from fsm.errors import InputError
 from fsm.explore import ModelSession
 from fsm.explore.documents import all_steps
@@ -171,7 +171,7 @@ def test_a_deployment_is_told_by_what_its_members_write(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def counterexample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `fsm check -o` writes it."""
-    model = shipped("lock")
+    model = make_model("lock")
     (found,) = check(model, disturb=["expire"], disturbances=1).violations
     path = tmp_path_factory.mktemp("found") / "lock.yaml"
     path.write_text(scenario(found, model.made_by), encoding="utf-8")

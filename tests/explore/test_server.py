@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S
 
-from fsm.check import Choice, Component, Model, Step, shipped
+from fsm.check import Choice, Component, Model, Step, make_model
 from fsm.errors import InputError
 from fsm.explore import ModelSession, Session
 from fsm.explore.recording import Moment, Part, Recording
@@ -43,7 +43,7 @@ class Running:
 
 @pytest.fixture
 def running() -> Iterator[Running]:
-    made = Running(ModelSession(shipped("lock"), [0, 0]))
+    made = Running(ModelSession(make_model("lock"), [0, 0]))
     yield made
     made.explorer.close()
     made.thread.join(PATIENCE_S)
@@ -53,7 +53,7 @@ def running() -> Iterator[Running]:
 def test_the_page_and_its_documents(running: Running) -> None:
     """What a session tells is what comes over the wire."""
     assert running.ask("/") == (200, f"<title>page {running.explorer.key}</title>")
-    session = ModelSession(shipped("lock"), [0, 0])
+    session = ModelSession(make_model("lock"), [0, 0])
     assert running.ask("/opening.json") == (200, session.opening())
     assert running.ask("/steps.json?from=1&count=1") == (200, session.steps(1, 1))
     assert running.ask("/loaded.json") == (200, {"path": [0, 0]})
@@ -67,7 +67,7 @@ def test_the_page_and_its_documents(running: Running) -> None:
 
 def test_headers_keep_the_page_alone() -> None:
     """Nothing frames it, nothing is stored, types are not guessed."""
-    running = Running(ModelSession(shipped("lock")))
+    running = Running(ModelSession(make_model("lock")))
     connection = HTTPConnection(running.explorer.host, timeout=PATIENCE_S)
     connection.request("GET", "/")
     headers = connection.getresponse().headers
@@ -173,4 +173,4 @@ def test_a_port_that_is_taken(running: Running) -> None:
     """Is told with the option."""
     port = int(running.explorer.host.partition(":")[2])
     with pytest.raises(InputError, match=f"127.0.0.1:{port}: cannot listen.*; choose another --port"):
-        Explorer(ModelSession(shipped("lock")), lambda key: key, port)
+        Explorer(ModelSession(make_model("lock")), lambda key: key, port)

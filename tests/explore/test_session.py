@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from strolls import check_whole, stroll
 
-from fsm.check import Choice, Component, Goal, Look, Model, Step, check, compose, shipped
+from fsm.check import Choice, Component, Goal, Look, Model, Step, check, compose, make_model
 from fsm.errors import FsmError, InputError, LocalProtocolError
 from fsm.explore import ModelSession
 from fsm.explore.checking import ask, read_question
@@ -39,7 +39,7 @@ def test_every_model_is_told_step_by_step(name: str, options: dict[str, Any]) ->
 
     The smallest model goes past the two hundred steps after which the whole position is told again.
     """
-    model = shipped(name, **options)
+    model = make_model(name, **options)
     session = ModelSession(model, stroll(model, 210 if name == "lock" else 40, seed=3))
     check_whole(session)
     assert session.opening()["tables"].keys() == session.opening()["states"].keys()
@@ -49,7 +49,7 @@ def test_every_model_is_told_step_by_step(name: str, options: dict[str, Any]) ->
 
 def test_a_group_shows_its_members_queues_and_what_the_coordinator_knows() -> None:
     """The join of a consumer, its assignment, and the callback that waits in the background queue."""
-    session = ModelSession(shipped("consumer-group", members=1))
+    session = ModelSession(make_model("consumer-group", members=1))
     path: list[int] = []
     for told in (
         "a subscribes",
@@ -78,14 +78,14 @@ def test_a_group_shows_its_members_queues_and_what_the_coordinator_knows() -> No
 
 def test_what_waits_is_in_a_queue() -> None:
     """An event for the application that has not polled, a join that is answered later."""
-    session = ModelSession(shipped("consumer-group", members=1))
+    session = ModelSession(make_model("consumer-group", members=1))
     session.walk.take("a subscribes")
     session.walk.take("a polls")
     session.walk.take("broker receives from a: joins, owns nothing")
     session.walk.take("a receives from broker: epoch 2, is assigned foo-0, foo-1")
     a = session.at(session.walk.indices, 9)["position"]["components"]["a"]
     assert a["queues"][1]["items"] == ["PartitionsAssignedEvent(full foo-0, foo-1; added foo-0, foo-1)"]
-    classic = ModelSession(shipped("classic-group"))
+    classic = ModelSession(make_model("classic-group"))
     for told in ("a subscribes", "a polls", "broker receives from a: JoinGroup, owns nothing"):
         classic.walk.take(told)
     for told in ("a receives from broker: MEMBER_ID_REQUIRED: a-a0", "a polls"):
@@ -97,7 +97,7 @@ def test_what_waits_is_in_a_queue() -> None:
 
 def test_only_what_is_not_known_is_told() -> None:
     """`known` steps are left out, and the position is the one before the first that is told."""
-    model = shipped("lock")
+    model = make_model("lock")
     path = stroll(model, 8)
     session = ModelSession(model, path)
     all_of_it, rest = session.at(path, 0), session.at(path, 5)
@@ -110,7 +110,7 @@ def test_only_what_is_not_known_is_told() -> None:
 
 def test_options_are_steps_that_can_be_taken() -> None:
     """Each leads on by its index, costs a disturbance where it says so, and changes what it says."""
-    session = ModelSession(shipped("consumer-group"))
+    session = ModelSession(make_model("consumer-group"))
     path = stroll(session.model, 9, seed=2)
     here = session.at(path, len(path))
     for option in here["options"]:
@@ -148,12 +148,12 @@ def test_a_model_of_ones_own_needs_no_look() -> None:
 def test_a_path_that_is_not_there_is_refused() -> None:
     """With the step, and how many there are."""
     with pytest.raises(LocalProtocolError, match="step 2: no such step here: there are 2, from 0 on, and not 9"):
-        ModelSession(shipped("lock"), [0, 9])
+        ModelSession(make_model("lock"), [0, 9])
 
 
 def test_what_could_go_wrong_from_here_is_a_path_on_from_here() -> None:
     """It is the shortest one from there, its steps are those of the path, and it ends where the property is broken."""
-    session = ModelSession(shipped("lock"))
+    session = ModelSession(make_model("lock"))
     path = stroll(session.model, 2)
     question = read_question({"path": ".".join(map(str, path)), "disturb": ["all"]})
     verdict, told = ask(session.model_at(question.path), question, lambda: 0.0)
@@ -185,7 +185,7 @@ def test_a_way_out_of_reach_of_the_goal_is_told_to_where_it_is_lost() -> None:
 
 def test_a_check_has_bounds() -> None:
     """So many states, so long."""
-    session = ModelSession(shipped("consumer-group"))
+    session = ModelSession(make_model("consumer-group"))
     few = read_question({"max_states": 500})
     verdict, told = ask(session.model_at(()), few, lambda: 0.0)
     assert verdict is not None
@@ -222,6 +222,6 @@ def test_what_is_no_question_is_refused(asked: dict[str, Any], words: str) -> No
 
 def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
     """As `fsm check` does."""
-    session = ModelSession(shipped("lock"))
+    session = ModelSession(make_model("lock"))
     with pytest.raises(InputError, match=r"no kind of disturbance: 'flood'.*choose from expire"):
         ask(session.model_at(()), read_question({"disturb": ["flood"]}), lambda: 0.0)

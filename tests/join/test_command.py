@@ -63,7 +63,7 @@ def test_messages_are_printed_and_committed(
         "value": "c",
         "headers": [],
     }
-    assert broker.assigned("g") == {}
+    assert broker.get_assignment("g") == {}
 
 
 def test_it_can_be_watched_thinking(broker: LiveBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_it_leaves_when_nobody_reads_any_more(broker: LiveBroker, more: tuple[st
         process.stdout.close()
         assert process.wait(LIMIT_S) == PIPE_CLOSED
         assert process.stderr.read() == ""
-    broker.wait_until(lambda: not broker.assigned("g"))
+    broker.wait_until(lambda: not broker.get_assignment("g"))
 
 
 # What cannot be joined

@@ -82,7 +82,7 @@ def test_it_reads_commits_and_goes_on_where_it_was(broker: LiveBroker, join: Any
         (partition, i, b"%d.%d" % (partition, i)) for partition in range(4) for i in range(5)
     ]
     assert listener.called == [("assigned", ALL), ("revoked", ALL)]
-    assert broker.assigned("g") == {}
+    assert broker.get_assignment("g") == {}
     produce(broker, 2, b"new")
     second = join("B", protocol)
     second.subscribe(["foo"])
@@ -117,7 +117,7 @@ def test_on_asyncio_it_is_the_same(broker: LiveBroker) -> None:
 
     asyncio.run(both())
     assert listener.called == 2 * [("assigned", ALL), ("revoked", ALL)]
-    assert broker.assigned("g") == {}
+    assert broker.get_assignment("g") == {}
 
 
 @pytest.mark.parametrize("protocols", [("consumer", "consumer"), ("range", "range"), ("consumer", "cooperative")])
@@ -183,7 +183,7 @@ def test_it_lives_through_what_goes_wrong(broker: LiveBroker, join: Any, fault: 
     wait(broker, lambda: rule.done >= 1 and consumer.assignment() == ALL, consumer)
     wait(broker, lambda: committed(broker).get(("foo", 0)) == 2, consumer)
     consumer.close()
-    assert broker.assigned("g") == {}
+    assert broker.get_assignment("g") == {}
 
 
 def committed(broker: LiveBroker) -> dict[tuple[str, int], int]:

@@ -23,7 +23,7 @@ def test_a_mutant_is_found_by_its_check(planted: Planted) -> None:
     report = judge(run(planted.scenario, planted.mutant))
     found = {finding.check.id for finding in report.findings if finding.client == "A"}
     assert planted.check in found, sorted(found)
-    assert set(report.failed(Grade.MUST)) <= {planted.check}
+    assert set(report.list_failed(Grade.MUST)) <= {planted.check}
 
 
 def test_every_check_has_a_mutant() -> None:
@@ -48,4 +48,4 @@ def test_a_member_that_commits_is_not_silent(scenario: Scenario) -> None:
     commits = [one for one in seen if isinstance(one, Exchange) and one.api == "OffsetCommit"]
     assert len(commits) > 8
     assert all(one.response.errors == () for one in commits)
-    assert judge(seen).failed(Grade.MUST) == []
+    assert judge(seen).list_failed(Grade.MUST) == []

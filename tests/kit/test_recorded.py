@@ -71,7 +71,7 @@ def test_each_client_breaks_what_it_is_known_to_break(client: str) -> None:
     found: dict[str, set[str]] = defaultdict(set)
     for (scenario, name), report in reports().items():
         if name == client:
-            for check in report.failed(Grade.MUST):
+            for check in report.list_failed(Grade.MUST):
                 found[check].add(scenario)
     assert dict(found) == BROKEN[client]
 

@@ -23,10 +23,10 @@ coordinator = ScriptedCoordinator(["orders"], heartbeat_interval_ms=5)  # or you
 with Consumer(ConsumerConfig("shop"), coordinator, member_id="m-1") as consumer:
     consumer.subscribe(["orders"], Listener())
     coordinator.give({"m-1": [a, b]})
-    while coordinator.held() != {"m-1": (a, b)}:
+    while coordinator.get_owned() != {"m-1": (a, b)}:
         consumer.poll(timeout_ms=10)  # callbacks run here; heartbeats go on in the background
     coordinator.give({"m-1": [a]})
-    while coordinator.held() != {"m-1": (a,)}:
+    while coordinator.get_owned() != {"m-1": (a,)}:
         consumer.poll(timeout_ms=10)
     coordinator.fence("m-1")
     while called[-1] != ("assigned", (a,)):  # it has joined again

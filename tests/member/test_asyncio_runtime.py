@@ -62,12 +62,12 @@ def test_a_life() -> None:
         group, listener = coordinator(A, B), Awaiting()
         async with embedded(group) as consumer:
             await consumer.subscribe(["t"], listener)
-            await poll_until(consumer, lambda: group.held() == {"M": (A, B)} and consumer.assignment() == (A, B))
+            await poll_until(consumer, lambda: group.get_owned() == {"M": (A, B)} and consumer.assignment() == (A, B))
             group.give({"M": (B,)})
-            await poll_until(consumer, lambda: group.held() == {"M": (B,)})
+            await poll_until(consumer, lambda: group.get_owned() == {"M": (B,)})
             group.fence("M")
             await poll_until(consumer, lambda: listener.called[-1] == ("assigned", (B,)))
-        assert group.held() == {}
+        assert group.get_owned() == {}
         assert [called for called in listener.called if called[1]] == [
             ("assigned", (A, B)),
             ("revoked", (A,)),
@@ -142,7 +142,7 @@ def test_cancelled_inside_a_callback() -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await poll_until(consumer, lambda: group.held() == {"M": (A,)} and len(listener.called) == 2)
+            await poll_until(consumer, lambda: group.get_owned() == {"M": (A,)} and len(listener.called) == 2)
             await poll_until(consumer, lambda: consumer._background.member.member.state is State.STABLE)
 
     run(story)
@@ -164,7 +164,7 @@ def test_cancelled_while_it_waits() -> None:
                 await asyncio.wait([task])  # cancelled, or done before
                 cancelled += task.cancelled()
             group.give({"M": (A, B)})
-            await poll_until(consumer, lambda: group.held() == {"M": (A, B)} and consumer.assignment() == (A, B))
+            await poll_until(consumer, lambda: group.get_owned() == {"M": (A, B)} and consumer.assignment() == (A, B))
             assert epochs(group).count(0) == 1, "it has been a member all the while"
             assert listener.called[-1][0] == "assigned"
             assert cancelled >= 50
@@ -201,7 +201,7 @@ def test_close_inside_a_callback_and_again() -> None:
         await consumer.subscribe(["t"], listener)
         assert await consumer.poll(FOR_EVER_MS) == ()
         await consumer.close()
-        assert (listener.called, group.held()) == ([("assigned", (A,)), ("revoked", (A,))], {})
+        assert (listener.called, group.get_owned()) == ([("assigned", (A,)), ("revoked", (A,))], {})
         assert consumer._task.done()
         with pytest.raises(LocalProtocolError, match="closed"):
             await consumer.poll(0)
@@ -277,7 +277,7 @@ def test_answers_from_other_threads() -> None:
             for number in range(200):
                 target = (A,) if number % 2 else (B,)
                 group.give({"M": target})
-                await poll_until(consumer, lambda target=target: group.held() == {"M": target})
+                await poll_until(consumer, lambda target=target: group.get_owned() == {"M": target})
         moves = [method for method, given in listener.called if given]
         assert moves == ["assigned", "revoked"] * 200
 
@@ -314,7 +314,7 @@ def test_unsubscribe_and_zero_timeouts() -> None:
             await consumer.poll(0)
             await asyncio.sleep(0)
         await consumer.unsubscribe()
-        assert (listener.called[-1], group.held()) == (("revoked", (A,)), {})
+        assert (listener.called[-1], group.get_owned()) == (("revoked", (A,)), {})
         await consumer.close(0)
         assert consumer._task.done()
 

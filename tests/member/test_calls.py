@@ -218,7 +218,7 @@ def test_close_waits_for_the_commit_until_its_deadline() -> None:
 
     app.run(app.calls.close(2_000, GroupMembershipOperation.DEFAULT, None), interrupt_at=end)
     app.background.send_outbox()
-    assert (app.now_ms - begun_ms, group.held()) == (2_000, {})
+    assert (app.now_ms - begun_ms, group.get_owned()) == (2_000, {})
 
 
 def test_late_and_second_answers_are_passed_over() -> None:

@@ -79,7 +79,7 @@ def test_close_inside_a_callback_and_again(method: str) -> None:
         await consumer.close()
         ends = "lost" if method == "lost" else "revoked"
         assert listener.called == [("assigned", BOTH), (ends, BOTH)]
-        assert (group.held(), consumer._task.done()) == ({}, True)
+        assert (group.get_owned(), consumer._task.done()) == ({}, True)
 
     run(story)
 
@@ -184,7 +184,7 @@ def test_a_raising_listener(method: str) -> None:
         await consumer.close()
         calls = [called for called, _ in listener.called]
         assert calls == ["assigned", "revoked"] * (len(calls) // 2)
-        assert group.held() == {}
+        assert group.get_owned() == {}
 
     run(story)
 

@@ -100,7 +100,7 @@ def test_join_rebalance_expire_leave() -> None:
         ("revoked", FOUR),
     ]
     assert isinstance(group.requests[-1], LeaveGroupRequest)
-    assert group.held() == {}
+    assert group.get_owned() == {}
 
 
 def test_cooperative_members_keep_what_they_may() -> None:
@@ -129,7 +129,7 @@ def test_without_a_listener() -> None:
         assert consumer.assignment() == ()
         with pytest.raises(LocalProtocolError, match="nothing is subscribed to"):
             consumer.poll(0)
-    assert group.held() == {}
+    assert group.get_owned() == {}
 
 
 def test_polls_of_no_time_are_enough() -> None:
@@ -280,7 +280,7 @@ def test_close_goes_past_a_callback_that_has_not_begun() -> None:
     within(join)
     within(consumer.close)
     assert listener.called == []
-    assert group.held() == {}
+    assert group.get_owned() == {}
 
 
 def _poll() -> Any:
@@ -480,7 +480,7 @@ def test_three_members_share_without_overlap(assignors: Any) -> None:
             member.join()
 
     within(all_of_them)
-    assert (overlaps, owners, group.held()) == ([], {}, {})
+    assert (overlaps, owners, group.get_owned()) == ([], {}, {})
 
 
 @frantic()
@@ -498,7 +498,7 @@ def test_opened_and_closed_again_and_again() -> None:
 
     within(live)
     within(lambda: until(lambda: threading.active_count() <= before + 1))
-    assert group.held() == {}
+    assert group.get_owned() == {}
 
 
 def test_an_idle_background_sleeps() -> None:
@@ -539,7 +539,7 @@ def test_on_asyncio() -> None:
                     await asyncio.gather(one.poll(5), two.poll(5))
             while one.assignment() != FOUR:
                 await one.poll(5)
-        assert group.held() == {}
+        assert group.get_owned() == {}
         return first.called, second.called
 
     first, second = asyncio.run(asyncio.wait_for(live(), LIMIT_S))
@@ -562,7 +562,7 @@ def test_many_generations_on_asyncio() -> None:
         async with AsyncConsumer(config(heartbeat_interval_ms=1, retry_backoff_ms=0), group) as consumer:
             await consumer.subscribe(["t"], listener)
             for number in range(1, 201):
-                while group.generation_id < number or not group.held() or not consumer.assignment():
+                while group.generation_id < number or not group.get_owned() or not consumer.assignment():
                     await consumer.poll(2)
                 group.rebalance()
             assert sum(isinstance(r, SyncGroupRequest) for r in group.requests) >= 200

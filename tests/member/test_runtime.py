@@ -99,16 +99,16 @@ def test_join_move_leave() -> None:
     """Two partitions are assigned, one is revoked, the other is revoked as the consumer closes."""
     group, listener = coordinator(A, B), Noted()
     with embedded(group, listener) as consumer:
-        poll_until(consumer, lambda: group.held() == {"M": (A, B)} and consumer.assignment() == (A, B))
+        poll_until(consumer, lambda: group.get_owned() == {"M": (A, B)} and consumer.assignment() == (A, B))
         group.give({"M": (B,)})
-        poll_until(consumer, lambda: group.held() == {"M": (B,)})
+        poll_until(consumer, lambda: group.get_owned() == {"M": (B,)})
         consumer.close()
     assert [called for called in listener.called if called[1]] == [
         ("assigned", (A, B)),
         ("revoked", (A,)),
         ("revoked", (B,)),
     ]
-    assert (group.held(), epochs(group)[0], epochs(group)[-1]) == ({}, 0, -1)
+    assert (group.get_owned(), epochs(group)[0], epochs(group)[-1]) == ({}, 0, -1)
 
 
 @pytest.mark.parametrize("spoken", ["4.0.0", "4.1.2", "4.2.1", "4.3.1", "fixed", "document"])
@@ -119,7 +119,7 @@ def test_every_dialect_lives_on_threads(spoken: str) -> None:
         consumer.subscribe(["t"], listener)
         poll_until(consumer, lambda: ("assigned", (A, B)) in listener.called)
         group.give({"M": (A,)})
-        poll_until(consumer, lambda: group.held() == {"M": (A,)})
+        poll_until(consumer, lambda: group.get_owned() == {"M": (A,)})
         group.fence("M")
         poll_until(consumer, lambda: listener.called[-1] == ("assigned", (A,)))
         within(consumer.unsubscribe)
@@ -135,7 +135,7 @@ def test_every_dialect_lives_on_threads(spoken: str) -> None:
         ("assigned", (A,)),
         ("revoked", (A,)),
     ]
-    assert group.held() == {}
+    assert group.get_owned() == {}
 
 
 def test_without_a_listener() -> None:
@@ -200,11 +200,11 @@ def test_positions_are_committed_before_they_are_given_up() -> None:
     committed: list[dict[Any, int]] = []
     listener = Noted(lambda method, _: committed.append(dict(group.committed)) if method == "revoked" else None)
     with embedded(group, listener) as consumer:
-        poll_until(consumer, lambda: group.held() == {"M": (A, B)} and consumer.assignment() == (A, B))
+        poll_until(consumer, lambda: group.get_owned() == {"M": (A, B)} and consumer.assignment() == (A, B))
         group.give({"M": (B,)})
 
         def poll() -> None:
-            while group.held() != {"M": (B,)}:
+            while group.get_owned() != {"M": (B,)}:
                 consumer.poll(5, consumed=((A, 7), (B, 8)))
 
         within(poll)
@@ -217,9 +217,9 @@ def test_unsubscribe_leaves() -> None:
     """It returns with the partitions revoked and the leave sent; then there is nothing to poll for."""
     group, listener = coordinator(A), Noted()
     with embedded(group, listener) as consumer:
-        poll_until(consumer, lambda: group.held() == {"M": (A,)} and ("assigned", (A,)) in listener.called)
+        poll_until(consumer, lambda: group.get_owned() == {"M": (A,)} and ("assigned", (A,)) in listener.called)
         within(consumer.unsubscribe)
-        assert (listener.called[-1], group.held(), consumer.assignment()) == (("revoked", (A,)), {}, ())
+        assert (listener.called[-1], group.get_owned(), consumer.assignment()) == (("revoked", (A,)), {}, ())
         with pytest.raises(LocalProtocolError, match="nothing is subscribed to"):
             consumer.poll(0)
         consumer.subscribe(["t"], listener)
@@ -230,9 +230,9 @@ def test_no_topics_mean_unsubscribe() -> None:
     """subscribe([]) leaves the group."""
     group = coordinator(A)
     with embedded(group) as consumer:
-        poll_until(consumer, lambda: group.held() == {"M": (A,)})
+        poll_until(consumer, lambda: group.get_owned() == {"M": (A,)})
         within(lambda: consumer.subscribe([]))
-        assert group.held() == {}
+        assert group.get_owned() == {}
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_a_callback_may_use_its_consumer() -> None:
     with Consumer(config(), group, member_id="M") as consumer:
         consumer.subscribe(["t"], listener)
         within(lambda: consumer.poll(FOR_EVER_MS))
-        assert (listener.called, group.held()) == ([("assigned", (A,)), ("revoked", (A,))], {})
+        assert (listener.called, group.get_owned()) == ([("assigned", (A,)), ("revoked", (A,))], {})
 
 
 # Close
@@ -380,7 +380,7 @@ def test_close_inside_a_callback(method: str) -> None:
                 group.give({"M": ()})
 
     within(live)
-    assert (consumer._thread.is_alive(), group.held()) == (False, {})
+    assert (consumer._thread.is_alive(), group.get_owned()) == (False, {})
     with pytest.raises(LocalProtocolError, match="closed"):
         consumer.poll(0)
 
@@ -427,7 +427,7 @@ def test_close_without_time_still_calls_back_and_leaves() -> None:
         poll_until(consumer, lambda: ("assigned", (A,)) in listener.called)
         within(lambda: consumer.close(0))
         assert listener.called[-1] == ("revoked", (A,))
-        within(lambda: _until(lambda: not group.held()))
+        within(lambda: _until(lambda: not group.get_owned()))
     assert epochs(group)[-1] == -1
 
 
@@ -445,7 +445,7 @@ def test_close_outlasts_a_slow_callback() -> None:
     with embedded(group, listener) as consumer:
         poll_until(consumer, lambda: ("assigned", (A,)) in listener.called)
         within(lambda: consumer.close(1))
-        within(lambda: _until(lambda: not group.held()))
+        within(lambda: _until(lambda: not group.get_owned()))
     assert during == [False]
 
 
@@ -458,12 +458,12 @@ def test_close_reports_a_raising_listener_and_leaves_all_the_same() -> None:
 
     group, listener = coordinator(A), Noted(fail)
     with embedded(group, listener) as consumer:
-        poll_until(consumer, lambda: group.held() == {"M": (A,)} and ("assigned", (A,)) in listener.called)
+        poll_until(consumer, lambda: group.get_owned() == {"M": (A,)} and ("assigned", (A,)) in listener.called)
         with pytest.raises(KafkaException, match=r"closed, but not without an error.*no disk") as thrown:
             consumer.close()
         assert isinstance(thrown.value.__cause__, ValueError)
         consumer.close()
-    assert (group.held(), consumer._thread.is_alive()) == ({}, False)
+    assert (group.get_owned(), consumer._thread.is_alive()) == ({}, False)
 
 
 def test_remain_in_group_as_a_static_member() -> None:
@@ -471,7 +471,7 @@ def test_remain_in_group_as_a_static_member() -> None:
     group = coordinator(A)
     consumer = Consumer(config(group_instance_id="i"), group, member_id="M")
     consumer.subscribe(["t"])
-    poll_until(consumer, lambda: group.held() == {"M": (A,)})
+    poll_until(consumer, lambda: group.get_owned() == {"M": (A,)})
     consumer.close(operation=GroupMembershipOperation.REMAIN_IN_GROUP)
     assert epochs(group)[-1] == -2
 
@@ -481,9 +481,9 @@ def test_an_exception_in_the_block_closes_the_consumer() -> None:
     group = coordinator(A)
     with pytest.raises(ZeroDivisionError), Consumer(config(), group, member_id="M") as consumer:  # noqa: PT012
         consumer.subscribe(["t"])
-        poll_until(consumer, lambda: group.held() == {"M": (A,)})
+        poll_until(consumer, lambda: group.get_owned() == {"M": (A,)})
         raise ZeroDivisionError
-    assert group.held() == {}
+    assert group.get_owned() == {}
 
 
 # The transport
@@ -798,7 +798,7 @@ def test_two_hundred_rebalances_of_one_member() -> None:
         for number in range(100):
             target = (A,) if number % 2 == 0 else (B,)
             group.give({"M": target})
-            poll_until(consumer, lambda target=target: group.held() == {"M": target})
+            poll_until(consumer, lambda target=target: group.get_owned() == {"M": target})
     moves = [called for called in listener.called if called[1]]
     assert len(moves) == 200
     assert moves[:4] == [("assigned", (A,)), ("revoked", (A,)), ("assigned", (B,)), ("revoked", (B,))]
@@ -832,7 +832,7 @@ def test_three_members_share_without_overlap() -> None:
         for number in range(rounds):
             target = {f"M{k}": [("t", p) for p in range(8) if (p + number) % 3 == k] for k in range(3)}
             group.give(target)
-            _until(lambda target=target: group.held() == {m: tuple(sorted(given)) for m, given in target.items()})
+            _until(lambda target=target: group.get_owned() == {m: tuple(sorted(given)) for m, given in target.items()})
 
     with frantic():
         members = [threading.Thread(target=live, args=(f"M{k}",), daemon=True) for k in range(3)]
@@ -844,7 +844,7 @@ def test_three_members_share_without_overlap() -> None:
             done.set()
         for member in members:
             member.join(LIMIT_S)
-    assert (overlaps, owners, group.held()) == ([], {}, {})
+    assert (overlaps, owners, group.get_owned()) == ([], {}, {})
     assert not any(member.is_alive() for member in members)
 
 
@@ -862,7 +862,7 @@ def test_opened_and_closed_again_and_again() -> None:
 
     with frantic():
         within(live)
-    assert (threading.active_count(), group.held()) == (before, {})
+    assert (threading.active_count(), group.get_owned()) == (before, {})
 
 
 def test_an_idle_background_sleeps() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from member_lives import ACTIONS, Life, Watched
 
-from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, Watch, unrest
+from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, Watch, find_broken_at_rest
 from fsm.member.consumer.predicates import ObservedStep, Outstanding
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.step import Step
@@ -171,7 +171,7 @@ def rest(rules: Dialect, lives: int = 25, **kind: bool) -> Counter[str]:
         if not life.member.subscription.kind.is_auto:
             continue
         rest[life.member.state.name] += 1
-        assert unrest(life.member) == ()
+        assert find_broken_at_rest(life.member) == ()
         if life.member.state is State.STABLE:
             assert life.member.current.partitions == topic_partitions({"A": (0, 1), "B": (2,)})
     return rest

@@ -100,16 +100,16 @@ def test_partitions_have_one_form() -> None:
 
 def test_local_epoch_counts_changes() -> None:
     """The first target has local epoch 0, even if empty; equal partitions keep it, others raise it."""
-    first = NONE.updated(())
+    first = NONE.update(())
     assert (first.local_epoch, first.is_none, NONE.is_none) == (0, False, True)
-    assert first.updated(()) is first
-    assert first.updated((("A", (0,)),)) == LocalAssignment(1, (("A", (0,)),))
+    assert first.update(()) is first
+    assert first.update((("A", (0,)),)) == LocalAssignment(1, (("A", (0,)),))
 
 
 def test_same_partitions_under_another_local_epoch_are_another_assignment() -> None:
     """What was taken away and given back has to be acknowledged again."""
     first = LocalAssignment(0, (("A", (0,)),))
-    again = first.updated(()).updated((("A", (0,)),))
+    again = first.update(()).update((("A", (0,)),))
     assert again.partitions == first.partitions
     assert again != first
 
@@ -121,9 +121,9 @@ def test_topic_names_are_a_value() -> None:
     assert hash(one) == hash(other)
     assert one.only(["A"]) == TopicNames({"A": "a"})
     assert one.only(["A", "B", "C"]) is one
-    assert one.named((("B", (1, 0)),)) == (("b", 0), ("b", 1))
+    assert one.name((("B", (1, 0)),)) == (("b", 0), ("b", 1))
     with pytest.raises(KeyError):
-        one.named((("C", (0,)),))
+        one.name((("C", (0,)),))
     with pytest.raises(TypeError):
         one["C"] = "c"  # type: ignore[index]
 

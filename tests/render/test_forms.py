@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fsm.errors import InputError
-from fsm.render import FORMS, render, shipped
+from fsm.render import FORMS, read_drawing, render
 from fsm.render.tables.dot import dot
 from fsm.render.tables.graph import picture
 from fsm.render.tables.markdown import index
@@ -184,7 +184,7 @@ def test_shipped_drawings_can_be_annotated(table: Table) -> None:
     """The packaged SVG of every table takes a count for each of its hops and lists none as a stranger."""
     columns = table.columns
     counts = {(columns.states[a], columns.states[b]): 2 for a, b, _ in columns.edges}
-    text = annotate(shipped(table.name, "svg"), counts)
+    text = annotate(read_drawing(table.name, "svg"), counts)
     total = sum(int(count) for count in counted(text).values())
     assert total == 2 * len(counts)
     assert "Not in this table" not in text
@@ -194,4 +194,4 @@ def test_shipped_refuses_what_is_not_there_and_what_is_elsewhere() -> None:
     """An unknown name, and a name that climbs out of the folder."""
     for name in ("no-such-table", "../fsm/table", "../README"):
         with pytest.raises(InputError, match="comes with this package"):
-            shipped(name, "md")
+            read_drawing(name, "md")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fsm.check import Walk, shipped
+from fsm.check import Walk, make_model
 from fsm.cli import main
 from fsm.errors import LocalProtocolError
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_walked_is_told(
 
 
 def test_a_walk_by_hand() -> None:
-    walk = Walk(shipped("lock"))
+    walk = Walk(make_model("lock"))
     assert {str(one) for one in walk.options()} == {"ann asks", "bob asks"}
     taken = walk.take("ann asks")
     assert taken.state == {"ann": "waits"}
@@ -92,4 +92,4 @@ def test_a_walk_by_hand() -> None:
     with pytest.raises(LocalProtocolError, match="no such step here, but bob asks; server receives"):
         walk.take("ann asks")
     assert walk.state()["ann"] == "waits"
-    assert walk.broken() == []
+    assert walk.list_broken() == []

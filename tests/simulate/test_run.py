@@ -92,7 +92,7 @@ def test_who_rests_is_woken_by_whatever_may_be_answered_otherwise() -> None:
     run.run(90_000)
     assert isinstance(run, RestingCluster)
     assert "a-0-0" not in run.clients
-    assert run.unsettled() == []
+    assert run.find_unsettled() == []
     assert {name for client in run.clients.values() for name in client.using} >= {("orders", i) for i in range(12)}
 
 

@@ -77,7 +77,7 @@ def test_two_members_share_and_one_hears_that_it_gives_up(broker, watched):
 
     broker.wait_until(lambda: other.has_heard(("assigned", 2)), each=both)
     assert watched.has_heard(("assigned", 4), ("revoked", 2))
-    assert sorted(len(given) for given in broker.assigned("g").values()) == [2, 2]
+    assert sorted(len(given) for given in broker.get_assignment("g").values()) == [2, 2]
     other.consumer.close()
 
 

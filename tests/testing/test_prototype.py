@@ -75,7 +75,7 @@ def test_hypothesis_finds_nothing_wrong_with_the_prototype():
     """Forty random runs take every row of the table and find no difference."""
     machine = machine_from(TABLE, PrototypeAdapter)
     run_state_machine_as_test(machine, settings=RUNS)
-    assert machine.untaken() == []
+    assert machine.list_untaken() == []
     assert {cell.source.why for move, cell in TABLE.compiled.items() if cell.ignored and machine.taken[move]} == {
         line.why for line in TABLE.rows if isinstance(line, Ignore)
     }

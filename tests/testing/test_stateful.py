@@ -39,7 +39,7 @@ def test_the_first_run_takes_every_row():
     """One run of 50 steps takes all 193 rows and all 39 ignored cells of the member, each event counted once."""
     machine = machine_from(TABLE, Compiled)
     run_state_machine_as_test(machine, settings=settings(SETTINGS, max_examples=1))
-    assert machine.untaken() == []
+    assert machine.list_untaken() == []
     assert len(machine.taken) == 193 + 39
     assert machine.events_sent == machine.taken.total() < 1_000
 
@@ -115,4 +115,4 @@ def test_machines_of_one_table_do_not_share_what_they_took():
     run_state_machine_as_test(first, settings=settings(SETTINGS, max_examples=1))
     assert first.taken
     assert not second.taken
-    assert len(second.untaken()) == 193
+    assert len(second.list_untaken()) == 193

@@ -102,11 +102,11 @@ def with_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:
     if record.machine == CLASSIC or record.kind not in (Kind.TARGET, Kind.MEMBER_STATE):
         return record
 
-    def named(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
+    def rename(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
         return by_partition((known.get(topic, ID + topic), number) for topic, number in partitions)
 
-    full = None if record.full is None else named(record.full)
-    return replace(record, full=full, revoked=named(record.revoked))
+    full = None if record.full is None else rename(record.full)
+    return replace(record, full=full, revoked=rename(record.revoked))
 
 
 def with_known_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:

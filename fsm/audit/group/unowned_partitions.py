@@ -48,10 +48,10 @@ def find_unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Findin
     partitions = of_partitions(rows.intervals)
 
     @cache
-    def wanted(topic: str) -> list[tuple[int, int]]:
+    def list_wanted(topic: str) -> list[tuple[int, int]]:
         return union((one.start_ms, one.end_ms) for one in rows.subscriptions if matches(one, topic))
 
-    found = [gap for own in partitions for gap in gaps(own, wanted(own[0].topic), lives, dark, limits)]
+    found = [gap for own in partitions for gap in gaps(own, list_wanted(own[0].topic), lives, dark, limits)]
     for own in by_pair(found):
         for merged in runs(own):
             yield finding_of(group, merged)

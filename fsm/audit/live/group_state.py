@@ -47,7 +47,7 @@ class FileOfGroup:
     heard: dict[str, int] = field(default_factory=dict)
     """When something new of a client id came last, by the clock of who follows."""
 
-    def renamed(self, name: str) -> FileOfGroup:
+    def rename(self, name: str) -> FileOfGroup:
         return replace(self, facts=[one._replace(file=name) for one in self.facts])
 
     def hear(self, facts: list[Facts], unknown_ms: int, now_ms: int) -> None:
@@ -170,7 +170,7 @@ class GroupState:
             return
         for name in sorted(set(names.values()) & self.files.keys() - names.keys()):
             self._replace(name, -1)  # the file that has the name from here on takes its place
-        moved = {new: self.files.pop(old).renamed(new) for old, new in names.items()}
+        moved = {new: self.files.pop(old).rename(new) for old, new in names.items()}
         self.files |= moved
         kept: dict[Source, list[Kept]] = {}
         for own in self.kept.values():

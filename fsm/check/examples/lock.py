@@ -42,7 +42,7 @@ def client_step(state: Any, given: Any) -> Step:
         case "writes":
             return Step("writing", [("store", state)])
         case Received("store", token):
-            return Step("done", [("server", ("release", token))])
+            return Step("has_ended", [("server", ("release", token))])
     return Step(given.message)
 
 
@@ -77,14 +77,14 @@ def store_step(newest: int, given: Received, *, fenced: bool) -> Step:
     return Step(newest, answer, () if fenced else ["writes come in the order of the lock"])
 
 
-def done(view: View) -> Any:
+def has_ended(view: View) -> Any:
     """Everybody has written, or the lock is given out no more."""
-    return (view.of("server", "token") == MOST) | (sum(view.of(name, "done") for name in NAMES) == len(NAMES))
+    return (view.of("server", "token") == MOST) | (sum(view.of(name, "has_ended") for name in NAMES) == len(NAMES))
 
 
 def lock(*, fenced: bool = False) -> Model:
     """The model."""
-    features = {"done": lambda state: int(state == "done")}
+    features = {"has_ended": lambda state: int(state == "has_ended")}
     clients = [Component(name, "idle", client_choices, client_step, features) for name in NAMES]
     server = Component(
         "server", Lock(), server_choices, server_step, {"token": lambda state: state.token}, look=look_at_server
@@ -92,7 +92,7 @@ def lock(*, fenced: bool = False) -> Model:
     store = Component("store", 0, lambda _: (), partial(store_step, fenced=fenced))
     ends = [(name, there) for name in NAMES for there in ("server", "store")]
     wires = [wire for name, there in ends for wire in (Wire(name, there), Wire(there, name))]
-    goal = Goal("everybody has written", done)
+    goal = Goal("everybody has written", has_ended)
     return Model(
         "fenced lock" if fenced else "lock", [*clients, server, store], wires, (), goal, disturbances=["expire"]
     )

@@ -46,7 +46,7 @@ def two_phase_commit(managers: int = 3, *, counts_to: int | None = None) -> Mode
     def any_of(view: View, state: str) -> Any:
         return sum(view.of(name, state) for name in names) > 0
 
-    def decided(view: View) -> Any:
+    def has_decided(view: View) -> Any:
         return sum(view.of(name, "committed") + view.of(name, "aborted") for name in names) == managers
 
     features = {state: lambda now, state=state: int(now == state) for state in ("committed", "aborted")}
@@ -60,7 +60,7 @@ def two_phase_commit(managers: int = 3, *, counts_to: int | None = None) -> Mode
         [*resources, manager],
         wires,
         [Property("all agree", agree, meaning)],
-        Goal("everybody decides", decided, meaning="every resource manager commits or aborts at last"),
+        Goal("everybody decides", has_decided, meaning="every resource manager commits or aborts at last"),
         not_modelled=["a manager that fails"],
     )
 

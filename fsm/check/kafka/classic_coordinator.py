@@ -22,9 +22,9 @@ from fsm.check.kafka.telling import list_partitions
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Choice, Component, Received, Step
 from fsm.coordinator import coordinator as broker
-from fsm.coordinator.classic.invariants import PROMISES, broken
+from fsm.coordinator.classic.invariants import PROMISES, find_broken
 from fsm.coordinator.consumer.invariants import INVARIANTS, Moment
-from fsm.coordinator.consumer.invariants import broken as broken_in_consumer_group
+from fsm.coordinator.consumer.invariants import find_broken as broken_in_consumer_group
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, SyncPhase
 from fsm.coordinator.model.consumer_group import ConsumerGroup
@@ -229,11 +229,11 @@ class AnyCoordinator:
     def _after(self, at: Broker, done: Taken[Coordinator], said: Any = None) -> Step:
         """What a step gives that a request or a timer brought."""
         before, after = _group(at), done.state.groups.get(GROUP)
-        given_up = forgotten(before, after, done.answers)
+        given_up = find_unanswered(before, after, done.answers)
         answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
         sent = said if isinstance(said, ConsumerGroupHeartbeatRequest) else None
-        asked = [*_broken(before, after), *_ask_commit(before, said, done.answers)]
+        asked = [*_check_group(before, after), *_ask_commit(before, said, done.answers)]
         is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
         if is_asked and isinstance(before, ConsumerGroup) and isinstance(said, HeartbeatRequest):
             asked += _ask_heartbeat(before, said, done.answers, self.context)
@@ -301,7 +301,7 @@ def waiting(group: Group | None) -> Iterator[Any]:
             yield from (delayed[who].token for who in sorted(delayed))
 
 
-def forgotten(before: Group | None, after: Group | None, answers: Iterable[tuple[Any, Any]]) -> list[Any]:
+def find_unanswered(before: Group | None, after: Group | None, answers: Iterable[tuple[Any, Any]]) -> list[Any]:
     """The tokens of requests that waited and will not be answered: their clients give them up at last."""
     kept = [*waiting(after), *(token for token, _ in answers)]
     return [token for token in waiting(before) if token not in kept]
@@ -367,13 +367,13 @@ def _missing(group: Group | None, name: str, feature: str) -> int:
     return sum(1 << number_of(who) for who in found if who[0] == name)
 
 
-def _broken(before: Any, after: Any) -> Iterator[str]:
+def _check_group(before: Any, after: Any) -> Iterator[str]:
     """What a step may not do to a group."""
     if isinstance(before, ClassicGroup) and isinstance(after, ConsumerGroup):
         given = (decode_assignment(one.assignment) for one in before.members.values() if one.assignment)
         yield from [DATA] if any(one.user_data for one in given) else []
     if isinstance(after, ClassicGroup):
-        yield from broken(after)
+        yield from find_broken(after)
         of_consumers = after.protocol_type == PROTOCOL_TYPE and after.state is ClassicState.STABLE
         if of_consumers and not all(map(_subscribes_to_it, after.members.values())):
             yield SUBSCRIBED

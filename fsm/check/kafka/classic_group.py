@@ -214,12 +214,12 @@ class ClassicQuestions(Questions):
     def conditions(self) -> dict[str, Condition]:
         """When timers run out by themselves."""
         found: dict[str, Condition] = {
-            describe_gone(name, number): partial(self._gone, name, number)
+            describe_gone(name, number): partial(self._is_gone, name, number)
             for name in self.names
             for number in range(MANY_IDS)
         }
-        found[NOT_JOINED] = partial(self._all_gone, "unjoined")
-        found[NOT_SYNCED] = partial(self._all_gone, "unsynced")
+        found[NOT_JOINED] = partial(self._are_all_gone, "unjoined")
+        found[NOT_SYNCED] = partial(self._are_all_gone, "unsynced")
         return found
 
     def _speaking(self, view: View, name: str) -> Integers:
@@ -230,11 +230,11 @@ class ClassicQuestions(Questions):
         found: Integers = view.of(name, "speaks") | np.where(view.of(name, "ended") == 1, 0, under_way)
         return found
 
-    def _gone(self, name: str, number: int, view: View) -> Mask:
+    def _is_gone(self, name: str, number: int, view: View) -> Mask:
         found: Mask = ((self._speaking(view, name) >> number) & 1) == 0
         return found
 
-    def _all_gone(self, feature: str, view: View) -> Mask:
+    def _are_all_gone(self, feature: str, view: View) -> Mask:
         found = np.ones(len(view), np.bool_)
         for name in self.names:
             found &= (view.of(BROKER, f"{feature} {name}") & self._speaking(view, name)) == 0

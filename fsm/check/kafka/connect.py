@@ -161,7 +161,7 @@ class _Questions(ClassicQuestions):
     def goal(self) -> Goal:
         """What can always be reached."""
         meaning = "undisturbed, everything that is configured, and nothing else, comes to run, in balance, and all rest"
-        return Goal("the cluster settles", self._settled, (), meaning)
+        return Goal("the cluster settles", self._is_settled, (), meaning)
 
     def conditions(self) -> dict[str, Condition]:
         """When timers run out by themselves."""
@@ -202,7 +202,7 @@ class _Questions(ClassicQuestions):
             found &= view.of(name, "remembers") == 0
         return found
 
-    def _settled(self, view: View) -> Mask:
+    def _is_settled(self, view: View) -> Mask:
         good = (view.of(BROKER, "rests") == 1) & (view.of(TOPIC, "unwritten") == 0)
         running, anybody = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
         for name in self.names:

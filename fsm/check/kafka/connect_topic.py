@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fsm.check.model import Choice, Component, Look, Received, Step
 from fsm.connect.assignor.leader import ConfigSnapshot
-from fsm.connect.units import configured
+from fsm.connect.units import list_configured
 from fsm.connect.worker.inputs import (
     Change,
     ConfigChange,
@@ -92,7 +92,7 @@ class ConfigTopic:
         self.start = TopicState(ConfigSnapshot(1, tuple(self.tasks.items())))
         self.first = min(self.tasks, default="")
         most = {**{name: count + (name == self.first) for name, count in self.tasks.items()}, NEW: 0}
-        self.bits = {unit: bit for bit, unit in enumerate(sorted(configured(most)))}
+        self.bits = {unit: bit for bit, unit in enumerate(sorted(list_configured(most)))}
 
     def component(self) -> Component:
         """Its features tell what is configured, and whether something is to be written by itself."""

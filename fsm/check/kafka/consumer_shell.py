@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fsm.check.kafka.application import FAR, NOW, SYNC_CALL, App, Driven
 from fsm.check.kafka.telling import Seen
 from fsm.member.consumer.decisions import SILENT
-from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, broken
+from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, find_broken
 from fsm.member.consumer.predicates import ObservedStep
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.step import Step as Done
@@ -116,7 +116,7 @@ class Shell(ConsumerMember, Driven):
         before, self._before = self._before, self.member
         if effects or self.member is not before:
             at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
-            self.broken += [f"{one.name} {one.statement}" for one in broken(at) if one in self._asked]
+            self.broken += [f"{one.name} {one.statement}" for one in find_broken(at) if one in self._asked]
             self.broken += [] if _keeps_epoch(at) else [KEEPS_EPOCH]
 
 

@@ -20,7 +20,7 @@ from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.consumer.heartbeat import refuse_heartbeat
-from fsm.coordinator.consumer.invariants import Moment, broken
+from fsm.coordinator.consumer.invariants import Moment, find_broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
 from fsm.coordinator.model.context import Context, Image
@@ -147,7 +147,7 @@ class CoordinatorModel:
         match given:
             case Received(sender=sender, message=topics) if isinstance(topics, tuple):
                 changed = broker.change_image(at.state, context.image, self.context(topics))
-                return self._done(at, Taken(changed), at._replace(topics=topics), sends=())
+                return self._make_step(at, Taken(changed), at._replace(topics=topics), sends=())
             case Received(sender, message, late) if message == FIND:
                 found = at.elsewhere if late else at.elsewhere - {sender}
                 return Step(at._replace(elsewhere=found), [] if late else [(sender, (FIND, FOUND))])
@@ -157,15 +157,15 @@ class CoordinatorModel:
                 return self._handle(at, sender, order, late)
             case Missed(sender, order):  # it was handled, and is lost with the broker that did
                 after = load(at.state, context)
-                return self._done(at, after, sends=[(sender, (order, FOUND if order == FIND else TIMED_OUT))])
+                return self._make_step(at, after, sends=[(sender, (order, FOUND if order == FIND else TIMED_OUT))])
             case "moves":
-                return self._done(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
+                return self._make_step(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
             case str() if given in (FROM_COMPACTED, FROM_CLEANED):
                 wanted, loaded = load(at.state, context).state, load_from(at.log, given, context)
-                step = self._done(at, Taken(loaded))
+                step = self._make_step(at, Taken(loaded))
                 differs = _timeless(wanted, has_interval=False) != _timeless(loaded, has_interval=False)
                 return step._replace(broken=[*step.broken, *([SAYS_THE_SAME] if differs else [])])
-        return self._done(at, let_pass(at.state, given, context))
+        return self._make_step(at, let_pass(at.state, given, context))
 
     def _handle(self, at: Broker, sender: str, order: Any, late: bool) -> Step:
         done = broker.handle(at.state, request(0, sender, order), self.context(at.topics))
@@ -177,10 +177,10 @@ class CoordinatorModel:
         sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
         if sent is not None and Rule.SUBSCRIPTION_FILTERS_TARGET in self._context.dialect:
             asked = _ask_subscription(done.state, sent, self.known.all_names)
-        step = self._done(at, done, sends=answers, sent=sent, answer=answer)
+        step = self._make_step(at, done, sends=answers, sent=sent, answer=answer)
         return step._replace(broken=[*step.broken, *asked])
 
-    def _done(
+    def _make_step(
         self,
         before: Broker,
         done: Taken[Coordinator],
@@ -196,7 +196,7 @@ class CoordinatorModel:
         if group is not None:
             was, context = consumer_group_of(before.state), self.context(around.topics)
             same = around.topics == before.topics
-            asked = broken(Moment(was, group, context, sent, answer), held_before=same)
+            asked = find_broken(Moment(was, group, context, sent, answer), held_before=same)
         if getattr(answer and answer.body, "error_code", None) in INVALID:
             asked = [VALID, *asked]
         has_interval = self._context.config.assignment_interval_ms(GROUP) > 0

@@ -87,7 +87,7 @@ class Woven(NamedTuple):
             if one is not None and one is not before
         )
 
-    def own(self, times_ms: Sequence[int]) -> tuple[int, ...]:
+    def list_times(self, times_ms: Sequence[int]) -> tuple[int, ...]:
         """The times of the path's own steps."""
         return tuple(at_ms for at_ms, one in zip(times_ms, self.idle, strict=True) if one is None)
 
@@ -124,7 +124,7 @@ class Taken(NamedTuple, Generic[T]):
         """What is told of it."""
         trace = tuple(record.to_json() for record in records)
         woven = self.woven
-        return Replayed("", woven.own(self.times_ms), settings, trace, idle=woven.tell(self.times_ms))
+        return Replayed("", woven.list_times(self.times_ms), settings, trace, idle=woven.tell(self.times_ms))
 
 
 def find_room(

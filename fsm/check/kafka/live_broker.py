@@ -14,7 +14,7 @@ from fsm.check.kafka.classic_coordinator import (
     FAILS_OVER,
     AnyCoordinator,
     Broker,
-    forgotten,
+    find_unanswered,
     is_used,
     next_number,
     run_out,
@@ -120,7 +120,7 @@ class LiveBroker:
         return {one.label: due_ms[one.given] for one in choices if one.given in due_ms}
 
     def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
-        given_up = forgotten(before, self.host.state.groups.get(GROUP), answers)
+        given_up = find_unanswered(before, self.host.state.groups.get(GROUP), answers)
         for token, body in (*answers, *((token, TIMED_OUT) for token in given_up)):
             name, client, order, late = self._asked[token]
             if not late and not self._is_gone(name):

@@ -60,27 +60,27 @@ def rules_of(name: str) -> list[FunctionType]:
 
 
 def _flip_member(choice: Any) -> Any:
-    def flipped(original: Any, *given: Any) -> Any:
+    def flip(original: Any, *given: Any) -> Any:
         found = original(*given)
         return member_dialects.custom(found.name, found.choices ^ {choice})
 
-    return replace_function(member_dialects.dialect, flipped)
+    return replace_function(member_dialects.dialect, flip)
 
 
 def _flip_coordinator(choice: Any) -> Any:
-    def flipped(original: Any, *given: Any) -> Any:
+    def flip(original: Any, *given: Any) -> Any:
         found = original(*given)
         return coordinators.Dialect(found.name, found.choices ^ {choice})
 
-    return replace_function(coordinators.dialect, flipped)
+    return replace_function(coordinators.dialect, flip)
 
 
 def _flip_profile(rule: Any) -> Any:
-    def flipped(original: Any, *given: Any) -> Any:
+    def flip(original: Any, *given: Any) -> Any:
         found = original(*given)
         return profiles.Profile(found.name, found.rules ^ {rule})
 
-    return replace_function(profiles.profile, flipped)
+    return replace_function(profiles.profile, flip)
 
 
 _FLIPS = (
@@ -108,12 +108,12 @@ def _note_profile(asked: dict[str, set[Any]], original: Any, *given: Any) -> Any
 
 @contextmanager
 def _noting(asked: dict[str, set[Any]], side: str, module: Any, function: Any) -> Iterator[None]:
-    def noted(original: Any, *given: Any) -> Any:
+    def note(original: Any, *given: Any) -> Any:
         found = original(*given)
         choices = Asked(found.choices)
         choices.asked = asked.setdefault(side, set())
         rest = (found.table,) if hasattr(found, "table") else ()
         return module.Dialect(found.name, choices, *rest)
 
-    with replace_function(function, noted):
+    with replace_function(function, note):
         yield

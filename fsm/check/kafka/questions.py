@@ -72,7 +72,7 @@ class Questions:
     def goal(self) -> Goal:
         """What can always be reached."""
         meaning = "undisturbed, everybody at last uses what it is assigned, and every partition is used"
-        return Goal("the group settles", self._settled, ("rebalance_timeout",), meaning)
+        return Goal("the group settles", self._is_settled, ("rebalance_timeout",), meaning)
 
     def silent(self, name: str) -> Condition:
         """Whether nothing more is to be heard of a member."""
@@ -126,7 +126,7 @@ class Questions:
             holds &= view.of(name, "crashed") == 0
         return holds
 
-    def _settled(self, view: View) -> Mask:
+    def _is_settled(self, view: View) -> Mask:
         good = view.of(BROKER, "rests") == 1
         used, anybody = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
         for name in self.names:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fsm.connect.assignor.incremental import Memory, Order, Outcome, Round, assign
 from fsm.connect.protocol import CONFIG_MISMATCH, Assignment, WorkerMetadata
-from fsm.connect.units import Unit, Units, configured, kinds
+from fsm.connect.units import Unit, Units, kinds, list_configured
 from fsm.connect.worker.config import ConnectConfig, version_of
 
 NOTHING: Mapping[str, Units] = {}
@@ -29,7 +29,7 @@ class ConfigSnapshot:
     @property
     def units(self) -> frozenset[Unit]:
         """What the topic calls for."""
-        return configured(dict(self.task_counts))
+        return list_configured(dict(self.task_counts))
 
 
 class Election(NamedTuple):

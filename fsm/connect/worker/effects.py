@@ -162,7 +162,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.heartbeats = self.heartbeats.stop()
         self.stale = False
         config = self.config
-        advertised = protocols(config.mode, WorkerMetadata(self.url, self.store.offset, self._reported()))
+        advertised = protocols(config.mode, WorkerMetadata(self.url, self.store.offset, self._report_held()))
         body = messages.JoinGroupRequest(
             config.group_id,
             config.session_timeout_ms,
@@ -175,7 +175,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.abandon(self.awaited)
         self.awaited = self.send(body)
 
-    def _reported(self) -> Assignment | None:
+    def _report_held(self) -> Assignment | None:
         """What the join says is held; a worker of the document also says how much of a delay is left."""
         held, deadline_ms = self.held, self.deadline_ms
         if held is None or Rule.DELAY_SURVIVES_LEADER not in self.config.profile:

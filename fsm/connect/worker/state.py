@@ -126,29 +126,29 @@ def canonical(worker: Worker, now_ms: int, ids: Mapping[str, str] = SAME_IDS) ->
     difference. `ids` maps member ids; what is not in it stays.
     """
 
-    def named(member_id: str) -> str:
+    def rename(member_id: str) -> str:
         return ids.get(member_id, member_id)
 
     def since_now(instant_ms: int | None) -> int | None:
         return None if instant_ms is None else until_ms(instant_ms, now_ms)
 
-    def led(given: Assignment | None) -> Assignment | None:
-        return None if given is None else replace(given, leader=named(given.leader))
+    def rename_leader(given: Assignment | None) -> Assignment | None:
+        return None if given is None else replace(given, leader=rename(given.leader))
 
     memory, (number, generation, member_id) = worker.memory, worker.heartbeat_sent
     return replace(
         worker,
-        member_id=named(worker.member_id),
-        held=led(worker.held),
-        incoming=led(worker.incoming),
+        member_id=rename(worker.member_id),
+        held=rename_leader(worker.held),
+        incoming=rename_leader(worker.incoming),
         deadline_ms=since_now(worker.deadline_ms),
         memory=replace(
             memory,
-            previous_members=frozenset(map(named, memory.previous_members)),
-            candidates=tuple(map(named, memory.candidates)),
+            previous_members=frozenset(map(rename, memory.previous_members)),
+            candidates=tuple(map(rename, memory.candidates)),
             deadline_ms=since_now(memory.deadline_ms),
         ),
         heartbeats=worker.heartbeats.canonical(worker.config, now_ms),
-        heartbeat_sent=(number, generation, named(member_id)),
+        heartbeat_sent=(number, generation, rename(member_id)),
         timer_ms=since_now(worker.timer_ms),
     )

@@ -75,6 +75,6 @@ PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
 )
 
 
-def broken(group: ClassicGroup) -> Iterator[str]:
+def find_broken(group: ClassicGroup) -> Iterator[str]:
     """The promises that do not hold."""
     return (promise for promise, holds in PROMISES if not holds(group))

@@ -3,7 +3,7 @@
 The numbers are those of `diagrams/hazards.md`, "Invariants of a consumer group".
 
 Each takes a `Moment`, the group before and after one step with the request and its answer, and says whether it holds.
-`broken` names those that do not. A few have exceptions that Kafka has; they stand beside the predicate.
+`find_broken` names those that do not. A few have exceptions that Kafka has; they stand beside the predicate.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _pending_while_revoking(at: Moment) -> bool:
     return True
 
 
-def _settled(at: Moment) -> bool:
+def _is_settled(at: Moment) -> bool:
     there = [m for m in at.members if is_reconciled(m, at.target_epoch)]
     return all(list_assigned(m) <= target_of(at.after, m) for m in there)
 
@@ -394,7 +394,7 @@ OF_STATES: tuple[Invariant, ...] = (
     ("3 the ownership map follows from the members", _ownership_map),
     ("4 epochs are in order", _epoch_order),
     ("5 who revokes has something pending, nobody else has", _pending_while_revoking),
-    ("6 who is settled has nothing beyond its target", _settled),
+    ("6 who is settled has nothing beyond its target", _is_settled),
     ("7 who waits lacks something", _waiting_means_short),
     ("8 the state follows from epochs and members", _derived_state),
     ("9 a group at rest has its target", _stable_has_its_target),
@@ -430,7 +430,7 @@ INVARIANTS = (*OF_STATES, *OF_STEPS)
 """By number: 16 needs clients; 29 to 31 are about two types of group, 32 about offsets."""
 
 
-def broken(at: Moment, *, held_before: bool = False) -> list[str]:
+def find_broken(at: Moment, *, held_before: bool = False) -> list[str]:
     """What does not hold.
 
     Where all held before the step, in the same context of topics, what is said of states is looked at only if the step

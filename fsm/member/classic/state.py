@@ -327,15 +327,15 @@ def canonical(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> Cla
     failures beyond the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
     """
 
-    def named(member_id: str) -> str:
+    def rename(member_id: str) -> str:
         return ids.get(member_id, member_id)
 
     unread, commit, closing = member.unread, member.commit, member.closing
     if unread is not None:
         sent, answer = unread
-        members = tuple(m._replace(member_id=named(m.member_id)) for m in answer.members)
-        answer = replace(answer, leader=named(answer.leader), member_id=named(answer.member_id), members=members)
-        unread = sent._replace(member_id=named(sent.member_id)), answer
+        members = tuple(m._replace(member_id=rename(m.member_id)) for m in answer.members)
+        answer = replace(answer, leader=rename(answer.leader), member_id=rename(answer.member_id), members=members)
+        unread = sent._replace(member_id=rename(sent.member_id)), answer
     if commit is not None:
         again_ms = None if commit.retry_due_ms is None else until_ms(commit.retry_due_ms, now_ms)
         commit = Commit(until_ms(commit.due_ms, now_ms), again_ms, commit.done)
@@ -345,7 +345,7 @@ def canonical(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> Cla
     return replace(
         member,
         heartbeats=member.heartbeats.canonical(member.config, now_ms),
-        generation=member.generation._replace(member_id=named(member.generation.member_id)),
+        generation=member.generation._replace(member_id=rename(member.generation.member_id)),
         commit_due_ms=until_ms(member.commit_due_ms, now_ms),
         retry_due_ms=until_ms(member.retry_due_ms, now_ms),
         unread=unread,

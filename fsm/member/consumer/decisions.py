@@ -196,7 +196,7 @@ def decide_response(member: Member, response: ConsumerGroupHeartbeatResponse) ->
             return Event.RESP_NEGATIVE
     if response.assignment is None:
         return _RESP_EPOCH
-    moved = member.target.updated(response.assignment) != member.current
+    moved = member.target.update(response.assignment) != member.current
     return Event.RESP_NEW if moved else Event.RESP_SAME
 
 

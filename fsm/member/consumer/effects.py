@@ -209,7 +209,7 @@ class Effects(MemberStep):
 
     def bump_target(self) -> None:
         received = self.response.assignment
-        updated = self.target if received is None else self.target.updated(received)
+        updated = self.target if received is None else self.target.update(received)
         if updated is not self.target:
             self.effects.append(effects.TargetUpdated(self.target, updated))
             self.target = updated
@@ -420,7 +420,7 @@ class Effects(MemberStep):
         resolved, self.names, missing = resolve(self.target, self.client.metadata, self.names)
         if missing:
             self.effects.append(effects.MetadataNeeded(missing))
-        full, owned = self.names.named(resolved.partitions), self.ownership.owned
+        full, owned = self.names.name(resolved.partitions), self.ownership.owned
         self.run_in_hand = Run(resolved, full, without(full, owned), without(owned, full))
         return decisions.decide_reconciliation(self, self.run_in_hand, can_commit=can_commit)
 

@@ -303,7 +303,7 @@ _OF_STEP = tuple(i for i in INVARIANTS if i.states is None and i.effect is None)
 """All of `INVARIANTS`, each once for what makes it worth asking for."""
 
 
-def broken(at: ObservedStep) -> list[Invariant]:
+def find_broken(at: ObservedStep) -> list[Invariant]:
     """The invariants that a step breaks, or leaves broken."""
     return [*_broken_by_step(at), *_broken_by_member(at.after)]
 
@@ -345,7 +345,7 @@ class Watch:
         return self._standing
 
 
-def unrest(member: Member) -> tuple[Invariant, ...]:
+def find_broken_at_rest(member: Member) -> tuple[Invariant, ...]:
     """What a member breaks of `AT_REST`, where the world has been fair to it for long enough."""
     at = ObservedStep(member, Tick(), Step(member, ()), outstanding=0)
     return tuple(i for i in AT_REST if not i.holds(at))

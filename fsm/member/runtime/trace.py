@@ -281,7 +281,7 @@ def _name_partitions(member: Member, assignment: LocalAssignment) -> Partitions 
     names = TopicNames({**member.client.metadata, **member.names})
     if any(topic_id not in names for topic_id, _ in assignment.partitions):
         return None
-    return names.named(assignment.partitions)
+    return names.name(assignment.partitions)
 
 
 class ClassicTrace(MemberTrace):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree as ET  # the drawings are ours, and expanding entities is refused by expat's limits
 
 from fsm.errors import InputError
-from fsm.render import shipped
+from fsm.render import read_drawing
 from fsm.render.tables.dot import INK, MARK, dot, edge_ids, thickness
 from fsm.render.tables.graph import Pair, Picture
 
@@ -204,7 +204,7 @@ def draw_counted(table: str, counts: Mapping[tuple[str, str], int], prefix: str)
     if not _DRAWING.fullmatch(table):
         return ""
     try:
-        return inline(annotate(shipped(table, "svg"), counts), prefix)
+        return inline(annotate(read_drawing(table, "svg"), counts), prefix)
     except InputError:
         return ""
 

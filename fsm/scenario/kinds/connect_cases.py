@@ -16,7 +16,7 @@ from typing import Any
 from fsm.connect import dialect as dialects
 from fsm.connect.assignor.incremental import Memory, Outcome, Round, assign
 from fsm.connect.dialect import Profile
-from fsm.connect.units import Unit, Units, UnitsByWorker, configured, kinds, units_of
+from fsm.connect.units import Unit, Units, UnitsByWorker, kinds, list_configured, units_of
 from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.scenario.reading import EACH, Checked, Maybe, Only, read
@@ -158,7 +158,7 @@ class Group(RoundStage):
         known = Round(
             now_ms=self.now_ms,
             generation=self.generation + 1,
-            configured=configured(self.task_counts),
+            configured=list_configured(self.task_counts),
             owned={worker: self.holds[worker] for worker in sorted(self.holds)},
             last_completed_generation=self.last_completed - (mode == "mismatched_generation"),
             remaining_delay_ms=max(0, (self.memory.deadline_ms or 0) - self.now_ms),
@@ -238,7 +238,7 @@ class Group(RoundStage):
         sizes = zip(*(map(len, each) for each in held), strict=True)
         placed = sorted(unit for of_kind in held for units in of_kind for unit in units)
         balanced = all(max(each, default=0) - min(each, default=0) <= 1 for each in sizes)
-        return balanced and placed == sorted(configured(self.task_counts))
+        return balanced and placed == sorted(list_configured(self.task_counts))
 
 
 _BOUNDS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}

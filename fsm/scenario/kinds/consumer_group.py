@@ -140,7 +140,7 @@ class ConsumerGroup(Stage):
             self.run(self.now_ms + 100)
             if self._read_use() != known:
                 since_ms, known = self.now_ms, self._read_use()
-            elif self.now_ms - since_ms >= QUIET_MS and not self.cluster.unsettled():
+            elif self.now_ms - since_ms >= QUIET_MS and not self.cluster.find_unsettled():
                 return True
         return False
 
@@ -172,7 +172,7 @@ class ConsumerGroup(Stage):
         doubles = show_list(f"{Partition(*one.partition)}: {' and '.join(one.users)} ({one.cause})" for one in found)
         problems = [f"{one.at_ms:>6} ms  {Partition(*one.partition)} is used twice: {one.cause}" for one in found]
         fields = {**dict(self._group()), **dict(self._consumers()), "doubles": doubles}
-        fields["unsettled"] = show_list(self.cluster.unsettled())
+        fields["unsettled"] = show_list(self.cluster.find_unsettled())
         return Seen(fields, sorted((*happened, *problems), key=lambda line: int(line.split()[0])))
 
     def _group(self) -> Iterator[tuple[str, str]]:
@@ -297,7 +297,7 @@ def _grow(stage: ConsumerGroup, node: Node) -> None:
 def _settle(stage: ConsumerGroup, node: Node) -> None:
     given = {} if node.is_null else node.fields(("most_ms",))
     if not stage.settle(read_ms(given["most_ms"], WAIT_LIMIT_MS) if given else SETTLE_MS):
-        problems = "; ".join(stage.cluster.unsettled()) or "it keeps changing"
+        problems = "; ".join(stage.cluster.find_unsettled()) or "it keeps changing"
         raise InputError(
             f"the group does not come to rest: {problems}", node.where, "wait instead, or say most_ms: more"
         )

@@ -56,7 +56,7 @@ def read_model(document: Node, dialect: str | None = None) -> tuple[dict[str, No
 
 
 def _make(given: Mapping[str, Node], dialect: str | None) -> Model:
-    from fsm.check import shipped  # noqa: PLC0415
+    from fsm.check import make_model  # noqa: PLC0415
     from fsm.check.catalog import options_of  # noqa: PLC0415
 
     name = given["model"].text()
@@ -76,7 +76,7 @@ def _make(given: Mapping[str, Node], dialect: str | None) -> Model:
     problems = []
     for candidate in candidates:
         try:
-            return shipped(name, **candidate)
+            return make_model(name, **candidate)
         except InputError as problem:
             problems.append(problem)
     raise problems[0]
@@ -112,7 +112,7 @@ class _Path(Stage):
 
     def see(self) -> Seen:
         after = self.walk.state()
-        broken = self.walk.broken()
+        broken = self.walk.list_broken()
         changed = {name: state for name, state in after.items() if state != self._before[name]}
         lines = [f"{name}: {state}" for name, state in changed.items()]
         lines += [f"broken: {name}" for name in broken]

@@ -172,7 +172,7 @@ class Requests(Stage):
 
     def see(self) -> Seen:
         group = broker.show_group(self.host.state.groups.get(self.group_id), self._names(), self.dialect)
-        appended = self.host.appended()
+        appended = self.host.list_appends()
         records = [record for one in appended[self._written :] for record in one.records]
         fields = {f"answer {key}": value for key, value in self._own.items()}
         fields |= {**group, "other_answers": show_list(self._others), "records": broker.show_records(records)}

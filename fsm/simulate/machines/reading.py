@@ -38,7 +38,7 @@ from fsm.simulate.values import (
     share_of,
 )
 from fsm.simulate.writing import show_ms
-from fsm.tables.files import chosen, is_file
+from fsm.tables.files import find_table, is_file
 
 KEYS = ("deployment", "lasts", "seed", "chance", "machines", "network", "never", "goal", "plans", "faults")
 PART = ("table", "count", "happens")
@@ -87,7 +87,7 @@ def of_tables(names: list[str], lasts: str, never: tuple[str, ...], goal: str) -
     Raises `InputError` for what is no table, for places that there are not, and for what is no duration.
     """
     lasts_ms = duration_of(Node(lasts, "--lasts", "--lasts"), least=1)
-    tables = [(chosen(name), name) for name in names]
+    tables = [(find_table(name), name) for name in names]
     title = " with ".join(table.name for table, _ in tables)
     plain = Machines(title, lasts_ms, tuple(Part(table.name, table, name) for table, name in tables))
     roles = plain.exchange.named
@@ -104,7 +104,7 @@ def _part(name: str, node: Node, folder: Path) -> Part:
     given = node.fields(PART, ("table",))
     source = given["table"].text()
     try:
-        table = chosen(source, folder)
+        table = find_table(source, folder)
     except InputError as problem:
         raise InputError(problem.what, problem.where or given["table"].where, problem.remedy) from None
     if is_file(source, folder):

@@ -8,7 +8,7 @@ from fsm.errors import InputError
 from fsm.nodes import Node, nearest
 from fsm.simulate.machines.deployment import Machines
 from fsm.simulate.values import share_of
-from fsm.tables.files import chosen
+from fsm.tables.files import find_table
 
 SHARES = ("loses", "duplicates")
 
@@ -33,7 +33,7 @@ def vary_machines(deployment: Machines, variant: str) -> Machines:
 
 
 def _with_table(deployment: Machines, role: str, source: str, where: str) -> Machines:
-    table = chosen(source)
+    table = find_table(source)
     parts = tuple(replace(part, table=table, source=source) if part.name == role else part for part in deployment.parts)
     found = replace(deployment, parts=parts)
     for part in found.parts:

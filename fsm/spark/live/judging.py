@@ -38,7 +38,7 @@ class Judge:
         state = GroupState(key) if kept is None else blobs.unpack(kept)
         state.take(rows, now_ms)
         if state.is_file:
-            found = self._unknown(state.of_file(), None)
+            found = self._find_unknown(state.of_file(), None)
             changes = state.tell(found, self.follow.close_ms, now_ms)
             draw_file(self.out, key.removeprefix(OF_FILE), found)
         elif state.files:
@@ -46,7 +46,7 @@ class Judge:
             audit = state.audit(self.options.limits, names, noted)
             lag = lag_in(self.follow.lag, self.options.timezone)
             own = replace(self.options, lag=lag).lag_of(key)
-            found = self._unknown(add_lag(audit.findings, own), audit)
+            found = self._find_unknown(add_lag(audit.findings, own), audit)
             changes = state.tell(found, self.follow.close_ms, now_ms)
             draw_group(self.out, audit, found, noted)
             state.expire(audit, self.follow.expire_ms, now_ms)
@@ -62,11 +62,11 @@ class Judge:
         remove_group(self.out, group, file)
         return state.end()
 
-    def _unknown(self, found: Sequence[Finding], audit: GroupAudit | None) -> list[Finding]:
+    def _find_unknown(self, found: Sequence[Finding], audit: GroupAudit | None) -> list[Finding]:
         """What no baseline has, of the time that was chosen."""
         if self.options.known:
             incidents = of_files(found) if audit is None else find_incidents(audit)
-            found = baseline.unknown(found, incidents, self.options.known)
+            found = baseline.find_unknown(found, incidents, self.options.known)
         return self.options.choose(found)
 
 

@@ -76,7 +76,7 @@ def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
         free = _free_name(name, {*after, *before})
         note = f"{name} was replaced or cut while it was followed: what it held before is told as {free}"
         after[free] = one._replace(identity=away, was=name, note="" if _is_of_topic(name) else note)
-    return dict(sorted(_bound(after)))
+    return dict(sorted(_limit(after)))
 
 
 def _is_of_topic(name: str) -> bool:
@@ -84,7 +84,7 @@ def _is_of_topic(name: str) -> bool:
     return f"/{CHECKPOINT}/{TOPICS}/" in name
 
 
-def _bound(after: Offsets) -> Iterator[tuple[str, Offset]]:
+def _limit(after: Offsets) -> Iterator[tuple[str, Offset]]:
     """Lets go of the oldest of the files that are gone, where there are very many."""
     gone = sorted((one.modified_ms, name) for name, one in after.items() if one.is_away or not one.identity)
     dropped = {name for _, name in gone[: max(0, len(gone) - MOST_GONE)]}

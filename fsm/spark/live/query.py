@@ -90,14 +90,14 @@ def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
         before = bytes(kept.get[0]) if kept.exists else None
         if kept.hasTimedOut:
             kept.remove()
-            yield told(key[0], judge.end(before) if before else [])
+            yield write_changes(key[0], judge.end(before) if before else [])
             return
         judged = judge.take(key[0], before, _rows(frames), _names(checkpoint), kept.getCurrentProcessingTimeMs())
         kept.update((judged.kept,))
         kept.setTimeoutDuration(followed.follow.expire_ms)
-        yield told(key[0], judged.changes)
+        yield write_changes(key[0], judged.changes)
 
-    def told(key: str, changes: Iterable[Change]) -> pd.DataFrame:
+    def write_changes(key: str, changes: Iterable[Change]) -> pd.DataFrame:
         import pandas as pd
 
         return pd.DataFrame({"key": [key], "changes": [blobs.pack(list(changes))]})

@@ -170,13 +170,13 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
     number = query.read_committed(checkpoint)
     last = [(number, query.read_reached(checkpoint, number))]
 
-    def told(offsets: Offsets, alarms: list[Change]) -> None:
+    def note(offsets: Offsets, alarms: list[Change]) -> None:
         idle.new()
         last[0] = query.read_committed(checkpoint) + 1, offsets  # which is committed after this
         page.change(offsets)
         tell(alarms)
 
-    def reached() -> Offsets:
+    def get_offsets() -> Offsets:
         """Where no group was judged, nothing was told."""
         done = query.read_committed(checkpoint)
         return query.read_reached(checkpoint, done) if done > last[0][0] else last[0][1]
@@ -189,10 +189,10 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
         ) as spark,
         session.plainly(lambda: "following"),
     ):
-        page.reached = reached
+        page.reached = get_offsets
 
         def follow() -> None:
-            running = query.start(spark, followed, told, sink, failed)
+            running = query.start(spark, followed, note, sink, failed)
             idle.new()
             try:
                 while running.isActive and not idle.over:

@@ -79,7 +79,7 @@ class Sink:
             if changes:
                 self._write_changes(batch, changes)
             alarms = [one for one in changes if self._alarms(one)]
-            self.told = _bound(standing(self.told, changes))
+            self.told = _limit(standing(self.told, changes))
             self.totals.update((c.finding.kind.value, c.finding.severity.value) for c in changes if c.version == 1)
             if self.alarms is not None:
                 self.alarms.add(batch, alarms)
@@ -184,7 +184,7 @@ def _row(batch: int, one: Change) -> Row:
     return Row(batch, one.id, one.version, one.status, *(getattr(one.finding, name) for name in _OF_FINDING))
 
 
-def _bound(told: Told) -> Told:
+def _limit(told: Told) -> Told:
     """What stands without the oldest of the closed findings, where there are very many."""
     closed = sorted((one.finding.end_ms, key) for key, one in told.items() if one.status is Status.CLOSED)
     gone = {key for _, key in closed[: max(0, len(closed) - CLOSED)]}

@@ -12,7 +12,7 @@ import yaml
 from bugzoo import classic_groups, connect_workers, consumer_members, coordinators  # noqa: F401  # what they plant
 from bugzoo.planting import around, broker_settings, planted
 from fsm.check import Limits, Verdict, check
-from fsm.check.catalog import shipped
+from fsm.check.catalog import make_model
 from fsm.check.verdict import Violation
 
 FILE = Path(__file__).with_name("bugs.yaml")
@@ -47,7 +47,7 @@ def explore(bug: str | None, how: dict[str, Any]) -> Verdict:
             stack.enter_context(planted(bug))
         stack.enter_context(around(how, bug))
         stack.enter_context(broker_settings(how.get("settings", {})))
-        model = shipped(how["model"], **how["options"])
+        model = make_model(how["model"], **how["options"])
         if how.get("timers") == "none" and model.goal is not None:
             model = replace(model, goal=replace(model.goal, by=()), replay=None)
         return check(

@@ -8,7 +8,7 @@ from typing import Any
 
 from bugzoo.planting import Patches, beside, plant
 from fsm.check.kafka import classic
-from fsm.check.mutation import cell_of, replace_function, rewritten
+from fsm.check.mutation import cell_of, replace_function, rewrite_cells
 from fsm.coordinator.classic import join
 from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.member.classic import assignors, decisions
@@ -34,7 +34,7 @@ from fsm.tables.classic_member import TABLE, Effect, Event, State
 
 def row(state: State, event: Event, *steps: Symbol) -> Patches:
     """What an event does in a state."""
-    return [rewritten(TABLE.compiled, {(state, event): cell_of(state, steps)})]
+    return [rewrite_cells(TABLE.compiled, {(state, event): cell_of(state, steps)})]
 
 
 @plant("KAFKA-12890")
@@ -142,7 +142,7 @@ def a_new_id_while_the_leader_assigns() -> Patches:
 
     completing, stable = Group.COMPLETING_REBALANCE, GROUP.compiled.by_state[Group.STABLE]
     as_stable = {(completing, event): cell_of(completing, stable[event].steps) for event in swapped}
-    return [rewritten(GROUP.compiled, as_stable), replace_function(join._replace_static, take_place)]
+    return [rewrite_cells(GROUP.compiled, as_stable), replace_function(join._replace_static, take_place)]
 
 
 # What members claim. Only a client that does not forget what it lost makes two claims of one partition.

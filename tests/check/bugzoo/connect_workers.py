@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bugzoo.planting import Patches, plant
-from fsm.check.mutation import cell_of, replace_function, rewritten
+from fsm.check.mutation import cell_of, replace_function, rewrite_cells
 from fsm.connect.assignor import incremental
 from fsm.connect.assignor.incremental import Derived, LostWork, Revocation
 from fsm.connect.units import kinds
@@ -18,7 +18,7 @@ from fsm.tables.connect_worker import TABLE, Effect, Event, State
 
 def row(state: State, event: Event, *steps: Symbol) -> Patches:
     """What an event does in a state."""
-    return [rewritten(TABLE.compiled, {(state, event): cell_of(state, steps)})]
+    return [rewrite_cells(TABLE.compiled, {(state, event): cell_of(state, steps)})]
 
 
 # Workers

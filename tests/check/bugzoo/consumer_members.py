@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bugzoo.planting import Patches, plant
-from fsm.check.mutation import cell_of, replace_function, rewritten
+from fsm.check.mutation import cell_of, replace_function, rewrite_cells
 from fsm.member.consumer import decisions, effects
 from fsm.member.consumer.effects import Effects
 from fsm.member.consumer.state import Member, Origin, Run, StaleRelease
@@ -39,7 +39,8 @@ def row(states: State | tuple[State, ...], event: Event, *steps: Symbol) -> Patc
     """What an event does in these states, in the tables of all dialects that are planted."""
     those = states if isinstance(states, tuple) else (states,)
     return [
-        rewritten(dialect(name).cells, {(state, event): cell_of(state, steps) for state in those}) for name in DIALECTS
+        rewrite_cells(dialect(name).cells, {(state, event): cell_of(state, steps) for state in those})
+        for name in DIALECTS
     ]
 
 
@@ -307,7 +308,7 @@ def only_what_is_new_is_resolved() -> Patches:
         if event not in (Event.REC_START, Event.REC_DEFERRED) or not is_partial:
             return event
         new = tuple(one for one in run.resolved.partitions if one not in current.partitions)
-        full, owned = draft.names.named(new), draft.ownership.owned
+        full, owned = draft.names.name(new), draft.ownership.owned
         draft.run_in_hand = Run(run.resolved._replace(partitions=new), full, without(full, owned), without(owned, full))
         return decisions.decide_reconciliation(draft, draft.run_in_hand, can_commit=can_commit)
 
