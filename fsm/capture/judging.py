@@ -34,7 +34,7 @@ class Judging:
         self._following = Following()
         self._judge = Judge()
         self._new: deque[Exchange | Note] = deque()
-        self._told = 0
+        self._reported = 0
         """Findings of checks that were told."""
         self._shown: Counter[tuple[str, str]] = Counter()
         self._left_out = 0
@@ -65,14 +65,14 @@ class Judging:
 
     def _news_of_checks(self) -> list[str]:
         lines = []
-        for found in self._judge.findings[self._told :]:
+        for found in self._judge.findings[self._reported :]:
             which = found.check.id, found.client
             self._shown[which] += 1
             if self._shown[which] <= SHOWN:
                 lines.append(_line(found))
         self._left_out += max(0, len(self._judge.findings) - MOST_FINDINGS)
         del self._judge.findings[MOST_FINDINGS:]
-        self._told = len(self._judge.findings)
+        self._reported = len(self._judge.findings)
         return lines
 
     def end(self) -> None:

@@ -3,7 +3,7 @@
 * `check`, `Verdict`, `Violation`, `PathStep`: a check, and what it says
 * `Model`, `Component`, `Choice`, `Step`, `Action`: who takes steps, and a step as it is told
 * `Look`, `InState`: more of a component's state than one line, for `fsm explore`
-* `Wire`, `Queue`, `Disturbance`, `Fault`, `Told`: the connections between them, and how those fail
+* `Wire`, `Queue`, `Disturbance`, `Fault`, `Notification`: the connections between them, and how those fail
 * `Received`, `Undelivered`, `Missed`: what a connection tells a component
 * `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
 * `Limits`: where a check stops
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Look,
         Missed,
         Model,
+        Notification,
         PairProperty,
         Path,
         Property,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         Received,
         Replayed,
         Step,
-        Told,
         Undelivered,
         View,
         Wire,
@@ -70,6 +70,7 @@ __all__ = [
     "Memo",
     "Missed",
     "Model",
+    "Notification",
     "PairProperty",
     "Path",
     "PathStep",
@@ -78,7 +79,6 @@ __all__ = [
     "Received",
     "Replayed",
     "Step",
-    "Told",
     "Undelivered",
     "Verdict",
     "View",
@@ -115,7 +115,7 @@ __getattr__ = on_demand(
             "Received",
             "Replayed",
             "Step",
-            "Told",
+            "Notification",
             "Undelivered",
             "View",
             "Wire",

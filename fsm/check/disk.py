@@ -65,12 +65,12 @@ class Disk(NamedTuple):
 def read_note(path: Path) -> dict[str, Any]:
     """A note. Raises `InputError` where it is damaged."""
     try:
-        told = json.loads(path.read_bytes())
+        note = json.loads(path.read_bytes())
     except ValueError:
-        told = None
-    if not isinstance(told, dict) or "digest" not in told:
+        note = None
+    if not isinstance(note, dict) or "digest" not in note:
         raise InputError("is damaged", str(path), "empty the folder")
-    return told
+    return note
 
 
 def lock_folder(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
@@ -112,19 +112,19 @@ def numbers(search: Search, digest: str) -> dict[str, Any]:
     }
 
 
-def take_up(search: Search, told: Mapping[str, Any], memo: Memo) -> None:
+def take_up(search: Search, note: Mapping[str, Any], memo: Memo) -> None:
     """Has a search know what a note says, and the tables that it names. Raises `InputError` for another search's."""
-    if told["digest"] != digest_of(search, memo):
+    if note["digest"] != digest_of(search, memo):
         remedy = "name another folder, or empty this one"
         raise InputError("holds another search, or one by other code", str(memo.folder), remedy)
-    if not memo.load(search.space, memo.folder / told["tables"]):
-        raise InputError("its tables are damaged", str(memo.folder / told["tables"]), "empty the folder")
-    search.packing = Packing(told["bits"], exact=told["exact"])
-    for cost, level, found in told["waiting_broken"]:
+    if not memo.load(search.space, memo.folder / note["tables"]):
+        raise InputError("its tables are damaged", str(memo.folder / note["tables"]), "empty the folder")
+    search.packing = Packing(note["bits"], exact=note["exact"])
+    for cost, level, found in note["waiting_broken"]:
         search.waiting_broken[cost, level] = [Found(*one) for one in found]
-    search.found = {one[0]: Found(*one) for one in told["found"]}
+    search.found = {one[0]: Found(*one) for one in note["found"]}
     for name in NUMBERS:
-        setattr(search, name, told[name])
+        setattr(search, name, note[name])
 
 
 class _Keeper:
@@ -195,21 +195,21 @@ class _Keeper:
         words = np.memmap(self.folder / f"{stem}.words", np.uint64, "r").reshape(-1, width)
         return Fresh(words, np.memmap(self.folder / f"{stem}.sources", np.uint32, "r"), np.zeros(0, np.uint64), NOTHING)
 
-    def resume(self, told: dict[str, Any]) -> None:
+    def resume(self, note: dict[str, Any]) -> None:
         """Goes on from a note. Raises `InputError` where it is one of another search."""
         search = self.search
-        if told["digest"] == self.digest:
-            self._check_files(told["bytes"])
-        take_up(search, told, self.memo)
-        self.tables = told["tables"]
+        if note["digest"] == self.digest:
+            self._check_files(note["bytes"])
+        take_up(search, note, self.memo)
+        self.tables = note["tables"]
         search.states.width, search.ahead = search.packing.words, None
         for column, name in ((search.states, "states"), (search.parent, "parents")):
-            file, size = told[name]
+            file, size = note[name]
             column.keep_in(self.folder / file, size)
-        search.visited.keep_in(self.folder, told["runs"])
+        search.visited.keep_in(self.folder, note["runs"])
         files = [path for path in self.folder.iterdir() if OF_SEARCH.fullmatch(path.name)]
         self.number = max((int(path.stem) for path in files), default=0)
-        for cost, level, names in told["waiting"]:
+        for cost, level, names in note["waiting"]:
             search.waiting[cost, level] = [self._get(name, search.packing.words) for name in names]
         self.noted = search.states.size
         self.known = sum(len(cell.ids) for cell in search.space.cells)

@@ -65,12 +65,12 @@ class Memo(NamedTuple):
         usual, digest = self.path(space)
         path = path or usual
         try:
-            told, arrays = read(path)
-            if told["digest"] != digest:
+            saved, arrays = read(path)
+            if saved["digest"] != digest:
                 return False
         except (OSError, ValueError, KeyError, EOFError, BadZipFile, NotImplementedError):
             return False
-        restore(space, told, arrays)
+        restore(space, saved, arrays)
         return True
 
     def save(self, space: Space, path: Path | None = None) -> None:
@@ -147,24 +147,24 @@ def take_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
     return told, arrays
 
 
-def restore(space: Space, told: dict[str, Any], arrays: Arrays) -> None:
+def restore(space: Space, saved: dict[str, Any], arrays: Arrays) -> None:
     """Fills an empty space."""
-    for part, known in zip(space.parts, told["parts"], strict=True):
+    for part, known in zip(space.parts, saved["parts"], strict=True):
         part.states.restore(None, _tuples(known["origins"]))
         part.steps = {(a, b): Done(state, broken, _tuples(orders)) for a, b, state, broken, orders in known["steps"]}
-    space.inputs.restore(None, _tuples(told["inputs"]))
-    space.messages.restore(None, _tuples(told["messages"]))
-    for queue, keys in zip(space.queues, told["queues"], strict=True):
+    space.inputs.restore(None, _tuples(saved["inputs"]))
+    space.messages.restore(None, _tuples(saved["messages"]))
+    for queue, keys in zip(space.queues, saved["queues"], strict=True):
         queue.restore(_tuples(keys), keys)
     for name in ("conditions", "actions", "broken", "orders", "bundles"):
-        keys = _tuples(told[name])
+        keys = _tuples(saved[name])
         getattr(space, name).restore(keys, keys)
     for i, cell in enumerate(space.cells):
         keys = tuple(map(tuple, arrays[f"{i}"].tolist()))
         cell.ids.restore(keys, keys)
         for name, table in _tables(cell):
             table.arrays = tuple(arrays[f"{i} {name} {k}"] for k in range(len(table.arrays)))
-        for k, name in enumerate(told["measured"][i]):
+        for k, name in enumerate(saved["measured"][i]):
             each = Growing(np.int64)
             each.extend(arrays[f"{i} feature {k}"], len(arrays[f"{i} feature {k}"]))
             cell.measured[name] = each, Growing(np.int64)
@@ -172,7 +172,7 @@ def restore(space: Space, told: dict[str, Any], arrays: Arrays) -> None:
 
 def _tables(cell: Any) -> Iterator[tuple[str, Any]]:
     yield "receive", cell.receive
-    yield "told", cell.told
+    yield "told", cell.notified
     yield from ((f"local {paid}", table) for paid, table in cell.local.items())
     yield from ((f"outgoing {there} {paid}", table) for (there, paid), table in cell.outgoing.items())
 

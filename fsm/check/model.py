@@ -141,7 +141,7 @@ class Fault(Enum):
     """It arrives, and once more at any time after."""
 
 
-class Told(Enum):
+class Notification(Enum):
     """Who learns that a message is lost or late."""
 
     SENDER = "sender"
@@ -155,7 +155,7 @@ class Disturbance(NamedTuple):
     kind: str
     """Its name, by which it is switched on."""
     fault: Fault
-    told: Told = Told.NOBODY
+    notification: Notification = Notification.NOBODY
 
 
 class Queue(NamedTuple):

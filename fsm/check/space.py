@@ -20,10 +20,10 @@ from fsm.check.model import (
     Fault,
     Missed,
     Model,
+    Notification,
     Queue,
     Received,
     Step,
-    Told,
     Undelivered,
     Wire,
 )
@@ -340,15 +340,15 @@ class Space:
             heard = self._hear(_RECEIVED, wire, message)
             after = self.queue(wire, rest, late)
             yield after, receiver, heard, self.action(one.receiver, "receives", "", wire, message), FREE
-            for kind, fault, told in one.disturbances:
+            for kind, fault, notification in one.disturbances:
                 if kind not in self.kinds:
                     continue
                 again = late if fault is Fault.LOSE else tuple(sorted((*late, message)))
                 after = self.queue(wire, rest, again)
                 who, given = receiver, heard
-                if fault is not Fault.DUPLICATE and told is Told.SENDER:
+                if fault is not Fault.DUPLICATE and notification is Notification.SENDER:
                     who, given = sender, self._hear(_UNDELIVERED, wire, message)
-                elif fault is not Fault.DUPLICATE and told is Told.RECEIVER:
+                elif fault is not Fault.DUPLICATE and notification is Notification.RECEIVER:
                     who, given = receiver, self._hear(_MISSED, wire, message)
                 elif fault is not Fault.DUPLICATE:
                     who, given = -1, 0
@@ -390,7 +390,7 @@ class _Cell:
         """By cell that is reached: what its wires bring there, at no cost or at some."""
         self.receive: Pairs
         """What an input does: (cell, broken, what it sends to each cell)."""
-        self.told: Pairs
+        self.notified: Pairs
         """What a bundle does to its wires."""
         self.measures: dict[str, tuple[int, Callable[[Any], int]]] = {}
         """Features: of the component (place 0) or of a wire."""
@@ -408,7 +408,7 @@ class _Cell:
             if min(ends, key=lambda end: (degree[end], end)) == self.who:
                 self.places[wire] = len(self.wires) + 1
                 self.wires.append(wire)
-        self.receive, self.told = Pairs(2 + many, self._receive), Pairs(1, self._tell)
+        self.receive, self.notified = Pairs(2 + many, self._receive), Pairs(1, self._tell)
         self.local = {paid: Rows(5 + many, partial(self._act, paid), free_under) for paid in (False, True)}
         near = {
             self.space.index[end]
@@ -460,7 +460,7 @@ class _Cell:
 
     @property
     def nbytes(self) -> int:
-        pairs = self.receive.nbytes + self.told.nbytes
+        pairs = self.receive.nbytes + self.notified.nbytes
         return pairs + sum(one.nbytes for one in (*self.local.values(), *self.outgoing.values()))
 
     # Tables

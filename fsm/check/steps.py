@@ -236,8 +236,8 @@ class Steps:
             if cell.wires and sent.used[j - many]:
                 bundles = sent.column(j - many, at)
                 now = cells[j] if j in cells else rows[:, j].take(one.source)
-                told = np.flatnonzero((bundles > 0) & (now >= 0))
-                now[told] = cell.told.rows.column(0, cell.told.join(now[told], bundles[told]))
+                those = np.flatnonzero((bundles > 0) & (now >= 0))
+                now[those] = cell.notified.rows.column(0, cell.notified.join(now[those], bundles[those]))
                 cells[j] = now
         full, waits = (np.zeros(len(one.source), np.bool_) for _ in range(2))
         for now in cells.values():

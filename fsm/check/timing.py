@@ -23,7 +23,7 @@ class Asked(NamedTuple):
     later: int
     ms: int
     """So much later at least; below 0, so much earlier at most."""
-    told: str = ""
+    text: str = ""
     owner: Hashable = None
     name: str = ""
     """Whose timer it is, and which; none where steps only follow each other."""
@@ -129,7 +129,7 @@ class Timing:
 
     def contradiction(self) -> str:
         """Which timers contradict each other first, sorted; empty where none do."""
-        return "; ".join(sorted({one.told for one in self.circle()} - {""}))
+        return "; ".join(sorted({one.text for one in self.circle()} - {""}))
 
     def _list_asked(self, steps: int) -> list[_Put]:
         """What is asked of so many steps."""

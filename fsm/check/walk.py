@@ -138,11 +138,11 @@ class Walk:
         """The steps that may be taken now, and what each changes."""
         return [one.step for one in self._options()]
 
-    def take(self, told: str) -> PathStep:
+    def take(self, text: str) -> PathStep:
         """Takes the step that is told so. Raises `LocalProtocolError` where there is none, and then stands still."""
         there = self.options()
         for index, step in enumerate(there):
-            if str(step) == told:
+            if str(step) == text:
                 self.choose(index)
                 return step
         raise LocalProtocolError(f"no such step here, but {'; '.join(sorted(map(str, there)))}")

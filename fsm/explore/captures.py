@@ -27,7 +27,7 @@ from fsm.wire.exchange import Exchange, from_line
 (_EXCHANGES,) = FORMATS
 LONGEST_TEXT = 300
 """Characters of a message."""
-Heard = tuple[Exchange, Sequence[TraceRecord]]
+RecordedExchange = tuple[Exchange, Sequence[TraceRecord]]
 """An exchange, and what it tells of its member."""
 
 
@@ -39,7 +39,7 @@ def is_capture(first: bytes) -> bool:
 def open_capture(file: Path, group: str) -> Recording:
     """Requests and answers. Raises `InputError` with the line for what is no trace of exchanges."""
     names: dict[str, str] = {}
-    exchanges: list[Heard] = []
+    exchanges: list[RecordedExchange] = []
     missing = Missing()
     with file.open(encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
@@ -92,7 +92,7 @@ def _name_topics(record: TraceRecord, names: Mapping[str, str]) -> TraceRecord:
 class _Capture:
     """Exchanges as they become steps."""
 
-    def __init__(self, exchanges: Sequence[Heard], names: Mapping[str, str]) -> None:
+    def __init__(self, exchanges: Sequence[RecordedExchange], names: Mapping[str, str]) -> None:
         self.lanes = Lanes([_whose(seen) for seen, _ in exchanges])
         self.names = names
         self._under_way: dict[tuple[str, str], list[str]] = {}

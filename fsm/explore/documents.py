@@ -58,11 +58,11 @@ def show_who(parts: Sequence[Shown], wires: Iterable[tuple[str, str]]) -> Docume
     }
 
 
-def show_component(said: str, look: Look | None) -> Document:
+def show_component(text: str, look: Look | None) -> Document:
     """A component at one moment."""
     look = look or Look()
     return {
-        "said": said,
+        "said": text,
         "cells": [one._asdict() for one in look.states],
         "fields": [list(one) for one in look.fields],
         "queues": [{"name": name, "items": list(items)} for name, items in look.queues],
@@ -77,11 +77,11 @@ def all_steps(session: Session) -> Iterator[Document]:
         start += len(found)
 
 
-def read_path(told: Any) -> tuple[int, ...]:
+def read_path(text: Any) -> tuple[int, ...]:
     """A path as `0.3.1`. Raises `InputError` for what is none."""
-    if not isinstance(told, str):
-        raise InputError(f"no path: {told!r}"[:80], "path", "write it as 0.3.1")
-    numbers = told.split(".") if told else []
+    if not isinstance(text, str):
+        raise InputError(f"no path: {text!r}"[:80], "path", "write it as 0.3.1")
+    numbers = text.split(".") if text else []
     if len(numbers) > LONGEST_PATH:
         raise InputError(f"a path of {len(numbers)} steps", "path", f"give at most {LONGEST_PATH:,}")
     for number in numbers:
@@ -92,9 +92,9 @@ def read_path(told: Any) -> tuple[int, ...]:
 
 def read_number(asked: Mapping[str, Any], name: str, otherwise: int) -> int:
     """A number that was asked for. Raises `InputError` for what is none."""
-    told = asked.get(name, otherwise)
-    if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 16:
-        return int(told)
-    if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < 10**15:
-        return told
-    raise InputError(f"no number: {told!r}"[:80], name, "give a whole number from 0 on")
+    value = asked.get(name, otherwise)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15:
+        return value
+    raise InputError(f"no number: {value!r}"[:80], name, "give a whole number from 0 on")

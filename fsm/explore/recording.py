@@ -28,7 +28,7 @@ class Part(NamedTuple):
 class Shown(NamedTuple):
     """A component at one moment."""
 
-    said: str = ""
+    text: str = ""
     look: Look = Look()
 
 

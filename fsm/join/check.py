@@ -59,12 +59,12 @@ async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_cl
     else:
         assert first is not None  # noqa: S101  # there is an address at least
         raise first
-    told = await _learn(network, topics)
-    for topic in told.topics if topics is not None else ():
+    metadata = await _learn(network, topics)
+    for topic in metadata.topics if topics is not None else ():
         if topic.error_code:
             known = "create it first" if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
             raise InputError(f"topic {topic.name}: {error_name(topic.error_code)}", place, known)
-    return told
+    return metadata
 
 
 async def _learn(network: Network, topics: Sequence[str] | None) -> MetadataResponse:

@@ -120,7 +120,7 @@ class Fetcher:
         self._logs: dict[TopicPartition, _Log] = {}
         self._arrived = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not the member's any more; what is under way for them comes to nothing."""
@@ -197,8 +197,8 @@ class Fetcher:
 
     def _say(self, line: str) -> None:
         """Tells a line once."""
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._reported:
+            self._reported.add(line)
             self._tell(line)
 
     # Positions
@@ -254,8 +254,8 @@ class Fetcher:
                 )
                 for topic, numbers in numbers_by_topic(sorted(log.partition for log in led)).items()
             )
-            told = await self._network.call(Purpose.FETCHES, leader, ListOffsetsRequest(topics=topics))
-            found = {(topic.name, one.partition_index): one for topic in told.topics for one in topic.partitions}
+            answer = await self._network.call(Purpose.FETCHES, leader, ListOffsetsRequest(topics=topics))
+            found = {(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
             for log in led:
                 one = found.get(log.partition)
                 if one is not None and one.error_code:
@@ -282,12 +282,12 @@ class Fetcher:
             for topic, numbers in numbers_by_topic(sorted(at)).items()
         )
         request = FetchRequest(max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=MAX_BYTES, topics=topics)
-        told = await self._network.call(Purpose.FETCHES, leader, request)
-        if told.error_code:
-            self._say_error("nothing can be fetched", told.error_code)
+        answer = await self._network.call(Purpose.FETCHES, leader, request)
+        if answer.error_code:
+            self._say_error("nothing can be fetched", answer.error_code)
         found = {
             (names.get(topic.topic_id) if by_id else topic.topic, one.partition_index): one
-            for topic in told.responses
+            for topic in answer.responses
             for one in topic.partitions
         }
         amiss = [log for log in logs if not self._take_in(log, found.get(log.partition))]

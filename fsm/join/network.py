@@ -119,16 +119,16 @@ class Network:
     async def learn(self, topics: Sequence[str] | None) -> MetadataResponse:
         """Metadata of these topics, None for all; remembers brokers, leaders and ids. Raises as `call_any` does."""
         asked = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
-        told: MetadataResponse = await self.call_any(MetadataRequest(asked, allow_auto_topic_creation=False))
-        self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in told.brokers}
-        for topic in told.topics:
+        answer: MetadataResponse = await self.call_any(MetadataRequest(asked, allow_auto_topic_creation=False))
+        self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        for topic in answer.topics:
             if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None:
                 self._forget(topic.name)
             elif not topic.error_code and topic.name is not None:
                 self.ids[topic.name] = topic.topic_id
                 for one in topic.partitions:
                     self._note_leader((topic.name, one.partition_index), one.leader_id)
-        return told
+        return answer
 
     def _forget(self, topic: str) -> None:
         self.ids.pop(topic, None)
@@ -142,9 +142,9 @@ class Network:
 
     async def find_coordinator(self, group_id: str) -> Address | ErrorCode:
         """Who coordinates the group, connected; or why nobody does. Raises `PeerError` where he cannot be reached."""
-        told = await self.call_any(FindCoordinatorRequest(key=group_id, coordinator_keys=(group_id,)))
-        alone = Coordinator(group_id, told.node_id, told.host, told.port, told.error_code, told.error_message)
-        found = next((one for one in told.coordinators if one.key == group_id), alone)
+        answer = await self.call_any(FindCoordinatorRequest(key=group_id, coordinator_keys=(group_id,)))
+        alone = Coordinator(group_id, answer.node_id, answer.host, answer.port, answer.error_code, answer.error_message)
+        found = next((one for one in answer.coordinators if one.key == group_id), alone)
         if found.error_code:
             return found.error_code
         address = Address(found.host, found.port)

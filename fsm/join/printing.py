@@ -63,19 +63,19 @@ def line_of(record: TraceRecord) -> str:
     '00:00:01.000  JOINING -> RECONCILING  epoch 3'
     """
     if record.kind is Kind.TRANSITION:
-        said = f"{record.state} -> {record.next_state}"
+        parts = f"{record.state} -> {record.next_state}"
     elif record.kind in CALLBACKS:
-        said = f"{CALLBACKS[record.kind]} {_show_partitions(record.partitions or ())}"
+        parts = f"{CALLBACKS[record.kind]} {_show_partitions(record.partitions or ())}"
     else:
-        said = PLAIN.get(record.kind, record.kind.value)
+        parts = PLAIN.get(record.kind, record.kind.value)
         if record.kind is Kind.MEMBER_ID:
-            said += f" {record.member_id}"
+            parts += f" {record.member_id}"
         if record.kind is Kind.STARTED:
-            said += f" as {record.client_id} in {record.group}"
+            parts += f" as {record.client_id} in {record.group}"
         if record.topics:
-            said += f" {', '.join(record.topics)}"
+            parts += f" {', '.join(record.topics)}"
         if record.full is not None:
-            said += f" {_show_partitions(record.full)}"
+            parts += f" {_show_partitions(record.full)}"
     more = [f"epoch {record.epoch}"] if record.epoch is not None else []
     if record.kind is Kind.RECONCILING:
         more += [
@@ -83,7 +83,7 @@ def line_of(record: TraceRecord) -> str:
             f"gives up {_show_partitions(record.revoked or ())}",
         ]
     more += [record.detail] if record.detail else []
-    return "  ".join((_time(record.ts_ms), said, *more))
+    return "  ".join((_time(record.ts_ms), parts, *more))
 
 
 def line_of_message(message: Message) -> str:

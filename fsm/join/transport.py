@@ -62,7 +62,7 @@ class WireTransport(Generic[Metadata]):
         self._loop = loop
         self._read: Callable[[MetadataResponse], Metadata] = read
         self._refresh_s = refresh_s
-        self._told: Metadata | None = None
+        self._known: Metadata | None = None
         self._on_metadata: Callable[[Metadata | TransportFailure], None] | None = None
         """Who is told of changes."""
         self._refreshing: asyncio.Task[None] | None = None
@@ -116,23 +116,23 @@ class WireTransport(Generic[Metadata]):
         return await self.network.call(Purpose.COORDINATOR, self.coordinator, request, PATIENCE * timeout_s)
 
     async def _learn(self, on_metadata: Callable[[Metadata | TransportFailure], None]) -> Metadata | TransportFailure:
-        told, asked = None, self.topics
-        while told is None or asked != self.topics:  # who subscribes meanwhile does not want the answer of before
+        metadata, asked = None, self.topics
+        while metadata is None or asked != self.topics:  # who subscribes meanwhile does not want the answer of before
             asked = self.topics
-            told = await self.network.learn(asked)
-        refused = next((topic.error_code for topic in told.topics if topic.error_code in FATAL), None)
+            metadata = await self.network.learn(asked)
+        refused = next((topic.error_code for topic in metadata.topics if topic.error_code in FATAL), None)
         if refused is not None:
             return _failure(refused)
         if self._refreshing is None:
             self._refreshing = self._loop.create_task(self._refresh())
-        self._on_metadata, self._told = on_metadata, self._read(told)
-        return self._told
+        self._on_metadata, self._known = on_metadata, self._read(metadata)
+        return self._known
 
-    def hand_in(self, told: MetadataResponse) -> None:
+    def hand_in(self, metadata: MetadataResponse) -> None:
         """Metadata that were learned otherwise; the member is told if they are news."""
-        found = self._read(told)
-        if self._on_metadata is not None and found != self._told:
-            self._told = found
+        found = self._read(metadata)
+        if self._on_metadata is not None and found != self._known:
+            self._known = found
             self._on_metadata(found)
 
     async def _refresh(self) -> None:
@@ -159,12 +159,12 @@ def _failure(code: ErrorCode) -> TransportFailure:
     return TransportFailure(f"{code.name.title().replace('_', '')}Exception", retriable=code not in FATAL)
 
 
-def read_names(told: MetadataResponse) -> TopicNames:
+def read_names(metadata: MetadataResponse) -> TopicNames:
     """Topic names by their ids, for a member of KIP-848."""
-    return TopicNames({topic.topic_id: topic.name for topic in told.topics if topic.name and not topic.error_code})
+    return TopicNames({topic.topic_id: topic.name for topic in metadata.topics if topic.name and not topic.error_code})
 
 
-def read_counts(told: MetadataResponse) -> PartitionCounts:
+def read_counts(metadata: MetadataResponse) -> PartitionCounts:
     """How many partitions each topic has, for a classic member."""
-    counts = ((topic.name, len(topic.partitions)) for topic in told.topics if topic.name and not topic.error_code)
+    counts = ((topic.name, len(topic.partitions)) for topic in metadata.topics if topic.name and not topic.error_code)
     return tuple(sorted(counts))

@@ -95,7 +95,7 @@ class ConsumerMember:
     """When it ceased to be a member: left, fenced, or refused for good."""
     left: Exchange | None = None
     """Its goodbye, until it joins again."""
-    said: dict[str, Any] = field(default_factory=dict)
+    accepted: dict[str, Any] = field(default_factory=dict)
     """Fields as they were accepted last."""
     throttled_until_ms: float = NEVER_MS
 
@@ -126,7 +126,7 @@ class ConsumerMember:
             self.out_ms = at_ms
         self.epoch, self.left, self.fatal = None, None, None
         self.target, self.offered, self.owned = None, NOTHING, NOTHING
-        self.given_up, self.said = {}, {}
+        self.given_up, self.accepted = {}, {}
 
     def _stay(self, exchange: Exchange) -> None:
         if self.epoch is None:  # the trace begins in its midst, or it goes on though it is no member any more
@@ -162,7 +162,7 @@ class ConsumerMember:
             self._accept(request, response, at_ms)
 
     def _refuse(self, refusal: Refusal) -> None:
-        self.refusal, self.said = refusal, {}
+        self.refusal, self.accepted = refusal, {}
         self.refused_ms.append(refusal.at_ms)
         is_loading = refusal.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self.loading_ms = [*self.loading_ms, refusal.at_ms] if is_loading else []
@@ -185,7 +185,7 @@ class ConsumerMember:
         for name in (*DELTA, "topic_partitions"):
             value = getattr(request, name)
             if value not in (None, -1):
-                self.said[name] = value
+                self.accepted[name] = value
         if response.assignment is not None:
             now = flat(response.assignment)
             if now != self.target:

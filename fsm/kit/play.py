@@ -190,8 +190,8 @@ class Stage:
     async def start(self, client: str, options: Options) -> None:
         """A client begins."""
 
-        def hear(said: Mapping[str, Any]) -> None:
-            self.note("application", **{**said, "client": client})
+        def hear(message: Mapping[str, Any]) -> None:
+            self.note("application", **{**message, "client": client})
 
         self.note("started", client=client)
         self.running[client] = process = await self.launch(client, options, hear)

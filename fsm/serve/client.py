@@ -46,7 +46,7 @@ class Client(asyncio.Protocol):
         self.number = 0
         self.file = -1
         """The descriptor of its socket."""
-        self.heard = 0.0
+        self.received_s = 0.0
         """When something arrived last, by the event loop's clock."""
         self._bytes = bytearray()
         """What has arrived and was not handed over."""
@@ -66,7 +66,7 @@ class Client(asyncio.Protocol):
         self.transport.set_write_buffer_limits(ENOUGH_UNSENT)
         self.file = transport.get_extra_info("socket").fileno()
         self.peer = transport.get_extra_info("peername")[0]
-        self.heard = self.others.loop.time()
+        self.received_s = self.others.loop.time()
         self.number = self.others.connect(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -90,7 +90,7 @@ class Client(asyncio.Protocol):
         self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        self.heard = self.others.loop.time()
+        self.received_s = self.others.loop.time()
         if self._bytes or self._is_held or self._is_full:
             self._bytes += data
             self._count()
@@ -204,7 +204,7 @@ class Clients:
         """Begins to look for connections on which nothing has arrived for long, and ends them."""
         since = self.loop.time() - self.most_idle_s
         for client in [*self.open.values()]:
-            if client.heard < since:
+            if client.received_s < since:
                 client.transport.abort()
         self._sweeping = self.loop.call_later(self.most_idle_s / 10, self.start)
 

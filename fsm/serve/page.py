@@ -62,18 +62,18 @@ class Page:
         brokers = self.edge.brokers
         return self._call(lambda: {**snapshot(brokers, self.edge.clock()), "recent": self.recent.since(since)})
 
-    def do(self, said: dict[str, Any]) -> None:
+    def do(self, request: dict[str, Any]) -> None:
         """What a button means. Raises `InputError` for what none does."""
-        self._call(lambda: self.edge.carry_out(self._act(said) or ()))
+        self._call(lambda: self.edge.carry_out(self._act(request) or ()))
 
-    def _act(self, said: dict[str, Any]) -> Any:
+    def _act(self, request: dict[str, Any]) -> Any:
         brokers, now_ms = self.edge.brokers, self.edge.clock()
-        do, group, member = str(said.get("do")), str(said.get("group", "")), str(said.get("member", ""))
+        do, group, member = str(request.get("do")), str(request.get("group", "")), str(request.get("member", ""))
         if do in OF_REQUESTS:
-            value = said.get(VALUES.get(OF_REQUESTS[do], "ms"))
+            value = request.get(VALUES.get(OF_REQUESTS[do], "ms"))
             if OF_REQUESTS[do] is Do.REWRITE and not isinstance(value, dict):
                 raise InputError("has to say which fields", "rewrite")
-            api = {"api": str(said["api"])} if "api" in said else {}
+            api = {"api": str(request["api"])} if "api" in request else {}
             brokers.rules.append(make_rule(OF_REQUESTS[do], value, name="page", group=group, member=member, **api))
             return ()
         if do == "expire":
@@ -81,7 +81,7 @@ class Page:
         if do == "move":
             return brokers.move(group, None, now_ms)
         if do == "pause_ms":
-            return brokers.pause(_whole(said.get("ms", 0)), now_ms)
+            return brokers.pause(_whole(request.get("ms", 0)), now_ms)
         if do == "heal":
             return brokers.rules.clear()
         raise InputError(f"nothing is called {do!r}", "do")

@@ -42,11 +42,11 @@ def run_seed(deployment: Deployment | Machines, seed: int) -> Row:
 
 
 def run_seeds(
-    deployment: Deployment | Machines, seeds: Iterable[int], jobs: int = 1, told: Callable[[int], None] | None = None
+    deployment: Deployment | Machines, seeds: Iterable[int], jobs: int = 1, on_seed: Callable[[int], None] | None = None
 ) -> Iterator[Row]:
     """Runs all of them, in so many processes; rows come in the order of the seeds."""
     run = partial(run_seed, deployment)
-    yield from _tell(map(run, seeds) if jobs == 1 else _run_in_processes(run, seeds, jobs), told)
+    yield from _tell(map(run, seeds) if jobs == 1 else _run_in_processes(run, seeds, jobs), on_seed)
 
 
 def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int) -> Iterator[Row]:
@@ -64,10 +64,10 @@ def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int
         pool.shutdown(cancel_futures=True)
 
 
-def _tell(rows: Iterable[Row], told: Callable[[int], None] | None) -> Iterator[Row]:
+def _tell(rows: Iterable[Row], on_seed: Callable[[int], None] | None) -> Iterator[Row]:
     for number, row in enumerate(rows, 1):
-        if told is not None:
-            told(number)
+        if on_seed is not None:
+            on_seed(number)
         yield row
 
 

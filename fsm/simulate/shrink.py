@@ -24,12 +24,12 @@ SOON_MS = 1_000
 class Shrink:
     """The search for a smaller deployment whose run violates the same."""
 
-    def __init__(self, deployment: Deployment | Machines, seed: int, told: Callable[[str], None] | None = None) -> None:
-        """`told` is called with what is left, now and then."""
+    def __init__(self, deployment: Deployment | Machines, seed: int, say: Callable[[str], None] | None = None) -> None:
+        """`say` is called with what is left, now and then."""
         self.found: Deployment | Machines = replace(deployment, deeds=expand(deployment, seed), rates=(), seed=seed)
         self.seed = seed
         self.runs = 0
-        self._told = told or (lambda _: None)
+        self._say = say or (lambda _: None)
         first = simulate(self.found, seed).violations
         self.what = frozenset(violation.what for _, violation in first)
         """What the run violates; a smaller one violates some of it."""
@@ -60,7 +60,7 @@ class Shrink:
         if self.what.isdisjoint(violated):
             return False
         self.found = candidate
-        self._told(f"{self.runs} runs; left are {len(candidate.deeds)} faults, {candidate.lasts_ms // 1_000} s")
+        self._say(f"{self.runs} runs; left are {len(candidate.deeds)} faults, {candidate.lasts_ms // 1_000} s")
         return True
 
     def _cut_time(self) -> None:

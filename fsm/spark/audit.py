@@ -23,7 +23,7 @@ from fsm.spark.result import MARK, STDIN_LOG, put_in_place, workplace
 if TYPE_CHECKING:
     from fsm.spark.pipeline import Plan
     from fsm.spark.sources import Inputs, Job
-    from fsm.spark.totals import Told, Totals
+    from fsm.spark.totals import ReportedIncident, Totals
 
 MOST = 40
 """Unreadable files and older results that the document names; it counts the rest."""
@@ -41,7 +41,7 @@ class Result:
     metrics: dict[str, Any]
     master: str = ""
     """Where it was computed, as `Options.master`."""
-    incidents: tuple[Told, ...] = ()
+    incidents: tuple[ReportedIncident, ...] = ()
     """The worst incidents, each with the worst of its findings."""
 
     @property

@@ -35,7 +35,7 @@ _SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "suspects
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 
 
-class Told(NamedTuple):
+class ReportedIncident(NamedTuple):
     incident: Incident
     findings: tuple[Finding, ...]
     """The worst of its findings."""
@@ -106,7 +106,7 @@ class Totals:
     """By machine and state."""
     rebalances: Durations = field(default_factory=Durations)
     longest_unowned_ms: int = 0
-    incidents: list[Told] = field(default_factory=list)
+    incidents: list[ReportedIncident] = field(default_factory=list)
     """The worst ones, in order."""
     trend: Trend = field(default_factory=Trend)
 
@@ -166,9 +166,9 @@ class Totals:
         self.sums.update(f"{one.severity} incidents" for one in found)
         worst = nsmallest(FINDINGS, found, key=badness)
         by_id = {one.id: one for one in findings} if worst else {}
-        self._keep(Told(one, _choose_shown([by_id[found] for found in one.findings])) for one in worst)
+        self._keep(ReportedIncident(one, _choose_shown([by_id[found] for found in one.findings])) for one in worst)
 
-    def _keep(self, more: Iterable[Told]) -> None:
+    def _keep(self, more: Iterable[ReportedIncident]) -> None:
         self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda told: badness(told.incident))
 
     def add_group(self, audit: GroupAudit, known: Overview) -> None:

@@ -133,17 +133,17 @@ def from_line(line: str, place: str = "line") -> Exchange | Note:
         raise InputError(f"no line of a trace of exchanges: {problem!r}", place) from None
 
 
-def _load(at_ms: float, said: dict[str, Any]) -> Exchange:
-    name, version = str(said.pop("api")), int(said.pop("version"))
+def _load(at_ms: float, fields: dict[str, Any]) -> Exchange:
+    name, version = str(fields.pop("api")), int(fields.pop("version"))
     api = APIS.get(name)
-    request, response = said.pop("request", None), said.pop("response", None)
+    request, response = fields.pop("request", None), fields.pop("response", None)
     if api is not None and api.oldest <= version <= api.newest:
         request = None if request is None else from_recorded(api.request, request, version)
         response = None if response is None else from_recorded(api.response, response, version)
     else:
         request = response = None
-    connection, client_id = int(said.pop("connection")), said.pop("client_id")
-    return Exchange(at_ms, connection, client_id, name, version, request, response=response, **said)
+    connection, client_id = int(fields.pop("connection")), fields.pop("client_id")
+    return Exchange(at_ms, connection, client_id, name, version, request, response=response, **fields)
 
 
 def without_records(message: Any) -> Any:

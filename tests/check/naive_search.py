@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fsm.check import Choice, Fault, Missed, Model, PairProperty, Queue, Received, Told, Undelivered
+from fsm.check import Choice, Fault, Missed, Model, Notification, PairProperty, Queue, Received, Undelivered
 from fsm.check.search import DEADLOCK
 
 State = tuple[tuple[Any, ...], tuple[Queue, ...]]
@@ -161,9 +161,9 @@ class Naive:
                     lost = self.put(state, at, rest, again)
                     if fault is Fault.DUPLICATE:
                         yield from self.step(lost, receiver, heard, 1, kind)
-                    elif told is Told.NOBODY:
+                    elif told is Notification.NOBODY:
                         yield Move(lost, 1, kind)
-                    elif told is Told.SENDER:
+                    elif told is Notification.SENDER:
                         yield from self.step(lost, sender, Undelivered(wire.receiver, message), 1, kind)
                     else:
                         yield from self.step(lost, receiver, Missed(wire.sender, message), 1, kind)

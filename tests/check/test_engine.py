@@ -20,11 +20,11 @@ from fsm.check import (
     Goal,
     Limits,
     Model,
+    Notification,
     PairProperty,
     Property,
     Received,
     Step,
-    Told,
     Undelivered,
     Verdict,
     View,
@@ -73,11 +73,11 @@ def costs_of(search: Search) -> list[int]:
     return [search.cost_of(at) for at in range(search.states.size)]
 
 
-@pytest.mark.parametrize("told", list(Told))
+@pytest.mark.parametrize("told", list(Notification))
 @pytest.mark.parametrize("fault", list(Fault))
 @pytest.mark.parametrize("reorders", [False, True])
 @pytest.mark.parametrize("most", [0, 1, 2])
-def test_the_states_are_those_of_a_naive_search(told: Told, fault: Fault, reorders: bool, most: int) -> None:
+def test_the_states_are_those_of_a_naive_search(told: Notification, fault: Fault, reorders: bool, most: int) -> None:
     """Each wire, each fault, whoever is told: as many states at each cost."""
     model = talkers(Disturbance("harm", fault, told), reorders=reorders)
     kinds = frozenset(("harm", "crash"))
@@ -387,11 +387,11 @@ def test_inputs_of_different_types_are_different() -> None:
         heard.append(type(given))
         return Step(min(state + 1, 3), [("b", "m")] if given == "asks" else [])
 
-    lossy = (Disturbance("lose", Fault.LOSE, Told.SENDER),)
+    lossy = (Disturbance("lose", Fault.LOSE, Notification.SENDER),)
     a = Component("a", 0, lambda s: [Choice("asks"), Choice("says", Ping("b", "m"))] if s < 2 else (), step)
     b = Component("b", 0, lambda _: (), lambda s, _: Step(s + 1, [("a", "m")]) if s < 2 else Step(s))
     model = Model(
-        "m", [a, b], [Wire("a", "b", lossy), Wire("b", "a", (Disturbance("lose", Fault.LOSE, Told.RECEIVER),))]
+        "m", [a, b], [Wire("a", "b", lossy), Wire("b", "a", (Disturbance("lose", Fault.LOSE, Notification.RECEIVER),))]
     )
     check(model, disturb=["lose"], disturbances=2, every=True)
     assert {Ping, Received, Undelivered} < set(heard)

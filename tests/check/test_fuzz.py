@@ -19,11 +19,11 @@ from fsm.check import (
     Goal,
     Limits,
     Model,
+    Notification,
     PairProperty,
     Property,
     Queue,
     Step,
-    Told,
     View,
     Wire,
     check,
@@ -81,7 +81,7 @@ def random_model(seed: int) -> Model:
     wires = []
     for sender, receiver in ends[: drawn.randint(0, 4)]:
         faults = [
-            Disturbance(drawn.choice(KINDS[3:]), fault, drawn.choice(list(Told)))
+            Disturbance(drawn.choice(KINDS[3:]), fault, drawn.choice(list(Notification)))
             for fault in Fault
             if drawn.random() < 0.4
         ]

@@ -629,7 +629,7 @@ def test_a_page_that_refreshes_itself_draws_the_trends_of_its_groups(opened: Ope
         told = Trend()
         told.add(T, rebalances, 3, 500)
         packed = pack(GROUP, FOUND[:1])
-        write_group(tmp_path, packed._replace(told={**packed.told, "trend": told.to_json()}))
+        write_group(tmp_path, packed._replace(index_entry={**packed.index_entry, "trend": told.to_json()}))
         write_page(tmp_path, replace(INCIDENT, trend=None), top=12, refresh_s=1)
 
     write(2)

@@ -425,7 +425,7 @@ def test_incidents_stand_by_severity() -> None:
     over = IncidentView("a", "error", ("double_ownership",), (), (), T, T + 9000, "", "over")
     still = replace(over, id="b", end_ms=T + 1000, still=True)
     known = (replace(over, id="c", severity="warning"), over, still)
-    rows = pack(GROUP, (), known).told["rows"]
+    rows = pack(GROUP, (), known).index_entry["rows"]
     assert [row["id"] for row in rows] == ["b", "a", "c"]
 
 

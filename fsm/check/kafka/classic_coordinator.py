@@ -226,17 +226,17 @@ class AnyCoordinator:
         after = self._note(at, load(stored, self.context))
         return Step(after, unanswered)
 
-    def _after(self, at: Broker, done: Taken[Coordinator], said: Any = None) -> Step:
+    def _after(self, at: Broker, done: Taken[Coordinator], request: Any = None) -> Step:
         """What a step gives that a request or a timer brought."""
         before, after = _group(at), done.state.groups.get(GROUP)
         given_up = find_unanswered(before, after, done.answers)
         answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
         sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
-        sent = said if isinstance(said, ConsumerGroupHeartbeatRequest) else None
-        asked = [*_check_group(before, after), *_ask_commit(before, said, done.answers)]
+        sent = request if isinstance(request, ConsumerGroupHeartbeatRequest) else None
+        asked = [*_check_group(before, after), *_ask_commit(before, request, done.answers)]
         is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
-        if is_asked and isinstance(before, ConsumerGroup) and isinstance(said, HeartbeatRequest):
-            asked += _ask_heartbeat(before, said, done.answers, self.context)
+        if is_asked and isinstance(before, ConsumerGroup) and isinstance(request, HeartbeatRequest):
+            asked += _ask_heartbeat(before, request, done.answers, self.context)
         if isinstance(after, ConsumerGroup):
             was = before if isinstance(before, ConsumerGroup) else None
             answer = done.answers[0] if sent is not None and done.answers else None
@@ -387,22 +387,22 @@ def _check_group(before: Any, after: Any) -> Iterator[str]:
             yield NEVER_FALLS
 
 
-def _ask_commit(group: Group | None, said: Any, answers: Sequence[Answer]) -> Iterator[str]:
+def _ask_commit(group: Group | None, request: Any, answers: Sequence[Answer]) -> Iterator[str]:
     """What a commit breaks: of what the generation gives to somebody else nothing is accepted."""
-    if isinstance(said, OffsetCommitRequest) and isinstance(group, ClassicGroup) and answers:
+    if isinstance(request, OffsetCommitRequest) and isinstance(group, ClassicGroup) and answers:
         body: Any = answers[0].body
         results = ((topic.name, one) for topic in body.topics for one in topic.partitions)
         accepted = {(name, one.partition_index) for name, one in results if one.error_code is ErrorCode.NONE}
-        others = (member for who, member in group.members.items() if who != said.member_id)
+        others = (member for who, member in group.members.items() if who != request.member_id)
         if any(not accepted.isdisjoint(_read_partitions(member.assignment)) for member in others):
             yield FORMER_OWNER
 
 
 def _ask_heartbeat(
-    group: ConsumerGroup, said: HeartbeatRequest, answers: Sequence[Answer], context: Context
+    group: ConsumerGroup, request: HeartbeatRequest, answers: Sequence[Answer], context: Context
 ) -> Iterator[str]:
     """A settled member at the epoch of the target has nothing to join for, but where it is to make the next target."""
-    member = group.members.by_id.get(said.member_id)
+    member = group.members.by_id.get(request.member_id)
     told = any(one.body == HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS) for one in answers)
     if member is None or not told or (_is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in context.dialect):
         return

@@ -116,13 +116,13 @@ def read(process: Process, given: Any) -> WorkerInput | None:
     return Tick()
 
 
-Heard = tuple[Process, tuple[WorkerEffect | Asked, ...], list[str]]
+Outcome = tuple[Process, tuple[WorkerEffect | Asked, ...], list[str]]
 """A process after something, what is to be done, and what is broken."""
 Note = Callable[[Process, WorkerInput, tuple[WorkerEffect, ...], Process], None]
 """Called with a process before a step of its worker, with what that was, and with the process after it."""
 
 
-def hear(process: Process, given: Any, now_ms: int, note: Note | None = None) -> Heard:
+def handle(process: Process, given: Any, now_ms: int, note: Note | None = None) -> Outcome:
     """What an input does to a process, which may be halted: it then hears later what it is told."""
     if given == "stands still":
         since = max(process.worker.generation, process.worker.last_completed_generation)
@@ -130,7 +130,7 @@ def hear(process: Process, given: Any, now_ms: int, note: Note | None = None) ->
     if isinstance(given, Write):
         return process._replace(halt=Halt.WRITES), (Asked(process.lives, given),), []
     if process.halt is None:
-        return _hear_one(process, given, now_ms, note)
+        return _handle_one(process, given, now_ms, note)
     if given == "remembered delay is over":
         return process._replace(worker=make_due(process.worker, given, now_ms)), (), []
     if not _is_written(process, given) and given not in ("goes on", "goes on after its session"):
@@ -140,7 +140,7 @@ def hear(process: Process, given: Any, now_ms: int, note: Note | None = None) ->
     effects: list[WorkerEffect | Asked] = []
     broken: list[str] = []
     for one in heard:
-        process, more, asked = _hear_one(process, one, now_ms, note)
+        process, more, asked = _handle_one(process, one, now_ms, note)
         effects += more
         broken += asked
     return process, tuple(effects), broken
@@ -152,14 +152,14 @@ def _is_written(process: Process, given: Any) -> bool:
     return isinstance(told, Reading) and told.given is None and told.life == process.lives
 
 
-def _hear_one(process: Process, given: Any, now_ms: int, note: Note | None) -> Heard:
+def _handle_one(process: Process, given: Any, now_ms: int, note: Note | None) -> Outcome:
     if isinstance(given, Received) and isinstance(given.message, Reading):
         process = process._replace(unwritten=given.message.unwritten)
     incoming = read(process, given)
     return (process, (), []) if incoming is None else take(process, incoming, given, now_ms, note)
 
 
-def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int, note: Note | None = None) -> Heard:
+def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int, note: Note | None = None) -> Outcome:
     """The process after a step of its worker, what that orders, and what it breaks."""
     began, before = process, make_due(process.worker, given, now_ms)
     after, effects = step(before, incoming, now_ms)

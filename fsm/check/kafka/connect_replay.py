@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic_replay import book
-from fsm.check.kafka.connect_process import Halt, Life, Order, Process, hear, observe
+from fsm.check.kafka.connect_process import Halt, Life, Order, Process, handle, observe
 from fsm.check.kafka.connect_topic import READ_AT_START, TOPIC, Asked, Reading
 from fsm.check.kafka.connect_tracing import StepTrace
 from fsm.check.kafka.connect_worker import WorkerModel, list_sent
@@ -149,7 +149,7 @@ class _LiveWorker:
         self.back: list[tuple[Order, Any]] = []
         self.asks: list[Asked] = []
         """What the config topic is asked, and has not been."""
-        self.told: list[Reading] = []
+        self.readings: list[Reading] = []
         """What it says, and nobody has heard."""
         self.sent = Sent()
         self.has_overslept = False
@@ -201,7 +201,7 @@ class _LiveWorker:
             self.now_ms += 1
             if what in ("goes on", BEATS):
                 self._oversleep(is_over=what == BEATS)
-            process, effects, _ = hear(self.process, what, self.now_ms, self._note)
+            process, effects, _ = handle(self.process, what, self.now_ms, self._note)
             if what in ("stops", "is bounced"):
                 self._hang_up(Life.AWAY if what == "is bounced" else Life.GONE)
             else:
@@ -245,7 +245,7 @@ class _LiveWorker:
 
     def _hang_up(self, life: Life) -> None:
         self.late += self.out
-        self.out, self.back, self.asks, self.told = [], [], [], []
+        self.out, self.back, self.asks, self.readings = [], [], [], []
         self.process = self.new._replace(lives=self.process.lives, life=life)
 
 
@@ -317,8 +317,8 @@ class ConnectReplay:
         worker = self.workers[name]
         while worker.asks:
             self._ask(Received(name, worker.asks.pop(0)))
-        while worker.told:
-            worker.act(Received(TOPIC, worker.told.pop(0)))
+        while worker.readings:
+            worker.act(Received(TOPIC, worker.readings.pop(0)))
         exchange(name, worker, lambda who: self.broker.request(who, Action(BROKER, "receives", message=worker.out[0])))
 
     def _ask(self, given: Any) -> None:
@@ -326,7 +326,7 @@ class ConnectReplay:
         done = self.topic.step(self.configs, given)
         self.configs = done.state
         for name, told in done.sends:
-            self.workers[name].told.append(told)
+            self.workers[name].readings.append(told)
 
     def _set_clocks(self, now_ms: int) -> None:
         """It is the same time for everybody; each adds a millisecond as it acts."""
@@ -362,8 +362,8 @@ class ConnectReplay:
                 worker = self.workers[name]
                 if action.actor == TOPIC and worker.asks:
                     self._ask(Received(name, worker.asks.pop(0)))
-                elif worker.told:
-                    worker.act(Received(TOPIC, worker.told.pop(0)))
+                elif worker.readings:
+                    worker.act(Received(TOPIC, worker.readings.pop(0)))
 
 
 def _is_same(one: Order, asked: Order) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import number_of, timeless_heartbeats
-from fsm.check.kafka.connect_process import Halt, Life, Order, Process, describe, hear, look_at
+from fsm.check.kafka.connect_process import Halt, Life, Order, Process, describe, handle, look_at
 from fsm.check.kafka.connect_topic import READ, READ_AT_START, TOPIC, Asked, ConfigTopic
 from fsm.check.model import Choice, Component, Step
 from fsm.connect.simulation.invariants import ROUND
@@ -132,7 +132,7 @@ class WorkerModel:
         after = self.new._replace(lives=process.lives, life=Life.AWAY if given == "is bounced" else Life.GONE)
         if given == "is killed":
             return Step(after, hangs_up=True)
-        done, effects, broken = hear(process, given, NOW)
+        done, effects, broken = handle(process, given, NOW)
         sends = list(list_sent(done, effects))
         if given in ("stops", "is bounced"):
             return Step(after, sends, broken, hangs_up=True)

@@ -21,7 +21,7 @@ from fsm.check.kafka.questions import Questions
 from fsm.check.kafka.replay import Cast, replay
 from fsm.check.kafka.telling import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
-from fsm.check.model import Condition, Disturbance, Fault, Model, Told, View, Wire
+from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.model.context import BrokerConfig, Context
 from fsm.coordinator.model.dialect import Dialect as CoordinatorDialect
@@ -47,9 +47,9 @@ SETTINGS = BrokerConfig(
     group_consumer_assignment_interval_ms=0,
 )
 INTERVAL_MS = 1_000
-REQUESTS = (Disturbance("lose", Fault.LOSE, Told.SENDER), Disturbance("late", Fault.LATE, Told.SENDER))
-ANSWERS = (Disturbance("unanswered", Fault.LOSE, Told.RECEIVER),)
-LOSING = (Disturbance("failover_losing", Fault.LOSE, Told.RECEIVER),)
+REQUESTS = (Disturbance("lose", Fault.LOSE, Notification.SENDER), Disturbance("late", Fault.LATE, Notification.SENDER))
+ANSWERS = (Disturbance("unanswered", Fault.LOSE, Notification.RECEIVER),)
+LOSING = (Disturbance("failover_losing", Fault.LOSE, Notification.RECEIVER),)
 """Of a request: the coordinator fails over, and what it wrote of that request is lost; nobody has seen the answer."""
 KINDS = (
     "close",

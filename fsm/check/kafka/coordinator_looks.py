@@ -18,11 +18,11 @@ OF_CONSUMERS = (consumer_group.TABLE, consumer_group_member.TABLE)
 OF_CLASSIC = (classic_group.TABLE,)
 
 
-def look_at_group(group: Group | None, names: Mapping[str, str], told: Callable[[bytes], str] = str) -> Look:
-    """A group; `names` are those of topics by their ids, `told` says what the bytes of a classic assignment mean."""
+def look_at_group(group: Group | None, names: Mapping[str, str], show: Callable[[bytes], str] = str) -> Look:
+    """A group; `names` are those of topics by their ids, `show` says what the bytes of a classic assignment mean."""
     if isinstance(group, ConsumerGroup):
         return _look_at_consumer_group(group, names)
-    return _look_at_classic_group(group, told) if isinstance(group, ClassicGroup) else Look(fields=[("group", "none")])
+    return _look_at_classic_group(group, show) if isinstance(group, ClassicGroup) else Look(fields=[("group", "none")])
 
 
 def _look_at_consumer_group(group: ConsumerGroup, names: Mapping[str, str]) -> Look:
@@ -64,12 +64,12 @@ def _show_held(found: Held, names: Mapping[str, str]) -> str:
     return list_partitions(sorted((names[topic], number) for (topic, number), _ in found))
 
 
-def _look_at_classic_group(group: ClassicGroup, told: Callable[[bytes], str]) -> Look:
+def _look_at_classic_group(group: ClassicGroup, show: Callable[[bytes], str]) -> Look:
     fields = [
         ("generation", str(group.generation)),
         ("protocol", group.protocol_name or "none"),
         ("leader", group.leader or "nobody"),
-        *((f"{who} assigned", told(group.members[who].assignment)) for who in sorted(group.members)),
+        *((f"{who} assigned", show(group.members[who].assignment)) for who in sorted(group.members)),
         *([("has not joined", ", ".join(unjoined))] if (unjoined := _list_unjoined(group)) else []),
         *([("has not synced", ", ".join(sorted(group.pending_sync_members)))] if group.pending_sync_members else []),
         ("timers", ", ".join(_timers(group)) or "none"),

@@ -86,7 +86,7 @@ class Topics:
         counts = self.counts(changes)
         return sum(1 << self.bits[name, number] for name in counts for number in range(counts[name]))
 
-    def component(self, told: Sequence[str]) -> Component:
+    def component(self, receivers: Sequence[str]) -> Component:
         """The cluster, which tells these brokers and clients."""
 
         def choices(changes: tuple[str, ...]) -> Iterable[Choice]:
@@ -99,7 +99,7 @@ class Topics:
             if isinstance(given, Received):
                 return Step(changes, [(given.sender, changes)])
             after = (*changes, given)
-            return Step(after, [(one, after) for one in told])
+            return Step(after, [(one, after) for one in receivers])
 
         features = {"everything": self.everything}
         return Component(CLUSTER, (), choices, step, features, describe=self.describe, look=self.look, role="topics")
@@ -109,12 +109,12 @@ class Topics:
         topics = self._image(changes).topics
         return Look(fields=[(name, f"{one.partitions} partitions, id {one.topic_id}") for name, one in topics.items()])
 
-    def wires(self, told: Sequence[str]) -> list[Wire]:
+    def wires(self, receivers: Sequence[str]) -> list[Wire]:
         """On which brokers and clients learn of changes, and on which they ask."""
         learn = [
-            Wire(CLUSTER, one, describe=lambda changes: f"the topics are {self.describe(changes)}") for one in told
+            Wire(CLUSTER, one, describe=lambda changes: f"the topics are {self.describe(changes)}") for one in receivers
         ]
-        return [*learn, *(Wire(one, CLUSTER) for one in told if one != BROKER)]
+        return [*learn, *(Wire(one, CLUSTER) for one in receivers if one != BROKER)]
 
     def describe(self, changes: Sequence[str]) -> str:
         """The topics on one line."""

@@ -55,7 +55,7 @@ class Moment:
         return self.after.target_epoch
 
     @cached_property
-    def heard(self) -> ConsumerGroupHeartbeatResponse | None:
+    def response(self) -> ConsumerGroupHeartbeatResponse | None:
         """The answer to a consumer heartbeat."""
         body = self.answer and self.answer.body
         return body if isinstance(body, ConsumerGroupHeartbeatResponse) else None
@@ -63,14 +63,14 @@ class Moment:
     @cached_property
     def error(self) -> ErrorCode:
         """The answer's error."""
-        return self.heard.error_code if self.heard else ErrorCode.NONE
+        return self.response.error_code if self.response else ErrorCode.NONE
 
     @cached_property
     def speaker(self) -> GroupMember | None:
         """Whose request was accepted, as it is afterwards; None where it left."""
-        if self.heard is None or self.sent is None or self.error or self.sent.member_epoch < 0:
+        if self.response is None or self.sent is None or self.error or self.sent.member_epoch < 0:
             return None
-        found: GroupMember | None = self.after.members.by_id.get(self.heard.member_id or "")
+        found: GroupMember | None = self.after.members.by_id.get(self.response.member_id or "")
         return found
 
     def has(self, choice: Choice) -> bool:
@@ -355,22 +355,22 @@ def _revoking_grants_nothing(at: Moment) -> bool:
 
 
 def _silence_means_unchanged(at: Moment) -> bool:
-    if at.speaker is None or at.heard is None or at.heard.assignment is not None or at.before is None:
+    if at.speaker is None or at.response is None or at.response.assignment is not None or at.before is None:
         return True
     old = at.before.members.by_id.get(at.speaker.member_id)
     return old is not None and old.current.assigned == at.speaker.current.assigned
 
 
 def _answer_tells_the_epoch(at: Moment) -> bool:
-    if at.speaker is None or at.heard is None:
+    if at.speaker is None or at.response is None:
         return True
-    return bool(at.heard.member_epoch == at.speaker.epoch >= 1)
+    return bool(at.response.member_epoch == at.speaker.epoch >= 1)
 
 
 def _joiner_hears_everything(at: Moment) -> bool:
-    if at.speaker is None or at.heard is None or at.sent is None or at.sent.member_epoch != JOIN_GROUP_MEMBER_EPOCH:
+    if at.speaker is None or at.response is None or at.sent is None or at.sent.member_epoch != JOIN_GROUP_MEMBER_EPOCH:
         return True
-    return bool(at.heard.assignment == at.speaker.assigned)
+    return bool(at.response.assignment == at.speaker.assigned)
 
 
 def _interval(at: Moment) -> bool:

@@ -241,8 +241,8 @@ class Members(ById[GroupMember]):
         return Members(by_id, static, votes, names, patterns, protocols, classic, settled, holders, most, most_patterns)
 
 
-def _optional(said: str | None) -> tuple[str, ...]:
-    return () if said is None else (said,)
+def _optional(value: str | None) -> tuple[str, ...]:
+    return () if value is None else (value,)
 
 
 def _protocols(member: GroupMember) -> tuple[str, ...]:

@@ -112,10 +112,10 @@ def _has_lost_connection(moment: Moment) -> bool:
 
 
 def _is_same(moment: Moment, name: str) -> bool:
-    said, now = moment.consumer.said.get(name), getattr(moment.request, name)
-    if isinstance(now, tuple) and isinstance(said, tuple):
-        return sorted(now) == sorted(said)
-    return bool(said == now)
+    accepted, now = moment.consumer.accepted.get(name), getattr(moment.request, name)
+    if isinstance(now, tuple) and isinstance(accepted, tuple):
+        return sorted(now) == sorted(accepted)
+    return bool(accepted == now)
 
 
 @rule("H7", Grade.SHOULD, HEARTBEAT_API, What.HEARTBEAT)
@@ -124,10 +124,10 @@ def owned_once(moment: Moment) -> Verdict:
     request, member = moment.request, moment.consumer
     if request.member_epoch <= 0 or not member.is_settled or _has_lost_connection(moment):
         return None
-    said = member.said.get("topic_partitions")
-    if request.topic_partitions is None or not said:
+    accepted = member.accepted.get("topic_partitions")
+    if request.topic_partitions is None or not accepted:
         return True
-    is_again = flat(request.topic_partitions) == flat(said) and member.target_ms <= member.reported_ms
+    is_again = flat(request.topic_partitions) == flat(accepted) and member.target_ms <= member.reported_ms
     return hold(not is_again, "owned partitions only where they changed", f"{heartbeat(request)}, as before")
 
 

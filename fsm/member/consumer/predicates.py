@@ -117,10 +117,10 @@ def tells_what_is_held(at: ObservedStep) -> bool:
     held = {current.partitions for current in (at.before.current, at.after.current, *runs)}
     coming = _flat(at.before.target.partitions, *(run.partitions for run in runs[:1]))
 
-    def is_true(said: TopicPartitions, epoch: int) -> bool:
+    def is_true(reported: TopicPartitions, epoch: int) -> bool:
         if Choice.REPORTS_WHAT_IS_ASSIGNED in at.before.settings.choices and epoch > 0:
-            return coming <= _flat(said) <= coming | _flat(*held)
-        return said in held
+            return coming <= _flat(reported) <= coming | _flat(*held)
+        return reported in held
 
     return all(
         body.topic_partitions is None

@@ -83,19 +83,19 @@ class Comparison:
     same_count: int
 
 
-def render_comparison(told: Comparison) -> str:
+def render_comparison(comparison: Comparison) -> str:
     """The page. The same comparison gives the same bytes. Raises `InputError` where jinja2 is not installed."""
     from markupsafe import Markup
 
     script = template("compare.js")
     page = environment().get_template("compare.html")
     return page.render(
-        told=told,
-        sides=(told.before, told.after),
-        verdict=_verdict(told),
-        rows=list(_rows(told)),
-        kinds=sorted({*told.before.kinds, *told.after.kinds})[:MOST_ROWS],
-        charts=list(_charts(told)),
+        comparison=comparison,
+        sides=(comparison.before, comparison.after),
+        verdict=_verdict(comparison),
+        rows=list(_rows(comparison)),
+        kinds=sorted({*comparison.before.kinds, *comparison.after.kinds})[:MOST_ROWS],
+        charts=list(_charts(comparison)),
         meanings=glossary.KINDS,
         style=Markup(template("report.css")),  # noqa: S704  the package's own file
         script=Markup(script),  # noqa: S704  the package's own file
@@ -103,9 +103,9 @@ def render_comparison(told: Comparison) -> str:
     )
 
 
-def _verdict(told: Comparison) -> tuple[str, str]:
+def _verdict(comparison: Comparison) -> tuple[str, str]:
     """(class, headline)."""
-    errors, warnings, *_ = told.after.counts.worse_than(told.before.counts)
+    errors, warnings, *_ = comparison.after.counts.worse_than(comparison.before.counts)
     said = [
         f"{abs(n):,} {'more' if n > 0 else 'fewer'} {what}"
         for n, what in ((errors, "errors"), (warnings, "warnings"))
@@ -113,13 +113,13 @@ def _verdict(told: Comparison) -> tuple[str, str]:
     ]
     worse = (errors, warnings) > (0, 0)
     if not said:
-        return ("warning" if told.worse_count else "good"), "As many errors and warnings as before"
+        return ("warning" if comparison.worse_count else "good"), "As many errors and warnings as before"
     return ("error" if errors > 0 else "warning" if worse else "good"), " and ".join(said).capitalize()
 
 
-def _rows(told: Comparison) -> Any:
+def _rows(comparison: Comparison) -> Any:
     """(what, before, after, by how much of each hour: before and after) of the whole."""
-    before, after = told.before, told.after
+    before, after = comparison.before, comparison.after
     for what, own in (
         ("errors", "errors"),
         ("warnings", "warnings"),
@@ -132,17 +132,18 @@ def _rows(told: Comparison) -> Any:
     yield "groups", before.groups, after.groups, None, None
 
 
-def _charts(told: Comparison) -> Any:
+def _charts(comparison: Comparison) -> Any:
     """Both trends of each measure, to one scale of height: (title, the most, [path of bars before, and after])."""
     width, height = _CHART
     for title, column in (("rebalances", 0), ("partitions moved", 1), ("longest time without owner, in ms", 2)):
         most = max(
-            (step[column] for side in (told.before, told.after) for step in side.trend.steps.values()), default=0
+            (step[column] for side in (comparison.before, comparison.after) for step in side.trend.steps.values()),
+            default=0,
         )
         if not most:
             continue
         paths = []
-        for side in (told.before, told.after):
+        for side in (comparison.before, comparison.after):
             steps = side.trend.steps
             first, last = min(steps, default=0), max(steps, default=0) + 1
             wide = max(2.0, width / (last - first) - 1)

@@ -47,7 +47,7 @@ class Packed(NamedTuple):
 
     key: str
     """Its name in addresses and names of files."""
-    told: Mapping[str, Any]
+    index_entry: Mapping[str, Any]
     """For the index: `entry` is the group in one line, `rows` its worst incidents, `names` members and topics."""
     details: str
     """What is loaded first, as JSON."""
@@ -110,8 +110,8 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
     text = "".join([dump(details)[:-1], *(f',"{what}":{texts[0]}' for what, texts in pieces.items()), "}"])
     beyond = {"rows_hidden": len(known) - ROWS} if len(known) > ROWS else {}
     entry = _entry(view, findings) | beyond | {"key": key, "stamp": sha256(text.encode()).hexdigest()[:8]}
-    told = {"entry": entry, "rows": [_row(one, NAMED) for one in worst_first[:ROWS]], "names": _names(view)}
-    return Packed(key, told, text, {what: texts[1:] for what, texts in pieces.items()})
+    values = {"entry": entry, "rows": [_row(one, NAMED) for one in worst_first[:ROWS]], "names": _names(view)}
+    return Packed(key, values, text, {what: texts[1:] for what, texts in pieces.items()})
 
 
 def badness(severity: str, kind: str, start_ms: int, end_ms: int, *, still: bool) -> tuple[int, ...]:
@@ -164,7 +164,7 @@ def _entry(view: GroupView, findings: Iterable[FindingView]) -> dict[str, Any]:
     counts: dict[str, Counter[str]] = {}
     for found in findings:
         counts.setdefault(severity_of(found.severity), Counter())[wording.name(found.kind)] += 1
-    told = {
+    values = {
         "group": wording.name(view.group),
         "start": view.start_ms,
         "end": view.end_ms,
@@ -175,16 +175,16 @@ def _entry(view: GroupView, findings: Iterable[FindingView]) -> dict[str, Any]:
         "doubted": not view.understood,
         "counts": {severity: dict(sorted(counts[severity].items())) for severity in SEVERITIES if severity in counts},
     }
-    return _without_nothing(told)
+    return _without_nothing(values)
 
 
-def _without_nothing(told: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
     """What takes no room where it says nothing: the script knows what is missing."""
-    return {name: value for name, value in told.items() if value or name in ("start", "end")}
+    return {name: value for name, value in values.items() if value or name in ("start", "end")}
 
 
 def _row(one: IncidentView, most: int) -> dict[str, Any]:
-    told = {
+    values = {
         "id": wording.name(one.id),
         "severity": severity_of(one.severity),
         "kinds": [wording.name(kind) for kind in one.kinds[:most]],
@@ -202,7 +202,7 @@ def _row(one: IncidentView, most: int) -> dict[str, Any]:
         "members_hidden": max(0, len(one.members) - most),
         "findings_hidden": max(0, len(one.findings) - most),
     }
-    return _without_nothing(told)
+    return _without_nothing(values)
 
 
 def _names(view: GroupView) -> list[list[str]]:

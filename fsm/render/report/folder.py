@@ -32,7 +32,7 @@ def write_group(out: Path, packed: Packed) -> bool:
     folder.mkdir(exist_ok=True)
     changed = False
     for name, text in packed.pieces():
-        index = packed.told if name == packed.key else None
+        index = packed.index_entry if name == packed.key else None
         changed |= _write(folder / f"{name}.js", _call(name, text, index))
     return changed
 

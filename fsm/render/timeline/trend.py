@@ -59,11 +59,11 @@ class Trend:
         return {"step": self.step_ms, "steps": steps}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Trend:
+    def from_json(cls, document: Mapping[str, Any]) -> Trend:
         """What `to_json` gave."""
         trend = cls()
-        trend.step_ms = told["step"]
-        trend.steps = {start_ms // trend.step_ms: Step(*step) for start_ms, *step in told["steps"]}
+        trend.step_ms = document["step"]
+        trend.steps = {start_ms // trend.step_ms: Step(*step) for start_ms, *step in document["steps"]}
         return trend
 
 

@@ -34,7 +34,9 @@ def draw_group(out: Path, audit: GroupAudit, found: Sequence[Finding], noted: Hi
     view = group_view(shown, overview(shown), noted)
     packed = pack_group(view, shown.findings, find_incidents(shown))
     # Nobody else adds up all groups, each of which is judged when something of it is new.
-    write_group(out, packed._replace(told={**packed.told, "trend": view.trend.to_json() if view.trend else None}))
+    write_group(
+        out, packed._replace(index_entry={**packed.index_entry, "trend": view.trend.to_json() if view.trend else None})
+    )
 
 
 def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
