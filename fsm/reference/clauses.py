@@ -82,7 +82,7 @@ GROUPS = Clauses(("consumer-group", "consumer-group-member", "classic-group"), (
            "`classicGroupSyncToConsumerGroup`, `classicGroupHeartbeatToConsumerGroup`, "
            "`classicGroupLeaveToConsumerGroup`"),
     Clause("6.3", "A classic group may become a consumer group.", "KIP-848; `validateOnlineUpgrade`"),
-    Clause("6.3 U-1", "The parked joins and syncs are answered.", "`convertToConsumerGroup`"),
+    Clause("6.3 U-1", "The delayed joins and syncs are answered.", "`convertToConsumerGroup`"),
     Clause("6.3 U-2", "The classic group is removed.", "`convertToConsumerGroup`"),
     Clause("6.3 U-3", "The consumer group is made of the members, assignments and generation of the classic one.",
            "`ConsumerGroup.fromClassicGroup`, `createConsumerGroupRecords`"),

@@ -1,4 +1,4 @@
-"""The classic group on its coordinator: joins are parked until all are there, syncs until the leader has assigned.
+"""The classic group on its coordinator: joins are delayed until all are there, syncs until the leader has assigned.
 
 Source: `ClassicGroup`, `ClassicGroupState` and `GroupMetadataManager` of apache/kafka, branch 4.4 at 87943b2ff874; the
 order of effects read at 1eb7644. The machine means the same in every release since 3.7.
@@ -7,7 +7,7 @@ What a step finds out before it acts is in the event. The endings are those of a
 of the join phase it tries to complete:
 
     (none)         the join phase stays or becomes open, with its timer armed
-    `_ALL_JOINED`  every member's join is parked and no given-out member id is outstanding: the generation begins
+    `_ALL_JOINED`  every member's join is delayed and no given-out member id is outstanding: the generation begins
     `_NOBODY_LEFT` no member and no given-out id remains: the next generation is empty
 
 After EMPTY the first join phase is an initial rebalance: a join or a leave does not complete it, its timer does; only
@@ -40,8 +40,8 @@ class State(Symbol):
     """The state of a classic group, as DescribeGroups prints it (Empty, PreparingRebalance, ...)."""
 
     EMPTY = "No members; member ids may have been given out."
-    PREPARING_REBALANCE = "The join phase: joins are parked until everybody has joined or the time is up."
-    COMPLETING_REBALANCE = "The sync phase: the generation has begun, syncs are parked until the leader's is stored."
+    PREPARING_REBALANCE = "The join phase: joins are delayed until everybody has joined or the time is up."
+    COMPLETING_REBALANCE = "The sync phase: the generation has begun, syncs are delayed until the leader's is stored."
     STABLE = "Every member can have its assignment."
     DEAD = "The object is of no use any more: unloaded, deleted or converted."
 
@@ -91,13 +91,13 @@ class Event(Symbol):
     SESSION_EXPIRED = "No sign of a member within its session timeout, or of a new one within five minutes."
     SESSION_EXPIRED_ALL_JOINED = "The same, and those who remain have all joined."
     SESSION_EXPIRED_NOBODY_LEFT = "The same, and nobody remains."
-    SESSION_EXCUSED = "The timer of a member ran out whose join or sync is parked, or who is gone already."
+    SESSION_EXCUSED = "The timer of a member ran out whose join or sync is delayed, or who is gone already."
     PENDING_EXPIRED = "An id that was given out was not used within the session timeout."
     PENDING_EXPIRED_ALL_JOINED = "The same, and all members have joined."
     PENDING_EXPIRED_NOBODY_LEFT = "The same, and there are no members."
     INITIAL_DELAY_EXTENDED = "The initial delay ran out, new members came meanwhile and rebalance timeout remains."
-    JOIN_PHASE_EXPIRED = "The join phase ran out, or the last initial delay; somebody's join is parked."
-    JOIN_PHASE_EXPIRED_NOBODY_JOINED = "The join phase ran out; static members remain and no join is parked."
+    JOIN_PHASE_EXPIRED = "The join phase ran out, or the last initial delay; somebody's join is delayed."
+    JOIN_PHASE_EXPIRED_NOBODY_JOINED = "The join phase ran out; static members remain and no join is delayed."
     JOIN_PHASE_EXPIRED_NOBODY_LEFT = "The join phase ran out and nobody remains."
     SYNC_PHASE_EXPIRED = "The sync phase ran out, in its generation; some members never synced, others remain."
     SYNC_PHASE_EXPIRED_NOBODY_LEFT = "The same, and no member remains without them."
@@ -122,30 +122,30 @@ class Effect(Symbol):
     # Members
     ADD_MEMBER = "Add the member as new; the first becomes leader."
     UPDATE_MEMBER = "Take protocols and timeouts from the request."
-    REPLACE_MEMBER = "The new id takes over leadership, slot and assignment; parked answers get FENCED_INSTANCE_ID."
+    REPLACE_MEMBER = "The new id takes over leadership, slot and assignment; delayed answers get FENCED_INSTANCE_ID."
     REVERT_REPLACEMENT = "The old id is the member again; the join is answered with the error of the store."
     REMEMBER_ID = "Keep the id that was given out; its timer is the session timeout."
     REMOVE_ID = "Forget an id: the member of that name, or the id that was given out."
-    REMOVE_MEMBERS = "Remove them; a parked join gets UNKNOWN_MEMBER_ID, a gone leader is replaced by any member."
-    REMOVE_UNJOINED_MEMBERS = "Remove the dynamic members whose join is not parked; static ones stay."
+    REMOVE_MEMBERS = "Remove them; a delayed join gets UNKNOWN_MEMBER_ID, a gone leader is replaced by any member."
+    REMOVE_UNJOINED_MEMBERS = "Remove the dynamic members whose join is not delayed; static ones stay."
     REMOVE_UNSYNCED_MEMBERS = "Remove the members that have not synced."
     NOTE_NEW_MEMBER = "Set the flag that lets the initial delay be extended."
     CLEAR_NEW_MEMBER_NOTE = "Clear that flag."
-    ELECT_LEADER = "If the leader's join is not parked, any member whose join is becomes leader."
-    # Parked requests and answers
+    ELECT_LEADER = "If the leader's join is not delayed, any member whose join is becomes leader."
+    # Delayed requests and answers
     PARK_JOIN = "The join is answered when the join phase completes."
     PARK_SYNC = "The sync is answered when the assignment is stored, or a rebalance cuts in."
     TAKE_ASSIGNMENT = "Complete the leader's assignment with empty ones for members it left out."
     ANSWER_MEMBER_ID_REQUIRED = "Answer MEMBER_ID_REQUIRED with the id."
     ANSWER_JOIN = "Answer with the present generation; the member list only for the leader."
-    ANSWER_JOINS = "Answer every parked join with the new generation; the member list only for the leader."
-    ANSWER_JOINS_REBALANCE = "Answer every parked join REBALANCE_IN_PROGRESS."
-    ANSWER_JOINS_NOT_COORDINATOR = "Answer every parked join NOT_COORDINATOR."
+    ANSWER_JOINS = "Answer every delayed join with the new generation; the member list only for the leader."
+    ANSWER_JOINS_REBALANCE = "Answer every delayed join REBALANCE_IN_PROGRESS."
+    ANSWER_JOINS_NOT_COORDINATOR = "Answer every delayed join NOT_COORDINATOR."
     ANSWER_SYNC = "Answer with the member's present assignment."
-    ANSWER_SYNCS = "Answer every parked sync with its assignment, and restart the heartbeat timers of those."
-    ANSWER_SYNCS_ERROR = "Clear all assignments; answer every parked sync with the error of the store."
-    ANSWER_SYNCS_REBALANCE = "Answer every parked sync REBALANCE_IN_PROGRESS."
-    ANSWER_SYNCS_NOT_COORDINATOR = "Answer every parked sync NOT_COORDINATOR."
+    ANSWER_SYNCS = "Answer every delayed sync with its assignment, and restart the heartbeat timers of those."
+    ANSWER_SYNCS_ERROR = "Clear all assignments; answer every delayed sync with the error of the store."
+    ANSWER_SYNCS_REBALANCE = "Answer every delayed sync REBALANCE_IN_PROGRESS."
+    ANSWER_SYNCS_NOT_COORDINATOR = "Answer every delayed sync NOT_COORDINATOR."
     ANSWER_OK = "Answer without error."
     ANSWER_REBALANCE_IN_PROGRESS = "Answer REBALANCE_IN_PROGRESS."
     ANSWER_ERROR = "Answer with the error code of the failed check."
@@ -222,7 +222,7 @@ TABLE = Table(
         row(PREPARING,  E.MEMBER_JOINED_ALL_JOINED, *NEW, *BEGIN,
             clause="5.3 Join new, try complete"),
         row(COMPLETING, E.MEMBER_JOINED,            *NEW, *FROM_COMPLETING, F.ARM_JOIN_TIMER,
-            clause="5.3 Join new", note="the others are never parked, so never all joined"),
+            clause="5.3 Join new", note="the joins of the others are never delayed, so never all joined"),
         row(S.STABLE,   E.MEMBER_JOINED,            *NEW, *FROM_STABLE, F.ARM_JOIN_TIMER,      clause="5.3 Join new"),
 
         # JoinGroup of a known member
@@ -341,7 +341,7 @@ TABLE = Table(
         row(S.STABLE,   E.SESSION_EXPIRED_NOBODY_LEFT, F.REMOVE_MEMBERS, *FROM_STABLE, *END,
             clause="5.3 session, 5.4"),
         ignore(OPEN, E.SESSION_EXCUSED,
-            why="a parked join or sync excuses it unless it is new; or the id is no member any more", clause="5.3"),
+            why="a delayed join or sync excuses it unless it is new; or the id is no member any more", clause="5.3"),
         ignore(S.DEAD, (E.SESSION_EXPIRED, E.SESSION_EXCUSED), why="the group is gone", clause="5.3 session"),
         row((S.EMPTY, PREPARING, COMPLETING, S.STABLE), E.PENDING_EXPIRED, F.REMOVE_ID,
             clause="5.3 pending", note="no rebalance, unlike a leave"),
@@ -389,9 +389,9 @@ TABLE = Table(
             clause="6.3 U-1, U-2"),
         row(S.STABLE,   E.UPGRADED,                     F.REMOVE_GROUP, S.DEAD, clause="6.3 U-2"),
         row(PREPARING,  E.UPGRADE_REFUSED_LATE,         F.ANSWER_JOINS_REBALANCE, F.ANSWER_ERROR,
-            clause="6.3 U-1", note="parked joins are answered although the group stays"),
+            clause="6.3 U-1", note="delayed joins are answered although the group stays"),
         row(COMPLETING, E.UPGRADE_REFUSED_LATE,         F.ANSWER_SYNCS_REBALANCE, F.ANSWER_ERROR,
-            clause="6.3 U-1", note="parked syncs are answered although the group stays"),
+            clause="6.3 U-1", note="delayed syncs are answered although the group stays"),
         row(S.STABLE,   E.UPGRADE_REFUSED_LATE,         F.ANSWER_ERROR, clause="6.3"),
         row((PREPARING, COMPLETING, S.STABLE), E.UPGRADE_REFUSED, F.ANSWER_ERROR,
             clause="6.3", note="GROUP_ID_NOT_FOUND for the joiner"),
@@ -402,7 +402,7 @@ TABLE = Table(
         row(PREPARING,  E.UNLOADED, S.DEAD, F.ANSWER_JOINS_NOT_COORDINATOR, clause="5.3 unload"),
         row(COMPLETING, E.UNLOADED, S.DEAD, F.ANSWER_SYNCS_NOT_COORDINATOR, clause="5.3 unload"),
         row(S.STABLE,   E.UNLOADED, S.DEAD, F.ANSWER_SYNCS_NOT_COORDINATOR,
-            clause="5.3 unload", note="no sync is parked in STABLE, so nobody hears of it"),
+            clause="5.3 unload", note="no sync is delayed in STABLE, so nobody hears of it"),
         row(S.DEAD,     E.UNLOADED, S.DEAD, clause="5.1, 5.3 unload"),
     ),
 )

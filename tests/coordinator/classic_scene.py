@@ -69,7 +69,7 @@ class ClassicScene(Scene):
         return str(self.described["state"])
 
     def ask(self, name: str, api: str, version: int, body: Mapping[str, Any], fresh_id: str = "") -> Any:
-        """The answer to a request, None while it is parked; `name` finds it in `answered` later."""
+        """The answer to a request, None while it is delayed; `name` finds it in `answered` later."""
         self.names.append(name)
         self.answered.pop(name, None)
         token = len(self.names) - 1
@@ -78,7 +78,7 @@ class ClassicScene(Scene):
         return self.answered.get(name)
 
     def send(self, api: str, version: int, body: Mapping[str, Any], fresh_id: str = "") -> Mapping[str, Any]:
-        """The answer to a request of the consumer protocol; those of parked requests may come with it."""
+        """The answer to a request of the consumer protocol; those of delayed requests may come with it."""
         found: Mapping[str, Any] = self.ask(f"{api} {body.get('member_id')}", api, version, body, fresh_id)
         return found
 
@@ -89,7 +89,7 @@ class ClassicScene(Scene):
             self.answered[name] = to_recorded(answer.body, self.versions[name])
 
     def come(self, member_id: str = "", *, name: str = "", fresh_id: str = "", version: int = 9, **fields: Any) -> Any:
-        """The answer to a JoinGroup with protocol `range` for foo, None while it is parked."""
+        """The answer to a JoinGroup with protocol `range` for foo, None while it is delayed."""
         body = {
             "member_id": member_id,
             "session_timeout": 10_000,
@@ -109,7 +109,7 @@ class ClassicScene(Scene):
         return ids
 
     def share(self, member_id: str, generation: int, sent: Mapping[str, Any] = NOTHING, **fields: Any) -> Any:
-        """The answer to a SyncGroup, None while it is parked; `assigns` has what a leader gives out.
+        """The answer to a SyncGroup, None while it is delayed; `assigns` has what a leader gives out.
 
         Without type or name of the protocol it is one of the version before these were asked for.
         """
@@ -138,7 +138,7 @@ class ClassicScene(Scene):
         return [m["error_code"] for m in self.ask("leave", "LeaveGroup", 5, {"members": members})["members"]]
 
     def mix(self, member_id: str, *topics: str, owned: Mapping[str, list[int]] | None = None, **fields: Any) -> Any:
-        """The answer to the JoinGroup of a classic member in a consumer group: it is never parked."""
+        """The answer to the JoinGroup of a classic member in a consumer group: it is never delayed."""
         metadata = subscribed(*(topics or ("foo",)), owned=owned)
         protocols = [{"name": fields.pop("protocol", "range"), "metadata": metadata}]
         return self.come(member_id, name=f"join {member_id}", **{"protocols": protocols, **fields})

@@ -19,7 +19,7 @@ def test_the_first_join_gives_an_id_and_stores_the_empty_group() -> None:
 
 
 def test_before_version_4_a_member_joins_in_one_step() -> None:
-    """Its join is parked at once; version 0 has no rebalance timeout but its session timeout."""
+    """Its join is delayed at once; version 0 has no rebalance timeout but its session timeout."""
     scene = ClassicScene()
     assert scene.come(fresh_id="a", version=0, rebalance_timeout=-1) is None
     assert scene.classic.members["client-a"].rebalance_timeout_ms == 10_000
@@ -215,7 +215,7 @@ def test_a_full_group_refuses_and_forgets_the_id() -> None:
 
 
 def test_a_full_join_phase_leaves_out_who_comes_last() -> None:
-    """While joins come in, those parked are counted: a member that is late loses its place."""
+    """While joins come in, those delayed are counted: a member that is late loses its place."""
     scene = ClassicScene(group_max_size=1)
     ids = [scene.come(fresh_id=name)["member_id"] for name in "ab"]
     scene.come(ids[0])
@@ -306,7 +306,7 @@ def test_a_static_member_that_comes_back_in_the_sync_phase_begins_a_rebalance() 
 
 
 def test_a_static_member_that_changes_the_protocol_waits_for_the_others() -> None:
-    """In a stable group of two it is the first whose join is parked."""
+    """In a stable group of two it is the first whose join is delayed."""
     scene = ClassicScene()
     other = with_static(scene)
     scene.share(other, 1)

@@ -14,7 +14,7 @@ from fsm.protocol.records import ClassicGroup
 
 
 def test_syncs_wait_for_the_leader() -> None:
-    """A follower's is parked; the leader's brings the record, both answers, and the group is stable."""
+    """A follower's is delayed; the leader's brings the record, both answers, and the group is stable."""
     scene = ClassicScene()
     leader, follower = scene.enter("a", "b")
     assert scene.share(follower, 1) is None
@@ -85,7 +85,7 @@ def test_syncs_that_wait_learn_of_a_rebalance() -> None:
 
 
 def test_an_assignment_that_could_not_be_stored_is_nobody_s() -> None:
-    """Every parked sync gets the error, and the group rebalances; nothing is written."""
+    """Every delayed sync gets the error, and the group rebalances; nothing is written."""
     scene = ClassicScene()
     leader, follower = scene.enter("a", "b")
     scene.share(follower, 1)

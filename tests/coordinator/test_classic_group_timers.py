@@ -34,7 +34,7 @@ def test_the_last_session_to_expire_empties_the_group() -> None:
 
 
 def test_who_waits_for_an_answer_cannot_send_heartbeats() -> None:
-    """A parked join excuses a member from its session, until it is answered."""
+    """A delayed join excuses a member from its session, until it is answered."""
     scene = ClassicScene()
     first, second = scene.stable("a", "b")
     third = scene.come(fresh_id="c")["member_id"]
@@ -194,7 +194,7 @@ def test_an_empty_group_ends_with_its_tombstone() -> None:
 
 
 def test_who_synced_stays_when_the_sync_phase_runs_out() -> None:
-    """Its parked sync learns of the rebalance; the leader, who never assigned, is out."""
+    """Its delayed sync learns of the rebalance; the leader, who never assigned, is out."""
     scene = ClassicScene()
     leader, follower = scene.enter("a", "b")
     scene.share(follower, 1)

@@ -14,7 +14,7 @@ from fsm.tables import classic_group, consumer_group, consumer_group_member
 
 FOLDER = Path(member_update.__file__).parents[1]
 REFUSED = "a refusal undoes the whole step, the rows it took too: there is nothing to tell"
-UNLOADED = "a consumer group parks no request, so nobody is answered when it goes from memory: there is no step"
+UNLOADED = "a consumer group delays no request, so nobody is answered when it goes from memory: there is no step"
 UNNAMED: Mapping[type[Symbol], Mapping[str, str]] = {
     classic_group.Event: {
         "ASSIGNMENT_STORE_LATE": "a step and its records are one here: nothing happens while a record is being stored",

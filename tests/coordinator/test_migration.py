@@ -67,7 +67,7 @@ def _static_group(release: str) -> ClassicScene:
 
 
 def test_members_that_wait_are_told_to_rejoin() -> None:
-    """A parked join of the classic group gets REBALANCE_IN_PROGRESS when the group is converted."""
+    """A delayed join of the classic group gets REBALANCE_IN_PROGRESS when the group is converted."""
     scene = ClassicScene()
     first, second = scene.stable("a", "b")
     scene.come(first)
@@ -119,7 +119,7 @@ def test_a_group_of_another_protocol_type_is_not_upgraded() -> None:
 
 
 def test_a_group_that_is_too_large_is_not_upgraded() -> None:
-    """The size limit of consumer groups counts; who is parked is not told anything."""
+    """The size limit of consumer groups counts; a member whose join is delayed is not told anything."""
     scene = ClassicScene(group_consumer_max_size=1)
     first, _ = scene.stable("a", "b")
     scene.come(first)
@@ -129,7 +129,7 @@ def test_a_group_that_is_too_large_is_not_upgraded() -> None:
 
 
 def test_an_assignor_with_state_in_assignments_forbids_the_upgrade() -> None:
-    """Its user data would be lost (F21). Who was parked has been told to rejoin all the same."""
+    """Its user data would be lost (F21). A member whose join was delayed has been told to rejoin all the same."""
     scene = ClassicScene()
     first, second = scene.enter("a", "b")
     scene.share(second, 1)

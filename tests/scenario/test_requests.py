@@ -92,7 +92,7 @@ def test_group_migrates_when_a_member_comes_with_the_other_protocol() -> None:
 
 
 def test_answers_to_earlier_requests_are_told() -> None:
-    """A join that was parked is answered in a later step."""
+    """A join that was delayed is answered in a later step."""
     (run,) = replay_document(
         yaml_node((FOLDER / "classic_group.yaml").read_text(), "talk.yaml", "scenario"), "talk.yaml"
     )

@@ -306,7 +306,7 @@ def test_a_static_member_is_swapped_without_a_rebalance(tell: Callable[..., list
 def test_a_downgraded_group_rebalances_and_an_upgraded_one_is_gone(
     tell: Callable[..., list[tuple[str, str, str]]],
 ) -> None:
-    """A downgrade by removal is built STABLE and prepares at once; an upgrade answers the parked joins first."""
+    """A downgrade by removal is built STABLE and prepares at once; an upgrade answers the delayed joins first."""
     assert tell(TABLE, (Event.DOWNGRADED_BY_REMOVAL, Event.UPGRADE_REFUSED_LATE, Event.UPGRADED)) == [
         ("DOWNGRADED_BY_REMOVAL", "WRITE_GROUP RESET_HEARTBEAT_TIMERS FORGET_SYNCS CANCEL_SYNC_TIMER ARM_JOIN_TIMER",
          "PREPARING_REBALANCE"),

@@ -134,7 +134,7 @@ class AnyCoordinator:
             for feature in OF_MEMBERS:
                 features[f"{feature} {name}"] = partial(self._feature, name, feature)
             for life in range(LIVES):
-                features[f"parks {name} {life}"] = partial(_count_delayed, name, life)
+                features[f"delays {name} {life}"] = partial(_count_delayed, name, life)
         return Component(
             BROKER,
             Broker(),

@@ -226,7 +226,7 @@ class ClassicQuestions(Questions):
         """The ids, as bits, that a client may still speak under."""
         under_way = view.on(name, BROKER, "ids") | view.on(BROKER, name, "ids")
         for life in range(LIVES):
-            under_way = under_way | np.where(view.of(name, "life") == life, view.of(BROKER, f"parks {name} {life}"), 0)
+            under_way = under_way | np.where(view.of(name, "life") == life, view.of(BROKER, f"delays {name} {life}"), 0)
         found: Integers = view.of(name, "speaks") | np.where(view.of(name, "ended") == 1, 0, under_way)
         return found
 
