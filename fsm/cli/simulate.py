@@ -140,7 +140,7 @@ def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int
     if args.logs and isinstance(deployment, Machines):
         raise InputError("is of Kafka's clients", "--logs", "--trace has what your own machines did")
     truth = Truth() if args.trace or args.logs else None
-    outcome = simulate(deployment, deployment.seed, rests=not args.step, truth=truth, progress=_progress())
+    outcome = simulate(deployment, deployment.seed, skips=not args.step, truth=truth, progress=_progress())
     document, text = outcome.as_document(), report(outcome)
     if args.folder is not None:
         from fsm.simulate.picture import draw
@@ -206,7 +206,7 @@ def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int
     else:
         from fsm.simulate.picture import draw
 
-        x, y = (simulate(one, one.seed, rests=not args.step, progress=_progress()) for one in (first, second))
+        x, y = (simulate(one, one.seed, skips=not args.step, progress=_progress()) for one in (first, second))
         document = {"variants": names, "runs": [x.as_document(), y.as_document()]}
         text = side_by_side(names, (x.totals(), y.totals()), 1)
         for name, outcome in zip(names, (x, y), strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsm.cluster.idling import poll_idly, polls_idly
+from fsm.cluster.idle_members import poll_idly, polls_idly
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.events import AsyncPollEvent, GroupMembershipOperation, KafkaError, ListenerMethod

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from fsm.conformance.comparison import FieldDifference, Hashes, Shown, find_differences, labels
 from fsm.conformance.steps import TopicChange, WalkRequest, WalkStep, first_image, record_group
 from fsm.conformance.ties import Ties
-from fsm.coordinator.coordinator import resolutions, turns_ms
+from fsm.coordinator.coordinator import find_deadlines_ms, resolutions
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.context import BrokerConfig, Context, Image
 from fsm.coordinator.model.dialect import Choice, dialect
@@ -34,7 +34,7 @@ from fsm.coordinator.model.persistent import FrozenMap
 from fsm.coordinator.model.step import Happened, Step
 from fsm.errors import InputError
 from fsm.protocol.json_form import to_recorded
-from fsm.protocol.printed_records import as_dumped
+from fsm.protocol.printed_records import to_dump_json
 from fsm.protocol.records import Record
 
 SLACK_MS = 150
@@ -276,7 +276,7 @@ class Follower:
         )
         may_come = {to: one for to, one in given.items() if to not in expected.answers and one.until_ms >= until_ms}
         seen = self._record({to: one.message for to, one in given.items() if to not in may_come})
-        records = tuple(as_dumped(record) for record in run.log)
+        records = tuple(to_dump_json(record) for record in run.log)
         found = find_differences(expected, Shown(seen, records, run.described), start.hashes)
         differing = tuple(one for one in found if not one.field.startswith(self.ignored))
         if differing:
@@ -359,7 +359,7 @@ class Follower:
 
     def _handle(self, before: Run, send: Callable[..., object], now_ms: int, ties: Ties) -> Iterator[Run]:
         """After the request; also on the other side of an instant near it from which it is decided otherwise."""
-        turns = turns_ms(before.host.state, before.host.context)
+        turns = find_deadlines_ms(before.host.state, before.host.context)
         near = [turn for turn in turns if abs(turn - now_ms) <= self.slack_ms]
         decided: list[Any] = []
         for at_ms in (now_ms, *(turn if now_ms < turn else turn - 1 for turn in near)):

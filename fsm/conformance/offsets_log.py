@@ -9,7 +9,7 @@ from fsm.coordinator.model.hash_order import string_hash
 from fsm.errors import InputError
 from fsm.protocol.json_form import error_name
 from fsm.protocol.messages import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from fsm.protocol.printed_records import as_dumped
+from fsm.protocol.printed_records import to_dump_json
 from fsm.protocol.record_batches import LogRecord, read_batches
 from fsm.protocol.records import OtherKey, Record
 from fsm.wire.connection import Connection
@@ -49,7 +49,7 @@ class OffsetsLog:
             if not entries:
                 raise PeerError(f"{self.connection.peer}: nothing is read of {OFFSETS_TOPIC} at offset {self.offset}")
             self.offset = entries[-1].offset + 1
-            found += [as_dumped(record) for entry in entries if self._is_ours(record := entry.decode())]
+            found += [to_dump_json(record) for entry in entries if self._is_ours(record := entry.decode())]
         return tuple(found)
 
     def _entries(self, data: bytes) -> Iterator[LogRecord]:

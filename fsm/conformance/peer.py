@@ -18,7 +18,7 @@ from fsm.coordinator.model.dialect import Choice, dialect
 from fsm.coordinator.model.step import Answer, Step
 from fsm.protocol.codec import decode, encode
 from fsm.protocol.messages import APIS
-from fsm.protocol.printed_records import as_dumped
+from fsm.protocol.printed_records import to_dump_json
 from fsm.protocol.record_batches import batch_of, read_batches, write_batch
 from fsm.protocol.records import Record
 
@@ -173,7 +173,7 @@ class OwnCoordinator:
         written = write_batch(batch_of(self._offset, records, self._clock_ms()))
         self._offset += len(records)
         found = (entry.decode() for batch in read_batches(written) for entry in batch.records)
-        return [as_dumped(record) for record in found if record.key[1] == self.group]
+        return [to_dump_json(record) for record in found if record.key[1] == self.group]
 
 
 def _encode_and_decode(message: Any, version: int) -> Any:

@@ -330,14 +330,14 @@ def resolutions(state: Coordinator) -> dict[str, Resolution]:
     return {i: group.resolution for i, group in groups if isinstance(group, ConsumerGroup) and group.resolution}
 
 
-def turns_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
+def find_deadlines_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
     """The instants from which requests are decided otherwise, though no timer fires then.
 
     A group's assignment interval is over, or its regular expressions may be resolved again.
     """
     groups = [group for group in state.groups.values() if isinstance(group, ConsumerGroup)]
     due = [group.target_time_ms + context.config.assignment_interval_ms(group.group_id) for group in groups]
-    return (*due, *(turn for group in groups for turn in subscriptions.turns_ms(group, context)))
+    return (*due, *(turn for group in groups for turn in subscriptions.find_deadlines_ms(group, context)))
 
 
 def handle_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:

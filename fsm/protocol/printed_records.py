@@ -21,7 +21,7 @@ from fsm.protocol.json_form import to_printed
 from fsm.protocol.records import ClassicGroup, Record, to_json
 
 
-def as_dumped(record: Record) -> dict[str, Any]:
+def to_dump_json(record: Record) -> dict[str, Any]:
     """The record as the dump tool prints it."""
     printed = to_json(record)
     if isinstance(record.value, ClassicGroup) and record.value.protocol_type == PROTOCOL_TYPE:

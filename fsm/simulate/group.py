@@ -17,7 +17,7 @@ from fsm.cluster.channel import STEADY
 from fsm.cluster.client import RETRIABLE, Client
 from fsm.cluster.cluster import STARTED_MS, Answers
 from fsm.cluster.network import Network
-from fsm.cluster.resting import RestingCluster
+from fsm.cluster.skipping import SkippingCluster
 from fsm.cluster.stale_uses import Change
 from fsm.coordinator.coordinator import Coordinator, refuse
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -55,7 +55,7 @@ BATCH = 1_000
 """Records of the log that are read together."""
 
 
-class GroupRun(RestingCluster):
+class GroupRun(SkippingCluster):
     """One group."""
 
     def __init__(
@@ -64,7 +64,7 @@ class GroupRun(RestingCluster):
         group_id: str,
         seed: int,
         *,
-        rests: bool = True,
+        skips: bool = True,
         trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
         """`trace` is given what the clients' logs would say; then every heartbeat is stepped."""
@@ -80,7 +80,7 @@ class GroupRun(RestingCluster):
             topics=FrozenMap(topics),
             group_id=group_id,
             network=Network(STEADY, seed=seed, latency=deployment.latency, loses=deployment.loses),
-            rests=rests and trace is None,
+            skips=skips and trace is None,
         )
         self.services = deployment.groups[group_id]
         self._as: dict[str, Service] = {}
@@ -117,10 +117,10 @@ class GroupRun(RestingCluster):
         for service in self.services:
             for number in range(service.processes):
                 at_ms = service.starts_ms * number // service.processes
-                self.happen(at_ms, partial(self._begin, service, number), tuple)
+                self.schedule(at_ms, partial(self._begin, service, number), tuple)
         for deed in deeds:
             if self._is_concerned(deed):
-                self.happen(deed.at_ms, partial(self._do, deed), partial(self._list_members_of, deed))
+                self.schedule(deed.at_ms, partial(self._do, deed), partial(self._list_members_of, deed))
 
     def _is_concerned(self, deed: Deed) -> bool:
         if deed.what in PROCESS_DEEDS:
@@ -131,7 +131,7 @@ class GroupRun(RestingCluster):
         if deed.what in PROCESS_DEEDS:
             return self._members(deed.target)
         is_elsewhere = deed.what in ("fail_over", "upgrade", "clock_back") and deed.target != self.broker
-        return () if is_elsewhere else tuple(self.resting)
+        return () if is_elsewhere else tuple(self.skipped)
 
     def _members(self, process: str) -> list[str]:
         """The names of its members, dead or alive."""
@@ -183,7 +183,7 @@ class GroupRun(RestingCluster):
     def _again(self, deed: Deed) -> None:
         """The process is there again, after a time."""
         act = partial(self._come, deed)
-        self.happen(self.now_ms + deed.for_ms, act, lambda: self._members(deed.target))
+        self.schedule(self.now_ms + deed.for_ms, act, lambda: self._members(deed.target))
 
     def _crash(self, deed: Deed) -> None:
         for client in self._alive(deed):
@@ -218,7 +218,7 @@ class GroupRun(RestingCluster):
         for name in self._members(deed.target):
             self.channel.cut.add(name)
             self._cut_until_ms[name] = max(self._cut_until_ms.get(name, 0), until_ms)
-        self.happen(until_ms, partial(self._heal, deed.target), tuple)
+        self.schedule(until_ms, partial(self._heal, deed.target), tuple)
 
     def _heal(self, process: str) -> None:
         self.channel.cut -= {n for n in self._members(process) if self._cut_until_ms.get(n, 0) <= self.now_ms}
@@ -230,7 +230,7 @@ class GroupRun(RestingCluster):
 
     def _lose(self, deed: Deed) -> None:
         self.channel.loses = deed.amount
-        self.happen(self.now_ms + deed.for_ms, self._lose_no_more, lambda: tuple(self.resting))
+        self.schedule(self.now_ms + deed.for_ms, self._lose_no_more, lambda: tuple(self.skipped))
 
     def _lose_no_more(self) -> None:
         self.channel.loses = self.deployment.loses
@@ -255,7 +255,7 @@ class GroupRun(RestingCluster):
             self.channel.send(self.now_ms, partial(_give, on_response, DISCONNECTED), name, is_answer=True)
         self._waiting.clear()
         self.host.state = Coordinator()
-        self.happen(self.now_ms + deed.for_ms, self._take_over, tuple)
+        self.schedule(self.now_ms + deed.for_ms, self._take_over, tuple)
 
     def _upgrade(self, deed: Deed) -> None:
         self._fail_over(deed)
@@ -361,7 +361,7 @@ class GroupRun(RestingCluster):
         super().kill(name)
         if fatal and not client.member.closed:
             self.watcher.note_end(client, fatal)
-            self.happen(self.now_ms + RESTART_MS, partial(self._revive, name), tuple)
+            self.schedule(self.now_ms + RESTART_MS, partial(self._revive, name), tuple)
 
     def _revive(self, name: str) -> None:
         """What ended with an error is started again."""

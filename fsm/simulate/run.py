@@ -18,7 +18,7 @@ def simulate(
     deployment: Deployment | Machines,
     seed: int,
     *,
-    rests: bool = True,
+    skips: bool = True,
     truth: Truth | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -31,7 +31,7 @@ def simulate(
         if services[0].protocol == CONNECT:
             groups.append(_run_connect(deployment, services[0], seed, deeds, truth, progress))
             continue
-        groups.append(_run_group(deployment, group_id, seed, deeds, rests, truth, progress))
+        groups.append(_run_group(deployment, group_id, seed, deeds, skips, truth, progress))
     width_ms = max(1, -(-deployment.lasts_ms // len(groups[0].series["moves"]))) if groups else 1
     return Outcome(deployment.name, seed, deployment.lasts_ms, width_ms, groups, deeds)
 
@@ -41,11 +41,11 @@ def _run_group(  # noqa: PLR0917
     group_id: str,
     seed: int,
     deeds: Iterable[Deed],
-    rests: bool,
+    skips: bool,
     truth: Truth | None,
     progress: Progress | None,
 ) -> GroupOutcome:
-    run = GroupRun(deployment, group_id, seed, rests=rests, trace=None if truth is None else truth.records.append)
+    run = GroupRun(deployment, group_id, seed, skips=skips, trace=None if truth is None else truth.records.append)
     run.meter.keeps = truth is not None
     run.stored = None if truth is None else truth.stored
     run.changes = None if truth is None else truth.changes

@@ -49,7 +49,7 @@ def replayed(scenario: Mapping[str, Any], profile: str) -> Replay:
 
 
 def test_a_round_comes_out_as_stated(case: tuple[Replay, int]) -> None:
-    """Leader, delay, holdings and revocations of every worker are those of the file, in both profiles."""
+    """Leader, delay, assignments and revocations of every worker are those of the file, in both profiles."""
     run, number = case
     step = run.steps[number - 1]
     assert step.expected

@@ -260,7 +260,7 @@ def test_idle_steps_are_as_many_as_it_takes(waits_ms: int, polls: int) -> None:
     assert found is not None
     assert found.timeouts == waits_ms
     assert [what for _, _, what in found.woven.tell(found.times_ms)] == ["a polls"] * polls
-    first_ms, _, last_ms = found.woven.own(found.times_ms)
+    first_ms, _, last_ms = found.woven.list_times(found.times_ms)
     assert last_ms - first_ms >= waits_ms
 
 

@@ -25,14 +25,14 @@ INITIAL: Mapping[str, Units] = {"W1": (A, A0), "W2": (A1, B), "W3": (B0,)}
 PROFILES = pytest.mark.parametrize("profile", [DOCUMENT, SHIPPED], ids=lambda p: p.name)
 
 
-def cluster(holdings: Mapping[str, Units], profile: Profile = SHIPPED, protocol: str = "compatible") -> Cluster:
+def cluster(assignments: Mapping[str, Units], profile: Profile = SHIPPED, protocol: str = "compatible") -> Cluster:
     """A settled cluster in which W1 leads and the workers hold this."""
     found = Cluster(ConnectConfig("g", protocol, profile=profile))
     found.begin({"A": 2, "B": 1}, offset=5)
-    for name, units in holdings.items():
+    for name, units in assignments.items():
         found.start(name, holding=units)
     assert found.settle()
-    assert found.assignments() == holdings
+    assert found.assignments() == assignments
     assert found.rounds[-1].leader == "W1"
     found.rounds.clear()
     return found

@@ -481,7 +481,7 @@ def test_a_worker_that_does_not_poll_leaves_and_stops_nothing() -> None:
 
 
 def test_a_step_up_from_eager_stops_all_but_reports_it() -> None:
-    """1.1: the first cooperative round after an eager one keeps the holdings list; kept units start again."""
+    """1.1: the first cooperative round after an eager one keeps the list of owned units; kept units start again."""
     scene = Scene("sessioned").settled((A, A0), version=0)
     scene.wait(3_000)
     scene.beat(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -15,7 +15,7 @@ from fsm.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from fsm.protocol.printed_records import as_dumped
+from fsm.protocol.printed_records import to_dump_json
 from fsm.protocol.records import ClassicGroup, ClassicGroupKey, ClassicGroupMember, Record, RecordType
 
 FOO, BAR = "AAAAAAAAAAEAAAAAAAAAAQ", "AAAAAAAAAAEAAAAAAAAAAg"
@@ -52,7 +52,7 @@ def test_topics_are_written_as_a_broker_walks_their_ids() -> None:
 def _printed(subscription: bytes, assignment: bytes, protocol_type: str = "consumer") -> tuple[object, object]:
     member = ClassicGroupMember("m", None, "c", "/h", 1, 1, subscription, assignment)
     value = ClassicGroup(protocol_type, 1, "range", "m", 1, (member,))
-    (shown,) = as_dumped(Record(ClassicGroupKey(RecordType.GROUP_METADATA, "g"), value, 3))["value"]["members"]
+    (shown,) = to_dump_json(Record(ClassicGroupKey(RecordType.GROUP_METADATA, "g"), value, 3))["value"]["members"]
     return shown["subscription"], shown["assignment"]
 
 

@@ -46,7 +46,7 @@ EAGER = (
 
 
 def test_a_round_is_a_target_with_all_that_is_held() -> None:
-    """Generation, holdings, revocations, leader, offset and delay; names of connectors may hold hyphens."""
+    """Generation, assignment, revocations, leader, offset and delay; names of connectors may hold hyphens."""
     assert said(CTX + ROUND, HERDER) == [
         {
             "kind": Kind.TARGET,

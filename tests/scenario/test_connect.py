@@ -115,7 +115,7 @@ cases:
 
 
 def test_every_case_of_rounds_comes_out() -> None:
-    """All cases with rounds in the file: delays, assignments, revocations, holdings and candidates exactly."""
+    """All cases with rounds in the file: delays, assignments, revocations, owned units and candidates exactly."""
     runs = replay(CASES)
     assert len(runs) == 22
     assert [run.differences() for run in runs] == [()] * 22

@@ -254,7 +254,7 @@ def test_what_cannot_be_led_is_said_with_line_and_remedy(steps: str, error: str)
     ],
 )
 def test_a_cluster_that_cannot_be_is_said_with_line_and_remedy(begin: str, error: str) -> None:
-    """Unknown settings, units nobody configured, units held twice, holdings that no group rests with."""
+    """Unknown settings, units nobody configured, units held twice, assignments that no stable group has."""
     with pytest.raises(InputError) as raised:
         run("- wait: 1\n", begin=begin)
     assert str(raised.value).startswith(error)

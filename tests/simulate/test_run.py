@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from simulate_scene import CALM, SERVICES, deployment
 
-from fsm.cluster.resting import RestingCluster
+from fsm.cluster.skipping import SkippingCluster
 from fsm.simulate import Outcome, read_file, simulate
 from fsm.simulate.group import GroupRun
 
@@ -24,7 +24,7 @@ def bytes_of(outcome: Outcome) -> bytes:
 def test_what_rests_is_counted_as_if_each_heartbeat_were_stepped(kind: str) -> None:
     """Restarts, crashes, pauses, partitions, fail-overs, loss, slow callbacks: the same bytes, in less time."""
     given = deployment(kind)
-    stepped, counted = simulate(given, 1, rests=False), simulate(given, 1)
+    stepped, counted = simulate(given, 1, skips=False), simulate(given, 1)
     assert bytes_of(stepped) == bytes_of(counted)
     assert stepped.totals()["heartbeats"] > 400
 
@@ -35,7 +35,7 @@ def test_what_rests_is_counted_as_if_each_heartbeat_were_stepped(kind: str) -> N
 def test_many_seeds_are_counted_as_they_are_stepped(kind: str, seed: int) -> None:
     """The same of more seeds."""
     given = deployment(kind)
-    assert bytes_of(simulate(given, seed, rests=False)) == bytes_of(simulate(given, seed))
+    assert bytes_of(simulate(given, seed, skips=False)) == bytes_of(simulate(given, seed))
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
@@ -72,7 +72,7 @@ def test_a_steady_group_takes_no_steps() -> None:
     run = GroupRun(deployment("consumer", CALM, lasts="2h", loses="0"), "a", 1)
     run.begin(())
     run.run(60_000)
-    assert len(run.resting) == 6
+    assert len(run.skipped) == 6
     before = run.steps
     run.run(3_600_000)
     assert run.steps == before
@@ -90,7 +90,7 @@ def test_who_rests_is_woken_by_whatever_may_be_answered_otherwise() -> None:
     assert run.wake(("a-0-0",))
     gone.close(run.now_ms)
     run.run(90_000)
-    assert isinstance(run, RestingCluster)
+    assert isinstance(run, SkippingCluster)
     assert "a-0-0" not in run.clients
     assert run.find_unsettled() == []
     assert {name for client in run.clients.values() for name in client.using} >= {("orders", i) for i in range(12)}

@@ -32,7 +32,7 @@ from fsm.check.model import Choice, Component, Missed, Received, Step, Undeliver
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
 from fsm.member.classic.decisions import find_rejoin_cause
 from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
-from fsm.member.classic.state import ClassicConfig, ClassicMember, Rest, UnsentClassicRequest, new_member
+from fsm.member.classic.state import ClassicConfig, ClassicMember, RemainingSteps, UnsentClassicRequest, new_member
 from fsm.member.events import (
     BackgroundEvent,
 )
@@ -266,7 +266,7 @@ def timeless(member: ClassicMember) -> ClassicMember:
     """The member with timers that run or are over, and without words for a log."""
     awaited, commit, closing = member.awaited, member.commit, member.closing
     if awaited is not None:
-        awaited = replace(awaited, rest=_wordless(awaited.rest))
+        awaited = replace(awaited, remaining=_drop_reason(awaited.remaining))
     return replace(
         member,
         heartbeats=timeless_heartbeats(member.heartbeats),
@@ -275,14 +275,14 @@ def timeless(member: ClassicMember) -> ClassicMember:
         closing=closing and replace(closing, call=1, due_ms=FAR, retry_due_ms=0),
         rejoin_reason=None if member.rejoin_reason is None else "",
         retry_due_ms=0,
-        completion=_wordless(member.completion),
+        completion=_drop_reason(member.completion),
         awaited=awaited,
         unsubscribing=None if member.unsubscribing is None else 1,
     )
 
 
-def _wordless(rest: Rest | None) -> Rest | None:
-    return None if rest is None else Rest(rest.steps)
+def _drop_reason(remaining: RemainingSteps | None) -> RemainingSteps | None:
+    return None if remaining is None else RemainingSteps(remaining.steps)
 
 
 def describe(consumer: ClassicConsumer) -> str:

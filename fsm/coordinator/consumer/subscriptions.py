@@ -69,7 +69,7 @@ def is_resolution_due(draft: ConsumerGroupDraft, topics_added_version: int) -> b
     return is_new or missing or is_old or first.version < topics_added_version
 
 
-def turns_ms(group: ConsumerGroup, context: Context) -> tuple[int, ...]:
+def find_deadlines_ms(group: ConsumerGroup, context: Context) -> tuple[int, ...]:
     """From when a request starts a resolution that one before would not: the group has rested, its result is old."""
     first = next(iter(group.resolved_in_order()), None)
     if first is None:

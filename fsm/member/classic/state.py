@@ -195,7 +195,7 @@ ClassicEffect = UnsentClassicRequest | Enqueued | CallCompleted | CoordinatorFor
 
 
 @value
-class Rest:
+class RemainingSteps:
     """The rest of a row, which waits for a poll or for the end of a callback."""
 
     steps: tuple[Symbol, ...]
@@ -222,7 +222,7 @@ class Awaited:
     """2 for what close() asks for, which goes past a callback that is open; else 1."""
     method: ListenerMethod
     partitions: Partitions
-    rest: Rest | None = None
+    remaining: RemainingSteps | None = None
     """What the row that asked for it has left to do."""
 
 
@@ -290,7 +290,7 @@ class ClassicMember:
     """No join before this instant."""
     assigned: Partitions = ()
     """What the last sync brought."""
-    completion: Rest | None = None
+    completion: RemainingSteps | None = None
     """What a poll has to do after the sync; stays until all of it succeeded."""
     awaited: Awaited | None = None
     callback_error: KafkaError | None = None
@@ -386,11 +386,11 @@ class ClassicStep(Draft[ClassicMember], ClassicMember):
         left = self.perform(TABLE.compiled, steps, reason)
         if not left:
             return
-        kept = Rest(left, reason)
+        kept = RemainingSteps(left, reason)
         if self.awaited is before or self.awaited is None:
             self.completion = kept
         else:
-            self.awaited = replace(self.awaited, rest=kept)
+            self.awaited = replace(self.awaited, remaining=kept)
 
     def send(self, body: ClassicRequest | OffsetCommitRequest, purpose: Purpose | None = None, call: int = 0) -> None:
         """Orders a request, to be answered with what was sent."""

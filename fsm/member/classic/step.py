@@ -129,7 +129,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         owned = {*self.owned}
         return tuple((p, offset) for p, offset in self.consumed if p in owned)
 
-    def _complete_join(self, completion: state.Rest) -> None:
+    def _complete_join(self, completion: state.RemainingSteps) -> None:
         """Applies the assignment, unless it is out of date or no more what is subscribed to."""
         if self.state is not State.STABLE or self.generation.is_reset:
             self.completion = None
@@ -154,26 +154,26 @@ class ClassicMemberDraft(Effects, effects=Effect):
         if awaited.method is not events.ListenerMethod.ASSIGNED:
             self.owned = without(self.owned, awaited.partitions)
         if self.closing is not None or self.unsubscribing is not None:
-            self._end_membership(awaited.rest, error)
+            self._end_membership(awaited.remaining, error)
         elif self.completion is not None:
-            self._end_completion(awaited.rest, error)
+            self._end_completion(awaited.remaining, error)
         elif error is not None:  # poll() throws it, and the next one goes on: what was revoked is gone all the same
             self.effects.append(Enqueued(events.ErrorEvent(error)))
         else:
             self.advance()
 
-    def _end_completion(self, rest: state.Rest | None, error: events.KafkaError | None) -> None:
+    def _end_completion(self, remaining: state.RemainingSteps | None, error: events.KafkaError | None) -> None:
         """The row goes on whatever its callbacks raise; at its end the first error is thrown, and a poll repeats it."""
         self.callback_error = self.callback_error or error
-        if rest is not None:
+        if remaining is not None:
             self.polling = True
-            self.go_on(rest.steps, rest.reason)
+            self.go_on(remaining.steps, remaining.reason)
             self.polling = False
         if self.awaited is not None:
             return
         if self.callback_error is not None:
             self.effects.append(Enqueued(events.ErrorEvent(self.callback_error)))
-            self.callback_error, self.completion = None, state.Rest((Effect.ASSIGN_PARTITIONS,))
+            self.callback_error, self.completion = None, state.RemainingSteps((Effect.ASSIGN_PARTITIONS,))
             return
         self.completion, self.prepare_needed = None, True
         self.advance()
@@ -190,10 +190,10 @@ class ClassicMemberDraft(Effects, effects=Effect):
         if self.awaited is None:
             self._end_membership(None, None)
 
-    def _end_membership(self, rest: state.Rest | None, error: events.KafkaError | None) -> None:
+    def _end_membership(self, remaining: state.RemainingSteps | None, error: events.KafkaError | None) -> None:
         """A callback that raised keeps the leave from being sent: the session timeout tells the coordinator."""
-        if rest is not None and error is None:
-            self.go_on(rest.steps, rest.reason)
+        if remaining is not None and error is None:
+            self.go_on(remaining.steps, remaining.reason)
         if self.closing is not None:
             self.closing = replace(self.closing, stage=state.Stage.DRAINING, error=error)
             return

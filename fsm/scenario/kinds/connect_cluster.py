@@ -105,25 +105,25 @@ def _read_latencies(node: Node | None) -> Latencies:
 
 def _start_workers(cluster: Cluster, node: Node) -> None:
     """The workers as they are when the story begins: at rest with what they hold, the first one leading."""
-    holdings = {name: (key, value, _read_units(cluster, value)) for name, (key, value) in node.mapping().items()}
-    _check_doubles([(value, units) for _, value, units in holdings.values()])
-    idle = cluster.topic.units.difference(*(units for _, _, units in holdings.values()))
-    if holdings and idle:
+    assignments = {name: (key, value, _read_units(cluster, value)) for name, (key, value) in node.mapping().items()}
+    _check_doubles([(value, units) for _, value, units in assignments.values()])
+    idle = cluster.topic.units.difference(*(units for _, _, units in assignments.values()))
+    if assignments and idle:
         remedy = "list all that is configured, or leave connectors out and `create` them in a step"
         raise InputError(f"nobody holds {show_units(sorted(idle))}", node.where, remedy)
-    for key, _, units in holdings.values():
+    for key, _, units in assignments.values():
         _start_worker(cluster, key, "", units)
-    if holdings and not cluster.settle():
+    if assignments and not cluster.settle():
         raise InputError("these workers do not come to rest", node.where)
-    for name, (_, value, units) in holdings.items():
+    for name, (_, value, units) in assignments.items():
         kept = cluster.assignments()[name]
         if set(kept) != set(units):
             raise InputError(f"{name} comes to hold {show_units(sorted(kept))}", value.where, "balance the workers")
 
 
-def _check_doubles(holdings: list[tuple[Node, Units]]) -> None:
+def _check_doubles(assignments: list[tuple[Node, Units]]) -> None:
     held: set[Unit] = set()
-    for value, units in holdings:
+    for value, units in assignments:
         for each in units:
             if each in held:
                 raise InputError(f"{each} is held twice", value.where, "give it to one worker")

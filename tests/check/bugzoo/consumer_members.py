@@ -200,10 +200,10 @@ def a_target_during_a_run_is_forgotten() -> Patches:
 
 @plant("KAFKA-16185")
 def the_same_partitions_are_the_same_assignment() -> Patches:
-    def updated(_original: Any, known: LocalAssignment, received: Any) -> LocalAssignment:
+    def update(_original: Any, known: LocalAssignment, received: Any) -> LocalAssignment:
         return known if known.partitions == received and not known.is_none else LocalAssignment(0, received)
 
-    return [replace_function(LocalAssignment.updated, updated)]
+    return [replace_function(LocalAssignment.update, update)]
 
 
 @plant("franz-go-6536e4f3")

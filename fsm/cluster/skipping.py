@@ -1,12 +1,12 @@
-"""A cluster that passes over what provably changes nothing, so that a steady group of thousands costs little.
+"""A cluster that skips heartbeats that provably change nothing, so that a stable group of thousands costs little.
 
-A client *rests* once a heartbeat and its answer have led it, its record at the coordinator and the rest of the group to
-where they were one heartbeat before. Steps are functions of values and of time that has passed, so the next heartbeat
-does the same. It is counted and not stepped, until the coordinator does something that may be answered otherwise, the
-network is about to lose one, or somebody disturbs the client. Then the client, its session at the coordinator and the
-numbers of its messages are set to where stepping would have led them, and what was under way is sent once more, in its
-own time: the clock goes back for it. `RestingCluster(..., rests=False)` steps every heartbeat and every poll, and comes
-to the same result.
+A client is *skipped* once a heartbeat and its answer have led it, its record at the coordinator and the rest of the
+group to where they were one heartbeat before. Steps are functions of values and of time that has passed, so the next
+heartbeat does the same. It is counted and not stepped, until the coordinator does something that may be answered
+otherwise, the network is about to lose one, or somebody disturbs the client. Then the client, its session at the
+coordinator and the numbers of its messages are set to where stepping would have led them, and what was under way is
+sent once more, in its own time: the clock goes back for it. `SkippingCluster(..., skips=False)` steps every heartbeat
+and every poll, and comes to the same result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from fsm.cluster.client import Client
 from fsm.cluster.cluster import Cluster
-from fsm.cluster.idling import heartbeat_due_ms, interval_ms, let_pass, member_of, timeless
+from fsm.cluster.idle_members import heartbeat_due_ms, interval_ms, let_pass, member_of, timeless
 from fsm.cluster.network import Network
 from fsm.cluster.stale_uses import Change
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -32,7 +32,7 @@ from fsm.tables.classic_group import State
 AHEAD = 64
 """So many heartbeats are looked at together for one that is lost."""
 FAR_MS = 1 << 52
-"""The session of a client that rests does not end."""
+"""The session of a client that is skipped does not end."""
 OF_CONSUMERS = attrgetter(
     "epoch", "target_epoch", "target_time_ms", "metadata", "has_metadata_record", "regexes", "metadata_due",
     "resolution",
@@ -44,8 +44,8 @@ OF_CLASSIC = attrgetter(
 
 
 @dataclass
-class Rest:
-    """A client that rests."""
+class SkippedClient:
+    """A client whose heartbeats are skipped, and where it stood when the last one was stepped."""
 
     client: Client
     member_id: str
@@ -59,19 +59,19 @@ class Rest:
     timeout_ms: int
 
 
-class RestingCluster(Cluster):
-    """One group over a `Network`, with clients that rest."""
+class SkippingCluster(Cluster):
+    """One group over a `Network`, whose idle clients are skipped."""
 
     channel: Network
 
-    def __init__(self, *given: Any, network: Network, rests: bool = True, **named: Any) -> None:
+    def __init__(self, *given: Any, network: Network, skips: bool = True, **named: Any) -> None:
         super().__init__(*given, **named)
         self.channel = network
-        self.rests = rests
-        self.resting: dict[str, Rest] = {}
+        self.skips = skips
+        self.skipped: dict[str, SkippedClient] = {}
         self.on_passed: Callable[[int, int, int], None] = _ignore
         """When the first heartbeat was sent that nobody stepped, their interval and number, when they are counted."""
-        self._resting_ids: dict[str, str] = {}
+        self._skipped_ids: dict[str, str] = {}
         self._clients_by_id: dict[str, str] = {}
         self._before = self.host
         """The coordinator before the step at hand."""
@@ -84,21 +84,21 @@ class RestingCluster(Cluster):
 
     def start(self, *given: Any, **named: Any) -> Client:
         client = super().start(*given, **named)
-        client.skips = self.rests
+        client.skips = self.skips
         return client
 
     def kill(self, name: str) -> None:
-        """A process ends without a word; one that rests has to be woken before."""
+        """A process ends without a word; one that is skipped has to be woken before."""
         self._clients_by_id.pop(self.clients[name].member_id, None)
         super().kill(name)
         self._seen.pop(name, None)
         self._heard.pop(name, None)
 
-    # Rest
+    # Which clients are skipped
 
     def enter(self, client: Client) -> None:
         is_late = self._due.get(client.name, self.now_ms) < self.now_ms  # it was woken, and acts in its own time
-        if client.name not in self.resting and not is_late:
+        if client.name not in self.skipped and not is_late:
             super().enter(client)
 
     def _act(self, client: Client) -> None:
@@ -108,7 +108,7 @@ class RestingCluster(Cluster):
             self._consider(client)
 
     def _consider(self, client: Client) -> None:
-        """Has the client rest, if all is as it was one heartbeat before, and nothing but heartbeats is to come."""
+        """Begins to skip a client if all is as it was one heartbeat before, and nothing but heartbeats is to come."""
         name, group = client.name, self.group
         if group is None or not _is_settled(group) or name not in self._heard:
             return
@@ -118,17 +118,17 @@ class RestingCluster(Cluster):
         if record is None or seen is None or seen[1] is not record or (seen[0], seen[2]) != (now[0], now[2]):
             return
         deadline_ms = _session_ms(group, client.member_id)
-        if deadline_ms is None or not _is_served(group, record) or not self._may_rest(client):
+        if deadline_ms is None or not _is_served(group, record) or not self._may_skip(client):
             return
         timeout_ms, due_ms, every_ms = deadline_ms - self._heard[name], heartbeat_due_ms(member), interval_ms(member)
-        rest = Rest(client, client.member_id, self.now_ms, due_ms, every_ms, deadline_ms, timeout_ms)
-        self.resting[name], self._resting_ids[client.member_id] = rest, name
+        skipped = SkippedClient(client, client.member_id, self.now_ms, due_ms, every_ms, deadline_ms, timeout_ms)
+        self.skipped[name], self._skipped_ids[client.member_id] = skipped, name
         self._due.pop(name, None)
         self._set_sessions({client.member_id: self.host.now_ms + FAR_MS})
         if self.channel.loses:
-            self._look_ahead(rest, 0, self.now_ms)
+            self._look_ahead(skipped, 0, self.now_ms)
 
-    def _may_rest(self, client: Client) -> bool:
+    def _may_skip(self, client: Client) -> bool:
         """Whether the next heartbeat is the next thing that it does, and is answered before the one after it."""
         member, config = member_of(client.member), client.member.config
         due_ms, every_ms = heartbeat_due_ms(member), interval_ms(member)
@@ -139,51 +139,51 @@ class RestingCluster(Cluster):
         is_answered = 2 * self.channel.latency.most_ms < min(every_ms, config.request_timeout_ms)
         return is_answered and client.poll_ms + every_ms < config.max_poll_interval_ms
 
-    def _look_ahead(self, rest: Rest, ahead: int, _at_ms: int) -> None:
+    def _look_ahead(self, skipped: SkippedClient, ahead: int, _at_ms: int) -> None:
         """Looks for the next heartbeat that is lost, or whose answer is: the client wakes for it."""
-        name = rest.client.name
-        if self.resting.get(name) is not rest:
+        name = skipped.client.name
+        if self.skipped.get(name) is not skipped:
             return
         lost = self.channel.foresee_loss(name, ahead + AHEAD)
         if lost is None:
-            next_ms = rest.due_ms + (ahead + AHEAD) * rest.interval_ms
-            self.channel.at(next_ms, partial(self._look_ahead, rest, ahead + AHEAD))
+            next_ms = skipped.due_ms + (ahead + AHEAD) * skipped.interval_ms
+            self.channel.at(next_ms, partial(self._look_ahead, skipped, ahead + AHEAD))
         else:
-            self.channel.at(rest.due_ms + lost * rest.interval_ms, lambda _: self._wake_for_loss(rest))
+            self.channel.at(skipped.due_ms + lost * skipped.interval_ms, lambda _: self._wake_for_loss(skipped))
 
-    def _wake_for_loss(self, rest: Rest) -> None:
-        if self.resting.get(rest.client.name) is rest:
-            self.wake((rest.client.name,))
+    def _wake_for_loss(self, skipped: SkippedClient) -> None:
+        if self.skipped.get(skipped.client.name) is skipped:
+            self.wake((skipped.client.name,))
 
     def wake(self, names: Iterable[str] | None = None) -> bool:
-        """Those of these clients, or of all, that rest do so no more; whether there were any.
+        """Steps those of these clients, or of all, that are skipped again; whether there were any.
 
         What they had under way comes next: whoever wakes them for something does it after that.
         """
-        found = [name for name in sorted(self.resting if names is None else names) if name in self.resting]
-        self._set_sessions({self.resting[name].member_id: self._wake_one(self.resting[name]) for name in found})
+        found = [name for name in sorted(self.skipped if names is None else names) if name in self.skipped]
+        self._set_sessions({self.skipped[name].member_id: self._wake_one(self.skipped[name]) for name in found})
         for name in found:
-            del self._resting_ids[self.resting.pop(name).member_id]
+            del self._skipped_ids[self.skipped.pop(name).member_id]
         return bool(found)
 
-    def _wake_one(self, rest: Rest) -> int:
+    def _wake_one(self, skipped: SkippedClient) -> int:
         """Sets the client to where stepping would have led it; gives when its session ends."""
-        client, count = rest.client, 0
-        if self.now_ms >= rest.due_ms:
-            count = (self.now_ms - rest.due_ms) // rest.interval_ms
-            last = self.channel.foresee(client.name, count, rest.due_ms + count * rest.interval_ms)
+        client, count = skipped.client, 0
+        if self.now_ms >= skipped.due_ms:
+            count = (self.now_ms - skipped.due_ms) // skipped.interval_ms
+            last = self.channel.foresee(client.name, count, skipped.due_ms + count * skipped.interval_ms)
             count += last is not None and last[1] < self.now_ms
-        deadline_ms = rest.deadline_ms
+        deadline_ms = skipped.deadline_ms
         if count:
-            last = self.channel.foresee(client.name, count - 1, rest.due_ms + (count - 1) * rest.interval_ms)
-            assert last is not None  # noqa: S101  # a client does not rest over a loss
+            last = self.channel.foresee(client.name, count - 1, skipped.due_ms + (count - 1) * skipped.interval_ms)
+            assert last is not None  # noqa: S101  # a client is not skipped over a loss
             arrived_ms, answered_ms = last
-            let_pass(client.member, count * rest.interval_ms, answered_ms - rest.answered_ms)
+            let_pass(client.member, count * skipped.interval_ms, answered_ms - skipped.answered_ms)
             self.channel.pass_over(client.name, count)
             self._heard[client.name] = self._started_ms + arrived_ms
-            deadline_ms = self._heard[client.name] + rest.timeout_ms
-            self.on_passed(rest.due_ms, rest.interval_ms, count)
-        due_ms = rest.due_ms + count * rest.interval_ms
+            deadline_ms = self._heard[client.name] + skipped.timeout_ms
+            self.on_passed(skipped.due_ms, skipped.interval_ms, count)
+        due_ms = skipped.due_ms + count * skipped.interval_ms
         client.background.next_turn_ms = self._due[client.name] = due_ms
         heappush(self._dues, (due_ms, client.name))
         return deadline_ms
@@ -199,7 +199,7 @@ class RestingCluster(Cluster):
             group = replace(group, timers=timers)
         self.host.state = self.host.state.with_group(group)
 
-    # What the coordinator does is looked at first: where it may matter to those who rest, they are woken before
+    # What the coordinator does is looked at first: where it may matter to skipped clients, they are woken before
 
     def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> bool:
         self._before = self.host.fork()
@@ -216,12 +216,12 @@ class RestingCluster(Cluster):
         super()._expire()
 
     def _accept(self, before: Group | None) -> bool:
-        """Takes a step of the coordinator back where it may matter to those who rest, and wakes them."""
+        """Takes a step of the coordinator back where it may matter to skipped clients, and wakes them."""
         after = self.group
         if before is after or not self._moves(before, after):
             return True
         self._versions += 1
-        if not self.resting:
+        if not self.skipped:
             return True
         self.host = self._before
         self.wake()
@@ -236,7 +236,7 @@ class RestingCluster(Cluster):
         if OF_CONSUMERS(before) != OF_CONSUMERS(after):
             return True
         changed = after.targets.differing(before.targets) | after.members.by_id.differing(before.members.by_id)
-        return not self._resting_ids.keys().isdisjoint(changed)
+        return not self._skipped_ids.keys().isdisjoint(changed)
 
     def _find_concerned(self, change: Change) -> Collection[Client]:
         old, new = change.before, change.after
@@ -250,7 +250,7 @@ class RestingCluster(Cluster):
             self.clients[name] for name in sorted({change.client, *(n for n in changed if n)} & self.clients.keys())
         ]
 
-    def happen(self, at_ms: int, act: Callable[[], None], concerned: Callable[[], Collection[str]]) -> None:
+    def schedule(self, at_ms: int, act: Callable[[], None], concerned: Callable[[], Collection[str]]) -> None:
         """Has something happen from outside at that time; whom it concerns is woken before."""
 
         def come(_at_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What may be passed over in a member that rests: polls, and heartbeats, that only begin timers anew.
+"""Which steps of an idle member may be skipped: polls, and heartbeats, that only begin timers anew.
 
 A member is a frozen value, so that what a poll would do is seen by taking the step and looking at what it gives. Where
 that is the same member with its poll timer begun anew, so does every poll until the member changes. Of several in a
