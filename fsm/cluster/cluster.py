@@ -34,7 +34,7 @@ from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.groups import Group
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Answer
 from fsm.member.runtime.background import Background
 from fsm.member.runtime.shell import MemberShell
@@ -45,7 +45,7 @@ from fsm.protocol.codec import API_OF
 EVENTS_SHOWN = 60
 """So many events show how it came to an unexplained double ownership."""
 STARTED_MS = 1_700_000_000_000
-TOPICS = FrozenMap({name: Topic(f"{i:020d}AA", count) for i, (name, count) in enumerate((("foo", 4), ("bar", 3)))})
+TOPICS = PersistentMap({name: Topic(f"{i:020d}AA", count) for i, (name, count) in enumerate((("foo", 4), ("bar", 3)))})
 SETTINGS = BrokerConfig(
     group_consumer_session_timeout_ms=3_000,
     group_consumer_min_session_timeout_ms=3_000,
@@ -79,7 +79,7 @@ class Cluster:
         release: str,
         faults: Faults = NONE,
         config: BrokerConfig = SETTINGS,
-        topics: FrozenMap[str, Topic] = TOPICS,
+        topics: PersistentMap[str, Topic] = TOPICS,
         group_id: str = GROUP,
     ) -> None:
         self.chance = chance

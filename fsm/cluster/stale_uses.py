@@ -19,7 +19,7 @@ from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import JOIN_GROUP_MEMBER_EPOCH, ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import Image
 from fsm.coordinator.model.groups import Group
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.timers import TimerKind
 from fsm.protocol.assignment import Partitions, TopicPartition, partitions
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -40,7 +40,7 @@ CAUSES: Mapping[str, str] = {
     "W6": "a late duplicate of its join acknowledged what it still used",
     "untold": "its member gave the partition up, and the application was never called back: a fault of the client",
 }
-NOBODY: FrozenMap[str, Any] = FrozenMap()
+NOBODY: PersistentMap[str, Any] = PersistentMap()
 Asked = Callable[[TopicPartition], bool]
 TIMERS = {
     TimerKind.SESSION: "expired",

@@ -30,7 +30,7 @@ from fsm.coordinator.coordinator import find_deadlines_ms, resolutions
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.context import BrokerConfig, Context, Image
 from fsm.coordinator.model.dialect import Choice, dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Happened, Step
 from fsm.errors import InputError
 from fsm.protocol.json_form import to_recorded
@@ -105,7 +105,7 @@ class Candidate(NamedTuple):
     pending: tuple[Update, ...] = ()
     """The images after its own, which it does not know yet."""
     hashes: Hashes = Hashes()
-    in_flight: FrozenMap[int, InFlight] = FrozenMap()
+    in_flight: PersistentMap[int, InFlight] = PersistentMap()
     """By the step that is answered."""
     freedoms: Freedoms = NO_FREEDOMS
 
@@ -125,7 +125,7 @@ class Run(NamedTuple):
 
     host: Host
     pending: tuple[Update, ...] = ()
-    answers: FrozenMap[int, Any] = FrozenMap()
+    answers: PersistentMap[int, Any] = PersistentMap()
     log: tuple[Record, ...] = ()
     happened: tuple[Happened, ...] = ()
     events: int = 0
@@ -289,7 +289,7 @@ class Follower:
         )
         pending = tuple(update._replace(is_old=True) for update in run.pending)
         hashes = start.hashes.knowing(expected.records, records)
-        return Candidate(run.host, pending, hashes, FrozenMap(may_come), needed), ()
+        return Candidate(run.host, pending, hashes, PersistentMap(may_come), needed), ()
 
     def _record(self, messages: Mapping[int, Any]) -> Mapping[int, Mapping[str, Any]]:
         return {to: to_recorded(message, self._versions[to]) for to, message in messages.items()}

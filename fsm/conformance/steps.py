@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fsm.coordinator.model.context import Image, Topic
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.protocol.codec import API_OF
 from fsm.protocol.messages import (
     DescribedConsumerGroup,
@@ -58,7 +58,7 @@ class TopicChange(NamedTuple):
 
 def first_image(topics: Mapping[str, TopicChange]) -> Image:
     """The metadata when a walk begins."""
-    return Image(FrozenMap({name: Topic(topic.topic_id, topic.partitions) for name, topic in topics.items()}), 1)
+    return Image(PersistentMap({name: Topic(topic.topic_id, topic.partitions) for name, topic in topics.items()}), 1)
 
 
 class WalkStep(NamedTuple):

@@ -10,7 +10,7 @@ siblings are its single steps.
 * `ConsumerGroupHeartbeatRequest`, `JoinGroupRequest`, `SyncGroupRequest`, `HeartbeatRequest`, `LeaveGroupRequest`,
   `OffsetCommitRequest`, `TxnOffsetCommitRequest`, `OffsetFetchRequest`, `OffsetDeleteRequest`,
   `DeleteGroupsRequest`: what can be sent; their structs are in `fsm.protocol.messages`;
-* `Context`, `BrokerConfig`, `Image`, `Topic`, `FrozenMap`: what a step is told: time, settings, topics;
+* `Context`, `BrokerConfig`, `Image`, `Topic`, `PersistentMap`: what a step is told: time, settings, topics;
 * `Dialect`, `dialect`, `Choice`: the rules of a release;
 * `handle`, `handle_timer`, `next_deadline_ms`: a request, what is due, and when the next thing is;
 * `resolutions`, `handle_resolution`, `handle_failed_resolution`: regular expressions resolved in the background;
@@ -41,7 +41,7 @@ from fsm.coordinator.coordinator import (
 from fsm.coordinator.host import Appended, Host, Sent
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Answer, Happened, Request, Step
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -68,7 +68,6 @@ __all__ = [
     "Coordinator",
     "DeleteGroupsRequest",
     "Dialect",
-    "FrozenMap",
     "GroupSpec",
     "Happened",
     "HeartbeatRequest",
@@ -81,6 +80,7 @@ __all__ = [
     "OffsetDeleteRequest",
     "OffsetFetchRequest",
     "PartitionAssignorError",
+    "PersistentMap",
     "Request",
     "Sent",
     "Step",

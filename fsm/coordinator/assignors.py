@@ -4,7 +4,7 @@ An assignor is one function, `GroupSpec -> {member id: partitions}`; one of your
 uses it for the groups whose members vote for its name, or for all where it is the first that the broker lists:
 
     config = BrokerConfig(group_consumer_assignors=("mine", "uniform", "range"))
-    context = Context(now_ms, config=config, custom_assignors=FrozenMap({"mine": my_function}))
+    context = Context(now_ms, config=config, custom_assignors=PersistentMap({"mine": my_function}))
 
 `range_assignor` and `uniform_assignor` give what Kafka's give, partition by partition. Where Kafka leaves an order to
 its hash maps, an `Order` says it: the default sorts, `fsm.coordinator.model.hash_order` has the one of a broker.

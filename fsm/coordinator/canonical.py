@@ -20,7 +20,7 @@ from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.classic_group import ClassicGroup, ClassicMembers, DelayedRequest
 from fsm.coordinator.model.consumer_group import ConsumerGroup, Members
 from fsm.coordinator.model.groups import NO_GROUPS, Group, Groups
-from fsm.coordinator.model.persistent import FrozenMap, FrozenSet
+from fsm.coordinator.model.persistent import PersistentMap, PersistentSet
 from fsm.coordinator.model.timers import Deadlines
 from fsm.coordinator.offsets.offsets import OfGroup
 from fsm.coordinator.offsets.transactions import OfGroup as OpenOnes
@@ -30,8 +30,8 @@ from fsm.tables.classic_group import State
 
 Value = TypeVar("Value")
 AnyMembers = TypeVar("AnyMembers", Members, ClassicMembers)
-SAME_IDS: Mapping[str, str] = FrozenMap()
-SAME_TOKENS: Mapping[int, int] = FrozenMap()
+SAME_IDS: Mapping[str, str] = PersistentMap()
+SAME_TOKENS: Mapping[int, int] = PersistentMap()
 CLOCK_MS = 1 << 50
 """Where the clock of every canonical state stands: 0 is no instant, and what happened long ago still lies above it."""
 
@@ -57,16 +57,18 @@ class _Renaming:
         return replace(
             state,
             groups=self._groups(state.groups),
-            offsets=FrozenMap({group_id: self._offsets(found) for group_id, found in state.offsets.items()}),
-            transactions=FrozenMap({group_id: self._pending(found) for group_id, found in state.transactions.items()}),
+            offsets=PersistentMap({group_id: self._offsets(found) for group_id, found in state.offsets.items()}),
+            transactions=PersistentMap(
+                {group_id: self._pending(found) for group_id, found in state.transactions.items()}
+            ),
             unstored=self._groups(state.unstored),
         )
 
     def _offsets(self, offsets: OfGroup) -> OfGroup:
-        return FrozenMap({place: self._commit(commit) for place, commit in offsets.items()})
+        return PersistentMap({place: self._commit(commit) for place, commit in offsets.items()})
 
     def _pending(self, open_ones: OpenOnes) -> OpenOnes:
-        return FrozenMap(
+        return PersistentMap(
             {
                 place: tuple(one._replace(commit=one.commit and self._commit(one.commit)) for one in pending)
                 for place, pending in open_ones.items()
@@ -87,7 +89,7 @@ class _Renaming:
             target_time_ms=group.target_time_ms and self._later(group.target_time_ms),
             members=self._members(group.members),
             targets=self._keys(group.targets),
-            regexes=FrozenMap({pattern: self._rename_resolved(found) for pattern, found in group.regexes.items()}),
+            regexes=PersistentMap({pattern: self._rename_resolved(found) for pattern, found in group.regexes.items()}),
             timers=Deadlines(
                 ((kind, self._id(i)), self._later(ms), epoch) for (kind, i), ms, epoch in group.timers.in_order()
             ),
@@ -108,11 +110,11 @@ class _Renaming:
             state_since_ms=self._later(group.state_since_ms) if group.state_since_ms >= 0 else -1,
             leader=None if group.leader is None else self._id(group.leader),
             members=self._members(group.members),
-            new_members=FrozenSet(map(self._id, group.new_members)),
+            new_members=PersistentSet(map(self._id, group.new_members)),
             delayed_joins=self._rename_delayed(group.delayed_joins),
             delayed_syncs=self._rename_delayed(group.delayed_syncs),
-            pending_join_members=FrozenSet(map(self._id, group.pending_join_members)),
-            pending_sync_members=FrozenSet(map(self._id, group.pending_sync_members)),
+            pending_join_members=PersistentSet(map(self._id, group.pending_join_members)),
+            pending_sync_members=PersistentSet(map(self._id, group.pending_sync_members)),
             heartbeat_deadlines_ms=Deadlines(sessions),
             join_phase=join_phase and join_phase._replace(deadline_ms=self._later(join_phase.deadline_ms)),
             sync_phase=sync_phase and sync_phase._replace(deadline_ms=self._later(sync_phase.deadline_ms)),
@@ -121,8 +123,8 @@ class _Renaming:
     def _members(self, members: AnyMembers) -> AnyMembers:
         return replace(
             members,
-            by_id=FrozenMap({self._id(i): replace(m, member_id=self._id(i)) for i, m in members.items()}),
-            static=FrozenMap({instance_id: self._id(i) for instance_id, i in members.static.items()}),
+            by_id=PersistentMap({self._id(i): replace(m, member_id=self._id(i)) for i, m in members.items()}),
+            static=PersistentMap({instance_id: self._id(i) for instance_id, i in members.static.items()}),
         )
 
     def _id(self, member_id: str) -> str:
@@ -133,12 +135,12 @@ class _Renaming:
             raise InputError(f"{at_ms} ms and {self.shift_ms} ms make no instant", "now_ms")
         return at_ms + self.shift_ms
 
-    def _keys(self, found: FrozenMap[str, Value]) -> FrozenMap[str, Value]:
-        return FrozenMap({self._id(member_id): value for member_id, value in found.items()})
+    def _keys(self, found: PersistentMap[str, Value]) -> PersistentMap[str, Value]:
+        return PersistentMap({self._id(member_id): value for member_id, value in found.items()})
 
-    def _rename_delayed(self, requests: FrozenMap[str, DelayedRequest]) -> FrozenMap[str, DelayedRequest]:
+    def _rename_delayed(self, requests: PersistentMap[str, DelayedRequest]) -> PersistentMap[str, DelayedRequest]:
         return self._keys(
-            FrozenMap({i: one._replace(token=self.tokens.get(one.token, one.token)) for i, one in requests.items()})
+            PersistentMap({i: one._replace(token=self.tokens.get(one.token, one.token)) for i, one in requests.items()})
         )
 
     def _rename_resolved(self, found: ResolvedRegularExpression) -> ResolvedRegularExpression:

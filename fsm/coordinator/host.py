@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from fsm.coordinator import coordinator as steps
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.context import Context, Image, Topic
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Answer, Request, RequestBody, Step
 from fsm.coordinator.storage.load import load
 from fsm.coordinator.storage.replay import Replayed, replay_segment
@@ -178,7 +178,7 @@ class Host:
         for name, topic in topics.items():
             if not isinstance(name, str) or not isinstance(topic, Topic):
                 raise InputError(f"{name!r} is {topic!r}", "topics", "give a Topic for each name")
-        self.update(Image(FrozenMap(topics), self.context.image.version + 1))
+        self.update(Image(PersistentMap(topics), self.context.image.version + 1))
 
     def update(self, image: Image) -> None:
         """Another metadata image reaches the coordinator; offsets of topics that are gone go too."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
@@ -99,18 +99,18 @@ class Cluster:
         groups = {group_id: dict(own) for group_id, own in sorted(self._config.groups.items())}
         self._keep(Replace(METADATA, json.dumps({"topics": topics, "groups": groups}).encode()))
 
-    def _restore_topics(self, data: bytes) -> FrozenMap[str, FrozenMap[str, int]]:
+    def _restore_topics(self, data: bytes) -> PersistentMap[str, PersistentMap[str, int]]:
         """The topics of an earlier run; gives the settings of its groups."""
         try:
             said = json.loads(data)
             for name, topic_id, partitions, since_ms in said["topics"]:
                 self.topics.set(str(name), Topic(str(topic_id), int(partitions)), float(since_ms))
-            return FrozenMap({str(group): FrozenMap(own) for group, own in said["groups"].items()})
+            return PersistentMap({str(group): PersistentMap(own) for group, own in said["groups"].items()})
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise InputError(f"not what a broker has written: {problem!r}", METADATA, "give another --data") from None
 
     def _image(self) -> Image:
-        return Image(FrozenMap(dict(self.topics.by_name)), self._image_version)
+        return Image(PersistentMap(dict(self.topics.by_name)), self._image_version)
 
     def _append(self, partition: int, data: bytes) -> None:
         self._keep(Append(f"{OFFSETS_TOPIC}-{partition}", data))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from fsm.coordinator.model.context import NO_SETTINGS, BrokerConfig
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.error_codes import ErrorCode
@@ -121,7 +121,7 @@ def alter(
 ) -> tuple[m.IncrementalAlterConfigsResponse, BrokerConfig]:
     """What becomes of each resource, and the settings afterwards: only those of groups can be changed."""
     found = []
-    groups: dict[str, FrozenMap[str, int]] = dict(config.groups)
+    groups: dict[str, PersistentMap[str, int]] = dict(config.groups)
     for kind, name, changes in request.resources:
         code, why = ErrorCode.NONE, None
         if kind == TOPIC and name not in topics:
@@ -140,16 +140,16 @@ def alter(
             except InputError as problem:
                 code, why = ErrorCode.INVALID_CONFIG, str(problem)
         found.append(m.AlterConfigsResourceResponse(code, why, kind, name))
-    changed = config if groups == config.groups else replace(config, groups=FrozenMap(groups))
+    changed = config if groups == config.groups else replace(config, groups=PersistentMap(groups))
     return m.IncrementalAlterConfigsResponse(responses=tuple(found)), changed
 
 
 def _alter_group(
     config: BrokerConfig,
-    groups: Mapping[str, FrozenMap[str, int]],
+    groups: Mapping[str, PersistentMap[str, int]],
     group_id: str,
     changes: tuple[m.AlterableConfig, ...],
-) -> FrozenMap[str, int]:
+) -> PersistentMap[str, int]:
     """The group's own settings afterwards. Raises `InputError`."""
     own = dict(groups.get(group_id, NO_SETTINGS))
     if group_id not in groups and len(groups) >= MOST_GROUPS:
@@ -168,4 +168,4 @@ def _alter_group(
         if not value or not value.isascii() or not value.isdigit() or not lowest <= int(value) <= highest:
             raise InputError(f"{key} must be in the range {lowest} to {highest} inclusive.")
         own[name] = int(value)
-    return FrozenMap(own)
+    return PersistentMap(own)

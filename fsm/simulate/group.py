@@ -24,7 +24,7 @@ from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import BrokerConfig, Topic
 from fsm.coordinator.model.dialect import dialect as broker_dialect
 from fsm.coordinator.model.groups import Group
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Request, Step
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
@@ -77,7 +77,7 @@ class GroupRun(SkippingCluster):
             STEADY,
             self._releases[self.broker],
             config=self._config(),
-            topics=FrozenMap(topics),
+            topics=PersistentMap(topics),
             group_id=group_id,
             network=Network(STEADY, seed=seed, latency=deployment.latency, loses=deployment.loses),
             skips=skips and trace is None,

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fsm.coordinator import BrokerConfig, Context, FrozenMap, GroupSpec, Host, Image, Topic, dialect
+from fsm.coordinator import BrokerConfig, Context, GroupSpec, Host, Image, PersistentMap, Topic, dialect
 from fsm.coordinator.assignors import Assignments
 from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from fsm.protocol.messages import (
@@ -61,7 +61,7 @@ class Clients:
         count = members * partitions // topics + 1
         found = {name: Topic(f"{i:021}A", count) for i, name in enumerate(self.names)}
         config = BrokerConfig(group_consumer_assignment_interval_ms=INTERVAL_MS)
-        self.host = Host(Context(1_000_000, dialect("4.4.0"), config, Image(FrozenMap(found), 1)))
+        self.host = Host(Context(1_000_000, dialect("4.4.0"), config, Image(PersistentMap(found), 1)))
         self.answers: dict[int, Any] = {}
 
     def measure(self, requests: Iterable[Any]) -> tuple[Cost, list[int]]:

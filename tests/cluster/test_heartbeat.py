@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-from fsm.coordinator import BrokerConfig, Context, FrozenMap, Host, Image, Topic
+from fsm.coordinator import BrokerConfig, Context, Host, Image, PersistentMap, Topic
 from fsm.member import ConsumerConfig, ConsumerMember
 from fsm.member.events import AsyncPollEvent, TopicSubscriptionChangeEvent
 from fsm.member.inputs import CoordinatorFound, MetadataUpdated
@@ -29,7 +29,7 @@ def beat(member: ConsumerMember, host: Host, now_ms: int) -> int:
 def test_an_idle_heartbeat_passes_at_most_sixty_functions() -> None:
     """Whoever debugs one can read all of it, the question of the next deadline included."""
     settings = BrokerConfig(group_consumer_heartbeat_interval_ms=INTERVAL_MS)
-    host = Host(Context(0, config=settings, image=Image(FrozenMap({"orders": Topic(TOPIC, 2)}), 1)))
+    host = Host(Context(0, config=settings, image=Image(PersistentMap({"orders": Topic(TOPIC, 2)}), 1)))
     member = ConsumerMember(ConsumerConfig("shop", enable_auto_commit=False), member_id="m-1", now_ms=0)
     member.receive(CoordinatorFound(), 0)
     member.receive(MetadataUpdated(TopicNames({TOPIC: "orders"})), 0)

@@ -12,7 +12,7 @@ from fsm.coordinator.host import Appended, Host
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Step
 from fsm.protocol.json_form import from_recorded, recorded_label, to_recorded
 from fsm.protocol.messages import APIS
@@ -40,7 +40,7 @@ class Scene:
     def __init__(self, release: str = "4.4.0", topics: Mapping[str, int] | None = None, **settings: Any) -> None:
         config = BrokerConfig(**{"group_consumer_assignment_interval_ms": 0, **settings})
         found = {name: Topic(IDS[name], count) for name, count in (topics or {"foo": 2, "bar": 1}).items()}
-        context = Context(START_MS, dialect(release), config, Image(FrozenMap(found), 1))
+        context = Context(START_MS, dialect(release), config, Image(PersistentMap(found), 1))
         self.host = Host(context, resolves=False, on_step=self._note_step)
         self.deleted = 0
         self.log: list[Appended] = []

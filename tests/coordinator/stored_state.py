@@ -12,7 +12,7 @@ from consumer_scene import START_MS
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Appended
 from fsm.coordinator.model.consumer_group import ConsumerGroup, Members
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.storage.load import keep_stored
 from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of
 from fsm.protocol.records import Record
@@ -33,7 +33,7 @@ def content(state: Coordinator) -> Coordinator:
     for group in groups.values():
         if isinstance(group, ConsumerGroup):
             members = Members.of(member for _, member in sorted(group.members.items()))
-            regexes = FrozenMap(sorted(group.regexes.items(), key=itemgetter(0)))
+            regexes = PersistentMap(sorted(group.regexes.items(), key=itemgetter(0)))
             groups = groups.set(replace(group, members=replace(members, static=group.members.static), regexes=regexes))
     return replace(keep_stored(state), groups=groups)
 

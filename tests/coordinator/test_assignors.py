@@ -22,7 +22,7 @@ from fsm.coordinator.assignors import (
     uniform_assignor,
 )
 from fsm.coordinator.model.dialect import dialect, presets
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.protocol.assignment import TopicPartitions
 
 TOPICS = ("bar", "baz", "foo", "qux")
@@ -184,7 +184,7 @@ def last_takes_all(group: GroupSpec) -> dict[str, TopicPartitions]:
 def test_an_assignor_of_one_s_own_is_a_function(listed: tuple[str, ...], vote: str | None) -> None:
     """What Kafka asks of an assignor class, one function gives: a group uses it by vote, or as the broker's default."""
     scene = Scene(topics={"foo": 2}, group_consumer_assignors=listed)
-    scene.context = replace(scene.context, custom_assignors=FrozenMap({"last": last_takes_all}))
+    scene.context = replace(scene.context, custom_assignors=PersistentMap({"last": last_takes_all}))
     said = {} if vote is None else {"server_assignor": vote}
     assert told(scene.join("a", "foo", **said)) == {"foo": [0, 1]}
     scene.join("b", "foo", **said)
@@ -196,7 +196,7 @@ def test_an_assignor_of_one_s_own_is_a_function(listed: tuple[str, ...], vote: s
 def test_an_assignor_that_nobody_lists_is_not_used() -> None:
     """A member may vote for what the broker lists only."""
     scene = Scene(topics={"foo": 2})
-    scene.context = replace(scene.context, custom_assignors=FrozenMap({"last": last_takes_all}))
+    scene.context = replace(scene.context, custom_assignors=PersistentMap({"last": last_takes_all}))
     assert scene.join("a", "foo", server_assignor="last")["error_code"] == "unsupported_assignor"
     assert list(scene.context.assignors) == ["uniform", "range", "last"]
 

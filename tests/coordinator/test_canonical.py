@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fsm.coordinator import BrokerConfig, Context, Coordinator, FrozenMap, Host, Image, Step, Topic, dialect
+from fsm.coordinator import BrokerConfig, Context, Coordinator, Host, Image, PersistentMap, Step, Topic, dialect
 from fsm.coordinator.canonical import CLOCK_MS, canonical
 from fsm.coordinator.model.consumer_group import GroupMember, Members, new_member
 from fsm.errors import InputError
@@ -40,7 +40,7 @@ TOPIC = "AAAAAAAAAAEAAAAAAAAAAQ"
 def begun(now_ms: int, release: str) -> Host:
     """A coordinator with one topic, which answered some requests before."""
     settings = BrokerConfig(group_consumer_assignment_interval_ms=500)
-    image = Image(FrozenMap({"foo": Topic(TOPIC, 4)}), 1)
+    image = Image(PersistentMap({"foo": Topic(TOPIC, 4)}), 1)
     host = Host(Context(now_ms, dialect(release), settings, image), resolves=False)
     for _ in range(3 if now_ms == LATER_MS else 0):
         host.send("x", HeartbeatRequest("nobody", 1, "m"))
@@ -188,7 +188,7 @@ def test_the_order_of_timers_counts() -> None:
     assert heard("a", "b").groups["g"].members == heard("b", "a").groups["g"].members
 
 
-def members(*ids: str, votes: Mapping[str, str] = FrozenMap()) -> Members:
+def members(*ids: str, votes: Mapping[str, str] = PersistentMap()) -> Members:
     """Members of these ids, with their votes."""
     return Members.of(voting(new_member(i), votes.get(i)) for i in ids)
 

@@ -9,7 +9,7 @@ import pytest
 from consumer_scene import START_MS, Scene, assigned
 
 from fsm.coordinator.assignors import GroupSpec, PartitionAssignorError
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 
 
 def two_members(release: str = "4.4.0") -> Scene:
@@ -246,7 +246,7 @@ def test_an_assignor_that_fails_undoes_the_whole_request() -> None:
     def broken(_group: GroupSpec) -> dict[str, Any]:
         raise PartitionAssignorError("nobody fits")
 
-    scene.context = replace(scene.context, custom_assignors=FrozenMap({"broken": broken}))
+    scene.context = replace(scene.context, custom_assignors=PersistentMap({"broken": broken}))
     assert scene.join("m1", "foo")["error_code"] == "unknown_server_error"
     assert not scene.state.groups
 

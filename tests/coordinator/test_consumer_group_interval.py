@@ -6,7 +6,7 @@ import pytest
 from consumer_scene import START_MS, Scene, assigned
 
 from fsm.coordinator.consumer.invariants import Moment, find_broken
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 
 
 def test_a_joiner_inside_the_interval_gets_nothing_yet() -> None:
@@ -97,7 +97,7 @@ def test_an_emptied_group_computes_its_next_target_at_once() -> None:
 @pytest.mark.parametrize(("own_ms", "delayed"), [(20_000, True), (0, False)])
 def test_a_group_may_have_an_interval_of_its_own(own_ms: int, delayed: bool) -> None:
     """Its own setting goes before the broker's, within the broker's bounds."""
-    own = FrozenMap({"g": FrozenMap({"consumer_assignment_interval_ms": own_ms})})
+    own = PersistentMap({"g": PersistentMap({"consumer_assignment_interval_ms": own_ms})})
     scene = Scene(group_consumer_assignment_interval_ms=1_000, groups=own)
     scene.join("m1", "foo")
     scene.wait(14_999)

@@ -6,7 +6,7 @@ import pytest
 
 from fsm.coordinator.migration.conversion import by_id, encode, version_of
 from fsm.coordinator.model.context import Image, Topic
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import RemoteProtocolError
 from fsm.protocol.consumer_protocol import (
     Assignment,
@@ -19,7 +19,7 @@ from fsm.protocol.printed_records import to_dump_json
 from fsm.protocol.records import ClassicGroup, ClassicGroupKey, ClassicGroupMember, Record, RecordType
 
 FOO, BAR = "AAAAAAAAAAEAAAAAAAAAAQ", "AAAAAAAAAAEAAAAAAAAAAg"
-IMAGE = Image(FrozenMap({"foo": Topic(FOO, 3), "bar": Topic(BAR, 1)}))
+IMAGE = Image(PersistentMap({"foo": Topic(FOO, 3), "bar": Topic(BAR, 1)}))
 
 
 def test_an_assignment_is_written_in_the_version_of_the_subscription() -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from fsm.coordinator.model.persistent import FrozenMap, FrozenSet, adopt_dict, count
+from fsm.coordinator.model.persistent import PersistentMap, PersistentSet, adopt_dict, count
 
 
 def test_a_change_is_another_map() -> None:
     """The one before stays as it was; a changed key keeps its place, a new one comes last."""
-    one = FrozenMap({"a": 1, "b": 2})
+    one = PersistentMap({"a": 1, "b": 2})
     assert list(one.set("a", 3).set("c", 4).items()) == [("a", 3), ("b", 2), ("c", 4)]
     assert list(one.without("a", "z")) == ["b"]
     assert dict(one) == {"a": 1, "b": 2}
@@ -21,7 +21,7 @@ def test_a_change_is_another_map() -> None:
 
 def test_no_change_is_the_same_map() -> None:
     """Nothing is copied where nothing would differ."""
-    one = FrozenMap({"a": 1})
+    one = PersistentMap({"a": 1})
     assert one.set("a", 1) is one
     assert one.without("z") is one
     assert one.merge({}) is one
@@ -29,29 +29,29 @@ def test_no_change_is_the_same_map() -> None:
 
 def test_equal_content_is_an_equal_value() -> None:
     """Whatever the order; a plain dict is another kind of thing."""
-    one, other = FrozenMap({"a": 1, "b": 2}), FrozenMap({"b": 2, "a": 1})
+    one, other = PersistentMap({"a": 1, "b": 2}), PersistentMap({"b": 2, "a": 1})
     assert (one, hash(one)) == (other, hash(other))
-    assert one != FrozenMap({"a": 1})
+    assert one != PersistentMap({"a": 1})
     assert one != {"a": 1, "b": 2}
 
 
 def test_a_map_of_mutable_values_has_no_hash() -> None:
     """As a tuple of them has none."""
     with pytest.raises(TypeError):
-        hash(FrozenMap({"a": [1]}))
+        hash(PersistentMap({"a": [1]}))
 
 
 def test_entries_are_the_map_s_own() -> None:
     """Read as one dict, also where the map is shared; a dict can be made a map without another copy."""
-    one = FrozenMap(dict.fromkeys(range(100), 0)).set(3, 1).without(5)
+    one = PersistentMap(dict.fromkeys(range(100), 0)).set(3, 1).without(5)
     assert one.entries() == dict(one)
     assert adopt_dict({**one.entries(), "b": 2}) == one.set("b", 2)
 
 
-def walk(seed: int) -> Iterator[tuple[FrozenMap[int, int], dict[int, int]]]:
+def walk(seed: int) -> Iterator[tuple[PersistentMap[int, int], dict[int, int]]]:
     """A large map and the dict that it should be, changed at random; old maps are gone back to now and then."""
     chance = random.Random(seed)  # noqa: S311  # reproducible on purpose
-    kept = [(FrozenMap(dict.fromkeys(range(300), 0)), dict.fromkeys(range(300), 0))]
+    kept = [(PersistentMap(dict.fromkeys(range(300), 0)), dict.fromkeys(range(300), 0))]
     for number in range(3_000):
         found, expected = kept[chance.randrange(max(0, len(kept) - 3), len(kept))]
         keys = [chance.randrange(330) for _ in range(chance.choice((1, 1, 1, 2, 50)))]
@@ -75,22 +75,22 @@ def test_a_large_map_is_shared_and_still_a_value(seed: int) -> None:
         assert [key in found for key in range(330)] == [key in expected for key in range(330)]
     for found, expected in walk(seed):
         assert list(found.items()) == list(expected.items())
-        assert pickle.loads(pickle.dumps(found)) == found == FrozenMap(expected)  # noqa: S301  # our own bytes
+        assert pickle.loads(pickle.dumps(found)) == found == PersistentMap(expected)  # noqa: S301  # our own bytes
 
 
 def test_a_set_keeps_the_order_in_which_its_elements_came() -> None:
     """It compares with any set, hashes by content, and gives itself where nothing would differ."""
-    one = FrozenSet("ab")
+    one = PersistentSet("ab")
     assert list(one.add("c").without("a", "z")) == ["b", "c"]
     assert one.add("a") is one
     assert one.without("z") is one
-    assert (one, hash(one)) == (FrozenSet("ba"), hash(FrozenSet("ba")))
+    assert (one, hash(one)) == (PersistentSet("ba"), hash(PersistentSet("ba")))
     assert one == {"a", "b"} == set(one)
 
 
 def test_names_that_nobody_has_are_not_count() -> None:
     """A count that falls to nothing is left out, and comes back at the end."""
-    counts = count(count(FrozenMap(), (), ("a", "b")), ("a",), ("b",))
+    counts = count(count(PersistentMap(), (), ("a", "b")), ("a",), ("b",))
     assert dict(counts) == {"b": 2}
     assert list(count(counts, (), ("a",)).items()) == [("b", 2), ("a", 1)]
     assert count(counts, ("b",), ("b",)) is counts
@@ -99,7 +99,7 @@ def test_names_that_nobody_has_are_not_count() -> None:
 @pytest.mark.parametrize("size", [3, 200])
 def test_maps_tell_where_they_differ(size: int) -> None:
     """Few changes are found by what the maps note, many by all that they hold; values are told apart by identity."""
-    first = FrozenMap({i: [i] for i in range(size)})
+    first = PersistentMap({i: [i] for i in range(size)})
     second = first.set(1, [1]).set(size, [0]).without(2)
     assert second.differing(first) == first.differing(second) == {1, 2, size}
     assert first.differing(first) == first.set(1, first[1]).differing(first) == set()
@@ -107,4 +107,4 @@ def test_maps_tell_where_they_differ(size: int) -> None:
     for i in range(0, size, 2):
         many = many.set(i, [i])
     assert many.differing(first) == {1, 2, size, *range(0, size, 2)}
-    assert FrozenMap(many.items()).differing(many) == set()
+    assert PersistentMap(many.items()).differing(many) == set()

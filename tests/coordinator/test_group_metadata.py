@@ -6,10 +6,10 @@ import pytest
 
 from fsm.coordinator.model.context import Context, Image, Topic
 from fsm.coordinator.model.dialect import dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.subscribed_metadata import NOTHING, subscribed_metadata
 
-RECORDED = FrozenMap(
+RECORDED = PersistentMap(
     {
         "foo": Topic("ulJlgWggSXSgNVKMZGN_nQ", 6),
         "bar": Topic("yTRkttyLQnO3DQuRqvJDvg", 3),
@@ -18,7 +18,7 @@ RECORDED = FrozenMap(
 )
 
 
-def context(topics: FrozenMap[str, Topic] = RECORDED, release: str = "4.4.0") -> Context:
+def context(topics: PersistentMap[str, Topic] = RECORDED, release: str = "4.4.0") -> Context:
     """A broker with these topics."""
     return Context(0, dialect(release), image=Image(topics))
 
@@ -48,8 +48,8 @@ def test_before_4_1_the_metadata_is_spelled_out() -> None:
 
 def test_a_moved_rack_is_a_change() -> None:
     """The racks of a partition's replicas count, in whatever order; those of another topic do not."""
-    one = context(FrozenMap({"foo": Topic("ulJlgWggSXSgNVKMZGN_nQ", 1, (("a", "b"),))}))
-    same = context(FrozenMap({"foo": Topic("ulJlgWggSXSgNVKMZGN_nQ", 1, (("b", "a"),))}))
-    moved = context(FrozenMap({"foo": Topic("ulJlgWggSXSgNVKMZGN_nQ", 1, (("a", "c"),))}))
+    one = context(PersistentMap({"foo": Topic("ulJlgWggSXSgNVKMZGN_nQ", 1, (("a", "b"),))}))
+    same = context(PersistentMap({"foo": Topic("ulJlgWggSXSgNVKMZGN_nQ", 1, (("b", "a"),))}))
+    moved = context(PersistentMap({"foo": Topic("ulJlgWggSXSgNVKMZGN_nQ", 1, (("a", "c"),))}))
     found = [subscribed_metadata(("foo",), given).digest for given in (one, same, moved)]
     assert found[0] == found[1] != found[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fsm.coordinator
-from fsm.coordinator import BrokerConfig, Context, FrozenMap, Host, Image, Step, Topic, dialect
+from fsm.coordinator import BrokerConfig, Context, Host, Image, PersistentMap, Step, Topic, dialect
 from fsm.errors import InputError
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -30,7 +30,7 @@ SETTINGS = BrokerConfig(group_consumer_assignment_interval_ms=0, group_initial_r
 
 
 def a_host(partitions: int = 2, release: str = "4.4.0") -> Host:
-    image = Image(FrozenMap({"foo": Topic(FOO, partitions)}), 1)
+    image = Image(PersistentMap({"foo": Topic(FOO, partitions)}), 1)
     return Host(Context(1_000_000, dialect(release), SETTINGS, image))
 
 
@@ -97,12 +97,12 @@ def test_changed_topics_are_looked_at_with_the_next_heartbeat() -> None:
     host.send("c", OffsetCommitRequest("g", answer.body.member_epoch, "m1", topics=(topic,)), 9)
     host.change_topics({})
     assert host.records[-1].value is None
-    assert host.state.offsets == FrozenMap()
+    assert host.state.offsets == PersistentMap()
 
 
 def test_a_metadata_image_may_reach_the_coordinator_later_than_another_one() -> None:
     """`update` takes an image as it is, so that two hosts that get to know it at different times have the same."""
-    early, image = a_host(), Image(FrozenMap({"foo": Topic(FOO, 3)}), 7)
+    early, image = a_host(), Image(PersistentMap({"foo": Topic(FOO, 3)}), 7)
     early.send("c", joining("m1"))
     late = early.fork()
     early.update(image)

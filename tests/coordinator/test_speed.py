@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from fsm.coordinator import Context, FrozenMap, Host, Image, Topic
+from fsm.coordinator import Context, Host, Image, PersistentMap, Topic
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest
 
 HERE = str(Path(sys.modules["fsm.coordinator"].__file__ or "").parents[1])
@@ -28,7 +28,7 @@ def passed(host: Host, request: ConsumerGroupHeartbeatRequest) -> set[str]:
 
 def test_an_idle_heartbeat_passes_few_functions() -> None:
     """Nothing is new and nothing is due: the session goes on, and nothing else is looked at twice."""
-    host = Host(Context(1_000, image=Image(FrozenMap({"foo": Topic("AAAAAAAAAAEAAAAAAAAAAQ", 4)}), 1)))
+    host = Host(Context(1_000, image=Image(PersistentMap({"foo": Topic("AAAAAAAAAAEAAAAAAAAAAQ", 4)}), 1)))
     for member_id in ("a", "b"):
         joins = ConsumerGroupHeartbeatRequest(
             "g", member_id, 0, rebalance_timeout_ms=9_000, subscribed_topic_names=("foo",), topic_partitions=()

@@ -7,7 +7,7 @@ from classic_world import ClassicWorld
 from consumer_world import World
 from stored_state import content
 
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.storage.replay import replay_segment
 from fsm.serve.group_log import GroupLog
 
@@ -68,4 +68,4 @@ def test_a_log_in_which_everything_was_deleted_keeps_its_end() -> None:
     assert log.compact()
     again, _ = GroupLog.of(log.segment())
     assert again.end_offset == log.end_offset == 2 * len(first)
-    assert replay_segment(again.segment(), world.scene.context.dialect).state.groups.by_id == FrozenMap()
+    assert replay_segment(again.segment(), world.scene.context.dialect).state.groups.by_id == PersistentMap()

@@ -35,7 +35,7 @@ from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.member.classic.assignors import ClientAssignor
 from fsm.member.runtime.trace import TraceTo
@@ -75,7 +75,7 @@ NOT_MODELLED = (
 
 def classic_group(
     members: int = 2,
-    topics: Mapping[str, int] = FrozenMap({"foo": 2}),
+    topics: Mapping[str, int] = PersistentMap({"foo": 2}),
     protocol: str = "eager",
     coordinator: str | Dialect = LATEST,
     *,

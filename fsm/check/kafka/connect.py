@@ -39,7 +39,7 @@ from fsm.connect.worker.config import ConnectConfig
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.protocol.messages import (
     HeartbeatRequest,
@@ -75,7 +75,7 @@ NOT_MODELLED = (
 
 def connect(
     members: int = 2,
-    connectors: Mapping[str, int] = FrozenMap({"A": 2}),
+    connectors: Mapping[str, int] = PersistentMap({"A": 2}),
     protocol: str = "sessioned",
     delay: int = 300_000,
     coordinator: str = LATEST,

@@ -26,7 +26,7 @@ from fsm.coordinator.consumer.invariants import INVARIANTS
 from fsm.coordinator.model.context import BrokerConfig, Context
 from fsm.coordinator.model.dialect import Dialect as CoordinatorDialect
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
 from fsm.member.dialect.dialect import Dialect as MemberDialect
@@ -78,7 +78,7 @@ NOT_MODELLED = (
 
 def consumer_group(
     members: int = 2,
-    topics: Mapping[str, int] = FrozenMap({"foo": 2}),
+    topics: Mapping[str, int] = PersistentMap({"foo": 2}),
     client: str | MemberDialect = LATEST,
     coordinator: str | CoordinatorDialect = LATEST,
     *,

@@ -38,7 +38,7 @@ from fsm.coordinator.migration.conversion import DOWNGRADES, POLICIES, UPGRADES
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.dialect import Dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.member.dialect.dialect import dialect as member_dialect
 from fsm.member.runtime.trace import TraceTo
@@ -54,7 +54,7 @@ KINDS = (*DISTURBANCES, "convert")
 def mixed_group(
     members: int = 2,
     classic: int = 1,
-    topics: Mapping[str, int] = FrozenMap({"foo": 2}),
+    topics: Mapping[str, int] = PersistentMap({"foo": 2}),
     *,
     protocol: str = "eager",
     policy: str = "bidirectional",

@@ -14,7 +14,7 @@ from typing import Any
 from fsm.check.kafka.application import BROKER
 from fsm.check.model import Choice, Component, Look, Received, Step, Wire
 from fsm.coordinator.model.context import Image, Topic
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.protocol.assignment import TopicNames, TopicPartition
 
@@ -75,7 +75,7 @@ class Topics:
 
     def _image(self, changes: tuple[str, ...]) -> Image:
         counts = self.counts(changes)
-        return Image(FrozenMap({n: Topic(self.id_of(n, changes), c) for n, c in counts.items()}), 1 + len(changes))
+        return Image(PersistentMap({n: Topic(self.id_of(n, changes), c) for n, c in counts.items()}), 1 + len(changes))
 
     def names(self, changes: Sequence[str]) -> TopicNames:
         """What a client knows after these changes."""

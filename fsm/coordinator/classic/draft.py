@@ -16,7 +16,7 @@ from typing import TypeVar
 from fsm.coordinator.classic import responses
 from fsm.coordinator.model import classic_group
 from fsm.coordinator.model.context import Context
-from fsm.coordinator.model.persistent import FrozenSet
+from fsm.coordinator.model.persistent import PersistentSet
 from fsm.coordinator.model.step import Answer, Happened, Request, ResponseBody, Step
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
@@ -280,7 +280,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
         self.subscribed_topics = classic_group.consumer_topics(self)
 
     def await_syncs(self) -> None:
-        self.pending_sync_members = FrozenSet(self.members)
+        self.pending_sync_members = PersistentSet(self.members)
         self.new_members = classic_group.NO_IDS
 
     def forget_sync(self) -> None:

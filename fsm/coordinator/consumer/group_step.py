@@ -15,7 +15,7 @@ from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Res
 from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.hash_order import state_order, string_hash
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Answer, Happened, Step
 from fsm.coordinator.model.subscribed_metadata import SubscribedMetadata
 from fsm.coordinator.model.timers import TimerKind
@@ -76,7 +76,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     new_targets: Mapping[str, TopicPartitions] | None = None
     """A computed target: the entries that differ, in the order of their records."""
     new_resolution: Resolution | None = None
-    resolved: Mapping[str, ResolvedRegularExpression] = FrozenMap()
+    resolved: Mapping[str, ResolvedRegularExpression] = PersistentMap()
     """Resolved regular expressions to be written."""
 
     context: Context

@@ -31,7 +31,7 @@ from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.hash_order import topic_order
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Refused, Request, Step
 from fsm.coordinator.model.subscribed_metadata import NOTHING, subscribed_metadata
 from fsm.errors import RemoteProtocolError
@@ -116,7 +116,9 @@ def join_consumer(
 def _order_as_written(group: ConsumerGroup, converted: ConsumerGroup) -> ConsumerGroup:
     """The broker makes the group anew from the records of the conversion: its map meets the members in their order."""
     known = [member_id for member_id in converted.members.in_order() if member_id in group.members]
-    by_id = FrozenMap({member_id: group.members[member_id] for member_id in dict.fromkeys((*known, *group.members))})
+    by_id = PersistentMap(
+        {member_id: group.members[member_id] for member_id in dict.fromkeys((*known, *group.members))}
+    )
     return replace(group, members=replace(group.members, by_id=by_id))
 
 
@@ -147,7 +149,7 @@ def convert_to_consumer_group(group: ClassicGroup, context: Context) -> Consumer
         members = [_convert_member(group, member, context) for member in group.members.in_order()]
     except RemoteProtocolError as problem:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(problem)) from None
-    targets = FrozenMap({member.member_id: member.assigned for member in members})
+    targets = PersistentMap({member.member_id: member.assigned for member in members})
     if Choice.CONVERSION_KEEPS_HELD in context.dialect:
         members = _with_owned(group, members, context)
     rebalances = Choice.CONVERSION_IN_REBALANCE_BUMPS in context.dialect and (

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fsm.coordinator.model.hash_order import map_order, string_hash
-from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, FrozenSet, count
+from fsm.coordinator.model.persistent import ById, Counts, PersistentMap, PersistentSet, count
 from fsm.coordinator.model.timers import Deadlines
 from fsm.errors import RemoteProtocolError
 from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
@@ -61,18 +61,18 @@ Offer = tuple[str, ...]
 
 Members = Sequence[ClassicGroupMember]
 
-_NOBODY: FrozenMap[str, ClassicGroupMember] = FrozenMap()
-_NO_STATIC: FrozenMap[str, str] = FrozenMap()
-_NO_OFFERS: Counts[Offer] = FrozenMap()
-_NO_TIMEOUTS: Counts[int] = FrozenMap()
+_NOBODY: PersistentMap[str, ClassicGroupMember] = PersistentMap()
+_NO_STATIC: PersistentMap[str, str] = PersistentMap()
+_NO_OFFERS: Counts[Offer] = PersistentMap()
+_NO_TIMEOUTS: Counts[int] = PersistentMap()
 
 
 @dataclass(frozen=True, eq=False)
 class ClassicMembers(ById[ClassicGroupMember]):
     """Members by id. What is counted follows from the members and is no part of the value."""
 
-    by_id: FrozenMap[str, ClassicGroupMember] = _NOBODY
-    static: FrozenMap[str, str] = _NO_STATIC
+    by_id: PersistentMap[str, ClassicGroupMember] = _NOBODY
+    static: PersistentMap[str, str] = _NO_STATIC
     """Member ids by instance id."""
     offers: Counts[Offer] = _NO_OFFERS
     """Members by the protocols that they list."""
@@ -119,7 +119,9 @@ class ClassicMembers(ById[ClassicGroupMember]):
         gone = [self.by_id[member_id] for member_id in dict.fromkeys(member_ids) if member_id in self.by_id]
         return self._recount(left, gone, ())
 
-    def _recount(self, by_id: FrozenMap[str, ClassicGroupMember], before: Members, after: Members) -> ClassicMembers:
+    def _recount(
+        self, by_id: PersistentMap[str, ClassicGroupMember], before: Members, after: Members
+    ) -> ClassicMembers:
         """The members `by_id`, with counts brought up to date where some were as `before` and are as `after`."""
         static, offers, timeouts_ms = self.static, self.offers, self.rebalance_timeouts_ms
         if any(member.instance_id is not None for member in (*before, *after)):
@@ -162,7 +164,7 @@ def _offer(member: ClassicGroupMember) -> Offer:
     return tuple(name for name, _ in member.protocols)
 
 
-def _rename_static(static: FrozenMap[str, str], before: Members, after: Members) -> FrozenMap[str, str]:
+def _rename_static(static: PersistentMap[str, str], before: Members, after: Members) -> PersistentMap[str, str]:
     given = {member.instance_id: member.member_id for member in after if member.instance_id is not None}
     lost = [m.instance_id for m in before if m.instance_id is not None and static.get(m.instance_id) == m.member_id]
     return static.without(*(instance_id for instance_id in lost if instance_id not in given)).merge(given)
@@ -198,8 +200,8 @@ class SyncPhase(NamedTuple):
 
 
 NO_DEADLINES: Deadlines[str] = Deadlines()
-NO_IDS: FrozenSet[str] = FrozenSet()
-NONE_DELAYED: FrozenMap[str, DelayedRequest] = FrozenMap()
+NO_IDS: PersistentSet[str] = PersistentSet()
+NONE_DELAYED: PersistentMap[str, DelayedRequest] = PersistentMap()
 
 
 @frozen
@@ -216,14 +218,14 @@ class ClassicGroup:
     protocol_name: str | None = None
     leader: str | None = None
     members: ClassicMembers = NOBODY
-    new_members: FrozenSet[str] = NO_IDS
+    new_members: PersistentSet[str] = NO_IDS
     """Members whose first join is not answered yet: their sessions may expire although they wait."""
-    delayed_joins: FrozenMap[str, DelayedRequest] = NONE_DELAYED
+    delayed_joins: PersistentMap[str, DelayedRequest] = NONE_DELAYED
     """By member id, as the next two."""
-    delayed_syncs: FrozenMap[str, DelayedRequest] = NONE_DELAYED
-    pending_join_members: FrozenSet[str] = NO_IDS
+    delayed_syncs: PersistentMap[str, DelayedRequest] = NONE_DELAYED
+    pending_join_members: PersistentSet[str] = NO_IDS
     """Member ids that were given out and not joined with yet."""
-    pending_sync_members: FrozenSet[str] = NO_IDS
+    pending_sync_members: PersistentSet[str] = NO_IDS
     """Ids whose sync is still missing; one that was replaced meanwhile stays among them."""
     subscribed_topics: frozenset[str] | None = None
     """The topics that consumers subscribe to in the present generation; None where the coordinator cannot know."""

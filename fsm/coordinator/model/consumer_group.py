@@ -17,7 +17,7 @@ from typing import NamedTuple
 from fsm.coordinator.model.context import Topic
 from fsm.coordinator.model.dialect import Choice, Dialect
 from fsm.coordinator.model.hash_order import state_order, state_table, string_hash
-from fsm.coordinator.model.persistent import ById, Counts, FrozenMap, count
+from fsm.coordinator.model.persistent import ById, Counts, PersistentMap, count
 from fsm.coordinator.model.subscribed_metadata import NOTHING, SubscribedMetadata
 from fsm.coordinator.model.timers import Deadlines, Timers
 from fsm.protocol import records
@@ -113,15 +113,15 @@ def by_topic(partitions: Iterable[Partition]) -> TopicPartitions:
     return topic_partitions(numbers_by_topic(partitions))
 
 
-NO_MEMBERS: FrozenMap[str, GroupMember] = FrozenMap()
+NO_MEMBERS: PersistentMap[str, GroupMember] = PersistentMap()
 MEMBER_STABLE = MemberState.STABLE
 EMPTY, ASSIGNING, RECONCILING, STABLE = State.EMPTY, State.ASSIGNING, State.RECONCILING, State.STABLE
 """By names of their own: read through its class, a member of an enum costs Python 3.11 as much as three calls."""
 
-NO_STATIC: FrozenMap[str, str] = FrozenMap()
-NO_COUNTS: FrozenMap[str, int] = FrozenMap()
-NO_EPOCHS: FrozenMap[int, int] = FrozenMap()
-NO_HOLDERS: FrozenMap[Partition, int] = FrozenMap()
+NO_STATIC: PersistentMap[str, str] = PersistentMap()
+NO_COUNTS: PersistentMap[str, int] = PersistentMap()
+NO_EPOCHS: PersistentMap[int, int] = PersistentMap()
+NO_HOLDERS: PersistentMap[Partition, int] = PersistentMap()
 
 
 @value
@@ -131,8 +131,8 @@ class Members(ById[GroupMember]):
     Two are equal if they go on alike: the same members, walked in the same order.
     """
 
-    by_id: FrozenMap[str, GroupMember] = NO_MEMBERS
-    static: FrozenMap[str, str] = NO_STATIC
+    by_id: PersistentMap[str, GroupMember] = NO_MEMBERS
+    static: PersistentMap[str, str] = NO_STATIC
     """Member ids by instance id. Before 4.4 an instance id that its member gave up still leads to it (F15)."""
     votes: Counts[str] = NO_COUNTS
     """Votes by assignor."""
@@ -146,7 +146,7 @@ class Members(ById[GroupMember]):
     """How many speak the classic protocol."""
     settled: Counts[int] = NO_EPOCHS
     """Members in STABLE by their epoch."""
-    holders: FrozenMap[Partition, int] = NO_HOLDERS
+    holders: PersistentMap[Partition, int] = NO_HOLDERS
     """The member epoch of each partition's holder."""
     most: int = 0
     """How many members there were at most: the order of the coordinator's map hangs on it."""
@@ -220,8 +220,8 @@ class Members(ById[GroupMember]):
         self,
         old: GroupMember | None,
         new: GroupMember | None,
-        by_id: FrozenMap[str, GroupMember],
-        static: FrozenMap[str, str],
+        by_id: PersistentMap[str, GroupMember],
+        static: PersistentMap[str, str],
     ) -> Members:
         votes, names, patterns, protocols = self.votes, self.names, self.patterns, self.protocols
         classic, settled, holders, most_patterns = self.classic, self.settled, self.holders, self.most_patterns
@@ -255,8 +255,8 @@ def _stable_epoch(member: GroupMember | None) -> tuple[int, ...]:
 
 
 def _register(
-    holders: FrozenMap[Partition, int], old: GroupMember | None, new: GroupMember | None
-) -> FrozenMap[Partition, int]:
+    holders: PersistentMap[Partition, int], old: GroupMember | None, new: GroupMember | None
+) -> PersistentMap[Partition, int]:
     """What the old member held is free, if it was registered at its epoch; what the new one holds is its own."""
     before, was = (HOLDS_NOTHING, FREE) if old is None else (old.current.held, old.current.epoch)
     after, now = (HOLDS_NOTHING, FREE) if new is None else (new.current.held, new.current.epoch)
@@ -296,8 +296,8 @@ def elect(votes: Mapping[str, int], old_vote: str | None, new_vote: str | None) 
     return prefer(counts)
 
 
-NO_TARGETS: FrozenMap[str, TopicPartitions] = FrozenMap()
-NO_REGEXES: FrozenMap[str, ResolvedRegularExpression] = FrozenMap()
+NO_TARGETS: PersistentMap[str, TopicPartitions] = PersistentMap()
+NO_REGEXES: PersistentMap[str, ResolvedRegularExpression] = PersistentMap()
 NO_TIMERS: Timers = Deadlines()
 
 
@@ -333,8 +333,8 @@ class ConsumerGroup:
     has_metadata_record: bool = False
     """Whether a record of type 4 stands in the log."""
     members: Members = NOBODY
-    targets: FrozenMap[str, TopicPartitions] = NO_TARGETS
-    regexes: FrozenMap[str, ResolvedRegularExpression] = NO_REGEXES
+    targets: PersistentMap[str, TopicPartitions] = NO_TARGETS
+    regexes: PersistentMap[str, ResolvedRegularExpression] = NO_REGEXES
     timers: Timers = NO_TIMERS
     metadata_due: bool = True
     """Whether the next heartbeat or classic JoinGroup checks the metadata."""
@@ -403,7 +403,7 @@ class ConsumerGroup:
 
 
 @lru_cache(maxsize=1024)
-def find_topics(names: tuple[str, ...], topics: FrozenMap[str, Topic]) -> AbstractSet[TopicId]:
+def find_topics(names: tuple[str, ...], topics: PersistentMap[str, Topic]) -> AbstractSet[TopicId]:
     """The ids of those topics among these names that exist."""
     return frozenset(topics[name].topic_id for name in names if name in topics)
 

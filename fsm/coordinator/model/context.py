@@ -13,17 +13,17 @@ from typing import Any
 from fsm.coordinator.assignors import Assignments, Assignor, GroupSpec, make_assignors
 from fsm.coordinator.model.dialect import Dialect, dialect
 from fsm.coordinator.model.hash_order import HASHED
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.protocol.assignment import TopicId
 from fsm.protocol.config import read_setting
 from fsm.step import value
 
 UNLIMITED = 2**31 - 1
 
-NO_SETTINGS: FrozenMap[str, int] = FrozenMap()
-NO_GROUPS: FrozenMap[str, FrozenMap[str, int]] = FrozenMap()
-NO_TOPICS: FrozenMap[str, Topic] = FrozenMap()
-NO_ASSIGNORS: FrozenMap[str, Assignor] = FrozenMap()
+NO_SETTINGS: PersistentMap[str, int] = PersistentMap()
+NO_GROUPS: PersistentMap[str, PersistentMap[str, int]] = PersistentMap()
+NO_TOPICS: PersistentMap[str, Topic] = PersistentMap()
+NO_ASSIGNORS: PersistentMap[str, Assignor] = PersistentMap()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class BrokerConfig:
     group_initial_rebalance_delay_ms: int = 3_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
-    groups: FrozenMap[str, FrozenMap[str, int]] = NO_GROUPS
+    groups: PersistentMap[str, PersistentMap[str, int]] = NO_GROUPS
     """Settings of single groups, by group id: `consumer_session_timeout_ms` and so on."""
 
     @classmethod
@@ -111,7 +111,7 @@ class Topic:
 class Image:
     """The broker's metadata: topics by name."""
 
-    topics: FrozenMap[str, Topic] = NO_TOPICS
+    topics: PersistentMap[str, Topic] = NO_TOPICS
     version: int = 0
     """The offset of the metadata log that it stands for: the pattern records name it."""
 
@@ -129,7 +129,7 @@ class Context:
     dialect: Dialect = field(default_factory=dialect)
     config: BrokerConfig = BrokerConfig()
     image: Image = Image()
-    custom_assignors: FrozenMap[str, Assignor] = NO_ASSIGNORS
+    custom_assignors: PersistentMap[str, Assignor] = NO_ASSIGNORS
     """Assignors of one's own by name; `config.group_consumer_assignors` lists those that members may vote for."""
     adopt: Callable[[str, GroupSpec, Assignments], Assignments] | None = None
     """What to use instead of a computed target: (assignor, its input, its result) -> target.

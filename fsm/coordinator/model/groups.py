@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup
-from fsm.coordinator.model.persistent import ById, FrozenMap
+from fsm.coordinator.model.persistent import ById, PersistentMap
 from fsm.coordinator.model.timers import Chunks, insert, remove
 from fsm.step import value
 
 Group = ConsumerGroup | ClassicGroup
-NO_GROUPS_BY_ID: FrozenMap[str, Group] = FrozenMap()
+NO_GROUPS_BY_ID: PersistentMap[str, Group] = PersistentMap()
 
 
 @value
 class Groups(ById[Group]):
     """Groups by id. What is kept beside them follows from them and is no part of the value."""
 
-    by_id: FrozenMap[str, Group] = NO_GROUPS_BY_ID
+    by_id: PersistentMap[str, Group] = NO_GROUPS_BY_ID
     deadlines: Chunks = ()
     """When each group's next timer is due, and its id, sorted."""
     resolving: frozenset[str] = frozenset()

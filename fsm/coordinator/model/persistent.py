@@ -1,9 +1,9 @@
 """Immutable mappings and sets: what the coordinator's states are made of.
 
-A `FrozenMap` is a value. It compares and hashes by content, keeps the order of insertion, and a change gives another
-map. A small one is copied for that. A large one is shared: the other map notes what differs, and is made one again
-when it is walked, or when there is much to note. So a change costs about the square root of what the map holds, with
-a copy's few nanoseconds per entry, and a look-up stays a look-up.
+A `PersistentMap` is a value. It compares and hashes by content, keeps the order of insertion, and a change gives
+another map. A small one is copied for that. A large one is shared: the other map notes what differs, and is made one
+again when it is walked, or when there is much to note. So a change costs about the square root of what the map holds,
+with a copy's few nanoseconds per entry, and a look-up stays a look-up.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _NONE_MOVED: frozenset[Any] = frozenset()
 _new = object.__new__
 
 
-class FrozenMap(Mapping[K, V]):
+class PersistentMap(Mapping[K, V]):
     """An immutable dict.
 
-    >>> one = FrozenMap({"a": 1})
-    >>> one.set("b", 2).without("a"), one == FrozenMap(a=1)
-    (FrozenMap({'b': 2}), True)
+    >>> one = PersistentMap({"a": 1})
+    >>> one.set("b", 2).without("a"), one == PersistentMap(a=1)
+    (PersistentMap({'b': 2}), True)
     """
 
     __slots__ = ("_entries", "_hash", "_moved", "_noted", "_size")
@@ -82,7 +82,7 @@ class FrozenMap(Mapping[K, V]):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, FrozenMap) and self._size == other._size and self.entries() == other.entries()
+        return isinstance(other, PersistentMap) and self._size == other._size and self.entries() == other.entries()
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -90,10 +90,10 @@ class FrozenMap(Mapping[K, V]):
         return self._hash
 
     def __repr__(self) -> str:
-        return f"FrozenMap({self.entries()!r})"
+        return f"PersistentMap({self.entries()!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FrozenMap, (self.entries(),)
+        return PersistentMap, (self.entries(),)
 
     def items(self) -> ItemsView[K, V]:
         """Keys with their values."""
@@ -107,7 +107,7 @@ class FrozenMap(Mapping[K, V]):
         """The keys."""
         return self.entries().keys()
 
-    def set(self, key: K, value: V) -> FrozenMap[K, V]:
+    def set(self, key: K, value: V) -> PersistentMap[K, V]:
         """With this value for the key, which keeps its place if it has one; itself where that is so already.
 
         Values are compared by identity: they are large, and differ where they are not the same.
@@ -128,7 +128,7 @@ class FrozenMap(Mapping[K, V]):
             return _sharing(entries, {**noted, key: value}, self._moved | {key}, size)
         return _sharing(entries, {**noted, key: value}, self._moved, size)
 
-    def merge(self, entries: Mapping[K, V]) -> FrozenMap[K, V]:
+    def merge(self, entries: Mapping[K, V]) -> PersistentMap[K, V]:
         """With all these entries; itself where there are none."""
         if len(entries) < 2:
             return self.set(*next(iter(entries.items()))) if entries else self
@@ -141,7 +141,7 @@ class FrozenMap(Mapping[K, V]):
         noted = {key: value for key, value in noted.items() if key not in back} if back else noted
         return _sharing(self._entries, {**noted, **entries}, self._moved.union(back), size)
 
-    def without(self, *keys: K) -> FrozenMap[K, V]:
+    def without(self, *keys: K) -> PersistentMap[K, V]:
         """Without these keys; itself where it has none of them."""
         present = [key for key in keys if key in self] if self._size else None
         if not present:
@@ -159,7 +159,7 @@ class FrozenMap(Mapping[K, V]):
                 noted[key] = _GONE
         return _sharing(self._entries, noted, moved, self._size - len(set(present)))
 
-    def differing(self, other: FrozenMap[K, Any]) -> frozenset[K]:
+    def differing(self, other: PersistentMap[K, Any]) -> frozenset[K]:
         """Keys that only one of the two has, or that have another value in each; values are compared by identity.
 
         Of maps that come from each other by few changes, only what they note is looked at.
@@ -201,29 +201,29 @@ class FrozenMap(Mapping[K, V]):
         return whole
 
 
-def adopt_dict(entries: dict[K, V]) -> FrozenMap[K, V]:
+def adopt_dict(entries: dict[K, V]) -> PersistentMap[K, V]:
     """A map of this dict itself, which nobody may change from now on; saves the copy."""
     return _sharing(entries, None, _NONE_MOVED, len(entries))
 
 
-def _sharing(entries: dict[K, V], noted: dict[K, V] | None, moved: frozenset[K], size: int) -> FrozenMap[K, V]:
+def _sharing(entries: dict[K, V], noted: dict[K, V] | None, moved: frozenset[K], size: int) -> PersistentMap[K, V]:
     """A map of these entries, which others may have, too, and of what differs from them."""
-    made: FrozenMap[K, V] = _new(FrozenMap)
+    made: PersistentMap[K, V] = _new(PersistentMap)
     made._entries, made._noted, made._moved, made._size, made._hash = entries, noted, moved, size, None
     return made
 
 
-class FrozenSet(AbstractSet[Element]):
-    """An immutable set that keeps the order in which its elements came; a change costs what a `FrozenMap`'s does.
+class PersistentSet(AbstractSet[Element]):
+    """An immutable set that keeps the order in which its elements came; a change costs what a `PersistentMap`'s does.
 
-    >>> FrozenSet("ab").add("c").without("a") == {"b", "c"}
+    >>> PersistentSet("ab").add("c").without("a") == {"b", "c"}
     True
     """
 
     __slots__ = ("_elements",)
 
     def __init__(self, elements: Iterable[Element] = ()) -> None:
-        self._elements: FrozenMap[Element, None] = adopt_dict(dict.fromkeys(elements))
+        self._elements: PersistentMap[Element, None] = adopt_dict(dict.fromkeys(elements))
 
     def __contains__(self, element: object) -> bool:
         return element in self._elements
@@ -238,25 +238,25 @@ class FrozenSet(AbstractSet[Element]):
         return hash(frozenset(self._elements))
 
     def __repr__(self) -> str:
-        return f"FrozenSet({list(self._elements)!r})"
+        return f"PersistentSet({list(self._elements)!r})"
 
-    def add(self, element: Element) -> FrozenSet[Element]:
+    def add(self, element: Element) -> PersistentSet[Element]:
         """With this element; itself where it is there already."""
         return self if element in self else self._of(self._elements.set(element, None))
 
-    def without(self, *elements: Element) -> FrozenSet[Element]:
+    def without(self, *elements: Element) -> PersistentSet[Element]:
         """Without these elements; itself where it has none of them."""
         left = self._elements.without(*elements)
         return self if left is self._elements else self._of(left)
 
     @classmethod
-    def _of(cls, elements: FrozenMap[Element, None]) -> FrozenSet[Element]:
-        made: FrozenSet[Element] = cls.__new__(cls)
+    def _of(cls, elements: PersistentMap[Element, None]) -> PersistentSet[Element]:
+        made: PersistentSet[Element] = cls.__new__(cls)
         made._elements = elements
         return made
 
 
-Counts = FrozenMap[Element, int]
+Counts = PersistentMap[Element, int]
 """How many there are of each; never 0."""
 
 
@@ -281,7 +281,7 @@ class ById(Mapping[str, M]):
     """Reads as its map does, and as fast: no view goes through `Mapping`'s own."""
 
     __slots__ = ()
-    by_id: FrozenMap[str, M]
+    by_id: PersistentMap[str, M]
 
     def __getitem__(self, member_id: str) -> M:
         return self.by_id[member_id]

@@ -17,7 +17,7 @@ from xxhash import xxh3_64_digest, xxh3_64_intdigest
 from fsm.coordinator.model.context import Context, Topic
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.hash_order import uuid_rank
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.protocol.records import TopicMetadata
 
 
@@ -39,7 +39,7 @@ def subscribed_metadata(names: Iterable[str], context: Context) -> SubscribedMet
 
 
 @lru_cache(maxsize=1024)
-def _look_at(names: frozenset[str], topics: FrozenMap[str, Topic], hashes: bool) -> SubscribedMetadata:
+def _look_at(names: frozenset[str], topics: PersistentMap[str, Topic], hashes: bool) -> SubscribedMetadata:
     existing = [(name, topics[name]) for name in sorted(names) if name in topics]
     if not hashes:
         return SubscribedMetadata(topics=tuple(TopicMetadata(t.topic_id, name, t.partitions) for name, t in existing))

@@ -11,7 +11,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 
 Key = TypeVar("Key")
 
@@ -43,7 +43,7 @@ class Deadlines(Mapping[Key, int]):
         """From deadlines by key, or from keys with deadlines and epochs; of one instant, the first comes first."""
         given = [(*one, 0) for one in deadlines_ms.items()] if isinstance(deadlines_ms, Mapping) else deadlines_ms
         entries = {key: (deadline_ms, i, key, epoch) for i, (key, deadline_ms, epoch) in enumerate(given)}
-        self._by_key: FrozenMap[Key, Entry] = FrozenMap(entries)
+        self._by_key: PersistentMap[Key, Entry] = PersistentMap(entries)
         self._chunks: Chunks = _chunk(entries.values())
         """Sorted entries, also some that their keys no longer have: a deadline moves by another entry."""
         self._tail: tuple[Entry, ...] = ()
@@ -132,7 +132,7 @@ class Deadlines(Mapping[Key, int]):
 
 
 def _deadlines(  # noqa: PLR0917  # the fields
-    by_key: FrozenMap[Key, Entry], chunks: Chunks, tail: tuple[Entry, ...], at: int, size: int, number: int
+    by_key: PersistentMap[Key, Entry], chunks: Chunks, tail: tuple[Entry, ...], at: int, size: int, number: int
 ) -> Deadlines[Key]:
     """Deadlines whose first entry counts, and of whose entries not many more than half do not."""
     if size > 2 * len(by_key) + CHUNK:

@@ -18,7 +18,7 @@ from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember, Par
 from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.groups import Group
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Refused, Request
 from fsm.coordinator.offsets.transactions import NO_TRANSACTIONS, NONE_OPEN, Transactions, find_pending
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartition, numbers_by_topic
@@ -45,12 +45,12 @@ from fsm.protocol.messages import (
 )
 from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
 
-OfGroup = FrozenMap[TopicPartition, OffsetCommit]
-Offsets = FrozenMap[str, OfGroup]
+OfGroup = PersistentMap[TopicPartition, OffsetCommit]
+Offsets = PersistentMap[str, OfGroup]
 """Committed offsets by group id, then by topic name and partition."""
 
-NONE_COMMITTED: OfGroup = FrozenMap()
-NO_OFFSETS: Offsets = FrozenMap()
+NONE_COMMITTED: OfGroup = PersistentMap()
+NO_OFFSETS: Offsets = PersistentMap()
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 """From this version of OffsetCommit on the error is told as it is."""

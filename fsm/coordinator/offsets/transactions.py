@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
 
@@ -28,12 +28,12 @@ class Pending(NamedTuple):
     """Whether another offset was stored behind it, which stays."""
 
 
-OfGroup = FrozenMap[TopicPartition, tuple[Pending, ...]]
-Transactions = FrozenMap[str, OfGroup]
+OfGroup = PersistentMap[TopicPartition, tuple[Pending, ...]]
+Transactions = PersistentMap[str, OfGroup]
 """Open transactions by group id and partition."""
 
-NONE_OPEN: OfGroup = FrozenMap()
-NO_TRANSACTIONS: Transactions = FrozenMap()
+NONE_OPEN: OfGroup = PersistentMap()
+NO_TRANSACTIONS: Transactions = PersistentMap()
 
 
 def add_offsets(open_ones: Transactions, records: Iterable[Record], producer_id: int) -> Transactions:

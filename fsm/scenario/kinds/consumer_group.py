@@ -37,7 +37,7 @@ from fsm.cluster.cluster import SETTINGS, Cluster
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import BrokerConfig, Topic
 from fsm.coordinator.model.dialect import dialect as release
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.member.classic.state import ClassicMember
 from fsm.member.dialect.dialect import dialect as client_release
@@ -80,7 +80,7 @@ class ConsumerGroup(Stage):
 
     def __init__(self, dialect: str, config: BrokerConfig, topics: Mapping[str, int]) -> None:
         made = {name: Topic(make_topic_id(name, 0), count) for name, count in topics.items()}
-        self.cluster = Cluster(STEADY, dialect, config=config, topics=FrozenMap(made))
+        self.cluster = Cluster(STEADY, dialect, config=config, topics=PersistentMap(made))
         self.cluster.on_use = self._note_use
         self.topics = dict(topics)
         self.verbs = tuple(VERBS)

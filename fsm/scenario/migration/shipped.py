@@ -21,7 +21,7 @@ from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember
 from fsm.coordinator.model.consumer_group import ConsumerGroup, GroupMember
 from fsm.coordinator.model.context import BrokerConfig, Context, Image, Topic
 from fsm.coordinator.model.dialect import Choice, Dialect
-from fsm.coordinator.model.persistent import FrozenMap
+from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.errors import LocalProtocolError
 from fsm.protocol import messages
@@ -67,7 +67,7 @@ class ShippedGroup:
         self.ids: dict[str, str] = {}
         """The present member id of each name."""
         config = BrokerConfig(group_consumer_assignment_interval_ms=0)
-        image = Image(FrozenMap({topic: Topic(TOPIC_ID, partitions)}))
+        image = Image(PersistentMap({topic: Topic(TOPIC_ID, partitions)}))
         self.host = Host(Context(0, dialect, config, image, adopt=self._adopt))
 
     def begin(self, generation: int, holds: Mapping[str, Numbers]) -> None:

@@ -46,7 +46,7 @@ def a_partition_given_back_is_free() -> Patches:
                     found[partition] = new.current.epoch
                 else:
                     found.pop(partition, None)
-        return consumer_group.FrozenMap(found)
+        return consumer_group.PersistentMap(found)
 
     return [replace_function(consumer_group._register, register)]
 
