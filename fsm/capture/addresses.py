@@ -3,7 +3,7 @@
 An answer without addresses stays the very same object.
 
 Source: `MetadataResponse.json`, `FindCoordinatorResponse.json`, `DescribeClusterResponse.json`, `FetchResponse.json`,
-`ProduceResponse.json` (KIP-951: where a new leader is); `sharing` has those of share groups.
+`ProduceResponse.json` (KIP-951: where a new leader is); `share_groups` has those of share groups.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fsm.capture import sharing
+from fsm.capture import share_groups
 from fsm.protocol.messages import APIS, ApiVersion, ApiVersionsResponse, FindCoordinatorResponse
 
 Place = Callable[[int, str, int], tuple[str, int]]
@@ -28,13 +28,13 @@ NAMING: Mapping[str, str] = {
 """APIs whose answers name brokers, and in which field."""
 READABLE: Mapping[int, tuple[int, int]] = {
     **{APIS[name].key: (0, APIS[name].newest) for name in (*NAMING, "ApiVersions")},
-    **dict.fromkeys(sharing.SHARING, (sharing.OLDEST, sharing.NEWEST)),
+    **dict.fromkeys(share_groups.SHARING, (share_groups.OLDEST, share_groups.NEWEST)),
 }
 """Those whose answers have to be read, by their numbers, and the versions that clients may use: no other is known here.
 Versions that are older than what is known name no brokers, but for those of ShareFetch and ShareAcknowledge."""
 _FIELDS: Mapping[type[Any], str] = {
     **{APIS[name].response: naming for name, naming in NAMING.items()},
-    **dict.fromkeys(sharing.SHARING.values(), "node_endpoints"),
+    **dict.fromkeys(share_groups.SHARING.values(), "node_endpoints"),
 }
 
 
@@ -51,7 +51,7 @@ def with_places(response: Any, place: Place) -> Any:
         changed["host"], changed["port"] = place(response.node_id, response.host, response.port)
     if not changed:
         return response
-    if type(response) in sharing.SHARING.values():
+    if type(response) in share_groups.SHARING.values():
         return response._replace(**changed)
     return replace(response, **changed)
 

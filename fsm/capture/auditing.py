@@ -16,7 +16,7 @@ from fsm.audit.limits import Limits
 from fsm.audit.local import audit_pieces
 from fsm.audit.reading import PieceSummary, SourceRecords
 from fsm.audit.scanning import Parsed
-from fsm.kit.moments import GROUP_APIS
+from fsm.kit.client_history import GROUP_APIS
 from fsm.logs.blocks import words
 from fsm.logs.entries import Entry
 from fsm.logs.exchanges import FORMATS

@@ -1,7 +1,7 @@
 """Moments of clients out of what is seen as it ends: put in order of time first, a few seconds later.
 
-The same as `fsm.kit.moments.follow` makes of a whole trace, where requests are answered within `LATE_MS`. What is kept
-of a client, and how many are kept, does not grow with what it does.
+The same as `fsm.kit.client_history.follow` makes of a whole trace, where requests are answered within `LATE_MS`. What
+is kept of a client, and how many are kept, does not grow with what it does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from fsm.kit.moments import AT_ONCE_MS, Clients, Moment, What, member_of
+from fsm.kit.client_history import AT_ONCE_MS, Clients, Moment, What, member_of
 from fsm.wire.exchange import Exchange, Note
 
 LATE_MS = 6_000.0

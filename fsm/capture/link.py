@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fsm.capture.addresses import READABLE, Place, with_places
 from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Answered, Asked, Conversation
 from fsm.capture.frames import HELD, Frame, Frames
-from fsm.capture.sharing import SHARING, read_sharing, write_sharing
+from fsm.capture.share_groups import SHARING, read_sharing, write_sharing
 from fsm.errors import InputError
 from fsm.protocol.codec import API_BY_KEY, encode_response
 from fsm.protocol.error_codes import ErrorCode

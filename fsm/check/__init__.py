@@ -24,7 +24,6 @@ from fsm.exports import on_demand
 if TYPE_CHECKING:
     from fsm.check.catalog import make_model
     from fsm.check.disk import Disk
-    from fsm.check.kept import Memo
     from fsm.check.model import (
         Action,
         Choice,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     )
     from fsm.check.search import Limits
     from fsm.check.story import diagram, lines, scenario, tell
+    from fsm.check.table_files import Memo
     from fsm.check.tables import compose
     from fsm.check.verdict import Verdict, Violation, check
     from fsm.check.walk import PathStep, Walk
@@ -122,7 +122,7 @@ __getattr__ = on_demand(
         ),
         "search": ("Limits",),
         "walk": ("PathStep", "Walk"),
-        "kept": ("Memo",),
+        "table_files": ("Memo",),
         "disk": ("Disk",),
         "verdict": ("Verdict", "Violation", "check"),
         "tables": ("compose",),

@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from fsm.check.kept import Memo, write
 from fsm.check.packing import Packing
 from fsm.check.search import NOTHING, Fresh, Search
 from fsm.check.steps import Found
 from fsm.check.store import OF_SEARCH, name_of
+from fsm.check.table_files import Memo, write
 from fsm.errors import InputError
 
 NOTE, LOCK = "search.json", "lock"

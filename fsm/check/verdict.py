@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 from fsm.check.disk import Disk
-from fsm.check.kept import Memo
 from fsm.check.liveness import find_doomed
 from fsm.check.model import Action, Goal, Model, Path, Replayed, State
 from fsm.check.search import DEADLOCK, USUAL, Limits, Search
 from fsm.check.space import ask
 from fsm.check.steps import Columns, Found
+from fsm.check.table_files import Memo
 from fsm.check.walk import PathStep, describe_state, find_changes, find_states, successors_of, tell_step
 from fsm.errors import InputError
 

@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least, audit_compare, audit_follow
+from fsm.cli.arguments import address
 from fsm.cli.audit_summary import check_understood, print_summary
-from fsm.cli.chosen import address
 from fsm.cli.output import write_pieces
 from fsm.cli.security import OPTIONS, add_security_options, read_security
 from fsm.errors import FsmError, InputError

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, at_least, out
-from fsm.cli.chosen import address, setting
+from fsm.cli.arguments import address, setting
 from fsm.cli.security import add_security_options, read_security
 from fsm.errors import InputError
 

@@ -179,7 +179,7 @@ def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple
     import time
     from functools import partial
 
-    from fsm.capture.stage import RealPlace, apart, can_be_played
+    from fsm.capture.real_brokers import RealPlace, apart, can_be_played
     from fsm.join.consumer import read_addresses
 
     left_out = [one.name for one in scenarios if not can_be_played(one)]

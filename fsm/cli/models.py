@@ -38,7 +38,7 @@ def read_model(args: argparse.Namespace) -> Model:
 
 def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
     """What makes that model, again and again of the same tables: files are read once."""
-    from fsm.cli.chosen import find_table, has_key
+    from fsm.cli.arguments import find_table, has_key
     from fsm.table import Table
     from fsm.tables.files import is_python, run_file
 
@@ -86,7 +86,7 @@ def _read_machines(args: argparse.Namespace) -> Machines:
 
 def list_machines(args: argparse.Namespace) -> tuple[Part, ...]:
     """What a deployment names, if the model is one: other files say what it is."""
-    from fsm.cli.chosen import has_key
+    from fsm.cli.arguments import has_key
 
     return _read_machines(args).parts if _is_table(args.model) and has_key(args.model, "deployment") else ()
 

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from contextlib import ExitStack
     from random import Random, SystemRandom
 
-    from fsm.cli.chosen import setting
+    from fsm.cli.arguments import setting
     from fsm.protocol.releases import LATEST
     from fsm.serve.brokers import Brokers
     from fsm.serve.cluster import Served

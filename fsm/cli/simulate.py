@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _deployment(args: argparse.Namespace) -> Deployment | Machines:
     """What the file holds; or a machine of each table that is named."""
-    from fsm.cli.chosen import has_key
+    from fsm.cli.arguments import has_key
     from fsm.simulate.machines.reading import of_tables
     from fsm.simulate.reading import read_file
     from fsm.tables.files import is_file, is_python

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fsm.cli import add_command, out
-from fsm.cli.chosen import find_table
+from fsm.cli.arguments import find_table
 
 if TYPE_CHECKING:
     from fsm.table import Table

@@ -14,10 +14,10 @@ from typing import Any
 
 from fsm.errors import FsmError, InputError
 from fsm.explore.findings import mark
+from fsm.explore.incomplete_files import Missing
 from fsm.explore.lanes import COORDINATOR, Lane, Lanes, show
-from fsm.explore.missing import Missing
 from fsm.explore.recording import Moment, Recording, check_size
-from fsm.kit.moments import GROUP_APIS
+from fsm.kit.client_history import GROUP_APIS
 from fsm.logs.exchanges import FORMATS, WIRE
 from fsm.protocol.messages import OffsetCommitResponse
 from fsm.scenario.texts import show_answer, show_request

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
-from fsm.check.kafka.telling import list_partitions
+from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.model import Look
 from fsm.cluster.cluster import STARTED_MS
 from fsm.cluster.stale_uses import Change

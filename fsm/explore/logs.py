@@ -13,8 +13,8 @@ from fsm.audit.scanning import Scanner, parse_all
 from fsm.errors import InputError
 from fsm.explore.captures import is_capture, open_capture
 from fsm.explore.findings import mark
+from fsm.explore.incomplete_files import Missing
 from fsm.explore.lanes import COORDINATOR, Lanes, tell
-from fsm.explore.missing import Missing
 from fsm.explore.recording import MOST_MOMENTS, Recording, check_size
 from fsm.logs import formats
 from fsm.logs.entries import LINE_LIMIT

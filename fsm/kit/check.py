@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from fsm.kit.moments import CLASSIC, CONSUMER, Moment, What
+from fsm.kit.client_history import CLASSIC, CONSUMER, Moment, What
 from fsm.wire.exchange import Exchange
 
 SLACK_MS = 350.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fsm.kit.check import Broken, Check, Finding, Grade
 from fsm.kit.checks import CHECKS
-from fsm.kit.moments import Moment, What, follow
+from fsm.kit.client_history import Moment, What, follow
 from fsm.wire.exchange import Exchange, Note
 
 PASSED, FAILED, NOT_SEEN = "passed", "failed", "not seen"

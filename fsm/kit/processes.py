@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from fsm.errors import InputError
 from fsm.kit import play
-from fsm.kit.doors import HOST, NamedBrokers, NamedEdge
+from fsm.kit.client_addresses import HOST, NamedBrokers, NamedEdge
 from fsm.kit.judge import Report, judge
 from fsm.kit.play import Hear
 from fsm.kit.scenario import Options, Scenario

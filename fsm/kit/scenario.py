@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsm.kit.moments import CONSUMER
+from fsm.kit.client_history import CONSUMER
 from fsm.protocol.error_codes import ErrorCode
 from fsm.serve.faults import Do, Rule
 

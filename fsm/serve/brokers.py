@@ -35,11 +35,11 @@ from fsm.protocol.messages import (
     ListGroupsRequest,
     ProduceRequest,
 )
-from fsm.serve.asked import Asked
 from fsm.serve.cluster import Cluster, Served
 from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.faults import Do, Rule, Seen, groups_of, members_of, partitions_of
 from fsm.serve.refusals import refusal
+from fsm.serve.request_context import RequestContext
 from fsm.serve.requests import Requests, read_header
 from fsm.serve.timers import Timers
 from fsm.wire.exchange import Exchange, Note
@@ -277,9 +277,9 @@ class Brokers:
         request, connection, header = asked.request, asked.connection, asked.header
         token = next(self._tokens)
         client_id, host = header.client_id or "", f"/{connection.peer}"
-        around = Asked(token, connection.broker, client_id, host, header.api_version, now_ms, self._random)
+        context = RequestContext(token, connection.broker, client_id, host, header.api_version, now_ms, self._random)
         if type(request) in GROUP_REQUESTS:
-            answers = self.cluster.coordinators.send(request, around)
+            answers = self.cluster.coordinators.send(request, context)
             if len(answers) == 1 and answers[0].token == token:
                 self._answer(asked, answers[0].body, now_ms)
                 return
@@ -289,7 +289,7 @@ class Brokers:
         elif isinstance(request, FetchRequest):
             self._fetch(asked, now_ms + request.max_wait_ms, now_ms)
         else:
-            response = self.cluster.answer(request, around)
+            response = self.cluster.answer(request, context)
             if isinstance(request, ProduceRequest):
                 self._wake_fetches(request, now_ms)
                 if not request.acks:

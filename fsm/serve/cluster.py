@@ -20,11 +20,11 @@ from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
 from fsm.protocol.error_codes import ErrorCode
 from fsm.serve import settings, topic_requests
-from fsm.serve.asked import Asked
 from fsm.serve.coordinators import Coordinators
 from fsm.serve.effects import Append, Replace
 from fsm.serve.group_log import GROWTH, GROWTH_WHEN_FULL, GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
+from fsm.serve.request_context import RequestContext
 from fsm.serve.topics import ANSWERED, LEGAL_TOPIC, OFFSETS_TOPIC, Topics
 from fsm.serve.versions import list_versions
 
@@ -156,13 +156,13 @@ class Cluster:
 
     # Answers
 
-    def answer(self, request: Any, asked: Asked) -> Any:
+    def answer(self, request: Any, context: RequestContext) -> Any:
         """The answer to a request that concerns no single group and waits for nothing."""
         if type(request) in ANSWERED:
-            return ANSWERED[type(request)](self.topics, request, asked.broker, asked.now_ms)
+            return ANSWERED[type(request)](self.topics, request, context.broker, context.now_ms)
         if type(request) in topic_requests.CHANGES:
-            return self._change_topics(request, asked)
-        return _ANSWERS[type(request)](self, request, asked)
+            return self._change_topics(request, context)
+        return _ANSWERS[type(request)](self, request, context)
 
     def api_versions(self, version: int, code: ErrorCode = ErrorCode.NONE) -> m.ApiVersionsResponse:
         """What is spoken; an error comes with the versions of ApiVersions alone (KIP-511).
@@ -180,19 +180,19 @@ class Cluster:
             finalized_features=(m.FinalizedFeatureKey("group.version", 1, 1),),
         )
 
-    def _answer_api_versions(self, request: m.ApiVersionsRequest, asked: Asked) -> m.ApiVersionsResponse:
-        names = (request.client_software_name, request.client_software_version) if asked.version >= 3 else ()
+    def _answer_api_versions(self, request: m.ApiVersionsRequest, context: RequestContext) -> m.ApiVersionsResponse:
+        names = (request.client_software_name, request.client_software_version) if context.version >= 3 else ()
         if not all(map(SOFTWARE.fullmatch, names)):
             return m.ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
-        return self.api_versions(asked.version)
+        return self.api_versions(context.version)
 
-    def _metadata(self, request: m.MetadataRequest, asked: Asked) -> m.MetadataResponse:
+    def _metadata(self, request: m.MetadataRequest, context: RequestContext) -> m.MetadataResponse:
         wanted = request.topics
-        if wanted is None or (asked.version == 0 and not wanted):
+        if wanted is None or (context.version == 0 and not wanted):
             names = sorted([*self.topics.by_name, *([OFFSETS_TOPIC] if self._coordinates else [])])
             wanted = tuple(m.MetadataRequestTopic(name=name) for name in names)
         brokers = tuple(m.MetadataResponseBroker(i, *self.endpoints[i]) for i in sorted(self.endpoints))
-        topics = tuple(self.describe_topic(one.name, one.topic_id, asked.version) for one in dict.fromkeys(wanted))
+        topics = tuple(self.describe_topic(one.name, one.topic_id, context.version) for one in dict.fromkeys(wanted))
         return m.MetadataResponse(brokers=brokers, cluster_id=CLUSTER_ID, controller_id=1, topics=topics)
 
     def describe_topic(self, name: str | None, topic_id: TopicId, version: int) -> m.MetadataResponseTopic:
@@ -213,16 +213,18 @@ class Cluster:
         parts = tuple(_describe_partition(number, self.topics.leader(number)) for number in range(topic.partitions))
         return m.MetadataResponseTopic(ErrorCode.NONE, found_name, topic.topic_id, False, parts)
 
-    def _change_topics(self, request: Any, asked: Asked) -> Any:
+    def _change_topics(self, request: Any, context: RequestContext) -> Any:
         """Others hear of all topics of a request at once, where there are more or fewer partitions than before."""
         before = self.topics.partitions
-        response = topic_requests.CHANGES[type(request)](self.topics, request, asked)
+        response = topic_requests.CHANGES[type(request)](self.topics, request, context)
         if self.topics.partitions != before:
-            self._update_topics(int(asked.now_ms))
+            self._update_topics(int(context.now_ms))
             self._news.append(self.topics.describe())
         return response
 
-    def _find_coordinator(self, request: m.FindCoordinatorRequest, asked: Asked) -> m.FindCoordinatorResponse:
+    def _find_coordinator(
+        self, request: m.FindCoordinatorRequest, context: RequestContext
+    ) -> m.FindCoordinatorResponse:
         def one(key: str) -> m.Coordinator:
             if request.key_type == TRANSACTION_KEY:  # an error that no producer tries again
                 why = "transactions are not served"
@@ -233,7 +235,7 @@ class Cluster:
             broker = self.coordinators.leader_of(key)
             return m.Coordinator(key, broker, *self.endpoints[broker])
 
-        if asked.version >= GROUPS_SINCE[m.FindCoordinatorRequest]:
+        if context.version >= GROUPS_SINCE[m.FindCoordinatorRequest]:
             return m.FindCoordinatorResponse(coordinators=tuple(map(one, request.coordinator_keys)))
         _, node_id, host, port, code, why = one(request.key)
         return m.FindCoordinatorResponse(node_id=node_id, host=host, port=port, error_code=code, error_message=why)
@@ -246,11 +248,11 @@ class Cluster:
         return settings.describe(request, self._config, self.topics.by_name, self.endpoints)
 
     def _alter_configs(
-        self, request: m.IncrementalAlterConfigsRequest, asked: Asked
+        self, request: m.IncrementalAlterConfigsRequest, context: RequestContext
     ) -> m.IncrementalAlterConfigsResponse:
         response, config = settings.alter(request, self._config, self.topics.by_name)
         if config is not self._config:
-            self.coordinators.update(int(asked.now_ms), config=config)
+            self.coordinators.update(int(context.now_ms), config=config)
             self._keep_metadata()
         return response
 
@@ -259,7 +261,7 @@ class Cluster:
         return self.coordinators.context.config
 
     def _list_config_resources(
-        self, request: m.ListConfigResourcesRequest, asked: Asked
+        self, request: m.ListConfigResourcesRequest, context: RequestContext
     ) -> m.ListConfigResourcesResponse:
         known = (
             *((name, settings.TOPIC) for name in sorted(self.topics.by_name)),
@@ -268,7 +270,7 @@ class Cluster:
         )
         wanted = request.resource_types
         found = (
-            m.ConfigResource(name, kind) for name, kind in known if asked.version and (not wanted or kind in wanted)
+            m.ConfigResource(name, kind) for name, kind in known if context.version and (not wanted or kind in wanted)
         )
         return m.ListConfigResourcesResponse(config_resources=tuple(found))
 
@@ -283,7 +285,7 @@ def _describe_partition(number: int, leader: int) -> m.MetadataResponsePartition
     return m.MetadataResponsePartition(ErrorCode.NONE, number, leader, 0, (leader,), (leader,))
 
 
-_ANSWERS: Mapping[type[Any], Callable[[Cluster, Any, Asked], Any]] = {
+_ANSWERS: Mapping[type[Any], Callable[[Cluster, Any, RequestContext], Any]] = {
     m.ApiVersionsRequest: Cluster._answer_api_versions,
     m.DescribeClusterRequest: lambda self, _request, _asked: self._describe_cluster(),
     m.DescribeConfigsRequest: lambda self, request, _asked: self._describe_configs(request),

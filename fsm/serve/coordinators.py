@@ -47,9 +47,9 @@ from fsm.protocol.messages import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
-from fsm.serve.asked import Asked
 from fsm.serve.group_log import GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
+from fsm.serve.request_context import RequestContext
 
 TELLS_MISSING_SINCE = 6
 """The version of DescribeGroups from which on a group that is not there is an error, not a dead group."""
@@ -124,21 +124,21 @@ class Coordinators:
 
     # Requests
 
-    def send(self, message: Any, asked: Asked) -> list[Answer]:
+    def send(self, message: Any, context: RequestContext) -> list[Answer]:
         """A request that concerns groups; the answers that are due now, also of others."""
         answer = _WHOLE.get(type(message))
         if answer is not None and (
-            type(message) is not OffsetFetchRequest or asked.version >= GROUPS_SINCE[OffsetFetchRequest]
+            type(message) is not OffsetFetchRequest or context.version >= GROUPS_SINCE[OffsetFetchRequest]
         ):
-            return [Answer(asked.token, answer(self, message, asked))]
+            return [Answer(context.token, answer(self, message, context))]
         partition = self.partition_of(message.group_id)
-        refusal = self._refuses(partition, asked)
-        if not refusal and self._brings_more(partition, message, int(asked.now_ms)) and self.is_full:
+        refusal = self._refuses(partition, context)
+        if not refusal and self._brings_more(partition, message, int(context.now_ms)) and self.is_full:
             refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if refusal:
-            request = Request(asked.token, asked.client_id, asked.client_host, asked.version, message)
-            return [Answer(asked.token, steps.refuse(request, refusal, self.context))]
-        return self._hand(partition, message, asked)
+            request = Request(context.token, context.client_id, context.client_host, context.version, message)
+            return [Answer(context.token, steps.refuse(request, refusal, self.context))]
+        return self._hand(partition, message, context)
 
     @property
     def is_full(self) -> bool:
@@ -157,61 +157,63 @@ class Coordinators:
             type(message) is not OffsetCommitRequest and message.member_id not in group.members.by_id
         )
 
-    def _hand(self, partition: int, message: Any, asked: Asked) -> list[Answer]:
+    def _hand(self, partition: int, message: Any, context: RequestContext) -> list[Answer]:
         """Hands a request to the partition's coordinator."""
-        token, _, client_id, client_host, version, now_ms, random = asked
+        token, _, client_id, client_host, version, now_ms, random = context
         host = self._host(partition, int(now_ms))
         fresh_id = str(UUID(int=random.getrandbits(128), version=4)) if type(message) is JoinGroupRequest else None
         sent = host.send(client_id, message, version, client_host=client_host, fresh_id=fresh_id, token=token)
         self._arm(partition, host)
         return list(sent.answers)
 
-    def _refuses(self, partition: int, asked: Asked) -> ErrorCode | None:
-        is_leader = self.leaders[partition] == asked.broker
+    def _refuses(self, partition: int, context: RequestContext) -> ErrorCode | None:
+        is_leader = self.leaders[partition] == context.broker
         return None if is_leader else ErrorCode.NOT_COORDINATOR
 
-    def _fetch_offsets(self, message: OffsetFetchRequest, asked: Asked) -> OffsetFetchResponse:
+    def _fetch_offsets(self, message: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
         def one(group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
             partition = self.partition_of(group.group_id)
-            if refusal := self._refuses(partition, asked):
+            if refusal := self._refuses(partition, context):
                 return OffsetFetchResponseGroup(group.group_id, (), refusal)
             sent = OffsetFetchRequest(groups=(group,), require_stable=message.require_stable)
-            (answer,) = self._hand(partition, sent, asked)
+            (answer,) = self._hand(partition, sent, context)
             found: OffsetFetchResponseGroup = answer.body.groups[0]  # type: ignore[union-attr]
             return found
 
         return OffsetFetchResponse(groups=tuple(map(one, message.groups)))
 
-    def _delete(self, message: DeleteGroupsRequest, asked: Asked) -> DeleteGroupsResponse:
+    def _delete(self, message: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
         def one(group_id: str) -> DeletableGroupResult:
             partition = self.partition_of(group_id)
-            if refusal := self._refuses(partition, asked):
+            if refusal := self._refuses(partition, context):
                 return DeletableGroupResult(group_id, refusal)
             sent = DeleteGroupsRequest((group_id,))
-            (answer,) = self._hand(partition, sent, asked)
+            (answer,) = self._hand(partition, sent, context)
             found: DeletableGroupResult = answer.body.results[0]  # type: ignore[union-attr]
             return found
 
         return DeleteGroupsResponse(results=tuple(map(one, dict.fromkeys(message.groups_names))))
 
-    def _describe_classic(self, message: DescribeGroupsRequest, asked: Asked) -> DescribeGroupsResponse:
+    def _describe_classic(self, message: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
         def one(group_id: str) -> DescribedGroup:
-            refusal = self._refuses(self.partition_of(group_id), asked)
+            refusal = self._refuses(self.partition_of(group_id), context)
             if refusal:
                 return DescribedGroup(refusal, None, group_id)
-            found = self.describe(group_id, int(asked.now_ms))
+            found = self.describe(group_id, int(context.now_ms))
             if isinstance(found, DescribedGroup):
                 return found
-            missing = ErrorCode.GROUP_ID_NOT_FOUND if asked.version >= TELLS_MISSING_SINCE else ErrorCode.NONE
+            missing = ErrorCode.GROUP_ID_NOT_FOUND if context.version >= TELLS_MISSING_SINCE else ErrorCode.NONE
             why = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a classic group."
             return DescribedGroup(missing, why, group_id, "Dead")
 
         return DescribeGroupsResponse(groups=tuple(map(one, message.groups)))
 
-    def _describe_consumer(self, message: ConsumerGroupDescribeRequest, asked: Asked) -> ConsumerGroupDescribeResponse:
+    def _describe_consumer(
+        self, message: ConsumerGroupDescribeRequest, context: RequestContext
+    ) -> ConsumerGroupDescribeResponse:
         def one(group_id: str) -> DescribedConsumerGroup:
-            refusal = self._refuses(self.partition_of(group_id), asked)
-            found = None if refusal else self.describe(group_id, int(asked.now_ms))
+            refusal = self._refuses(self.partition_of(group_id), context)
+            found = None if refusal else self.describe(group_id, int(context.now_ms))
             if isinstance(found, DescribedConsumerGroup):
                 return found
             why = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."
@@ -220,10 +222,10 @@ class Coordinators:
 
         return ConsumerGroupDescribeResponse(groups=tuple(map(one, message.group_ids)))
 
-    def _list(self, message: ListGroupsRequest, asked: Asked) -> ListGroupsResponse:
+    def _list(self, message: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
         states = {state.lower() for state in message.states_filter}
         types = {kind.lower() for kind in message.types_filter}
-        found = (group for partition, group in self._list_groups() if self.leaders[partition] == asked.broker)
+        found = (group for partition, group in self._list_groups() if self.leaders[partition] == context.broker)
         return ListGroupsResponse(
             groups=tuple(
                 group

@@ -13,14 +13,14 @@ from fsm.errors import InputError
 from fsm.protocol import messages as m
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicId
 from fsm.protocol.error_codes import ErrorCode
-from fsm.serve.asked import Asked
+from fsm.serve.request_context import RequestContext
 from fsm.serve.topics import MOST_PARTITIONS, OFFSETS_TOPIC, TooManyError, Topics, check_name
 
 MOST_DESCRIBED = 2_000
 """Partitions in one answer to DescribeTopicPartitions: `max.request.partition.size.limit`."""
 
 
-def create_topics(topics: Topics, request: m.CreateTopicsRequest, asked: Asked) -> m.CreateTopicsResponse:
+def create_topics(topics: Topics, request: m.CreateTopicsRequest, context: RequestContext) -> m.CreateTopicsResponse:
     """Makes topics, each by itself."""
 
     def one(wanted: m.CreatableTopic) -> m.CreatableTopicResult:
@@ -40,7 +40,7 @@ def create_topics(topics: Topics, request: m.CreateTopicsRequest, asked: Asked) 
             if request.validate_only:
                 check_name(wanted.name)
                 return m.CreatableTopicResult(wanted.name, num_partitions=partitions, replication_factor=1)
-            topics.change(wanted.name, partitions, int(asked.now_ms), asked.random)
+            topics.change(wanted.name, partitions, int(context.now_ms), context.random)
         except InputError as problem:
             too_many = isinstance(problem, TooManyError)
             code = ErrorCode.POLICY_VIOLATION if too_many else ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -52,7 +52,7 @@ def create_topics(topics: Topics, request: m.CreateTopicsRequest, asked: Asked) 
     return m.CreateTopicsResponse(topics=tuple(map(one, request.topics)))
 
 
-def delete_topics(topics: Topics, request: m.DeleteTopicsRequest, asked: Asked) -> m.DeleteTopicsResponse:
+def delete_topics(topics: Topics, request: m.DeleteTopicsRequest, context: RequestContext) -> m.DeleteTopicsResponse:
     """Deletes topics, by name or id."""
 
     def one(name: str | None, topic_id: TopicId) -> m.DeletableTopicResult:
@@ -62,7 +62,7 @@ def delete_topics(topics: Topics, request: m.DeleteTopicsRequest, asked: Asked) 
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return m.DeletableTopicResult(name, topic_id, code)
         known_id = topics.by_name[found].topic_id
-        topics.change(found, 0, int(asked.now_ms), asked.random)
+        topics.change(found, 0, int(context.now_ms), context.random)
         return m.DeletableTopicResult(found, known_id)
 
     by_name = ((name, NO_TOPIC_ID) for name in request.topic_names)
@@ -70,7 +70,9 @@ def delete_topics(topics: Topics, request: m.DeleteTopicsRequest, asked: Asked) 
     return m.DeleteTopicsResponse(responses=tuple(one(name, topic_id) for name, topic_id in wanted))
 
 
-def create_partitions(topics: Topics, request: m.CreatePartitionsRequest, asked: Asked) -> m.CreatePartitionsResponse:
+def create_partitions(
+    topics: Topics, request: m.CreatePartitionsRequest, context: RequestContext
+) -> m.CreatePartitionsResponse:
     """Adds partitions to topics."""
 
     def one(wanted: m.CreatePartitionsTopic) -> m.CreatePartitionsTopicResult:
@@ -85,7 +87,7 @@ def create_partitions(topics: Topics, request: m.CreatePartitionsRequest, asked:
             return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.INVALID_PARTITIONS, why)
         if not request.validate_only:
             try:
-                topics.change(wanted.name, wanted.count, int(asked.now_ms), asked.random)
+                topics.change(wanted.name, wanted.count, int(context.now_ms), context.random)
             except TooManyError as problem:
                 return m.CreatePartitionsTopicResult(wanted.name, ErrorCode.POLICY_VIOLATION, str(problem))
         return m.CreatePartitionsTopicResult(wanted.name)
@@ -93,7 +95,7 @@ def create_partitions(topics: Topics, request: m.CreatePartitionsRequest, asked:
     return m.CreatePartitionsResponse(results=tuple(map(one, request.topics)))
 
 
-CHANGES: Mapping[type[Any], Callable[[Topics, Any, Asked], Any]] = {
+CHANGES: Mapping[type[Any], Callable[[Topics, Any, RequestContext], Any]] = {
     m.CreatePartitionsRequest: create_partitions,
     m.CreateTopicsRequest: create_topics,
     m.DeleteTopicsRequest: delete_topics,

@@ -19,9 +19,9 @@ from fsm.connect.simulation.process import Latencies
 from fsm.protocol.messages import ClassicRequest, HeartbeatRequest
 from fsm.simulate.clients import connect_config
 from fsm.simulate.deployment import Deed, Deployment, Service
+from fsm.simulate.invariants import MOST
 from fsm.simulate.meter import Meter
 from fsm.simulate.outcome import Violation
-from fsm.simulate.watch import MOST
 from fsm.trace import TraceRecord
 
 

@@ -41,9 +41,9 @@ from fsm.protocol.record_batches import batch_of, write_batch
 from fsm.protocol.records import Record
 from fsm.simulate.clients import classic_config, consumer_config
 from fsm.simulate.deployment import CLASSIC, Deed, Deployment, Service
+from fsm.simulate.invariants import Watcher
 from fsm.simulate.meter import Meter
 from fsm.simulate.outcome import Changed, Stored
-from fsm.simulate.watch import Watcher
 from fsm.trace import TraceRecord
 
 NO_COORDINATOR = TransportFailure("CoordinatorNotAvailableException")

@@ -12,7 +12,7 @@ from typing import Any
 
 from fsm.simulate.deployment import Deed, Deployment
 from fsm.simulate.machines.deployment import Machines
-from fsm.simulate.machines.smaller import fewer_machines, is_of_the_end, plainer_machines, script
+from fsm.simulate.machines.shrink import fewer_machines, is_of_the_end, plainer_machines, script
 from fsm.simulate.run import simulate
 from fsm.simulate.schedule import expand
 

@@ -30,11 +30,11 @@ from uuid import uuid4
 
 import numpy as np
 
-from fsm.check import kept
+from fsm.check import table_files
 from fsm.check.disk import NOTE, WORTH, digest_of, lock_folder, numbers, read_note, take_up
-from fsm.check.kept import Memo
 from fsm.check.search import NO_PARENT, Search
 from fsm.check.steps import Found, Tally, add_up
+from fsm.check.table_files import Memo
 from fsm.errors import InputError
 from fsm.spark.search_tasks import (
     STEP,
@@ -246,7 +246,7 @@ class SparkSearch(Search):
         told = numbers(self, digest_of(self, self.memo)) | {
             "tables": self.saved, "parts": self.parts, "levels": self.levels, "waiting": list(self.waiting),
         }  # fmt: skip
-        kept.write(self.folder / NOTE, json.dumps(told).encode())
+        table_files.write(self.folder / NOTE, json.dumps(told).encode())
         for path in self.folder.glob("*.npz"):
             if path.name != self.saved:
                 path.unlink()

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from fsm.check import kept
+from fsm.check import table_files
 from fsm.check.memo import Longs, Pairs, Rows
 from fsm.check.model import Component, Model, PairProperty
 from fsm.check.packing import Packing
@@ -64,7 +64,7 @@ class Task:
     def steps(self) -> Steps:
         """The tables of the driver."""
         space = Space(self.model, self.kinds)
-        kept.restore(space, *kept.read(Path(self.folder) / self.tables))
+        table_files.restore(space, *table_files.read(Path(self.folder) / self.tables))
         return Steps(self.model, space)
 
     def chunks(self, steps: Steps, files: Iterable[int]) -> Iterator[tuple[Longs, Ids]]:

@@ -58,7 +58,10 @@ def test_a_group_is_packed_with_its_incidents() -> None:
     told = json.loads(packed.details)
     assert [row["findings"] for row in told["rows"]] == [["f1", "f2"]]
     assert {one["id"]: one["lines"] for one in told["findings"]}["f1"] == [["a.log", 3, "line"]]
-    assert packed.told["entry"]["counts"] == {"error": {"double_ownership": 1}, "warning": {"partitions_lost": 1}}
+    assert packed.index_entry["entry"]["counts"] == {
+        "error": {"double_ownership": 1},
+        "warning": {"partitions_lost": 1},
+    }
     assert finding_view(TWICE).others == ("b",)
 
 

@@ -13,8 +13,8 @@ from fsm.capture import auditing, following, judging
 from fsm.capture.following import LATE_MS
 from fsm.capture.judging import SHOWN, Judging
 from fsm.kit.checks import CHECKS
+from fsm.kit.client_history import What
 from fsm.kit.judge import judge
-from fsm.kit.moments import What
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,

@@ -14,7 +14,7 @@ from join_scene import LIMIT_S, Noted, batch_of_values, produce
 
 from fsm.errors import InputError
 from fsm.join import LATEST, AsyncMessageConsumer, Message, MessageConsumer, ReadingOptions, transport
-from fsm.kit import reads
+from fsm.kit import positions
 from fsm.member import ClassicConfig, ConsumerConfig, KafkaException, SubscriptionPattern
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
 from fsm.protocol.messages import APIS
@@ -192,7 +192,7 @@ def committed(broker: LiveBroker) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     for one in broker.exchanges("OffsetCommit"):
         if one.is_answered and not one.fault and not one.response.errors:
-            found |= reads.read_commit(one.request, names)
+            found |= positions.read_commit(one.request, names)
     return found
 
 

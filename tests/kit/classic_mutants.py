@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fsm.kit.moments import CLASSIC
+from fsm.kit.client_history import CLASSIC
 from fsm.kit.scenario import CLASSIC_BEAT, JOIN, A, B, Members, Options, Scenario, Stable, Start, Wait, disturb, refuse
 from fsm.kit.scenarios.classic import COOPERATIVE
 from fsm.protocol.assignment import partitions

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fsm
-from fsm.kit.moments import CLASSIC, CONSUMER
+from fsm.kit.client_history import CLASSIC, CONSUMER
 
 ADAPTERS = Path(__file__).parent / "adapters"
 BOTH = (CONSUMER, CLASSIC)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsm.cli import main
-from fsm.kit.moments import CONSUMER
+from fsm.kit.client_history import CONSUMER
 from tests.kit.clients import BUILT, Client
 
 pytestmark = pytest.mark.clients

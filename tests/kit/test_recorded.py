@@ -9,8 +9,8 @@ import pytest
 
 from fsm.kit.check import Grade
 from fsm.kit.checks import CHECKS, MODULES
+from fsm.kit.client_history import CLASSIC, CONSUMER
 from fsm.kit.judge import FAILED, NOT_SEEN, PASSED, Report, judge, merge
-from fsm.kit.moments import CLASSIC, CONSUMER
 from fsm.wire import read_lines, to_line
 from tests.kit.recorded import TRACES, load, traces
 

@@ -8,8 +8,8 @@ import pytest
 
 from fsm.kit.check import Grade
 from fsm.kit.checks import CHECKS
+from fsm.kit.client_history import CLASSIC, CONSUMER
 from fsm.kit.judge import NOT_SEEN, Report, judge, merge
-from fsm.kit.moments import CLASSIC, CONSUMER
 from fsm.kit.scenarios import SCENARIOS
 from fsm.wire import to_line
 from tests.kit.virtual import run

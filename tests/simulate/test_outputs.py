@@ -18,9 +18,9 @@ from fsm.simulate import Truth, read, read_file, simulate, write
 from fsm.simulate.deployment import Deployment
 from fsm.simulate.fleet import Fleet, run_seeds
 from fsm.simulate.group import GroupRun
+from fsm.simulate.invariants import Watcher
 from fsm.simulate.picture import draw
 from fsm.simulate.variants import vary
-from fsm.simulate.watch import Watcher
 
 PAUSED = """
 deployment: shop

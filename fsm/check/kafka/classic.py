@@ -25,8 +25,8 @@ from fsm.check.kafka.application import (
 )
 from fsm.check.kafka.classic_shell import ClassicConsumer, Shell
 from fsm.check.kafka.consumer import LIVES, Setting
+from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.member_looks import look_at_classic
-from fsm.check.kafka.telling import describe_application
 from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor

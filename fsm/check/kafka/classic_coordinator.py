@@ -18,7 +18,7 @@ from fsm.check.kafka.consumer import LIVES
 from fsm.check.kafka.coordinator import FORMER_OWNER, choices_of_tasks, let_pass, request
 from fsm.check.kafka.coordinator import timeless as timeless_group
 from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
-from fsm.check.kafka.telling import list_partitions
+from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Choice, Component, Received, Step
 from fsm.coordinator import coordinator as broker

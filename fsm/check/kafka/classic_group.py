@@ -27,9 +27,9 @@ from fsm.check.kafka.classic_coordinator import (
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import LIVES, Setting
 from fsm.check.kafka.consumer_group import ANSWERS, REQUESTS, SETTINGS, choose_names, fewer_of, name_those, rules_of
-from fsm.check.kafka.live import LiveMember
-from fsm.check.kafka.questions import Questions
-from fsm.check.kafka.telling import count_omitted, describe_message, is_consumer_join, list_partitions
+from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join, list_partitions
+from fsm.check.kafka.group_properties import GroupProperties
+from fsm.check.kafka.live_consumers import LiveMember
 from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
@@ -99,7 +99,7 @@ def classic_group(
     hub = AnyCoordinator(names, known, context)
     changes = (CLUSTER, "everything") if topic_changes else None
     cluster = [known.component(names)] if topic_changes else []
-    asked = ClassicQuestions(names, known.everything(()), changes, resubscribes=bool(fewer))
+    asked = ClassicGroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
     told = name_those({"static": static, "they commit": commits, "with changes of topics": topic_changes})
 
     def make(timeouts: Timeouts | None, trace: TraceTo | None) -> ClassicReplay:
@@ -177,7 +177,7 @@ def _id_bit(message: Any) -> int:
     return 1 << number if number >= 0 else 0
 
 
-class ClassicQuestions(Questions):
+class ClassicGroupProperties(GroupProperties):
     """What is asked of a classic group; a member stands well under the newest id that the coordinator has of it."""
 
     def properties(self) -> list[Property]:

@@ -14,11 +14,11 @@ from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, App
 from fsm.check.kafka.classic import ClassicModel
 from fsm.check.kafka.classic_shell import ClassicConsumer, observe
 from fsm.check.kafka.consumer_shell import observe as observe_consumer
-from fsm.check.kafka.either import CONVERTED
-from fsm.check.kafka.live import LiveMember
+from fsm.check.kafka.converting_consumer import CONVERTED
+from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.live_broker import LiveBroker
+from fsm.check.kafka.live_consumers import LiveMember
 from fsm.check.kafka.replay import book_of_consumer_group
-from fsm.check.kafka.telling import Seen, tell_difference
 from fsm.check.kafka.topics import CLUSTER
 from fsm.check.kafka.tracing import go_on, tell_stored, topics_of
 from fsm.check.model import Action, Path

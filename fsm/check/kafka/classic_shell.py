@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fsm.check.kafka.application import SYNC_CALL, App, Driven
-from fsm.check.kafka.telling import Seen
+from fsm.check.kafka.descriptions import Seen
 from fsm.member.classic.state import ClassicMember
 from fsm.member.events import (
     ApplicationEvent,

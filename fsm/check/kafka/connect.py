@@ -17,7 +17,7 @@ import numpy as np
 from fsm.check.kafka.application import BROKER, GROUP, NOW
 from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS as ASKED_OF_GROUP
 from fsm.check.kafka.classic_coordinator import AnyCoordinator
-from fsm.check.kafka.classic_group import CLASSIC_SETTINGS, ClassicQuestions, speaking
+from fsm.check.kafka.classic_group import CLASSIC_SETTINGS, ClassicGroupProperties, speaking
 from fsm.check.kafka.connect_process import Order, list_units
 from fsm.check.kafka.connect_replay import replay
 from fsm.check.kafka.connect_scenarios import CONNECTORS, Scenario, scenario_of, settle
@@ -100,7 +100,7 @@ def connect(
     config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay, profile=rules)
     workers = [WorkerModel(name, config, topic, told.story.get(name), waits=name in told.delayed) for name in names]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
-    hub, asked = _Coordinator(names, None, context), _Questions(names, 0)
+    hub, asked = _Coordinator(names, None, context), _ClusterProperties(names, 0)
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
     settings = ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items()))
     begins = scenario or ("from where they have settled" if settled else "")
@@ -145,7 +145,7 @@ class _Coordinator(AnyCoordinator):
         return list_units(decode_assignment(assignment).assigned) if assignment else "nothing"
 
 
-class _Questions(ClassicQuestions):
+class _ClusterProperties(ClassicGroupProperties):
     """What is asked of a cluster."""
 
     balanced: tuple[str, ...] = ()

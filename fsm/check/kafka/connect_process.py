@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.connect_topic import Asked, Reading, Write, counts, describe_reading
-from fsm.check.kafka.telling import Seen
+from fsm.check.kafka.descriptions import Seen
 from fsm.check.model import InState, Look, Missed, Received, Undelivered
 from fsm.connect.simulation.invariants import broken_by_start, broken_in_round, broken_in_step
 from fsm.connect.simulation.observer import compute

@@ -19,10 +19,10 @@ from fsm.check.kafka.connect_process import Halt, Life, Order, Process, handle, 
 from fsm.check.kafka.connect_topic import READ_AT_START, TOPIC, Asked, Reading
 from fsm.check.kafka.connect_tracing import StepTrace
 from fsm.check.kafka.connect_worker import WorkerModel, list_sent
+from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.idle_steps import BEATS, find_room
-from fsm.check.kafka.live import Sent
 from fsm.check.kafka.live_broker import LiveBroker
-from fsm.check.kafka.telling import Seen, tell_difference
+from fsm.check.kafka.live_consumers import Sent
 from fsm.check.kafka.timed_replay import settle_times
 from fsm.check.kafka.tracing import exchange, turns
 from fsm.check.model import Action, Path, Received, Replayed

@@ -30,8 +30,8 @@ from fsm.check.kafka.application import (
     positions,
 )
 from fsm.check.kafka.consumer_shell import LEAVES, Consumer, Shell
+from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.member_looks import look_at_consumer
-from fsm.check.kafka.telling import describe_application
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
 from fsm.member.consumer.state import Member, new_member

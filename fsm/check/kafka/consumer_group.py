@@ -17,9 +17,9 @@ from fsm.check.kafka.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer import LIVES, ConsumerModel, Setting, id_of
 from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, LEAVES, select_invariants
 from fsm.check.kafka.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
-from fsm.check.kafka.questions import Questions
+from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
+from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.replay import Cast, replay
-from fsm.check.kafka.telling import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
@@ -116,7 +116,7 @@ def consumer_group(
     hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
     told = (BROKER, *names)
     changes = (CLUSTER, "everything") if topic_changes else None
-    group = Questions(names, known.everything(()), changes, resubscribes=bool(fewer))
+    group = GroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
     clients = ", ".join(dict.fromkeys(one.name for one in dialects))
     options = {
         "static": static,
@@ -227,7 +227,7 @@ def _not_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
             yield f"{one.name} {one.statement}" + ("" if is_everybody else f" (of {', '.join(breaking)})")
 
 
-def _is_silent(group: Questions, name: str, life: int) -> Condition:
+def _is_silent(group: GroupProperties, name: str, life: int) -> Condition:
     """Whether nothing more is to be heard of a process: it is over, or says nothing."""
     quiet = group.silent(name)
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from fsm.check.kafka.application import FAR, NOW, SYNC_CALL, App, Driven
-from fsm.check.kafka.telling import Seen
+from fsm.check.kafka.descriptions import Seen
 from fsm.member.consumer.decisions import SILENT
 from fsm.member.consumer.invariants import INVARIANTS, Invariant, Status, find_broken
 from fsm.member.consumer.predicates import ObservedStep

@@ -15,7 +15,7 @@ from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
 from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, SAYS_THE_SAME, Log, append, load_from
 from fsm.check.kafka.consumer import FIND, FOUND, LIVES, id_of, in_its_life
 from fsm.check.kafka.coordinator_looks import OF_CONSUMERS, look_at_group
-from fsm.check.kafka.telling import list_partitions
+from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step
 from fsm.coordinator import coordinator as broker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from fsm.check.kafka.telling import list_partitions, show_partitions
+from fsm.check.kafka.descriptions import list_partitions, show_partitions
 from fsm.check.model import InState, Look
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.consumer_group import ConsumerGroup, Held

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fsm.check.kafka.application import NOW, App
 from fsm.check.kafka.classic_shell import ClassicConsumer
 from fsm.check.kafka.consumer_shell import Consumer
-from fsm.check.kafka.telling import describe_calling, list_partitions, show_partitions
+from fsm.check.kafka.descriptions import describe_calling, list_partitions, show_partitions
 from fsm.check.model import InState, Look
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.subscription import Subscription

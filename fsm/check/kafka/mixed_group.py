@@ -19,7 +19,7 @@ from fsm.check.kafka.classic_group import (
     CLASSIC_SETTINGS,
     DISTURBANCES,
     NOT_MODELLED,
-    ClassicQuestions,
+    ClassicGroupProperties,
     strategies_of,
     wires,
 )
@@ -27,9 +27,9 @@ from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import ConsumerModel, Setting
 from fsm.check.kafka.consumer_group import INTERVAL_MS, check_regex, choose_names, fewer_of, name_those, rules_of
 from fsm.check.kafka.consumer_shell import KEEPS_EPOCH, select_invariants
-from fsm.check.kafka.either import EitherModel
-from fsm.check.kafka.live import LONG_MS, LiveConsumer, LiveMember
-from fsm.check.kafka.questions import Questions
+from fsm.check.kafka.converting_consumer import ConvertingConsumerModel
+from fsm.check.kafka.group_properties import GroupProperties
+from fsm.check.kafka.live_consumers import LONG_MS, LiveConsumer, LiveMember
 from fsm.check.kafka.timed_replay import Timeouts, find_times
 from fsm.check.kafka.topics import Topics
 from fsm.check.model import Goal, Model, Property, View
@@ -90,8 +90,8 @@ def mixed_group(
     for at, name in enumerate(names):
         consumer = ConsumerModel(name, setting, dialect, known)
         other = ClassicModel(name, replace(setting, pattern=""), strategies[at], known)
-        models[name] = EitherModel(consumer, other, begins_classic=at >= members - classic)
-    asked = _Questions(names, known.everything(()), resubscribes=bool(fewer))
+        models[name] = ConvertingConsumerModel(consumer, other, begins_classic=at >= members - classic)
+    asked = _MixedGroupProperties(names, known.everything(()), resubscribes=bool(fewer))
     asked.policy = policy
     hub = AnyCoordinator(names, known, context, converts=True)
     options = {
@@ -132,11 +132,11 @@ def mixed_group(
 
 
 def _live(
-    models: Mapping[str, EitherModel], context: Context, timeouts: Timeouts | None, trace: TraceTo | None
+    models: Mapping[str, ConvertingConsumerModel], context: Context, timeouts: Timeouts | None, trace: TraceTo | None
 ) -> ClassicReplay:
     """Live members, each of the protocol that it begins with."""
 
-    def make(model: EitherModel, now_ms: int, life: int, *, classic: bool) -> LiveMember:
+    def make(model: ConvertingConsumerModel, now_ms: int, life: int, *, classic: bool) -> LiveMember:
         if classic:
             config = timeouts and timeouts.member(model.name, model.classic.config)
             return LiveClassic(model.classic, now_ms, config, trace, life=life)
@@ -154,7 +154,7 @@ def _live(
     return ClassicReplay(live, timeouts.context(context) if timeouts else context, convert)
 
 
-class _Questions(ClassicQuestions):
+class _MixedGroupProperties(ClassicGroupProperties):
     """What is asked of a group of either type, and where one of the other protocol may not join it."""
 
     policy, joins = "", "consumer joins"
@@ -163,7 +163,7 @@ class _Questions(ClassicQuestions):
         """Those of a consumer group, and that it does not stay one for nobody."""
         meaning = "where the policy has it, a group whose members are all classic is a classic group"
         converges = Property("the group is what its members speak", self._converges, meaning)
-        return [*Questions.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
+        return [*GroupProperties.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
 
     def _converges(self, view: View) -> Mask:
         holds: Mask = view.of(BROKER, "all classic") == 0
@@ -171,7 +171,7 @@ class _Questions(ClassicQuestions):
 
     def goal(self) -> Goal:
         """A consumer group's counts on rebalance timers."""
-        return Questions.goal(self)
+        return GroupProperties.goal(self)
 
     def _client_safety(self, view: View) -> Mask:
         """The book of a classic group is its last assignment, which a cooperative member may still have to follow."""

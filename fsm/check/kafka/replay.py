@@ -16,9 +16,9 @@ from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, Log, append
 from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, id_of
 from fsm.check.kafka.consumer_shell import observe
 from fsm.check.kafka.coordinator import CoordinatorModel, let_pass, refuse, request
+from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.idle_steps import find_room
-from fsm.check.kafka.live import AUTO_COMMIT_MS, LONG_MS, LiveConsumer
-from fsm.check.kafka.telling import Seen, tell_difference
+from fsm.check.kafka.live_consumers import AUTO_COMMIT_MS, LONG_MS, LiveConsumer
 from fsm.check.kafka.topics import CLUSTER
 from fsm.check.kafka.tracing import go_on, tell_stored, topics_of
 from fsm.check.model import Action, Path, Replayed

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from fsm.check.kafka.application import BROKER, ENDED, NOW
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.idle_steps import Chooses, find_room
-from fsm.check.kafka.live import LiveConsumer, LiveMember
+from fsm.check.kafka.live_consumers import LiveConsumer, LiveMember
 from fsm.check.kafka.replay import FIRED, SILENT
 from fsm.check.model import Path, Replayed
 from fsm.check.timing import Timing

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from fsm.check.kafka.application import ENDED, GROUP, App
-from fsm.check.kafka.live import LiveMember
+from fsm.check.kafka.live_consumers import LiveMember
 from fsm.coordinator.model.context import Image
 from fsm.protocol.records import Record, to_json
 from fsm.trace import Kind, TraceRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fsm.kit.application import partitions_of
 from fsm.kit.check import Grade, Verdict, hold, rule
-from fsm.kit.moments import Moment, What
+from fsm.kit.client_history import Moment, What
 from fsm.kit.wording import partitions, seconds
 
 LISTENER = "ConsumerRebalanceListener"

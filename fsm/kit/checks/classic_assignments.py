@@ -7,8 +7,8 @@ from collections import Counter
 from fsm.kit.application import Held
 from fsm.kit.check import SLACK_MS, Grade, Verdict, classic_rule, hold
 from fsm.kit.classic_member import Stage, read_assignment, read_subscription
-from fsm.kit.moments import Moment, What
-from fsm.kit.reads import read_commit, read_fetch
+from fsm.kit.client_history import Moment, What
+from fsm.kit.positions import read_commit, read_fetch
 from fsm.kit.wording import partitions, seconds
 
 LEADER = "SyncGroup API; ConsumerPartitionAssignor"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from fsm.kit.check import Grade, Verdict, hold, rule
+from fsm.kit.client_history import Doubt, Moment, What
 from fsm.kit.consumer_member import is_full
-from fsm.kit.moments import Doubt, Moment, What
 from fsm.kit.wording import heartbeat, seconds
 from fsm.protocol.error_codes import ErrorCode
 

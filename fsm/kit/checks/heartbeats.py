@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsm.kit.check import SLACK_MS, Grade, Verdict, hold, rule, slack
+from fsm.kit.client_history import Moment, What
 from fsm.kit.consumer_member import DELTA, RETRIABLE, flat
-from fsm.kit.moments import Moment, What
 from fsm.kit.wording import heartbeat, seconds
 
 HEARTBEAT_API = "KIP-848, ConsumerGroupHeartbeat API"

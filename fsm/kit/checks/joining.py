@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsm.kit.check import Grade, Verdict, hold, rule, slack
+from fsm.kit.client_history import Moment, What
 from fsm.kit.consumer_member import RETRIABLE
-from fsm.kit.moments import Moment, What
 from fsm.kit.wording import heartbeat, seconds
 from fsm.protocol.error_codes import ErrorCode
 

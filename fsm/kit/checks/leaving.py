@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fsm.kit.check import Grade, Verdict, hold, rule, slack
-from fsm.kit.moments import Moment, What
+from fsm.kit.client_history import Moment, What
 from fsm.kit.wording import heartbeat, partitions, seconds
 
 LEAVE = "KIP-848, Member Lifecycle"

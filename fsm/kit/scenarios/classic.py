@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fsm.kit.moments import CLASSIC
+from fsm.kit.client_history import CLASSIC
 from fsm.kit.scenario import (
     CLASSIC_BEAT,
     JOIN,

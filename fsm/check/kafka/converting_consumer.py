@@ -24,7 +24,7 @@ SILENT = (State.STALE, State.UNSUBSCRIBED, State.FATAL)
 Either = Consumer | ClassicConsumer
 
 
-class EitherModel:
+class ConvertingConsumerModel:
     """Makes the component of one consumer."""
 
     def __init__(self, consumer: ConsumerModel, classic: ClassicModel, *, begins_classic: bool) -> None:

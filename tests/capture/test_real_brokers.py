@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fsm.capture.stage import apart, can_be_played
+from fsm.capture.real_brokers import apart, can_be_played
 from fsm.cli import main
 from fsm.kit.scenario import SETTINGS, Start, Tell, Topic
 from fsm.kit.scenarios import SCENARIOS

@@ -24,7 +24,7 @@ from fsm.check.kafka.application import (
 )
 from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, Setting, id_of, list_fetched
 from fsm.check.kafka.consumer_shell import observe
-from fsm.check.kafka.telling import Seen
+from fsm.check.kafka.descriptions import Seen
 from fsm.member.effects import CallCompleted
 from fsm.member.events import (
     ApplicationEvent,

@@ -17,7 +17,7 @@ from typing import Any
 from fsm.kit.application import Application, partitions_of
 from fsm.kit.classic_member import ClassicMember, identity
 from fsm.kit.consumer_member import ConsumerMember
-from fsm.kit.reads import Reads
+from fsm.kit.positions import Reads
 from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.error_codes import ErrorCode
 from fsm.wire.exchange import Exchange, Note

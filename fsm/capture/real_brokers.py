@@ -16,7 +16,7 @@ from typing import Any, Self
 from fsm.capture.faulty import ON_THE_WAY, FaultyProxy, Script
 from fsm.errors import InputError
 from fsm.join.network import Address, Network, Purpose
-from fsm.kit.moments import CONSUMER
+from fsm.kit.client_history import CONSUMER
 from fsm.kit.scenario import (
     INTERVAL_MS,
     SESSION_MS,

@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 
-class Asked(NamedTuple):
+class RequestContext(NamedTuple):
     """What an answer depends on besides the request."""
 
     token: int

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
 
 
-class Questions:
+class GroupProperties:
     """What is asked of a whole group, over columns."""
 
     joins = "joins"

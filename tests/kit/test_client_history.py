@@ -7,7 +7,7 @@ from typing import Any
 
 from fsm.kit import judge
 from fsm.kit.check import Grade
-from fsm.kit.moments import What, follow
+from fsm.kit.client_history import What, follow
 from fsm.kit.picture import picture, tell
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
