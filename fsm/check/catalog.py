@@ -1,9 +1,9 @@
-"""The models that come along, by their names."""
+"""The models that come along, by their names, and the picture of a counterexample that a search of one finds."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +22,8 @@ SHIPPED = {
     "fenced-lock": "fsm.check.examples.lock",
 }
 """Each with its module, where a function of the same name makes it."""
+PICTURES = ("late-request",)
+"""Pictures that come with the package: of the shortest way in which a late request swallows a grant."""
 
 
 def options_of(name: str) -> Mapping[str, Any]:
@@ -51,3 +53,15 @@ def require_numpy() -> None:
     """Raises `InputError` where numpy is not installed, which every search needs."""
     if find_spec("numpy") is None:
         raise InputError("numpy is not installed", "fsm check", "in a checkout: pip install '.[check]'")
+
+
+def shipped_pictures() -> Iterator[tuple[str, bytes]]:
+    """(file name, content) of each. A second of search."""
+    from fsm.check.story import diagram  # noqa: PLC0415  # a search needs numpy
+    from fsm.check.verdict import check  # noqa: PLC0415
+    from fsm.render import sequence  # noqa: PLC0415
+
+    verdict = check(make_model("consumer-group"), disturb=["late"], disturbances=1, properties=["the group settles"])
+    drawing = diagram(verdict.violations[0])
+    for suffix, draw in ((".svg", sequence.svg), (".mmd", sequence.mermaid), (".puml", sequence.plantuml)):
+        yield f"{PICTURES[0]}{suffix}", draw(drawing).encode()

@@ -147,7 +147,7 @@ def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int
 
         _write(args.folder, {"metrics.json": _json(document), "metrics.txt": text, "picture.svg": draw([outcome])})
     if truth is not None:
-        from fsm.simulate.truth import trace_lines, truth_document
+        from fsm.simulate.outcome import trace_lines, truth_document
 
         _write(args.folder, {"truth.json": _json(truth_document(outcome, truth))})
         if args.trace:

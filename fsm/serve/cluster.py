@@ -25,8 +25,8 @@ from fsm.serve.effects import Append, Replace
 from fsm.serve.group_log import GROWTH, GROWTH_WHEN_FULL, GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.request_context import RequestContext
+from fsm.serve.requests import list_versions
 from fsm.serve.topics import ANSWERED, LEGAL_TOPIC, OFFSETS_TOPIC, Topics
-from fsm.serve.versions import list_versions
 
 CLUSTER_ID = "fsm-serve"
 GROUP_KEY, TRANSACTION_KEY = 0, 1

@@ -1,6 +1,9 @@
 """Frames as requests, in the versions that are spoken. A heartbeat that says what it said before is read once.
 
 Members say the same for as long as nothing happens, but for the number of the request.
+
+Source of the versions: `ApiKeys.apisForListener(BROKER)` of kafka-clients 4.0.0, 4.0.1, 4.1.0, 4.1.1, 4.2.0, 4.3.0,
+4.3.1 and 4.4.0, without versions that are not stable.
 """
 
 from __future__ import annotations
@@ -11,7 +14,24 @@ from typing import Any, NamedTuple
 from fsm.errors import InputError
 from fsm.protocol.codec import RequestHeader, decode_header, decode_request
 from fsm.protocol.messages import APIS
+from fsm.protocol.releases import RELEASES
 
+NEWEST: Mapping[str, Mapping[str, int]] = {
+    "ApiVersions": {"4.0.0": 4, "4.4.0": 5},
+    "DeleteGroups": {"4.0.0": 2, "4.4.0": 3},
+    "Fetch": {"4.0.0": 17, "4.1.0": 18},
+    "InitProducerId": {"4.0.0": 5},
+    "ListConfigResources": {"4.0.0": 0, "4.1.0": 1},
+    "ListOffsets": {"4.0.0": 10, "4.2.0": 11},
+    "OffsetCommit": {"4.0.0": 9, "4.2.0": 10},
+    "OffsetFetch": {"4.0.0": 9, "4.2.0": 10},
+    "Produce": {"4.0.0": 12, "4.1.0": 13},
+}
+"""The newest version of each API, from a release on, where it is not the newest that is known here."""
+OLDEST: Mapping[str, Mapping[str, int]] = {"JoinGroup": {"4.0.0": 2, "4.0.1": 0}, "Produce": {"4.0.0": 0}}
+"""The oldest one. Versions 0 to 2 of Produce are advertised, as brokers of 4.4.0 do, and not spoken."""
+NOT_SPOKEN = frozenset({"TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn"})
+"""Requests of transactions, which are known to the codec and not to these brokers."""
 REPEATED = frozenset(APIS[name].key.to_bytes(2, "big") for name in ("ConsumerGroupHeartbeat", "Heartbeat"))
 """How requests begin that are remembered."""
 SHORT = 256
@@ -67,3 +87,17 @@ def read_header(frame: bytes) -> RequestHeader | None:
         return decode_header(frame)
     except InputError:
         return None
+
+
+def list_versions(release: str) -> dict[int, tuple[int, int]]:
+    """The oldest and the newest version of each API by its key; a release that is not known is the latest."""
+    till = RELEASES[: RELEASES.index(release) + 1] if release in RELEASES else RELEASES
+
+    def pick(since: Mapping[str, int], otherwise: int) -> int:
+        return next((since[one] for one in reversed(till) if one in since), otherwise)
+
+    return {
+        api.key: (pick(OLDEST.get(name, {}), api.oldest), pick(NEWEST.get(name, {}), api.newest))
+        for name, api in sorted(APIS.items())
+        if name not in NOT_SPOKEN
+    }

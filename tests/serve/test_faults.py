@@ -14,8 +14,8 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
 from fsm.serve.faults import ALWAYS, Do, Rule
 from fsm.serve.refusals import refusal
+from fsm.serve.requests import NOT_SPOKEN
 from fsm.serve.rules import read_rules
-from fsm.serve.versions import NOT_SPOKEN
 
 JOIN = m.ConsumerGroupHeartbeatRequest(
     "g", "m-1", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("foo",), topic_partitions=()

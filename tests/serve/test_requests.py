@@ -9,8 +9,7 @@ import pytest
 from fsm.protocol import messages as m
 from fsm.protocol.codec import decode_request, encode_request
 from fsm.serve import requests
-from fsm.serve.requests import Requests
-from fsm.serve.versions import list_versions
+from fsm.serve.requests import Requests, list_versions
 
 BEAT = m.ConsumerGroupHeartbeatRequest("g", "m", 3)
 

@@ -17,7 +17,6 @@ from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic_replay import book
 from fsm.check.kafka.connect_process import Halt, Life, Order, Process, handle, observe
 from fsm.check.kafka.connect_topic import READ_AT_START, TOPIC, Asked, Reading
-from fsm.check.kafka.connect_tracing import StepTrace
 from fsm.check.kafka.connect_worker import WorkerModel, list_sent
 from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.idle_steps import BEATS, find_room
@@ -27,13 +26,16 @@ from fsm.check.kafka.timed_replay import settle_times
 from fsm.check.kafka.tracing import exchange, turns
 from fsm.check.model import Action, Path, Received, Replayed
 from fsm.check.timing import Timing
+from fsm.connect.simulation.trace import WorkerTrace
+from fsm.connect.units import Units, without
 from fsm.connect.worker.config import ConnectConfig
-from fsm.connect.worker.inputs import WorkerEffect, WorkerInput
+from fsm.connect.worker.inputs import RestartUnits, Stop, UnitsStopped, WorkerEffect, WorkerInput
+from fsm.connect.worker.state import Worker
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.context import Context
 from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 from fsm.tables.connect_worker import State
-from fsm.trace import TraceRecord
+from fsm.trace import Kind, TraceRecord
 
 REQUEST_TIMEOUT_MS = 40_000
 """`request.timeout.ms` of a worker."""
@@ -374,3 +376,36 @@ def _book(host: Host, *, lengths: bool) -> Seen:
     """The group without what its leader told: the bytes say what is left of a delay."""
     found = book(host.state, lengths=lengths)
     return {**found, "assignments": sorted(found["assignments"])} if "assignments" in found else found
+
+
+class _Writer(NamedTuple):
+    """Who a record is about."""
+
+    name: str
+    worker: Worker
+    running: Units
+
+
+class StepTrace:
+    """Gives each record of one worker to `take`."""
+
+    def __init__(self, name: str, take: Callable[[TraceRecord], None]) -> None:
+        self.name, self.trace = name, WorkerTrace(take, 0)
+
+    def step(
+        self, before: Process, given: WorkerInput, effects: tuple[WorkerEffect, ...], after: Process, now_ms: int
+    ) -> None:
+        """A step of the worker, and what stops and starts in its process by it; a stop that has ended comes before."""
+        writer = _Writer(self.name, after.worker, before.running)
+        anew = {unit for one in effects if isinstance(one, RestartUnits) for unit in one.units}
+        stopped = [unit for unit in before.running if unit not in after.running or unit in anew]
+        if not isinstance(given, UnitsStopped):
+            self.trace.step(writer, before.worker, given, effects, now_ms)
+        for unit in stopped:
+            self.trace.stop_unit(writer, unit, now_ms)
+        if isinstance(given, UnitsStopped):
+            self.trace.step(writer, before.worker, given, effects, now_ms)
+        for unit in without(after.running, without(before.running, tuple(stopped))):
+            self.trace.start_unit(writer, unit, now_ms)
+        if isinstance(given, Stop):
+            self.trace.write(writer, Kind.CLOSE_END, now_ms)
