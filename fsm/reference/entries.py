@@ -320,8 +320,12 @@ WEAK_SPOTS = Section(
             "W2",
             "A dynamic classic member of a consumer group that was removed and joins with its old id is created anew "
             "without an error.",
-            "A cooperative client keeps using its old partitions until its next SyncGroup.",
-            tests=(f"{_ARISES}test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word",),
+            "A cooperative client keeps using its old partitions until its next SyncGroup: two users in good standing, "
+            "whose commits are both taken. Seen of a real broker of 4.4.0.",
+            tests=(
+                f"{_ARISES}test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word",
+                f"{_FOUND}cures.py::test_a_join_of_another_generation_gives_up_nothing",
+            ),
         ),
         Entry(
             "W3",
@@ -490,6 +494,29 @@ WEAK_SPOTS = Section(
             "The member's next heartbeat is answered GROUP_ID_NOT_FOUND, which ends it; where the group keeps its type "
             "it is UNKNOWN_MEMBER_ID, after which it joins again. Seen of a real broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_member_whose_group_became_a_classic_one_joins_again",),
+        ),
+        Entry(
+            "W19",
+            "The leave with epoch -2 of a static member is given up and handled late, after the member has joined "
+            "again, while it has something to give up.",
+            "It counts as away, and what it was to give up is released at once, while it uses that: two users until "
+            "its next heartbeat, which is refused. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_late_leave_of_a_static_member_releases_nothing",),
+        ),
+        Entry(
+            "W20",
+            "A JoinGroup of a classic member of a consumer group is given up and repeated, and handled late: it says "
+            "what the member owned before it was assigned anything.",
+            "What it leaves out counts as given up, while the member uses it: two users until its next heartbeat, "
+            "which is refused. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_join_of_another_generation_gives_up_nothing",),
+        ),
+        Entry(
+            "W21",
+            "A coordinator fails over before a classic group's round is stored, so the next one has its number again. "
+            "The leader's SyncGroup of the lost round is handled late, in that one.",
+            "Whoever is new in it is assigned nothing, in no bytes at all, which ends its application.",
+            tests=(f"{_FOUND}cures.py::test_assignments_of_a_lost_round_are_not_taken",),
         ),
     ),
     remark="Consequence",

@@ -170,7 +170,6 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("fixed", "fixed"): {
         "topic_recreated": "book 8, users 16",
         "static restart": "ended 9",
-        "static unanswered": "ended 8",
     },
 }
 """By dialects of members and coordinator, for each scene that breaks something, the steps until it does.
@@ -244,6 +243,8 @@ ELSEWHERE = (
         30,
         "W2: a classic member that came too late to join uses what it had until it syncs",
     ),
+    Broken("mixed-group", {"client": "fixed"}, ("late",), ("early",), _USERS, 26, "W20"),
+    Broken("classic-group", {}, ("failover", "late"), (), _ENDED, 45, "W21"),
     Broken(
         "mixed-group",
         {"static": True, "members": 1},

@@ -85,6 +85,29 @@ REPORTS = (
         "coordinator's records show when it was taken as given up.",
     ),
     Report(
+        "W2",
+        "A classic member that was removed goes on with what it had",
+        "4.4.0 (raw requests); the rule is that of all releases, under every policy that lets both protocols in.",
+        "fsm check mixed-group --protocol cooperative --client fixed --disturb rebalance_timeout --known early "
+        '--property "one user"',
+        (
+            "Cooperative classic member B owns 0 and 1. A joins with the consumer protocol: B is told to join again.",
+            "B's callback takes longer than its rebalance timeout: B is removed, and A is assigned 0 and 1.",
+            "B joins with its old id, and says that it owns 0 and 1. It is made anew, without an error.",
+            "It goes on with what it had until its SyncGroup is answered.",
+        ),
+        "Two users of both partitions, each in good standing: of a real broker the commits and heartbeats of both were "
+        "accepted.",
+        "Realistic: a revoked callback, or a poll, that takes longer than max.poll.interval.ms, which is the rebalance "
+        "timeout of a classic member; or a session that ends while a process stands still.",
+        "Nothing: it is told that all is well.",
+        "Answer UNKNOWN_MEMBER_ID to a dynamic classic member that is not in the group and whose subscription names a "
+        "generation (F40): it loses what it had and joins anew, as in a classic group. Whoever was only given its id "
+        "names none. It costs nothing.",
+        "Keep callbacks and polls below max.poll.interval.ms while a group has members of both protocols.",
+        "`double_ownership`, from the members' logs.",
+    ),
+    Report(
         "W5",
         "Partitions are stranded after a refused downgrade",
         "4.3.1 and 4.4.0 under `group.consumer.migration.policy=upgrade`, not 4.2.0 (Java consumers of both "
@@ -184,7 +207,8 @@ REPORTS = (
         "The application's poll() throws, without any failure; the classic member goes on.",
         "Certain within the delay, 3 s by default: a service of both protocols is started from nothing.",
         "Nothing that is safe: the error says nothing of its cause. An application may make its consumer again.",
-        "Answer with an error that is tried again, or convert such a group as an empty one.",
+        "Convert the group by the protocol that it would elect, its members with nothing (F41): they are told to join "
+        "again, as in any conversion during a rebalance. Or answer with an error that is tried again.",
         "Start members of the consumer protocol first, or some seconds later.",
         "`member_out_for_good` with the cause `early_join`: the error came while a classic member waited for "
         "generation 1, by that one's log or the coordinator's.",
@@ -318,6 +342,64 @@ REPORTS = (
         "Answer UNKNOWN_MEMBER_ID to a heartbeat with an epoch above 0 where there is no such consumer group (F38). It "
         "costs nothing: that member is in no group.",
         "Start the process once more; keep two members of either protocol until the migration is over.",
+    ),
+    Report(
+        "W19",
+        "A late leave of a static member releases what it uses",
+        "4.4.0 (raw requests); by the checker's word from 4.0 on.",
+        "make confirm",
+        (
+            "Static member A leaves with epoch -2, as its poll timer is over. The request is given up.",
+            "Its session ends. A polls and joins again under its id; it owns 0 and 1. B joins: A is to give up 1.",
+            "The leave is handled: A counts as away, and has nothing to give up any more. 1 is assigned to B.",
+        ),
+        "Two users of 1 until A's next heartbeat, which is refused with FENCED_MEMBER_EPOCH; A's commits are refused.",
+        "Very low: a leave outlives its connection, a session and a join. It takes no session once a static member may "
+        "join again under its own id (F37).",
+        "Nothing but to close a given-up connection abortively: a leave names no epoch of the membership that it ends.",
+        "Keep what a static member has to give up when it leaves for a while, until it is back, which gives it up, or "
+        "its session is over (F39). Where it went in earnest others wait so long for that partition.",
+        "Nothing.",
+        "`double_ownership`, from the members' logs.",
+    ),
+    Report(
+        "W20",
+        "A late join of a classic member of a consumer group gives up what it uses",
+        "4.4.0 (raw requests); the rule is that of all releases.",
+        'fsm check mixed-group --client fixed --disturb late --known early --property "one user"',
+        (
+            "Classic member B's JoinGroup is given up and repeated. It is assigned 0 and 1.",
+            "A joins with the consumer protocol: the group is converted, and A waits.",
+            "The first JoinGroup is handled: it says that B owns nothing, so B is assigned 0 alone, and 1 is free.",
+            "A's next heartbeat assigns it 1, while B uses that.",
+        ),
+        "Two users of 1 until B's next heartbeat, which is refused with ILLEGAL_GENERATION, as are its commits.",
+        "Very low: a join has to outlive its connection, within a migration.",
+        "Nothing but to close a given-up connection abortively.",
+        "Let a join whose subscription names an earlier generation give up nothing that was assigned then or since "
+        "(F32): the subscription has the generation since version 2. Where only an answer was lost it costs one more "
+        "round of that member.",
+        "Nothing.",
+        "`double_ownership`, from the members' logs.",
+    ),
+    Report(
+        "W21",
+        "Assignments of a round that was lost are taken for those of the next one",
+        "By the checker's word all releases; not driven on a broker, as a leader's connection has to outlive two moves "
+        "of the coordinator.",
+        'fsm check classic-group --disturb failover,late --disturbances 2 --property "no application is ended"',
+        (
+            "A classic group of A and B is in generation 2, which A leads; generation 1 is what the log has.",
+            "The coordinator moves away and back: it knows generation 1. A's SyncGroup is under way, and given up.",
+            "B is unknown, and joins as another member; A joins. That is generation 2 once more.",
+            "A's SyncGroup is handled: it assigns to A and to the B that was. The new B is assigned nothing.",
+        ),
+        "B's SyncGroup is answered with no bytes, which its client cannot read: the application is ended.",
+        "Very low.",
+        "Take an assignment of no bytes as an empty one.",
+        "Refuse a leader's assignments that leave a member of the round out, or name another one (F42). An assignor "
+        "that leaves members out then has to name them. Or store the number of a round before its members hear it.",
+        "Start the application once more.",
     ),
     Report(
         "G3",

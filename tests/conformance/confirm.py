@@ -72,6 +72,8 @@ Taken = Sequence[tuple[Action, Mapping[str, Any]]]
 """A path: each action, and the states after it."""
 LONG_MS = {"rebalance_timeout_ms": 300_000, "session_timeout_ms": 45_000}
 """The model has no clock: no timer of the broker runs out meanwhile."""
+REBALANCE_S = 10.0
+"""Of members whose time to join runs out: a path comes there sooner."""
 
 
 def settings(policy: str) -> dict[str, str]:
@@ -228,6 +230,17 @@ def spots() -> Iterator[Spot]:
     yield Spot(
         "W16", gives_away, questions(trio, one_user(("a", "c"), heard=True)), (), 0, "untold double", "bidirectional"
     )
+    removed = questions(
+        mixed_group(client="fixed", protocol="cooperative", policy="bidirectional"), one_user(both, heard=False)
+    )
+    unaware = "a classic member whose time to join was over joins again, and goes on with what it had"
+    yield Spot("W2", unaware, removed, ("rebalance_timeout",), 1, "untold double", "bidirectional")
+    rules = rules.with_choices(CoordinatorChoice.OLD_REPORT_IS_OLD)
+    leaves = questions(consumer_group(client="fixed", coordinator=rules, static=True), unheard)
+    goes = "a static member's leave is handled late, and releases what it is to give up"
+    yield Spot("W19", goes, leaves, ("expire", "late", "poll_timeout"), 3, "untold double")
+    again = questions(mixed_group(client="fixed"), one_user(both, heard=False))
+    yield Spot("W20", "a late join of a classic member gives up what is used", again, ("late",), 1, "untold double")
     alone = consumer_group(1, static=True)
     crash = next(one for one in alone.properties if one.name == "no application is ended")
     ended = "a static member whose answer is lost joins again, and is ended"
@@ -250,6 +263,8 @@ class Kafka:
     names: dict[str, str]
     """Ids of the model, and what stands for them here."""
     topics: Topics
+    timeouts_ms: Mapping[str, int] = field(default_factory=lambda: LONG_MS)
+    """Of all members, whatever the model says."""
     connections: dict[str, Connection] = field(default_factory=dict)
     answers: dict[str, deque[Any]] = field(default_factory=dict)
 
@@ -300,15 +315,16 @@ class Kafka:
             return type(said)(*parts) if hasattr(said, "_fields") else tuple(parts)
         if is_dataclass(said) and not isinstance(said, type):
             found = {f.name: self.translate(getattr(said, f.name)) for f in fields(said)}
-            found |= {name: ms for name, ms in LONG_MS.items() if found.get(name, -1) not in (-1, None)}
+            found |= {name: ms for name, ms in self.timeouts_ms.items() if found.get(name, -1) not in (-1, None)}
             return replace(said, **found)
         return said
 
     def waits(self, kind: str) -> bool:
-        """Lets time pass: until the first rebalance begins, or all sessions are over. Whether that is so."""
+        """Lets time pass: until the first rebalance begins, a member's time to join is over, or all sessions are.
+        Whether that is so."""
         if kind != "expire":
-            time.sleep(DELAY_S)
-            return not kind
+            time.sleep(DELAY_S if not kind else REBALANCE_S + DELAY_S)
+            return kind in ("", "rebalance_timeout")
         until = time.monotonic() + EXPIRY_S
         while self.describe().members and time.monotonic() < until:
             time.sleep(BEAT_S)
@@ -489,7 +505,8 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
         wait_for_partitions(topics, topic, 2)
         topic_id = topics.all()[topic].topic_id
         names = {"g": group, TOPIC: topic, f"{0:020d}AA": topic_id, "id of foo": topic_id}
-        kafka = Kafka(address, group, names, topics)
+        short = {"rebalance_timeout_ms": int(REBALANCE_S * 1000)} if "rebalance_timeout" in spot.kinds else {}
+        kafka = Kafka(address, group, names, topics, {**LONG_MS, **short})
         wait_for_coordinator(address, group)
         differs = drive(kafka, path, spot.model)
         if not differs:

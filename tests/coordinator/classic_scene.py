@@ -23,10 +23,17 @@ from fsm.protocol.json_form import to_recorded
 __all__ = ["IDS", "NAMES", "ClassicScene", "given", "subscribed"]
 
 
-def subscribed(*topics: str, owned: Mapping[str, list[int]] | None = None, user_data: bytes | None = None) -> str:
-    """What a consumer says of itself as it joins, as it stands in a body."""
+def subscribed(
+    *topics: str,
+    owned: Mapping[str, list[int]] | None = None,
+    user_data: bytes | None = None,
+    generation: int | None = None,
+) -> str:
+    """What a consumer says of itself as it joins, as it stands in a body; older ones name no generation."""
     held = tuple((topic, number) for topic, numbers in (owned or {}).items() for number in numbers)
-    return b64encode(encode_subscription(Subscription(topics, user_data, held), 1)).decode()
+    if generation is None:
+        return b64encode(encode_subscription(Subscription(topics, user_data, held), 1)).decode()
+    return b64encode(encode_subscription(Subscription(topics, user_data, held, generation), 3)).decode()
 
 
 def given(assignment: str) -> dict[str, list[int]]:
@@ -139,7 +146,7 @@ class ClassicScene(Scene):
 
     def mix(self, member_id: str, *topics: str, owned: Mapping[str, list[int]] | None = None, **fields: Any) -> Any:
         """The answer to the JoinGroup of a classic member in a consumer group: it is never delayed."""
-        metadata = subscribed(*(topics or ("foo",)), owned=owned)
+        metadata = subscribed(*(topics or ("foo",)), owned=owned, generation=fields.pop("generation", None))
         protocols = [{"name": fields.pop("protocol", "range"), "metadata": metadata}]
         return self.come(member_id, name=f"join {member_id}", **{"protocols": protocols, **fields})
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from classic_scene import ClassicScene, assignment, subscribed
-from consumer_scene import IDS, START_MS, Scene, assigned
+from consumer_scene import IDS, START_MS, Scene, assigned, owned
 
 from fsm.coordinator.assignors import GroupSpec, MemberSpec, make_assignors
 from fsm.coordinator.consumer.reconciliation import Reconciliation, reconcile
@@ -425,6 +425,49 @@ def replaced_while_another_one_waits(rules: Dialect) -> Any:
     return found.states
 
 
+def static_member_leaves_while_it_revokes(rules: Dialect) -> Any:
+    """What another one is assigned of foo 0 and 1, one of which the static member was to give up."""
+    found = scene(rules, {"foo": 2})
+    found.join("s1", "foo", instance_id="i1")
+    found.join("m2", "foo")
+    found.beat("s1", 2, instance_id="i1", topic_partitions=owned({"foo": [0, 1]}))
+    found.beat("s1", -2, instance_id="i1")
+    return assigned(found.beat("m2", 3, topic_partitions=[]))
+
+
+def joins_after_its_removal(rules: Dialect) -> Any:
+    """The error of a classic member that was removed meanwhile, and goes on from its generation."""
+    found = mixed(rules)
+    found.join("m1", "foo")
+    member_id = found.mixed_in("c")
+    generation = found.group.members[member_id].epoch
+    found.go(member_id)
+    return found.mix(member_id, owned={"foo": [0]}, generation=generation)["error_code"]
+
+
+def late_join_of_a_classic_member(rules: Dialect) -> Any:
+    """What another one is assigned, where a classic member's first JoinGroup is handled once more, after it synced."""
+    found = mixed(rules, topics={"foo": 2})
+    (member_id,) = found.enter("c")
+    found.share(member_id, 1, assigns={member_id: {"foo": [0, 1]}})
+    found.join("m1", "foo")
+    found.mix(member_id, generation=-1)
+    return assigned(found.beat("m1", 2, topic_partitions=[]))
+
+
+def joins_before_the_first_generation(rules: Dialect) -> Any:
+    found = mixed(rules)
+    member_id = found.come(fresh_id="c")["member_id"]
+    found.come(member_id)
+    return found.join("m1", "foo")["error_code"]
+
+
+def leader_leaves_a_member_out(rules: Dialect) -> Any:
+    found = mixed(rules)
+    leader, _ = found.enter("a", "b")
+    return found.share(leader, 1, assigns={leader: {"foo": [0]}})["error_code"]
+
+
 Both = tuple[Callable[[Dialect], Any], Any, Any]
 """What is done, and what comes of it with the choice and without."""
 
@@ -483,6 +526,10 @@ SIDES: dict[Choice, Both] = {
         "unknown_member_id",
         "group_id_not_found",
     ),
+    Choice.STATIC_LEAVE_KEEPS_PENDING: (static_member_leaves_while_it_revokes, None, {"foo": [1]}),
+    Choice.REMOVED_MEMBER_IS_UNKNOWN: (joins_after_its_removal, "unknown_member_id", None),
+    Choice.FIRST_CONVERSION_ELECTS_PROTOCOL: (joins_before_the_first_generation, None, "unknown_server_error"),
+    Choice.ASSIGNMENT_NAMES_EVERY_MEMBER: (leader_leaves_a_member_out, "illegal_generation", None),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }
@@ -510,3 +557,10 @@ def test_a_conversion_bumps_while_a_member_has_something_to_give_up() -> None:
 
 def test_who_was_assigned_all_that_it_owned_owes_no_join() -> None:
     assert replaced_when_it_has_joined_again(dialect("fixed")) == "Stable"
+
+
+@pytest.mark.parametrize(("has", "assigns"), [(True, None), (False, {"foo": [1]})])
+def test_a_late_join_of_a_classic_member_gives_up_nothing_where_old_reports_are_old(has: bool, assigns: Any) -> None:
+    """W20: F32 goes by the generation that a subscription names, too."""
+    rules, choice = dialect("4.4.0"), Choice.OLD_REPORT_IS_OLD
+    assert late_join_of_a_classic_member(rules.with_choices(choice) if has else rules) == assigns

@@ -19,7 +19,6 @@ from fsm.coordinator.model.consumer_group import (
     ConsumerGroup,
     CurrentAssignment,
     GroupMember,
-    by_topic,
     new_member,
 )
 from fsm.coordinator.model.context import Context
@@ -27,7 +26,7 @@ from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Answer, Refused, Request, Step
 from fsm.coordinator.model.subscribed_metadata import subscribed_metadata
 from fsm.coordinator.model.timers import TimerKind
-from fsm.protocol.assignment import TopicPartitions, flatten
+from fsm.protocol.assignment import TopicPartitions
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import ConsumerGroupHeartbeatRequest as Heartbeat
 from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
@@ -111,8 +110,8 @@ def heartbeat(
     draft = (begins_anew and _end_membership(group, sent, context)) or open_group(group, context)
     before = _find_sender(draft, sent, sent.member_id or request.fresh_id)
     after, owned = _update(before, request), sent.topic_partitions
-    if owned is not None and sent.member_epoch < before.epoch and Choice.OLD_REPORT_IS_OLD in choices:
-        owned = _add_newer(before, sent.member_epoch, owned)
+    if owned is not None:
+        owned = membership.add_newer(before, sent.member_epoch, owned, context.dialect)
     member = update_member(draft, before, after, owned, topics_added_version=topics_added_version)
     draft.take_member_row(member.current.state, ACCEPTED, member)
     # The whole assignment for a join, where the sender may have missed an answer, and where it changed.
@@ -144,12 +143,6 @@ def _end_membership(group: ConsumerGroup, sent: Heartbeat, context: Context) -> 
         draft.unused_patterns, draft.regexes = (member.pattern,), draft.regexes.without(member.pattern)
         draft.remove_unused_regexes()
     return draft
-
-
-def _add_newer(member: GroupMember, epoch: int, owned: TopicPartitions) -> TopicPartitions:
-    """What a report of that epoch names, and what its member was assigned then or since: it may be older (F32)."""
-    held = (*member.current.assigned, *member.current.pending)
-    return by_topic((*flatten(owned), *(partition for partition, assigned_at in held if assigned_at >= epoch)))
 
 
 def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> GroupMember:
@@ -220,12 +213,13 @@ def leave_for_a_while(
 ) -> Step[ConsumerGroup]:
     """A static member goes with epoch -2; its session goes on.
 
-    Nothing is pending any more, and what is assigned counts as assigned long ago.
+    Nothing is pending any more (but see F39), and what is assigned counts as assigned long ago.
     """
     draft, now = open_group(group, context), member.current
     keeps_epochs = Choice.ASSIGNMENT_EPOCHS in context.dialect
     assigned = tuple((partition, 0) for partition, _ in now.assigned) if keeps_epochs else now.assigned
-    away = CurrentAssignment(now.state, LEAVE_GROUP_STATIC_MEMBER_EPOCH, now.previous_epoch, assigned)
+    pending = now.pending if Choice.STATIC_LEAVE_KEEPS_PENDING in context.dialect else ()
+    away = CurrentAssignment(now.state, LEAVE_GROUP_STATIC_MEMBER_EPOCH, now.previous_epoch, assigned, pending)
     gone = GroupMember(member.member_id, member.metadata, away)
     draft.set_member(gone)
     draft.take_member_row(now.state, Event.STATIC_LEFT, gone)

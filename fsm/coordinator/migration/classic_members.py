@@ -20,6 +20,7 @@ from fsm.coordinator.classic.requests import identities
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, open_group
 from fsm.coordinator.consumer.member_update import update_member, will_rebalance
 from fsm.coordinator.consumer.membership import (
+    add_newer,
     check_size,
     find_holder,
     find_member,
@@ -210,7 +211,11 @@ def _join(
     before = _before(draft, body, joiner)
     after = _update(before, joiner, subscription, context)
     ends = replaced is not None and not COMPUTE_NOTHING.isdisjoint(context.dialect.choices)
-    owned = by_id(subscription.owned_partitions, context.image)
+    owned, generation = by_id(subscription.owned_partitions, context.image), subscription.generation_id
+    if member_id in group.members.by_id:
+        owned = add_newer(before, generation, owned, context.dialect)
+    elif generation > 0 and joiner.instance_id is None and Choice.REMOVED_MEMBER_IS_UNKNOWN in context.dialect:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} was removed")
     version = topics_added_version
     member = update_member(draft, before, after, owned, topics_added_version=version, ends_group=ends)
     response = JoinGroupResponse(member.epoch, PROTOCOL_TYPE, joiner.protocols[0].name, member_id=member.member_id)

@@ -140,9 +140,13 @@ def convert_to_consumer_group(group: ClassicGroup, context: Context) -> Consumer
     """The classic group as a consumer group: everybody holds what it was assigned, at the generation's epoch.
 
     Where the dialect looks at it, also what a cooperative member still has to give up (F36); its target is without it.
+    A group that waits for its first generation has no protocol yet: the one that it would elect is taken, where the
+    dialect knows better than to fail (F41).
 
     Raises `Refused` where what the members said cannot be read, or where an assignor keeps state in assignments.
     """
+    if group.protocol_name is None and group.members and Choice.FIRST_CONVERSION_ELECTS_PROTOCOL in context.dialect:
+        group = replace(group, protocol_name=group.members.elected_protocol())
     if not all(member.supports(group.protocol_name) for member in group.members.values()):
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "a member does not have the protocol of the last generation")
     try:

@@ -318,7 +318,7 @@ class Choice(Enum):
     OLD_REPORT_IS_OLD = (
         "F32",
         "fixed",
-        "a report that comes with the previous epoch gives up nothing that was assigned then or since (W10)",
+        "a report of an earlier epoch or generation gives up nothing that was assigned then or since (W10, W20)",
         "what it leaves out counts as given up",
     )
     OWED_JOIN_REBALANCES = (
@@ -356,6 +356,30 @@ class Choice(Enum):
         "fixed",
         "a member whose consumer group is gone, or a classic group now, is unknown: it joins again (W18)",
         "it is told GROUP_ID_NOT_FOUND",
+    )
+    STATIC_LEAVE_KEEPS_PENDING = (
+        "F39",
+        "fixed",
+        "what a static member has to give up stays its own when it leaves with epoch -2, until it is back (W19)",
+        "it is released at once",
+    )
+    REMOVED_MEMBER_IS_UNKNOWN = (
+        "F40",
+        "fixed",
+        "a classic member that a consumer group has removed, and that has a generation, is unknown (W2)",
+        "it is made anew without a word, and goes on with what it had",
+    )
+    FIRST_CONVERSION_ELECTS_PROTOCOL = (
+        "F41",
+        "fixed",
+        "a classic group that waits for its first generation is converted by the protocol that it would elect (W12)",
+        "it has none yet, so the conversion fails: UNKNOWN_SERVER_ERROR",
+    )
+    ASSIGNMENT_NAMES_EVERY_MEMBER = (
+        "F42",
+        "fixed",
+        "a classic leader's assignments that leave a member out, or name another one, are of another round (W21)",
+        "whoever is left out is assigned nothing, in no bytes at all",
     )
 
     def holds_in(self, release: str) -> bool:
