@@ -1,4 +1,4 @@
-"""The Python of every README runs, its commands print what stands below them, and what it links to is there."""
+"""The Python of every README runs, its commands print what stands below them, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recordings
 
-from fsm.cli import main
+from fsm.cli import main, parser
+from fsm.serve import Do, read_rules
 from fsm.testing import LiveBroker
 
 ROOT = Path(__file__).parents[1]
@@ -23,13 +25,16 @@ DOCUMENTS = {
     for folder in FOLDERS
     for path in sorted(ROOT.glob(folder))
 }
+PAGES = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("diagrams/*.md"))]
 PYTHON = [
     pytest.param(block, id=f"{name}-{number}")
     for name, text in DOCUMENTS.items()
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), 1)
 ]
+DEEP = "fsm simulate tests/simulate/day.yaml"
+"""What takes eight seconds."""
 CONSOLES = [
-    pytest.param(block, id=f"{name}-{number}")
+    pytest.param(block, id=f"{name}-{number}", marks=[pytest.mark.deep] if DEEP in block else [])
     for name, text in DOCUMENTS.items()
     for number, block in enumerate(re.findall(r"```console\n(.*?)```", text, re.DOTALL), 1)
 ]
@@ -37,12 +42,21 @@ NOT_RUN = {
     "make": "each target sets up an environment, and the tests are one of them",
     "pip": "installs",
     "python": "benches take minutes",
-    "fsm audit": "starts Spark",
     "fsm conform --broker": "needs a broker",
-    "fsm serve": "serves until it is ended",
     "fsm join": "needs a broker",
 }
-"""Commands of documents that no test runs, by how they begin, each with its reason."""
+"""Commands of console blocks that no test runs, by how they begin, each with its reason.
+
+Blocks of plain text show what needs another program, Spark or minutes, or goes on until it is stopped.
+"""
+TYPED = [
+    pytest.param(line, id=f"{name}: {line[:60]}")
+    for name, text in DOCUMENTS.items()
+    for block in re.findall(r"```(?:console|text)\n(.*?)```", text, re.DOTALL)
+    for line in re.findall(r"^\$ (.*)", block, re.MULTILINE)
+    if re.search(r"\bfsm ", line)
+]
+"""Lines with the command `fsm` in any block, run or not."""
 
 
 def commands(block: str) -> Iterator[tuple[str, str]]:
@@ -82,6 +96,38 @@ def test_python_block_runs(source: str) -> None:
             names[name](broker)
 
 
+@pytest.mark.parametrize("line", TYPED)
+def test_what_is_typed_is_understood(line: str) -> None:
+    """Each `fsm` of a line is a command with options that it has, whether or not a test runs it."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    given = list(words)
+    for at in (at for at, word in enumerate(given) if word == "fsm"):
+        end = next((i for i in range(at, len(given)) if set(given[i]) <= set("();<>|&")), len(given))
+        parser([given[at + 1]]).parse_args(given[at + 1 : end])
+
+
+def test_the_faults_of_the_broker_are_read() -> None:
+    """The rules that its README shows."""
+    (shown,) = re.findall(r"```yaml\n(.*?)```", DOCUMENTS["fsm/serve/README.md"], re.DOTALL)
+    assert [rule.do for rule in read_rules(shown, "rules.yaml")] == [Do.REFUSE, Do.LOSE, Do.REWRITE]
+
+
+def make_logs(root: Path) -> None:
+    """What the documents audit: the logs of two consumers, by themselves and as a node of Kubernetes keeps them."""
+    for name, data in recordings.logs("java")["j07_maxpoll"].items():
+        plain = root / "logs" / Path(name).name
+        pod = root / "pods" / f"shop_orders-{plain.stem.lower()}_0c9e" / "app" / "0.log"
+        time, lines = b"", []
+        for line in data.splitlines():
+            if told := re.search(rb"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3})\]", line):
+                time = told[1] + b"T" + told[2] + b"." + told[3]
+            lines.append(time + b"000000Z stdout F " + line + b"\n")
+        for file, content in ((plain, data), (pod, b"".join(lines))):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+
 @pytest.mark.parametrize("block", CONSOLES)
 def test_console_block_prints_what_is_shown(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -93,6 +139,8 @@ def test_console_block_prints_what_is_shown(
     monkeypatch.chdir(tmp_path)
     for folder in ("fsm", "tests", "diagrams"):
         (tmp_path / folder).symlink_to(ROOT / folder)
+    if "fsm audit " in block:
+        make_logs(tmp_path)
     script = tmp_path / "bin" / "fsm"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fsm "$@"\n')
@@ -111,8 +159,34 @@ def test_console_block_prints_what_is_shown(
             pytest.fail(f"{command} prints\n{printed}", pytrace=False)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_linked_file_exists(name: str) -> None:
-    """A link to a file of the repository leads somewhere."""
-    links = re.findall(r"\]\(([^)#:]+)[)#]", DOCUMENTS[name])
-    assert [link for link in links if not (ROOT / name).parent.joinpath(link).exists()] == []
+def list_anchors(text: str) -> set[str]:
+    """Of headings, as GitHub makes them, and those that are written."""
+    heads = re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    made = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+    return made | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS, *PAGES])
+def test_every_link_leads_somewhere(name: str) -> None:
+    """To a file of the repository, and to a heading or an anchor in it."""
+    text, here = (ROOT / name).read_text(encoding="utf-8"), (ROOT / name).parent
+    dead = []
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        file = (here / link) if link else ROOT / name
+        is_found = file.exists() and (
+            not anchor or file.suffix != ".md" or anchor in list_anchors(file.read_text(encoding="utf-8"))
+        )
+        dead += [] if is_found else [f"{link}#{anchor}"]
+    assert dead == []
+
+
+def test_recipes_are_short() -> None:
+    """One for each purpose, of at most four files, and what each names is there."""
+    text = DOCUMENTS[".github/CONTRIBUTING.md"]
+    recipes = re.findall(r"^## (A new .*)\n((?:.*\n)*?)(?=^## |\Z)", text, re.MULTILINE)
+    assert [title for title, _ in recipes] == list(dict.fromkeys(title for title, _ in recipes))
+    for title, recipe in recipes:
+        steps = re.findall(r"^\d\. (.*)", recipe, re.MULTILINE)
+        assert len(steps) <= 4, title
+        for path in re.findall(r"`((?:fsm|tests)/[\w/.]+)`", recipe):
+            assert "NAME" in path or (ROOT / path).exists(), path

@@ -9,7 +9,7 @@ from simulate_scene import FAULTS, HEAD, SERVICES, deployment
 
 from fsm.cli import main
 from fsm.errors import InputError
-from fsm.simulate import read, write
+from fsm.simulate import Machines, read, simulate, write
 from fsm.simulate.schedule import expand
 
 GOOD = HEAD.format(lasts="12m", loses="0.1%") + SERVICES["mixed"] + FAULTS
@@ -80,11 +80,55 @@ def test_a_bad_file_ends_the_command_with_one_line(tmp_path: Path, capsys: pytes
     assert main(["simulate", str(tmp_path / "none.yaml")]) == 2
 
 
+SHOWN = (Path(__file__).parents[2] / "fsm" / "simulate" / "README.md").read_text().split("```yaml\n")[1:]
+
+
 def test_the_deployment_of_the_readme_reads() -> None:
     """Every key and deed that it shows."""
-    text = (Path(__file__).parents[2] / "fsm" / "simulate" / "README.md").read_text()
-    shown = text.partition("```yaml\n")[2].partition("```")[0]
+    shown = SHOWN[0].partition("```")[0]
     found = read(shown, "README.md")
     assert read(write(found), "again") == found
     assert {deed.what for deed in expand(found, 1)} == {"restart", "upgrade", "grow", "crash", "pause"}
     assert [service.group for service in found.services.values()] == ["checkout", "billing", "checkout", "pipes"]
+
+
+def test_the_machines_of_the_readme_run(tmp_path: Path) -> None:
+    """With two tables of which one has the places that are named there, and the other moves."""
+    (tmp_path / "door.yaml").write_text(DOOR)
+    (tmp_path / "lift.py").write_text(LIFT)
+    found = read(SHOWN[1].partition("```")[0], "README.md", tmp_path)
+    assert isinstance(found, Machines)
+    totals = simulate(found, 1).totals()
+    assert totals["lift.MOVING_ms"] > 0
+    assert totals["door.OPEN_ms"] > 0
+
+
+DOOR = """
+fsm: 1
+name: door
+states: {OPEN: one may go in, SHUT: nobody may}
+events: {PUSHED: somebody pushes it}
+initial: SHUT
+rows:
+- {states: [SHUT], events: [PUSHED], steps: [OPEN]}
+- {states: [OPEN], events: [PUSHED], steps: [SHUT]}
+"""
+LIFT = """
+from fsm import Symbol, Table, row
+
+
+class State(Symbol):
+    MOVING = "Between two floors."
+    THERE = "At a floor."
+
+
+class Event(Symbol):
+    ARRIVED = "It has come to a floor, or to the next one."
+
+
+TABLE = Table(
+    name="lift",
+    initial=State.THERE,
+    rows=(row(State.THERE, Event.ARRIVED, State.MOVING), row(State.MOVING, Event.ARRIVED, State.THERE)),
+)
+"""

@@ -1,5 +1,7 @@
 """The worked example: somebody else's prototype against the table of the design notes, and twelve planted mistakes."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -101,6 +103,7 @@ def test_the_report_cites_the_table():
     assert str(mismatch) == REPORT
 
 
+README = Path(testing.__file__).with_name("README.md")
 REPORT = """\
 consumer-member-notes: the implementation differs after 4 events
     1  in UNSUBSCRIBED  SUBSCRIBED
@@ -114,7 +117,8 @@ consumer-member-notes: the implementation differs after 4 events
 
 
 def test_the_documentation_shows_this_report():
-    """The docstring of the package has the report word for word, further in."""
+    """The docstring of the package has the report word for word, further in; its README has it as it is."""
+    assert f"```text\n{REPORT}\n```" in README.read_text(encoding="utf-8")
     shown = [line.strip() for line in (testing.__doc__ or "").splitlines()]
     told = [line.strip() for line in REPORT.splitlines()]
     at = shown.index(told[0])
