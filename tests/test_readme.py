@@ -74,10 +74,13 @@ def test_the_readme_has_its_examples() -> None:
 
 
 def test_the_readme_names_every_package() -> None:
-    """Each package and module directly below `fsm` stands in the map."""
+    """Each package and module directly below `fsm` stands in the map, with one file a row to be read first."""
     names = {path.stem for path in (ROOT / "fsm").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     shown = set(re.findall(r"\[`(\w+)`\]\(fsm/", DOCUMENTS["README.md"]))
     assert shown == names - {"__init__", "__main__"}
+    rows = DOCUMENTS["README.md"].split("| package | is | read first |\n|---|---|---|\n")[1].split("\n\n")[0]
+    for row in rows.splitlines():
+        assert re.fullmatch(r"\[`[\w/]+\.py`\]\(fsm/[\w/]+\.py\)", row.rsplit("|", 2)[1].strip()), row
 
 
 def test_no_example_stands_in_two_documents() -> None:
