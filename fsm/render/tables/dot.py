@@ -273,7 +273,8 @@ def _wrap(text: str, width: int = WRAP, indent: str = "  ") -> list[str]:
 
 
 def _small(text: str, end: str = '<BR ALIGN="LEFT"/>') -> str:
-    return f'<FONT POINT-SIZE="9" COLOR="{FAINT}">{_html(text)}</FONT>{end}'
+    """A small line; `dot` sets it as tight as its letters, so that a space of the size of labels holds lines apart."""
+    return f'<FONT POINT-SIZE="9" COLOR="{FAINT}">{_html(text)}</FONT><FONT POINT-SIZE="11"> </FONT>{end}'
 
 
 def _html(line: str) -> str:
