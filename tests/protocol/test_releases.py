@@ -32,7 +32,7 @@ from fsm.coordinator.model.dialect import dialect as coordinator
 from fsm.member.dialect.dialect import dialect as member
 from fsm.reference import pages
 from fsm.reference.entries import HAZARDS
-from fsm.serve.versions import list_versions
+from fsm.serve.requests import list_versions
 from fsm.simulate.deployment import Broker
 
 assert member().name == coordinator().name == coordinator("9.9").name == Broker.release == "9.9.9"
