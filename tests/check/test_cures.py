@@ -347,7 +347,7 @@ def test_a_late_leave_of_a_static_member_releases_nothing(rules: Rules, broken: 
     walk = Walk(consumer_group(client="fixed", coordinator=rules, static=True))
     for step in LEFT_LATE.strip().splitlines():
         walk.take(step)
-    assert walk.broken() == broken
+    assert walk.list_broken() == broken
     assert walk.model.replay is not None
     assert walk.model.replay(walk.path).differs == ""
 
