@@ -130,7 +130,7 @@ class Host:
             self.context = self.context.at(now_ms)
         request = Request(self._tokens, client_id, client_host, version, message, fresh_id)
         step = steps.handle(self.state, request, self.context)
-        self._note(step)
+        self.take(step)
         if self.resolves and self.state.groups.resolving:
             self.resolve()
         return Sent(request.token, step.answers)
@@ -147,7 +147,7 @@ class Host:
         """Every timer that is due runs out now: what a broker does that was late."""
         self._set_clock(now_ms)
         step = steps.handle_timer(self.state, self.context)
-        self._note(step)
+        self.take(step)
         if self.resolves:
             self.resolve()
         return step.answers
@@ -155,7 +155,7 @@ class Host:
     def expire_member(self, group_id: str, member_id: str) -> tuple[Answer, ...]:
         """The session of this member, and no other timer, ends now; nothing happens where it has none."""
         step = steps.expire_member(self.state, group_id, member_id, self.context)
-        self._note(step)
+        self.take(step)
         return step.answers
 
     def next_deadline_ms(self) -> int | None:
@@ -166,12 +166,12 @@ class Host:
         """The background tasks that resolve regular expressions are done."""
         self._set_clock(now_ms)
         for group_id in steps.resolutions(self.state):
-            self._note(steps.handle_resolution(self.state, group_id, self.context))
+            self.take(steps.handle_resolution(self.state, group_id, self.context))
 
     def fail_to_resolve(self) -> None:
         """The background tasks that resolve regular expressions failed: the next request may start them again."""
         for group_id in steps.resolutions(self.state):
-            self._note(steps.handle_failed_resolution(self.state, group_id, self.context))
+            self.take(steps.handle_failed_resolution(self.state, group_id, self.context))
 
     def change_topics(self, topics: Mapping[str, Topic]) -> None:
         """There are exactly these topics from now on; offsets of those that are gone go too. Raises `InputError`."""
@@ -186,7 +186,7 @@ class Host:
         self.context = replace(self.context, image=image)
         self.state = steps.change_image(self.state, before, self.context)
         if gone := [name for name in before.topics if name not in image.topics]:
-            self._note(steps.delete_topics(self.state, gone))
+            self.take(steps.delete_topics(self.state, gone))
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
         """The producer's transaction ends, whether or not it has offsets in this coordinator."""
@@ -195,7 +195,7 @@ class Host:
 
     def clean_up(self) -> None:
         """What a broker does every ten minutes: old offsets expire, groups without members and offsets end."""
-        self._note(steps.clean_up(self.state, self.context))
+        self.take(steps.clean_up(self.state, self.context))
 
     def fail_over(self) -> Replayed:
         """Another coordinator takes over: it knows what the log says, and whoever waits for an answer gets none."""
@@ -206,13 +206,14 @@ class Host:
     def take_over(self, found: Replayed) -> None:
         """The state is what a log says; its members' timers start now."""
         self.state = found.state
-        self._note(load(found.state, self.context))
+        self.take(load(found.state, self.context))
 
     def _set_clock(self, now_ms: int | None) -> None:
         if now_ms is not None and now_ms != self.context.now_ms:
             self.context = self.context.at(now_ms)
 
-    def _note(self, step: Step[Coordinator]) -> None:
+    def take(self, step: Step[Coordinator]) -> None:
+        """Takes a step of its state, whoever made it."""
         self.state = step.state
         if step.records and self.keeps_log:
             self._log = _Log(Appended(self.now_ms, step.records, step.producer_id), self._log)

@@ -15,7 +15,7 @@ from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, TIMERS, App
 from fsm.check.kafka.compaction import FROM_CLEANED, FROM_COMPACTED, Log, append, load_from
 from fsm.check.kafka.consumer import FIND, FOUND, ConsumerModel, id_of
 from fsm.check.kafka.consumer_shell import observe
-from fsm.check.kafka.coordinator import CoordinatorModel, let_pass, refuse, request
+from fsm.check.kafka.coordinator import BY_NAME, CoordinatorModel, let_pass, refuse
 from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.idle_steps import find_room
 from fsm.check.kafka.live_consumers import AUTO_COMMIT_MS, LONG_MS, LiveConsumer
@@ -23,16 +23,15 @@ from fsm.check.kafka.topics import CLUSTER
 from fsm.check.kafka.tracing import go_on, tell_stored, topics_of
 from fsm.check.model import Action, Path, Replayed
 from fsm.check.timing import Timing
-from fsm.coordinator import coordinator as broker
 from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.host import Host
 from fsm.coordinator.model.consumer_group import ConsumerGroup
-from fsm.coordinator.model.context import Context
 from fsm.coordinator.model.groups import Group
 from fsm.coordinator.model.step import Step as Taken
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.member.effects import UnsentRequest
-from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest
+from fsm.protocol.messages import TIMED_OUT, ConsumerGroupHeartbeatRequest, OffsetCommitRequest
 from fsm.tables.consumer_member import State
 from fsm.trace import TraceRecord
 
@@ -138,25 +137,20 @@ class _Replay:
             else LiveConsumer(one, 1_000 * at, LONG_MS, None)
             for at, one in enumerate(cast.consumers, 1)
         }
-        self.state, self.token, self.now_ms = Coordinator(), 0, NOW
-        self.log: Log = ()
-        self.elsewhere: frozenset[str] = frozenset()
-        self.topics: tuple[str, ...] = ()
-        if trace is not None:
-            trace(topics_of(self.context.image, NOW))
-
-    @property
-    def context(self) -> Context:
-        """What the coordinator is told now."""
-        context = self.hub.context(self.topics)
+        context = self.hub.context(())
         config = replace(
             context.config,
-            group_consumer_session_timeout_ms=self.timeouts.session_ms,
-            group_consumer_min_session_timeout_ms=self.timeouts.session_ms,
-            group_consumer_heartbeat_interval_ms=self.timeouts.heartbeat_interval_ms,
-            group_consumer_min_heartbeat_interval_ms=self.timeouts.heartbeat_interval_ms,
+            group_consumer_session_timeout_ms=timeouts.session_ms,
+            group_consumer_min_session_timeout_ms=timeouts.session_ms,
+            group_consumer_heartbeat_interval_ms=timeouts.heartbeat_interval_ms,
+            group_consumer_min_heartbeat_interval_ms=timeouts.heartbeat_interval_ms,
         )
-        return replace(context, config=config, now_ms=self.now_ms)
+        context = replace(context, config=config, now_ms=NOW)
+        self.host = Host(context, resolves=False, keeps_log=False, on_step=self._note)
+        self.log: Log = ()
+        self.elsewhere: frozenset[str] = frozenset()
+        if trace is not None:
+            trace(topics_of(context.image, NOW))
 
     def along(self, path: Path, timing: Timing | None = None) -> str:
         """Takes the path. Gives what differs first from the model; empty where nothing does."""
@@ -170,7 +164,7 @@ class _Replay:
                 self._note_timers_left(timing)
             for name, state in after.items():
                 if name == BROKER:
-                    live, wanted = (book_of_consumer_group(s.groups.get(GROUP)) for s in (self.state, state.state))
+                    live, wanted = (book_of_consumer_group(s.groups.get(GROUP)) for s in (self.host.state, state.state))
                 elif name in self.consumers:
                     live, wanted = self.consumers[name].seen, observe(state.app, state.member, state.using)
                 else:
@@ -185,16 +179,15 @@ class _Replay:
 
     def _pass_time(self, now_ms: int) -> None:
         self._set_clocks(now_ms)
-        self._note(broker.handle_timer(self.state, self.context))
+        self.host.expire(self.host.now_ms)
 
     def _serve(self, name: str) -> None:
         consumer = self.consumers[name]
-        self.token += 1
         self._request(Action(BROKER, "receives", message=consumer.out[0]), consumer)
 
     def _set_clocks(self, now_ms: int) -> None:
         """It is the same time for everybody; each adds a millisecond as it acts."""
-        self.now_ms = now_ms - 1
+        self.host.context = self.host.context.at(now_ms - 1)
         for one in self.consumers.values():
             one.now_ms = now_ms - 1
 
@@ -214,18 +207,17 @@ class _Replay:
             due_ms, sooner_ms = consumer.timers(), {"poll": shorter_ms[name], "auto-commit": LONG_MS - AUTO_COMMIT_MS}
             due_ms |= {timer: due_ms[timer] - ms for timer, ms in sooner_ms.items() if timer in due_ms}
             timing.leaves(name, consumer.now_ms, due_ms)
-        group = self.state.groups.get(GROUP)
+        group = self.host.state.groups.get(GROUP)
         due_ms = {}
         for (kind, who), at_ms, _ in group.timers.in_order() if isinstance(group, ConsumerGroup) else ():
             if kind in TIMERS:
                 name = who.partition("-")[0]
                 by_ms = shorter_ms[name] if kind is TimerKind.REBALANCE else 0
                 due_ms[TIMERS[kind][1].format(who.removesuffix("-0"))] = at_ms - by_ms
-        timing.leaves(BROKER, self.now_ms, due_ms)
+        timing.leaves(BROKER, self.host.now_ms, due_ms)
 
     def _take(self, action: Action) -> None:
-        self.token += 1
-        self.now_ms += 1
+        self.host.context = self.host.context.at(self.host.now_ms + 1)
         name, what = action.actor, action.what
         if action.wire >= 2 * len(self.consumers):
             if name != CLUSTER:
@@ -257,8 +249,7 @@ class _Replay:
     def _learn(self, name: str, topics: tuple[str, ...]) -> None:
         """A broker or a client learns which topics there are."""
         if name == BROKER:
-            before, self.topics = self.context.image, topics
-            self.state = broker.change_image(self.state, before, self.context)
+            self.host.update(self.hub.context(topics).image)
             return
         self.consumers[name].learn(topics)
 
@@ -269,7 +260,7 @@ class _Replay:
         order = waiting.pop(next(i for i, one in enumerate(waiting) if _same(one, action.message)) if late else 0)
         bodies: list[Any]
         if action.what == "lost":
-            self._note(load(self.state, self.context))
+            self.host.take(load(self.host.state, self.host.context))
             bodies = [FOUND if order == FIND else TIMED_OUT]
         elif order == FIND:
             self.elsewhere -= set() if late else {name}
@@ -277,9 +268,8 @@ class _Replay:
         elif name in self.elsewhere:
             bodies = [refuse(order.body)]
         else:
-            step = broker.handle(self.state, request(self.token, name, order), self.context)
-            self._note(step)
-            bodies = [one.body for one in step.answers]
+            version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
+            bodies = [one.body for one in self.host.send(name, order.body, version).answers]
         if not late and consumer.app not in (App.DEAD, App.CRASHED):
             consumer.back += [(order, body) for body in bodies]
 
@@ -290,20 +280,20 @@ class _Replay:
             if what.startswith(begins) and what.endswith(ends):
                 who = what.removeprefix(begins).removesuffix(ends)
                 given = kind, who if "-" in who else id_of(who, 0)
-                self._note(let_pass(self.state, given, self.context))
+                self.host.take(let_pass(self.host.state, given, self.host.context))
                 return
         if what == "moves":
             self.elsewhere = frozenset(self.consumers)
         if what in (FROM_COMPACTED, FROM_CLEANED):
-            self.state = load_from(self.log, what, self.context)
+            self.host.state = load_from(self.log, what, self.host.context)
             return
-        self._note(let_pass(self.state, what, self.context))
+        self.host.take(let_pass(self.host.state, what, self.host.context))
 
     def _note(self, done: Taken[Coordinator]) -> None:
-        """The coordinator after a step, and its log, which is compacted at once."""
-        self.state, self.log = done.state, append(self.log, done.records)
+        """The coordinator's log after a step, which is compacted at once."""
+        self.log = append(self.log, done.records)
         if self.trace is not None:
-            for record in tell_stored(done.records, self.now_ms):
+            for record in tell_stored(done.records, self.host.now_ms):
                 self.trace(record)
 
 
