@@ -10,7 +10,7 @@ explicit memory; `dialect` tells what Kafka ships from what the document of the 
 * `Unit`, `list_configured`: connector instances and tasks, and what a config topic calls for
 * `Profile`, `SHIPPED`, `DOCUMENT`: which rules hold
 * `ConnectConfig`, `new_worker`, `step`, `due_ms`: a worker, what it does with an input, when it wants a tick
-* `canonical`: one form of workers that differ by ids and time only, for a search
+* `canonicalize`: one form of workers that differ by ids and time only, for a search
 * `Cluster`, `Latencies`: workers, their broker and their config topic under a virtual clock
 
 Source: KIP-415 and KIP-507; `IncrementalCooperativeAssignor`, `EagerAssignor`, `WorkerCoordinator`, `DistributedHerder`
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fsm.connect.simulation.process import Latencies
     from fsm.connect.units import Unit, list_configured
     from fsm.connect.worker.config import ConnectConfig
-    from fsm.connect.worker.state import canonical, new_worker
+    from fsm.connect.worker.state import canonicalize, new_worker
     from fsm.connect.worker.step import due_ms, step
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "Unit",
     "assign",
     "assign_eagerly",
-    "canonical",
+    "canonicalize",
     "due_ms",
     "list_configured",
     "new_worker",
@@ -65,7 +65,7 @@ __getattr__ = on_demand(
         "simulation.process": ("Latencies",),
         "units": ("Unit", "list_configured"),
         "worker.config": ("ConnectConfig",),
-        "worker.state": ("canonical", "new_worker"),
+        "worker.state": ("canonicalize", "new_worker"),
         "worker.step": ("due_ms", "step"),
     },
 )

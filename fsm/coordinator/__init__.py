@@ -16,14 +16,14 @@ siblings are its single steps.
 * `resolutions`, `handle_resolution`, `handle_failed_resolution`: regular expressions resolved in the background;
 * `change_image`, `delete_topics`, `end_transaction`, `clean_up`: what else happens to a broker;
 * `describe`: what a group looks like from outside;
-* `canonical`: one form of states that differ by ids and time only, for a search;
+* `canonicalize`: one form of states that differ by ids and time only, for a search;
 * `Assignor`, `GroupSpec`, `MemberSpec`, `Assignments`, `PartitionAssignorError`: how an assignor is written.
 """
 
 from __future__ import annotations
 
 from fsm.coordinator.assignors import Assignments, Assignor, GroupSpec, MemberSpec, PartitionAssignorError
-from fsm.coordinator.canonical import canonical
+from fsm.coordinator.canonical_form import canonicalize
 from fsm.coordinator.coordinator import (
     Coordinator,
     change_image,
@@ -87,7 +87,7 @@ __all__ = [
     "SyncGroupRequest",
     "Topic",
     "TxnOffsetCommitRequest",
-    "canonical",
+    "canonicalize",
     "change_image",
     "clean_up",
     "delete_topics",

@@ -15,7 +15,7 @@ only when one is asked for: what this package names is loaded with its first use
 * `Transport`, `ClassicTransport`: the network that a consumer is given;
 * `Dialect`, `Choice`, `custom`, `choices_of`: a release, a rule in which releases differ, and a dialect of one's own;
 * `KafkaException`, `BackgroundFailed`: what calls raise;
-* `canonical`: one form of members that differ by ids and time only, for a search.
+* `canonicalize`: one form of members that differ by ids and time only, for a search.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from fsm.exports import on_demand
 from fsm.protocol.config import ConsumerConfig
 
 if TYPE_CHECKING:
+    from fsm.member.canonical_form import canonicalize
     from fsm.member.classic.state import ClassicConfig
     from fsm.member.dialect.choices import Choice
     from fsm.member.dialect.dialect import Dialect, choices_of, custom
-    from fsm.member.normal_form import canonical
     from fsm.member.runtime.asyncio_runtime import AsyncConsumer, AsyncConsumerRebalanceListener
     from fsm.member.runtime.background import ClassicTransport, Transport
     from fsm.member.runtime.classic_shell import ClassicConsumerMember
@@ -54,7 +54,7 @@ __all__ = [
     "KafkaException",
     "SubscriptionPattern",
     "Transport",
-    "canonical",
+    "canonicalize",
     "choices_of",
     "custom",
 ]
@@ -73,6 +73,6 @@ __getattr__ = on_demand(
         "runtime.consumer_shell": ("ConsumerMember",),
         "runtime.queues": ("ConsumerRebalanceListener", "KafkaException"),
         "dialect.dialect": ("Dialect", "choices_of", "custom"),
-        "normal_form": ("canonical",),
+        "canonical_form": ("canonicalize",),
     },
 )

@@ -25,7 +25,7 @@ from fsm.connect.worker.inputs import (
     UnitsStopped,
     WorkerInput,
 )
-from fsm.connect.worker.state import canonical, new_worker
+from fsm.connect.worker.state import canonicalize, new_worker
 from fsm.connect.worker.step import due_ms, step
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost
 from fsm.protocol.error_codes import ErrorCode
@@ -215,15 +215,15 @@ class TwinWalk(Walk):
             before = self.worker
             effects = list(super().give(given))
             self.twin = step(self.twin, given, self.now_ms + LATER_MS).worker
-            mine = canonical(self.worker, self.now_ms, {})
-            assert mine == canonical(self.twin, self.now_ms + LATER_MS, {})
-            done = step(canonical(before, self.now_ms, {}), given, 0)
-            assert canonical(done.worker, 0, {}) == mine
+            mine = canonicalize(self.worker, self.now_ms, {})
+            assert mine == canonicalize(self.twin, self.now_ms + LATER_MS, {})
+            done = step(canonicalize(before, self.now_ms, {}), given, 0)
+            assert canonicalize(done.worker, 0, {}) == mine
             assert [e for e in done.effects if not isinstance(e, Taken)] == effects
             others = {"m1": "one", "m2": "two"}
-            renamed = canonical(self.worker, self.now_ms, others)
+            renamed = canonicalize(self.worker, self.now_ms, others)
             assert not {"'m1'", "'m2'"} & {*re.findall("'[^']*'", repr(renamed))}
-            assert canonical(renamed, 0, {other: name for name, other in others.items()}) == mine
+            assert canonicalize(renamed, 0, {other: name for name, other in others.items()}) == mine
         return self.effects
 
 

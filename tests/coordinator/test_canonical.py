@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fsm.coordinator import BrokerConfig, Context, Coordinator, Host, Image, PersistentMap, Step, Topic, dialect
-from fsm.coordinator.canonical import CLOCK_MS, canonical
+from fsm.coordinator.canonical_form import CLOCK_MS, canonicalize
 from fsm.coordinator.model.consumer_group import GroupMember, Members, new_member
 from fsm.errors import InputError
 from fsm.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
@@ -118,7 +118,7 @@ def run(live: Life, release: str, prefix: str, now_ms: int) -> list[Coordinator]
     tokens = {token: token - host._tokens for token in range(host._tokens, 100)}
 
     def note(step: Step[Coordinator]) -> None:
-        found.append(canonical(step.state, now_ms, names, tokens=tokens))
+        found.append(canonicalize(step.state, now_ms, names, tokens=tokens))
 
     host.on_step = note
     live(host, ids)
@@ -142,10 +142,10 @@ def test_what_is_not_named_stays() -> None:
     host.send("c", JoinGroupRequest("g", 10_000, 30_000), fresh_id="x")
     beat(host, "1Aa", 0)
     state = host.state
-    assert canonical(state, CLOCK_MS) == state
-    assert canonical(state, CLOCK_MS, {"1Aa": "z"}) != state
-    assert canonical(state, CLOCK_MS - 1) != state
-    assert canonical(canonical(state, CLOCK_MS - 5, {"1Aa": "z"}), CLOCK_MS + 5, {"z": "1Aa"}) == state
+    assert canonicalize(state, CLOCK_MS) == state
+    assert canonicalize(state, CLOCK_MS, {"1Aa": "z"}) != state
+    assert canonicalize(state, CLOCK_MS - 1) != state
+    assert canonicalize(canonicalize(state, CLOCK_MS - 5, {"1Aa": "z"}), CLOCK_MS + 5, {"z": "1Aa"}) == state
 
 
 def test_an_instant_stays_one() -> None:
@@ -153,7 +153,7 @@ def test_an_instant_stays_one() -> None:
     host = begun(1_000, "4.4.0")
     beat(host, "1Aa", 0)
     with pytest.raises(InputError, match="no instant"):
-        canonical(host.state, CLOCK_MS + 1_000)
+        canonicalize(host.state, CLOCK_MS + 1_000)
 
 
 def committed_twice(first: int) -> Coordinator:

@@ -14,7 +14,7 @@ import pytest
 from classic_lives import CODES, CONFIGS, OFFSETS, PARTITIONS, USUAL, World
 from member_lives import Life
 
-from fsm.member import canonical
+from fsm.member import canonicalize
 from fsm.member.classic import state as classic
 from fsm.member.classic import step as classic_step
 from fsm.member.classic.state import ClassicAnswered, ClassicConfig, Close, EnforceRebalance, UnsentClassicRequest
@@ -58,11 +58,11 @@ class TwinLife(Life):
         self.twin = theirs.member
         sent = [[e for e in told if isinstance(e, UnsentRequest)] for told in (effects, theirs.effects)]
         self.requests += zip(*sent, strict=True)
-        mine = canonical(self.member, self.now_ms, {})
-        assert mine == canonical(self.twin, self.now_ms + LATER_MS, TWIN)
-        assert hash(mine) == hash(canonical(self.twin, self.now_ms + LATER_MS, TWIN))
-        done = step(canonical(before, self.now_ms, {}), given, 0)
-        assert canonical(done.member, 0, {}) == mine
+        mine = canonicalize(self.member, self.now_ms, {})
+        assert mine == canonicalize(self.twin, self.now_ms + LATER_MS, TWIN)
+        assert hash(mine) == hash(canonicalize(self.twin, self.now_ms + LATER_MS, TWIN))
+        done = step(canonicalize(before, self.now_ms, {}), given, 0)
+        assert canonicalize(done.member, 0, {}) == mine
         assert [uncalled(e) for e in done.effects] == [uncalled(e) for e in effects]
         return effects
 
@@ -121,11 +121,11 @@ class TwinWorld(World):
         mine_sent = self.open[len(self.open) - len(sent) :]
         assert len(self.open) - (open_before - isinstance(given, ClassicAnswered)) == len(sent)
         self.requests += zip(mine_sent, sent, strict=True)
-        mine = canonical(self.member, self.now_ms, {})
-        assert mine == canonical(self.twin, self.now_ms + LATER_MS, self.ids)
+        mine = canonicalize(self.member, self.now_ms, {})
+        assert mine == canonicalize(self.twin, self.now_ms + LATER_MS, self.ids)
         hash(mine)
-        done = classic_step.step(canonical(before, self.now_ms, {}), given, 0)
-        assert canonical(done.member, 0, {}) == mine
+        done = classic_step.step(canonicalize(before, self.now_ms, {}), given, 0)
+        assert canonicalize(done.member, 0, {}) == mine
 
     def to_twin(self, given: Any) -> Any:
         if isinstance(given, ClassicAnswered):
@@ -190,5 +190,5 @@ def test_instants_that_have_passed_and_long_failures_make_no_difference() -> Non
     member = replace(life.member, heartbeat_ready_ms=10, heartbeat_attempts=9)
     other = replace(life.member, heartbeat_ready_ms=70, heartbeat_attempts=30)
     assert member != other
-    assert canonical(member, 100, {}) == canonical(other, 100, {})
-    assert canonical(member, 50, {}) != canonical(other, 50, {})
+    assert canonicalize(member, 100, {}) == canonicalize(other, 100, {})
+    assert canonicalize(member, 50, {}) != canonicalize(other, 50, {})

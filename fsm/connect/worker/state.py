@@ -119,7 +119,7 @@ def new_worker(config: ConnectConfig, url: str) -> Worker:
 SAME_IDS: Mapping[str, str] = {}
 
 
-def canonical(worker: Worker, now_ms: int, ids: Mapping[str, str] = SAME_IDS) -> Worker:
+def canonicalize(worker: Worker, now_ms: int, ids: Mapping[str, str] = SAME_IDS) -> Worker:
     """The worker as it would be if its clock began now, under other member ids.
 
     Two workers that differ only by these become equal, and equal ones go on alike: instants that have passed make no
@@ -148,7 +148,7 @@ def canonical(worker: Worker, now_ms: int, ids: Mapping[str, str] = SAME_IDS) ->
             candidates=tuple(map(rename, memory.candidates)),
             deadline_ms=since_now(memory.deadline_ms),
         ),
-        heartbeats=worker.heartbeats.canonical(worker.config, now_ms),
+        heartbeats=worker.heartbeats.canonicalize(worker.config, now_ms),
         heartbeat_sent=(number, generation, rename(member_id)),
         timer_ms=since_now(worker.timer_ms),
     )

@@ -90,7 +90,7 @@ class Heartbeats:
         session_due_ms = now_ms + given.session_timeout_ms
         return Heartbeats(True, self.heartbeat_due_ms, session_due_ms, self.poll_due_ms, self.attempts)
 
-    def canonical(self, given: Intervals, now_ms: int) -> Heartbeats:
+    def canonicalize(self, given: Intervals, now_ms: int) -> Heartbeats:
         """The same on a clock that begins now; failures beyond the longest backoff count as one less."""
         attempts = count_of(given.retry_backoff_ms, given.retry_backoff_max_ms, self.attempts)
         if not self.enabled:

@@ -320,7 +320,7 @@ def new_member(config: ClassicConfig) -> ClassicMember:
     return ClassicMember(NO_HEARTBEATS, 0, config)
 
 
-def canonical(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> ClassicMember:
+def canonicalize(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> ClassicMember:
     """The member as it would be if its clock began now, under other ids, its waiting calls numbered 1 and 2.
 
     Two members that differ only by these become equal, and equal ones go on alike: instants that have passed and
@@ -344,7 +344,7 @@ def canonical(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> Cla
         closing = replace(closing, call=2 if closing.call else 0, due_ms=due_ms, retry_due_ms=again_ms)
     return replace(
         member,
-        heartbeats=member.heartbeats.canonical(member.config, now_ms),
+        heartbeats=member.heartbeats.canonicalize(member.config, now_ms),
         generation=member.generation._replace(member_id=rename(member.generation.member_id)),
         commit_due_ms=until_ms(member.commit_due_ms, now_ms),
         retry_due_ms=until_ms(member.retry_due_ms, now_ms),

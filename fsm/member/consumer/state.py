@@ -253,7 +253,7 @@ def new_member(config: ConsumerConfig, member_id: str, dialect: Dialect, now_ms:
 SAME_IDS: Mapping[str, str] = {}
 
 
-def canonical(member: Member, now_ms: int, ids: Mapping[str, str]) -> Member:
+def canonicalize(member: Member, now_ms: int, ids: Mapping[str, str]) -> Member:
     """The member as it would be if its clock began now, under another id, its waiting calls numbered from 1 on.
 
     Two members that differ only by these become equal, and equal ones go on alike: instants that have passed and

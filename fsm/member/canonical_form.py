@@ -11,8 +11,8 @@ from fsm.member.consumer import state as consumer
 AnyMember = TypeVar("AnyMember", consumer.Member, classic.ClassicMember)
 
 
-def canonical(member: AnyMember, now_ms: int, ids: Mapping[str, str] = consumer.SAME_IDS) -> AnyMember:
+def canonicalize(member: AnyMember, now_ms: int, ids: Mapping[str, str] = consumer.SAME_IDS) -> AnyMember:
     """The member as it would be if its clock began now, under other ids, its waiting calls numbered from 1 on."""
     if isinstance(member, classic.ClassicMember):
-        return classic.canonical(member, now_ms, ids)
-    return consumer.canonical(member, now_ms, ids)
+        return classic.canonicalize(member, now_ms, ids)
+    return consumer.canonicalize(member, now_ms, ids)

@@ -1,6 +1,6 @@
 """One form of states that differ by names and time only, for whoever searches them.
 
-    canonical(state, context.now_ms, {"consumer-7f3a": "a"}, tokens={17: 0})
+    canonicalize(state, context.now_ms, {"consumer-7f3a": "a"}, tokens={17: 0})
 
 States are values: two that are equal go on alike, up to the order in which one batch has tombstones of several groups
 or partitions. What has no bearing on that is no part of them, like how many timers were ever set. What a state has of
@@ -36,7 +36,7 @@ CLOCK_MS = 1 << 50
 """Where the clock of every canonical state stands: 0 is no instant, and what happened long ago still lies above it."""
 
 
-def canonical(
+def canonicalize(
     state: Coordinator, now_ms: int, ids: Mapping[str, str] = SAME_IDS, *, tokens: Mapping[int, int] = SAME_TOKENS
 ) -> Coordinator:
     """The state as it would be if it were `CLOCK_MS` now, under other member ids and tokens of requests.
