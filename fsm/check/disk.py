@@ -28,16 +28,16 @@ from fsm.errors import InputError
 NOTE, LOCK = "search.json", "lock"
 _LEFT = re.compile(r"\.(search\.json|\w+\.npz)\.\d+")
 WORTH = 16
-"""A note is made where one in so many states is new since the last one."""
+"""A note is written when at least one in this many states is new since the last note."""
 
 
 class Disk(NamedTuple):
-    """Where a search is kept."""
+    """Where a search keeps its states."""
 
     memo: Memo
     """The folder, and what tells the model from others."""
     at_once: bool = True
-    """From its start; else when memory would not do."""
+    """The search uses files from its start; otherwise only once memory does not suffice."""
 
     @contextmanager
     def keeping(self, search: Search) -> Iterator[None]:
@@ -63,7 +63,7 @@ class Disk(NamedTuple):
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """A note. Raises `InputError` where it is damaged."""
+    """Reads a note. Raises `InputError` where it is damaged."""
     try:
         note = json.loads(path.read_bytes())
     except ValueError:
@@ -74,7 +74,7 @@ def read_note(path: Path) -> dict[str, Any]:
 
 
 def lock_folder(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
-    """The folder as one's own while the file is open; `mine` are the names of a search's files.
+    """Locks the folder for one search until the returned file is closed; `mine` matches the names of its files.
 
     Raises `InputError` where another search has it, or others do.
     """
@@ -93,7 +93,7 @@ def lock_folder(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
 
 
 def digest_of(search: Search, memo: Memo) -> str:
-    """Of all that a note rests on."""
+    """The digest of everything that a note depends on: the model, the options and the code."""
     asked, goal = [one.name for one in search.model.properties], search.model.goal
     ignored = sorted(search.model.ignored_of_steps)
     settings = search.most, list(search.known), search.every, asked, ignored, None if goal is None else goal.name
@@ -101,7 +101,7 @@ def digest_of(search: Search, memo: Memo) -> str:
 
 
 def numbers(search: Search, digest: str) -> dict[str, Any]:
-    """What a search knows besides its states, for a note."""
+    """The numbers that a search keeps besides its states, for a note."""
     return {
         "digest": digest,
         "bits": search.packing.bits,
@@ -113,7 +113,7 @@ def numbers(search: Search, digest: str) -> dict[str, Any]:
 
 
 def take_up(search: Search, note: Mapping[str, Any], memo: Memo) -> None:
-    """Has a search know what a note says, and the tables that it names. Raises `InputError` for another search's."""
+    """Restores a search from a note and its tables. Raises `InputError` for the note of another search."""
     if note["digest"] != digest_of(search, memo):
         remedy = "name another folder, or empty this one"
         raise InputError("holds another search, or one by other code", str(memo.folder), remedy)
@@ -133,14 +133,14 @@ class _Keeper:
     def __init__(self, search: Search, memo: Memo) -> None:
         self.search, self.memo, self.folder = search, memo, memo.folder
         self.noted = self.known = 0
-        """States, and numbers in tables, at the last note."""
+        """The numbers of states and of table entries at the last note."""
         self.number = 0
-        """Of files."""
+        """The number of the last file."""
         self.tables = ""
         self.digest = digest_of(search, memo)
 
     def move(self) -> None:
-        """Goes on in files from now on."""
+        """Moves the states from memory into files."""
         search = self.search
         search.spill = search.ahead = None
         search.states.keep_in(self.folder / "0.states")
@@ -149,7 +149,7 @@ class _Keeper:
         search.after_level = self.note
 
     def note(self) -> None:
-        """Notes what is known at the end of a level, where enough is new."""
+        """Writes a note at the end of a level if enough is new."""
         search = self.search
         if search.states.size - self.noted < search.states.size // WORTH:
             return
@@ -182,7 +182,7 @@ class _Keeper:
                 path.unlink(missing_ok=True)
 
     def _put(self, part: Fresh) -> Fresh:
-        """States that wait, in a file."""
+        """Writes waiting states to a file."""
         if isinstance(part.words, np.memmap):
             return part
         self.number += 1
@@ -196,7 +196,7 @@ class _Keeper:
         return Fresh(words, np.memmap(self.folder / f"{stem}.sources", np.uint32, "r"), np.zeros(0, np.uint64), NOTHING)
 
     def resume(self, note: dict[str, Any]) -> None:
-        """Goes on from a note. Raises `InputError` where it is one of another search."""
+        """Resumes from a note. Raises `InputError` for the note of another search."""
         search = self.search
         if note["digest"] == self.digest:
             self._check_files(note["bytes"])
@@ -225,4 +225,4 @@ class _Keeper:
 
 
 NUMBERS = ("layers", "cut", "cost", "level", "low", "depth", "transitions", "looked_up", "met")
-"""What else a search goes on with."""
+"""The attributes of a search that a note saves as they are."""

@@ -21,10 +21,10 @@ from fsm.check.search import NO_PARENT, Search
 
 HALF = np.uint64(32)
 ROUNDS = 4
-"""So often in a row a goal may count on what happens sooner or later: without end, epochs would grow without end."""
+"""How often in a row a goal may count on events of `Goal.by`: without a limit, epochs would grow without end."""
 NOTHING = np.zeros(0, np.uint64)
 BYTES = 5
-"""Of memory for each state, besides edges."""
+"""Bytes of memory for each state, besides edges."""
 
 
 def find_doomed(search: Search) -> Longs:
@@ -40,14 +40,14 @@ class _Liveness:
     def __init__(self, search: Search, goal: Goal) -> None:
         self.search, self.goal = search, goal
         self.good = np.zeros(0, np.bool_)
-        """From which states the goal can be reached, as far as is known."""
+        """Whether the goal is known to be reachable, by state."""
         self.numbers = np.zeros(0, np.uint32)
-        """Of states, by the places of their keys in the sorted runs."""
+        """The number of each state, by the place of its key in the sorted runs."""
         self.packing = search.packing
         self.is_hidden = False
-        """Whether a full wire hides a step that would lead on."""
+        """Whether a full wire hides a step that may lead to the goal."""
         self.new: list[Longs] = []
-        """Good states of which it is not known yet what leads to them."""
+        """States that reach the goal and whose predecessors have not been visited yet."""
 
     def ask(self) -> Longs:
         search, by = self.search, self.goal.by
@@ -79,7 +79,7 @@ class _Liveness:
         return lost
 
     def _admit(self) -> None:
-        """Notes where the keys of states stand that are new."""
+        """Notes the places of the keys of new states."""
         search = self.search
         if self.packing is not search.packing:
             self.numbers, self.packing = self.numbers[:0], search.packing
@@ -97,7 +97,7 @@ class _Liveness:
         self.new.append(states)
 
     def _judge(self, states: Longs) -> tuple[Longs, Ids]:
-        """Marks those of the states where the goal is reached, or nothing more is asked; the others, and their rows."""
+        """Marks the states where the goal holds or nothing is required; returns the others and their rows."""
         search = self.search
         rows = search.rows(states)
         good = search.steps.ask(self.goal.name, self.goal.reached, rows)
@@ -107,7 +107,7 @@ class _Liveness:
         return states[~good], np.asfortranarray(rows[~good])
 
     def _settle(self, states: Longs | range, by: Collection[str]) -> Longs:
-        """Marks those of the states from which a good one can be reached; the others.
+        """Marks the states from which a good one can be reached; returns the others.
 
         Of most states it is known when it is known of those from which nothing new was met: these come first. Of most
         of these a step is known from the search; all steps are looked at of the others, and of what is left then.
@@ -122,7 +122,7 @@ class _Liveness:
         return left
 
     def _find_left(self, states: Longs | range, *, last: bool = False) -> Longs:
-        """Of these states those that are not known to be good; of these only those from which nothing was met."""
+        """The states that are not known to be good; unless `last`, only those from which nothing new was met."""
         found, leads_on = [np.zeros(0, np.int64)], np.zeros(len(self.good) if last else 0, np.bool_)
         for low in range(0, len(leads_on), searching.CHUNK):
             leads_on[self._parents(np.arange(low, min(low + searching.CHUNK, len(leads_on))))] = True
@@ -134,7 +134,7 @@ class _Liveness:
         return np.concatenate(found)
 
     def _parents(self, states: Longs) -> Longs:
-        """From which states these were met at no cost, or by what the goal counts on."""
+        """The states from which these were met at no cost, or by an event that the goal counts on."""
         parents = self.search.parent.view[states, 0].astype(np.int64)
         layers = np.array(self.search.layers)
         begin = layers[np.searchsorted(layers, states, "right") - 1]
@@ -142,7 +142,7 @@ class _Liveness:
         return found
 
     def _ahead(self, states: Longs) -> tuple[Longs, Keys]:
-        """Of these states those of which the search noted no step, and the steps that it noted of the others."""
+        """The states without a noted step, and the noted steps of the others."""
         column = self.search.ahead
         reached = np.full(len(states), NO_PARENT, np.uint32)
         if column is not None:
@@ -152,7 +152,7 @@ class _Liveness:
         return states[~is_known], _edges(states[is_known], reached[is_known])
 
     def _follow(self, states: Longs, edges: Keys, by: Collection[str]) -> bool:
-        """Marks those of the states whose steps, or these, lead to a good one. Whether all had room at once."""
+        """Marks the states whose steps, or `edges`, lead to a good one; returns whether all fitted at once."""
         search, found, is_whole = self.search, [edges], True
         for low in range(0, len(states), searching.CHUNK):
             here, rows = self._judge(states[low : low + searching.CHUNK])
@@ -181,7 +181,7 @@ class _Liveness:
         return is_whole
 
     def _close(self, edges: Keys) -> None:
-        """Marks every state from which these edges, and the steps by which states were met, lead to what is new."""
+        """Marks every state from which these edges, and the steps of the search, lead to newly marked states."""
         new, self.new = np.sort(np.concatenate([np.zeros(0, np.int64), *self.new])), []
         edges.sort()
         source = (edges & np.uint64(0xFFFFFFFF)).astype(np.uint32)
@@ -196,7 +196,7 @@ class _Liveness:
             self.good[new] = True
 
     def _go_on(self, states: Longs, by: Collection[str]) -> None:
-        """Meets what follows some states by a step of the named kinds and then by free ones; nothing is asked of it."""
+        """Explores the successors of some states by a step of the named kinds and then by free ones, unchecked."""
         search = self.search
         while len(states) and not search.limit():
             low = search.states.size
@@ -210,5 +210,5 @@ class _Liveness:
 
 
 def _edges(source: npt.NDArray[Any], reached: npt.NDArray[Any]) -> Keys:
-    """Steps between states, each as one number."""
+    """Encodes steps between states, each as one number."""
     return (reached.astype(np.uint64) << HALF) | source.astype(np.uint64)

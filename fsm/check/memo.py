@@ -32,14 +32,14 @@ class Numbers:
         self.ids: dict[Hashable, int] = {}
         self.keys: list[Any] = []
         self.origins: list[Any] = []
-        """What each was made by first."""
+        """The origin of each value."""
         self.recall = recall
         self._values: list[Any] = []
         for one in first:
             self.number(one)
 
     def number(self, key: Hashable, value: Any = _ABSENT, origin: Any = None) -> int:
-        """The number of this key; with the value that goes with it, where there is one."""
+        """The number of a key, which is added together with its value if it is new."""
         typed = type(key), key
         found = self.ids.get(typed)
         if found is None:
@@ -60,7 +60,7 @@ class Numbers:
         return value
 
     def restore(self, keys: Sequence[Any] | None, origins: Sequence[Any]) -> None:
-        """Takes what an earlier run met: with its keys, or without them where values are recalled first."""
+        """Restores the contents of an earlier run: with keys, or without them if values are recalled first."""
         self.origins, self._values = list(origins), [_ABSENT] * len(origins)
         self.keys = list(origins if keys is None else keys)
         self.ids = {} if keys is None else {(type(key), key): number for number, key in enumerate(keys)}
@@ -100,12 +100,12 @@ class Growing:
 
     @property
     def view(self) -> npt.NDArray[Any]:
-        """What there is, without a copy."""
+        """The used part of the array, without a copy."""
         return self.array[: self.size]
 
 
 class Table(Growing):
-    """Rows of integers; what stands in one column lies side by side."""
+    """Rows of integers, stored column by column."""
 
     __slots__ = ("used",)
 
@@ -121,7 +121,7 @@ class Table(Growing):
         self.used |= self.array[self.size - count : self.size].any(axis=0)
 
     def column(self, number: int, at: Longs) -> Ids:
-        """What stands in one column of each of these rows."""
+        """The values of one column in these rows."""
         found: Ids = self.array[:, number].take(at) if self.used[number] else np.zeros(len(at), np.int32)
         return found
 
@@ -147,7 +147,7 @@ class Rows:
         self.rows, self.make, self.width = Table(width), make, width
 
     def join(self, ids: Ids, signs: Callable[[int], Longs | None] = every) -> tuple[int, Longs, Longs]:
-        """How many rows these numbers have; of each the index of its number, and where it is. First rows come first.
+        """The count of rows of each number; then for each row the index of its number and its place, first rows first.
 
         `signs` is told which bits there are, and chooses some for each number: rows of others than these are left out.
         """
@@ -159,7 +159,7 @@ class Rows:
         return int(count.sum()), np.concatenate(index), np.concatenate(places)
 
     def _counts(self, ids: Ids) -> Ids:
-        """How many rows each number has; they are made now where they were not."""
+        """The count of rows of each number; rows that do not exist are made."""
         top = int(ids.max(initial=-1)) + 1
         if top > len(self._count):
             more = max(top, 2 * len(self._count)) - len(self._count)
@@ -180,7 +180,7 @@ class Rows:
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        """All that it holds."""
+        """The arrays of the table."""
         return self._start, self._count, self._signs, self.rows.view
 
     @arrays.setter
@@ -201,7 +201,7 @@ class Pairs:
         self.rows, self.make, self.width = Table(width), make, width
 
     def join(self, first: Ids, second: Ids) -> Longs:
-        """Where the row of each pair is."""
+        """The place of the row of each pair."""
         codes = (first.astype(np.int64) << 32) | second
         at = self._at.take(self._find(codes))
         if at.min(initial=0) < 0:
@@ -240,7 +240,7 @@ class Pairs:
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        """All that it holds."""
+        """The arrays of the table."""
         return self._keys, self._at, self.rows.view
 
     @arrays.setter

@@ -30,7 +30,7 @@ State = Any
 
 
 class Choice(NamedTuple):
-    """Something that a component may do by itself."""
+    """A step that a component may take without receiving a message."""
 
     label: str
     given: Hashable = None
@@ -42,7 +42,7 @@ class Choice(NamedTuple):
 
 
 class Action(NamedTuple):
-    """A step as it is told."""
+    """A step of a path, for reports."""
 
     actor: str
     """The component that takes it; empty where a message is lost unheard."""
@@ -59,7 +59,7 @@ class Received(NamedTuple):
     sender: str
     message: Any
     late: bool = False
-    """Its sender had given it up."""
+    """Whether its sender has given up on it."""
 
 
 class Undelivered(NamedTuple):
@@ -77,15 +77,15 @@ class Missed(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step of a component gives."""
+    """The result of a component's step."""
 
     state: State
     sends: Sequence[tuple[str, Any]] = ()
     """(receiver, message), in order."""
     broken: Sequence[str] = ()
-    """Names of what this step breaks: a property of a local step."""
+    """Names of the local properties that this step breaks."""
     hangs_up: bool = False
-    """Its wires break: what it sent is late where a wire can be late and else gone, what it was to receive is gone."""
+    """Whether its wires break: sent messages become late if the wire allows that; all others are lost."""
 
 
 class InState(NamedTuple):
@@ -94,11 +94,11 @@ class InState(NamedTuple):
     table: str
     state: str
     of: str = ""
-    """Whose machine it is, where a component has several."""
+    """The name of the machine, if the component has several."""
 
 
 class Look(NamedTuple):
-    """More of a state than one line says."""
+    """A state in detail."""
 
     states: Sequence[InState] = ()
     fields: Sequence[tuple[str, str]] = ()
@@ -109,25 +109,25 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One of those that take steps."""
+    """A participant that takes steps."""
 
     name: str
     start: State
     choices: Callable[[State], Iterable[Choice]]
     step: Callable[[State, Any], Step]
-    """What an input does: a choice's `given`, `Received`, `Undelivered` or `Missed`. Pure."""
+    """The step on an input: a choice's `given`, `Received`, `Undelivered` or `Missed`. A pure function."""
     features: Mapping[str, Callable[[State], int]] = field(default_factory=dict)
-    """Numbers that properties ask for; each is computed once for each distinct state."""
+    """Numbers that properties use; each is computed once for each distinct state."""
     key: Callable[[State], Hashable] | None = None
-    """What tells two states apart; the state itself by default. Different states with one key are refused."""
+    """The identity of a state; the state itself by default. Different states with one key are refused."""
     describe: Callable[[State], str] = str
     """A state on one line."""
     look: Callable[[State], Look] | None = None
-    """The same at more length."""
+    """A state in detail."""
     role: str = "component"
-    """What it is to the others: `member`, `coordinator`, `worker`, `topics`, `table`."""
+    """Its role: `member`, `coordinator`, `worker`, `topics`, `table`."""
     tables: Sequence[Table] = ()
-    """Those that it goes by."""
+    """The tables that it runs."""
 
 
 class Fault(Enum):
@@ -159,7 +159,7 @@ class Disturbance(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """What is under way on a wire."""
+    """The messages in flight on a wire."""
 
     line: tuple[Any, ...] = ()
     late: tuple[Any, ...] = ()
@@ -177,18 +177,18 @@ class Wire:
     disturbances: Sequence[Disturbance] = ()
     reorders: bool = False
     at_most: int = 16
-    """So many messages at once. A step that would send more is not taken: what would come of it is not known."""
+    """The capacity. A step that would exceed it is not taken, and its results remain unknown."""
     features: Mapping[str, Callable[[Queue], int]] = field(default_factory=dict)
     describe: Callable[[Any], str] = str
     """A message on one line."""
     waits: bool = False
-    """A step that would send more waits until there is room; that is then no gap in what is known."""
+    """Whether a step that would exceed the capacity waits for room; then nothing remains unknown."""
     start: Queue = EMPTY
-    """What is under way at first."""
+    """The messages in flight initially."""
 
 
 class View(Protocol):
-    """Many global states at once, as columns of numbers."""
+    """Global states as columns of numbers."""
 
     def of(self, component: str, feature: str) -> Integers:
         """A feature of a component in each state."""
@@ -204,7 +204,7 @@ Condition = Callable[[View], "Mask"]
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """What holds in every state, asked of columns."""
+    """A property of every state, evaluated over columns."""
 
     name: str
     holds: Condition
@@ -213,7 +213,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class PairProperty:
-    """What holds between two components, asked once for each distinct pair of their states."""
+    """A property of two components, evaluated once for each distinct pair of their states."""
 
     name: str
     first: str
@@ -224,12 +224,12 @@ class PairProperty:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What can be reached from every state without a further disturbance, however often something else happens."""
+    """A condition that is reachable from every state without a further disturbance (strong fairness)."""
 
     name: str
     reached: Condition
     by: tuple[str, ...] = ()
-    """Kinds of choices that happen by themselves sooner or later, as a timer runs out: liveness may count on them."""
+    """Kinds of choices that happen eventually, such as a timer that runs out: liveness may count on them."""
     meaning: str = ""
 
 
@@ -238,18 +238,18 @@ Path = Sequence[tuple[Action, Mapping[str, State]]]
 
 
 class Replayed(NamedTuple):
-    """What live objects did along a path."""
+    """The result of a replay with live objects."""
 
     differs: str = ""
-    """Where they first did otherwise than the model; empty where they never did."""
+    """The first difference from the model; empty if there is none."""
     times_ms: tuple[int, ...] = ()
     """When each step can happen; empty where no timeouts that were tried allow the path."""
     settings: Mapping[str, int] = MappingProxyType({})
-    """Those timeouts."""
+    """The timeouts with which it can happen."""
     trace: tuple[str, ...] = ()
-    """What they wrote of it at those times: a JSON document a line, as `fsm.trace` has it."""
+    """Their trace at those times: one JSON document a line, in the format of `fsm.trace`."""
     untimed: str = ""
-    """Why there are none: timers that contradict each other, by the last timeouts that were tried."""
+    """Why there are no times: the timers that contradict each other, with the last timeouts that were tried."""
     idle: tuple[tuple[int, int, str], ...] = ()
     """What happens between the steps without changing anything, so that timers do not run out: the number of the step
     that follows, when, and what."""
@@ -257,7 +257,7 @@ class Replayed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Components, wires and what is asked of them. Raises `InputError` where it contradicts itself."""
+    """Components, wires and properties. Raises `InputError` where they contradict each other."""
 
     name: str
     components: Sequence[Component]
@@ -267,21 +267,21 @@ class Model:
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """Conditions of `Choice.free_when`."""
     hazards: Mapping[str, Condition] = field(default_factory=dict)
-    """Known weak spots: a state in which one shows is counted, and not continued, where the caller names it."""
+    """Known weak spots: states that have one are counted, and not continued if the caller names it."""
     disturbances: Sequence[str] = ()
     """The kinds of disturbance that components and wires know; those of the wires need no mention."""
     replay: Callable[[Path], Replayed] | None = None
-    """Has live objects take a path."""
+    """Replays a path with live objects."""
     asked_of_steps: Sequence[str] = ()
-    """Names of what steps are asked for by themselves: `Step.broken` names those that a step breaks."""
+    """The names of local properties of steps: `Step.broken` names those that a step breaks."""
     not_asked: Sequence[str] = ()
-    """What is not asked, since it is known not to hold."""
+    """Properties that are not checked because they are known not to hold."""
     not_modelled: Sequence[str] = ()
-    """What the real thing does and this model leaves out."""
+    """Behaviour of the real system that this model leaves out."""
     made_by: Mapping[str, Any] = field(default_factory=dict)
     """The name and the options by which `make_model` makes it again; empty for a model of your own."""
     ignored_of_steps: frozenset[str] = frozenset()
-    """Of `asked_of_steps` what nobody asks for now."""
+    """Those of `asked_of_steps` that are not checked now."""
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.components]

@@ -1,4 +1,4 @@
-"""Changes to what runs, each undone at the end of its `with`: a function, or a row of a table.
+"""Temporary changes to running code, each undone at the end of its `with`: a function, or a row of a table.
 
     with replaced(decisions.is_awaited, lambda _original, _member, _number: True):
         verdict = check(consumer_group(), disturb=["late"], disturbances=1)
@@ -20,7 +20,7 @@ from fsm.table import Cell, Compiled, Row, Symbol
 
 @contextmanager
 def replace_function(function: Callable[..., Any], by: Callable[..., Any]) -> Iterator[None]:
-    """Calls of `function` are calls of `by`, whose first argument is the function as it was.
+    """Redirects calls of `function` to `by`, whose first argument is the original function.
 
     Raises `TypeError` for what is no function of Python, or one that closes over names.
     """
@@ -45,7 +45,7 @@ def _passes_on(*args: Any, __original: Any, __by: Any, **named: Any) -> Any:
 
 
 def _forget(function: Callable[..., Any]) -> None:
-    """A function that remembers its answers must not remember those of another one."""
+    """Clears the cache of a function, which has results of the replaced one."""
     clear = getattr(function, "cache_clear", None)
     if clear is not None:
         clear()
@@ -53,7 +53,7 @@ def _forget(function: Callable[..., Any]) -> None:
 
 @contextmanager
 def rewrite_cells(table: Compiled, cells: Mapping[tuple[Symbol, Symbol], Cell | None]) -> Iterator[None]:
-    """Other cells of a compiled table; None where there is none any more."""
+    """Replaces cells of a compiled table; None removes a cell."""
     was = {pair: table.get(pair) for pair in cells}
     _write(table, cells)
     try:
@@ -73,7 +73,7 @@ def _write(table: Compiled, cells: Mapping[tuple[Symbol, Symbol], Cell | None]) 
 
 
 def cell_of(state: Symbol, steps: Iterable[Symbol], source: Any = None) -> Cell:
-    """What steps, in order, do in a state."""
+    """The cell of a state with these steps, in order."""
     steps = tuple(steps)
     path = tuple(step for step in steps if isinstance(step, type(state)))
     effects = tuple(step for step in steps if not isinstance(step, type(state)))

@@ -1,4 +1,4 @@
-"""Mutants of tables and rules: what each operator makes of a row, a function or a choice.
+"""Mutants of tables and rules: how each operator changes a row, a function or a choice.
 
 A row is mutated as a whole, in every state and on every event that it stands for. It is named by one of its cells,
 `door.SHUT.PUSHED`; a function by its module. Operators:
@@ -38,13 +38,13 @@ OPERATORS = (
     *("skip", "always", "never", "epoch", "same", "empty", "flip"),
 )
 COLLECTIONS = ("Collection", "Loads", "Mapping", "Sequence", "Units", "UnitsByWorker", "dict", "frozenset", "tuple")
-"""How annotations of collections begin."""
+"""The beginnings of annotations of collections."""
 Patch = Callable[[], AbstractContextManager[None]]
 Pair = tuple[Symbol, Symbol]
 
 
 class Mutant(NamedTuple):
-    """One change, and whether what it changes is ever met."""
+    """A change, and whether the changed place is ever reached."""
 
     operator: str
     place: str
@@ -56,24 +56,24 @@ class Mutant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As it is given to `--mutate`."""
+        """The name for `--mutate`."""
         return ":".join(part for part in (self.operator, self.place, self.detail) if part)
 
 
 class Met:
-    """Which cells of which tables are looked up, and what functions answer, while a model is explored."""
+    """Records which table cells are looked up, and what functions return, while a model is explored."""
 
     def __init__(self) -> None:
         self.cells: dict[int, tuple[Compiled, set[Pair]]] = {}
         self.answers: dict[Callable[..., Any], set[Any]] = {}
 
     def note_cell(self, table: Compiled, state: Symbol, event: Symbol) -> None:
-        """A cell of a table is looked up."""
+        """Records the lookup of a table cell."""
         self.cells.setdefault(id(table), (table, set()))[1].add((state, event))
 
     @contextmanager
     def watching(self, functions: Iterable[FunctionType]) -> Iterator[None]:
-        """Takes note of all tables, and of these functions, until the `with` ends."""
+        """Records lookups in all tables and results of these functions until the `with` ends."""
         note = self.note_cell
 
         def of_table(self: Compiled, pair: Pair) -> Any:
@@ -137,7 +137,7 @@ Steps = tuple[Symbol, ...]
 
 
 def _variants(table: Compiled, cell: Any) -> Iterator[tuple[str, str, Steps | None]]:
-    """Each operator's steps in place of a row's; None where the row is gone."""
+    """Each operator with the steps that replace those of the row; None removes the row."""
     steps: Steps = cell.steps
     yield "drop", "", None
     if isinstance(cell.source, Ignore):
@@ -214,7 +214,7 @@ Change = tuple[str, str, Callable[..., Any], Any]
 
 
 def _changes(function: FunctionType) -> Iterator[Change]:
-    """The operator, its detail, what is done instead, and the only answer at which that is the same."""
+    """The operator, its detail, the replacement, and the only result for which the replacement is equivalent."""
     answer, name = function.__annotations__.get("return"), function.__name__.lstrip("_")
     if answer == "bool" and not name.startswith("__"):
         yield "always", "", lambda _original, *_, **__: True, True
@@ -231,7 +231,7 @@ def _changes(function: FunctionType) -> Iterator[Change]:
 
 
 def _value_changes(function: FunctionType) -> Iterator[Change]:
-    """Of a function that computes: it gives back what it is given first, or finds nothing."""
+    """The changes of a computing function: it returns its first argument, or an empty collection."""
     answer = str(function.__annotations__.get("return"))
     first = next((name for name in function.__annotations__ if name != "return"), "")
     if first and answer == function.__annotations__[first]:
@@ -275,7 +275,7 @@ class Flips(NamedTuple):
 
 
 class Asked(frozenset[Any]):
-    """Choices that know which of them were asked for."""
+    """Choices that record which of them were read."""
 
     asked: set[Any]
 

@@ -1,4 +1,4 @@
-"""Which mutants of a model its properties kill: the mutation score.
+"""The mutation score: which mutants of a model its properties kill.
 
 The model is explored once as it is, which tells the rows, rules and choices that are ever met. Then each mutant is: it
 is killed by the first property that it breaks; it is the same where no step of any component differs from the model's
@@ -20,13 +20,13 @@ from fsm.check.verdict import Verdict, check
 from fsm.errors import FsmError, InputError
 
 ROOM = 10
-"""A mutant may have so many times the states of the model, and `SOME` more: then it is given up."""
+"""A mutant may have this many times the states of the model, and `SOME` more, before its search is stopped."""
 SOME = 100_000
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is mutated: a model that can be made anew, and what it rests on beside its tables."""
+    """The subject of mutation: a model that can be made again, and the rules it depends on besides its tables."""
 
     make: Callable[[], Model]
     rules: Sequence[FunctionType] = ()
@@ -38,7 +38,7 @@ class Subject:
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant."""
+    """The result of a mutant."""
 
     mutant: Mutant
     word: str
@@ -66,7 +66,7 @@ class Score:
     outcomes: tuple[Outcome, ...]
 
     def count(self, word: str) -> int:
-        """So many came to that."""
+        """The count of mutants with this result."""
         return sum(one.word == word for one in self.outcomes)
 
     @property
@@ -76,7 +76,7 @@ class Score:
 
     @property
     def share(self) -> float:
-        """Of those that behave otherwise, how many are killed; 1 where there is none."""
+        """The share of killed mutants among those that behave differently; 1 if there are none."""
         return self.count("killed") / self.tried if self.tried else 1.0
 
     def document(self) -> dict[str, Any]:
@@ -95,13 +95,13 @@ class Score:
 
 @dataclass
 class _Steps:
-    """What each component does: of the model as it is, and whether a mutant differs."""
+    """The steps of the original components, and whether those of a mutant differ."""
 
     known: dict[Hashable, Any] = field(default_factory=dict)
     differs: bool = False
 
     def watch(self, model: Model, *, learns: bool) -> Model:
-        """The model whose steps and choices are taken note of, or compared."""
+        """The model with its steps and choices recorded, or compared."""
         return replace(model, components=[self._component(one, learns=learns) for one in model.components])
 
     def _component(self, one: Component, *, learns: bool) -> Component:

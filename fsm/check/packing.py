@@ -19,7 +19,7 @@ Words = npt.NDArray[np.uint64]
 
 WORD = 64
 ROOM = 2
-"""So many bits more than it needs now has each cell of rows that take several words."""
+"""The spare bits of each cell in rows of several words."""
 
 
 class Packing:
@@ -40,7 +40,7 @@ class Packing:
 
     @staticmethod
     def of(many: int) -> Packing:
-        """For rows of so many cells, of which nothing is known yet."""
+        """The packing of rows with this many cells, all of them empty."""
         return Packing([WORD // many] * many)
 
     def fits(self, counts: Sequence[int]) -> bool:
@@ -48,7 +48,7 @@ class Packing:
         return all(count <= 1 << bits for count, bits in zip(counts, self.bits, strict=True))
 
     def grow(self, counts: Sequence[int]) -> Packing:
-        """One that has room for so many numbers of each cell, and more."""
+        """A packing with room for at least this many numbers of each cell."""
         needed = [count.bit_length() for count in counts]
         spare = WORD - sum(needed)
         if spare < 0 or not self.exact:
@@ -78,7 +78,7 @@ class Packing:
         return keys
 
     def weigh(self, place: int, numbers: npt.NDArray[Any]) -> Keys:
-        """What a cell adds to the key of a row."""
+        """The contribution of a cell to the key of a row."""
         wide: Keys = numbers.astype(np.uint64)
         if self.exact:
             return wide << np.uint64(self._places[place][1])

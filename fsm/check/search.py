@@ -29,27 +29,27 @@ from fsm.check.symmetry import Symmetry
 from fsm.errors import InputError
 
 CHUNK = 100_000
-"""States that are expanded at once."""
+"""How many states are expanded at once."""
 
 FULL_WIRE = "a wire that was full: give it more room (Wire.at_most)"
 FULL = "steps that a full wire kept from being taken"
 DEADLOCK = "no deadlock"
-"""The property of a model with a goal: where nothing can happen any more, the goal is reached."""
+"""The property of a model with a goal that the goal holds in every state without a step."""
 NO_PARENT = 0xFFFFFFFF
 NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a search stops with what is known."""
+    """The limits at which a search stops early."""
 
     max_states: int = 200_000_000
     max_memory: int = 6 << 30
-    """Bytes of states, keys and tables, and about what the objects behind them take; not what NumPy needs meanwhile."""
+    """Bytes of states, keys, tables and, roughly, the objects behind them; temporary arrays of NumPy do not count."""
 
     @property
     def beyond_memory(self) -> str:
-        """Why a search stops for which memory would not do."""
+        """The reason of a search that stops for lack of memory."""
         return f"more than {self.max_memory:,} bytes"
 
 
@@ -57,14 +57,14 @@ USUAL = Limits()
 
 
 class Fresh(NamedTuple):
-    """States that were never met."""
+    """New states."""
 
     words: Words
     parents: Longs
     keys: Keys
-    """Of the states, sorted."""
+    """The keys of the states, sorted."""
     ahead: Longs
-    """For each state that they follow the place of one of them that follows it; -1 where none does."""
+    """For each source state the place of one of its new successors; -1 if it has none."""
 
     @property
     def nbytes(self) -> int:
@@ -73,38 +73,38 @@ class Fresh(NamedTuple):
 
 @dataclass
 class Search:
-    """One search of a model; `run` does it, the rest is what it found."""
+    """A search of a model; `run` carries it out, the other members have the results."""
 
     model: Model
     kinds: frozenset[str] = frozenset()
-    """Disturbances that happen."""
+    """The enabled kinds of disturbances."""
     most: int = 0
-    """So many of them."""
+    """How many disturbances at most."""
     known: Sequence[str] = ()
-    """Hazards at which it is cut."""
+    """The hazards at which states are not continued."""
     limits: Limits = USUAL
     every: bool = False
-    """Goes on where something is broken, up to one counterexample for each property."""
+    """Whether it continues after a violation, up to one counterexample for each property."""
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None
-    """Told of states, transitions and depth now and then."""
+    """Called periodically with the numbers of states and transitions, and the depth."""
     symmetry: Sequence[str] = ()
-    """Components that are interchangeable: of states that differ by who is who, one is met."""
+    """Interchangeable components: of states that differ only by a renaming of these, one is met."""
     tables: Space | None = None
-    """Those that are there already, of this model with these disturbances."""
+    """Existing tables of this model with these disturbances."""
     after_level: Callable[[], None] = lambda: None
-    """Called whenever all states of so many steps are met."""
+    """Called after each level of the search."""
     spill: Callable[[], None] | None = None
-    """Called once, where memory would not do, to make room."""
+    """Called once when memory does not suffice, to make room."""
 
     found: dict[str, Found] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
     stopped: str = ""
-    """Why it ended before all was known; empty where it did not."""
+    """Why it stopped early; empty if it did not."""
     met: int = 0
-    """States."""
+    """The number of states that were met."""
     transitions: int = 0
     looked_up: int = 0
-    """Steps found in tables: transitions, and what cannot happen."""
+    """The number of steps found in tables: transitions, and steps that are not possible."""
     depth: int = 0
 
     def __post_init__(self) -> None:
@@ -123,20 +123,20 @@ class Search:
         self.quotient = Symmetry(self.steps, self.symmetry) if self.symmetry else None
         self.packing = Packing.of(len(self.space.cells))
         self.states = Column(np.uint64, self.packing.words)
-        """Packed, in the order in which they were met."""
+        """The packed states in the order in which they were met."""
         self.parent = Column(np.uint32, 1)
         self.ahead: Column | None = Column(np.uint32, 1)
-        """Of each state one that follows it, if any was new then: so that liveness has less to look up. Not on disk."""
+        """One new successor of each state that has any, so that liveness has less to look up. Not on disk."""
         self.cost = self.level = self.low = 0
-        """Disturbances and steps of the level that is looked at, and where its states begin."""
+        """The disturbances and steps of the present level, and the number of its first state."""
         self.layers: list[int] = []
-        """Where the states of each number of disturbances begin."""
+        """The first state of each number of disturbances."""
         self.waiting: dict[tuple[int, int], list[Fresh]] = {}
-        """States that cost one more, by their cost and the depth at which they are met."""
+        """States that cost one more disturbance, by cost and depth."""
         self.waiting_broken: dict[tuple[int, int], list[Found]] = {}
-        """Steps that break something and cost one more, likewise."""
+        """Violating steps that cost one more disturbance, by cost and depth."""
         self.extra_bytes = 0
-        """What a question about all states takes besides."""
+        """Memory that an evaluation over all states takes in addition."""
         self.visited = Visited()
 
     # What is known of a state
@@ -147,7 +147,7 @@ class Search:
         return self.packing.exact
 
     def keys(self, rows: Ids) -> Keys:
-        """The key of each state; of a quotient the least of all that are the same."""
+        """The key of each state; in a quotient the least key of its class."""
         if self.quotient is None:
             return self.packing.keys(rows)
         images = self.quotient.images(rows)
@@ -156,7 +156,7 @@ class Search:
         return least
 
     def keys_of(self, words: Words) -> Keys:
-        """The key of each state, which is packed."""
+        """The key of each packed state."""
         return words[:, 0] if self.exact and self.quotient is None else self.keys(self.packing.unpack(words))
 
     def keys_after(self, one: Successors, base: Keys, rows: Ids) -> Keys:
@@ -166,22 +166,22 @@ class Search:
         return self.keys(one.after(rows, np.arange(len(one.source))))
 
     def rows(self, which: slice | Longs | list[int]) -> Ids:
-        """Some states, as rows of the numbers of cells."""
+        """Unpacks states into rows of cell numbers."""
         return self.packing.unpack(self.states.view[which])
 
     def cost_of(self, state: int) -> int:
-        """How many disturbances a state takes."""
+        """The number of disturbances on the path to a state."""
         return bisect_right(self.layers, state) - 1
 
     def trail(self, state: int) -> list[int]:
-        """The states on the way to one, from the first."""
+        """The states on the path to a state, from the first."""
         trail = [state]
         while (parent := int(self.parent.view[trail[-1], 0])) != NO_PARENT:
             trail.append(parent)
         return trail[::-1]
 
     def action_of(self, state: int) -> int:
-        """The step by which a state was met first."""
+        """The step with which a state was first met."""
         parent, wanted = int(self.parent.view[state, 0]), self.rows([state])[0]
         rows, costs = self.rows([parent]), self.cost_of(state) > self.cost_of(parent)
         for one in self.steps.successors(rows, paid=costs):
@@ -194,7 +194,7 @@ class Search:
     # The search
 
     def run(self) -> Search:
-        """Meets every state, or as many as the limits allow, or as it takes to find what is broken."""
+        """Explores all states, or until a limit or a violation."""
         if not self.layers:
             self.layers = [0]
             self._start()
@@ -211,18 +211,18 @@ class Search:
         return self
 
     def _start(self) -> None:
-        """Meets the first state."""
+        """Adds the initial state."""
         start = self.space.start()
         self.fit()
         self._keep(Fresh(self.packing.pack(start), np.full(1, NO_PARENT, np.int64), self.keys(start), NOTHING))
 
     def _goes_on(self) -> bool:
-        """Whether there are states of this cost to look at, or will be."""
+        """Whether there are or will be states of the present cost to expand."""
         waiting = (*self.waiting, *self.waiting_broken)
         return self.low < self.met or any(cost == self.cost for cost, _ in waiting)
 
     def _take_level(self) -> None:
-        """Meets all states that are one step further."""
+        """Explores the next level."""
         high, at = self.states.size, (self.cost, self.level + 1)
         self.level += 1
         for part in self.waiting.pop(at, ()):
@@ -242,21 +242,21 @@ class Search:
         self.low = high
 
     def limit(self) -> str:
-        """Which limit is reached; empty where none is."""
+        """The limit that is reached; empty if there is none."""
         if max(self.met, self.states.size) > self.limits.max_states:
             return f"more than {self.limits.max_states:,} states"
         return self.limits.beyond_memory if self.nbytes > self.limits.max_memory else ""
 
     @property
     def nbytes(self) -> int:
-        """What states, keys and tables take."""
+        """The memory of states, keys and tables."""
         waiting = sum(part.nbytes for parts in self.waiting.values() for part in parts)
         kept = self.states.nbytes + self.parent.nbytes + self.visited.nbytes
         kept += 0 if self.ahead is None else self.ahead.nbytes
         return kept + waiting + self.space.nbytes + self.extra_bytes
 
     def _expand(self, low: int, high: int) -> None:
-        """Meets what follows some states at the same cost; what costs one more waits."""
+        """Adds the successors of states at the same cost; those that cost one more wait."""
         paid = self.cost < self.most
         here, rows = self.steps.not_cut(self.known, np.arange(low, high), self.rows(slice(low, high)))
         steps = self.steps_from(rows, paid=paid)
@@ -274,7 +274,7 @@ class Search:
             )
 
     def note(self, tally: Tally) -> None:
-        """Counts steps, and notes what they break: those that cost one more, when their cost and depth have come."""
+        """Counts steps and notes violations; those that cost one more wait for their cost and depth."""
         self.transitions += tally.transitions
         self.looked_up += tally.looked_up
         if tally.full:
@@ -289,7 +289,7 @@ class Search:
             self._break(Found(DEADLOCK, tally.still, self.cost))
 
     def steps_from(self, rows: Ids, *, paid: bool, by: Collection[str] = ()) -> list[Successors]:
-        """Steps from these states, as of `Steps.successors`; there is room then for the keys of what they reach."""
+        """Steps from these states as in `Steps.successors`; afterwards there is room for the keys of the successors."""
         steps = list(self.steps.successors(rows, paid=paid, by=by))
         if self.quotient is not None:  # all images have numbers before keys are made
             self.quotient.check()
@@ -302,11 +302,11 @@ class Search:
     # States that are met
 
     def fits(self) -> bool:
-        """Whether the number of every cell has room in a key."""
+        """Whether the numbers of all cells fit into a key."""
         return self.packing.fits([len(cell.ids) for cell in self.space.cells])
 
     def fit(self) -> None:
-        """Makes room for the number of every cell; all keys are made again where there was too little."""
+        """Makes room for the numbers of all cells; recomputes all keys if there was too little."""
         if self.fits():
             return
         before = self.packing
@@ -321,7 +321,7 @@ class Search:
             parts[:] = [part._replace(words=self.packing.pack(before.unpack(part.words))) for part in parts]
 
     def fresh(self, rows: Ids, here: Longs, base: Keys, steps: Sequence[Successors]) -> Fresh:
-        """Of what follows these states those never met, each once, in the order of their sources and then of steps."""
+        """The new successors of these states, each once, in the order of their sources and then of steps."""
         keys = np.concatenate([np.zeros(0, np.uint64), *(self.keys_after(one, base, rows) for one in steps)])
         order = np.argsort(keys)
         ordered = keys.take(order)
@@ -345,7 +345,7 @@ class Search:
         return Fresh(self._words(rows, steps, ranks & 0xFFFFFFFF, keys), here.take(ranks >> 32), new, ahead)
 
     def _words(self, rows: Ids, steps: Sequence[Successors], places: Longs, keys: Keys) -> Words:
-        """What follows some states, packed: at these places of all steps, whose keys are given."""
+        """The packed successors at these places of all steps."""
         if self.exact and self.quotient is None:
             return keys.take(places)[:, None]
         words, begin = np.empty((len(places), self.packing.words), np.uint64), 0
@@ -356,7 +356,7 @@ class Search:
         return words
 
     def _drop_met(self, found: Fresh) -> Fresh:
-        """Of states that waited those that were not met since."""
+        """Drops waiting states that were met in the meantime."""
         keys = self.keys_of(found.words)
         distinct, first = np.unique(keys, return_index=True)
         fresh = self.visited.find_new(distinct)
@@ -364,14 +364,14 @@ class Search:
         return Fresh(np.array(found.words[chosen]), np.array(found.parents[chosen]), distinct[fresh], NOTHING)
 
     def _keep(self, found: Fresh) -> None:
-        """Notes states that were never met, and looks at them."""
+        """Adds new states and evaluates properties on them."""
         if len(found.words):
             low = self.append(found)
             rows = self.packing.unpack(found.words)
             self.note_states(low, len(rows), *self.steps.look(self.known, rows, self.found))
 
     def note_states(self, low: int, count: int, cut: Mapping[str, int], broken: Mapping[str, int]) -> None:
-        """Notes what shows in some states that were met: known hazards, and which of them breaks each property."""
+        """Notes the hazards of new states, and the first of them that breaks each property."""
         self.met = low + count
         for name, shows in cut.items():
             self.cut[name] = self.cut.get(name, 0) + shows
@@ -379,7 +379,7 @@ class Search:
             self._break(Found(name, low + at, self.cost))
 
     def append(self, found: Fresh) -> int:
-        """Notes states; where they begin."""
+        """Appends states; returns the number of the first."""
         low = self.states.size
         self.visited.add(found.keys)
         self.states.extend(found.words)

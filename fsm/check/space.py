@@ -1,4 +1,4 @@
-"""The states that the parts of a model are in, as numbers, and what each step does to them.
+"""The states of a model's parts as numbers, and the effect of each step on them.
 
 Python runs once for each distinct step: a component's state with an input, a wire's queue with what is put on it. A
 component and the wires that are kept with it make a cell; a global state is one number for each cell.
@@ -30,27 +30,27 @@ from fsm.check.model import (
 from fsm.errors import InputError
 
 FREE, PAID, SOONER_OR_LATER, OFF = range(4)
-"""Costs: nothing; one disturbance; one that is not switched on, but that liveness may count on; one that is not."""
+"""Costs of steps: none; one disturbance; disabled, but liveness may count on it; disabled."""
 CELL, ACTION, COST, FREE_WHEN, BROKEN = range(5)
-"""Columns of a row of what a cell does by itself; what it sends to each cell follows."""
+"""Columns of a row for a local step of a cell; the messages to each cell follow."""
 INPUT = 4
-"""Instead of what it breaks: the input of the cell that a message of this one reaches."""
+"""In place of the broken properties: the input of the cell that a message reaches."""
 NO_ROOM, WAITS = -1, -2
-"""Instead of a cell: a wire holds no more messages, and what would come of that is not known, or its sender waits."""
+"""In place of a cell: a wire is full, so that the result is unknown, or its sender waits."""
 LAST_BIT = 62
-"""Of an integer that tells of conditions, of which the first is none."""
+"""The highest bit of a mask of conditions, of which the first means none."""
 TWICE = 256
-"""Of so many steps one is taken twice, to see whether it is pure; all of the first so many are."""
+"""One in this many steps is taken twice to check that it is pure; the first steps all are."""
 
 STATE_BYTES, ENTRY_BYTES = 2_048, 640
-"""What a state of a component takes, and an entry of a table with its key, about: measured of consumers."""
+"""Approximate bytes of a component's state, and of a table entry with its key; measured with consumers."""
 CHOICE, _RECEIVED, _LATE, _UNDELIVERED, _MISSED = "choice", "received", "late", "undelivered", "missed"
 """Kinds of inputs."""
 _SEND, _HANG_UP, _HUNG_UP = range(3)
 
 
 class Done(NamedTuple):
-    """What a step of a component does, in numbers."""
+    """The result of a component's step, in numbers."""
 
     state: int
     broken: int
@@ -59,7 +59,7 @@ class Done(NamedTuple):
 
 
 def ask(where: str, question: Callable[..., Any], *given: Any) -> Any:
-    """What a function of the model answers. Raises `InputError` where it raises."""
+    """Calls a function of the model. Raises `InputError` where it raises."""
     try:
         return question(*given)
     except InputError:
@@ -80,7 +80,7 @@ class _Part:
         self.offers: dict[int, list[Choice]] = {}
 
     def number(self, state: Any, origin: tuple[int, int] | None = None) -> int:
-        """The number of a state, which this (state, input) led to first; the start has none."""
+        """The number of a state; its origin is the (state, input) that first led to it, None for the start."""
         self.states.complete(self._key)
         key = self._key(state)
         try:
@@ -99,7 +99,7 @@ class _Part:
 
 
 class Space:
-    """What is known of a model's parts; grows as a search asks."""
+    """The tables of a model's parts, filled on demand by a search."""
 
     def __init__(self, model: Model, kinds: frozenset[str]) -> None:
         self.model, self.kinds = model, kinds
@@ -113,10 +113,10 @@ class Space:
         self.actions, self.broken, self.orders = Numbers(recall=self._recall_action), Numbers(()), Numbers(())
         self.conditions = Numbers("", *model.conditions)
         self.bundles = Numbers(())
-        """What several wires of one cell are told at once: ((wire, order), ...)."""
+        """Orders to several wires of one cell at once: ((wire, order), ...)."""
         self.queues = [Numbers(recall=partial(self._recall_queue, wire)) for wire in range(len(model.wires))]
         self.taken = 0
-        """So many steps of components Python took."""
+        """The number of component steps that were executed."""
         self._pushed: dict[tuple[int, int, int], int] = {}
         self._delivered: dict[tuple[int, int], list[tuple[int, int, int, int, int]]] = {}
         for wire in range(len(model.wires)):
@@ -128,14 +128,14 @@ class Space:
         """The cell that each wire is kept with."""
 
     def start(self) -> Ids:
-        """The first state: of every cell its first."""
+        """The initial state: the first number of every cell."""
         for cell, part in zip(self.cells, self.parts, strict=True):
             if not len(cell.ids):
                 cell.ids.number((part.number(part.component.start), *map(self._first_queue, cell.wires)))
         return np.zeros((1, len(self.cells)), np.int32)
 
     def _first_queue(self, wire: int) -> int:
-        """What is under way on a wire at first."""
+        """The initial queue of a wire."""
         one = self.model.wires[wire]
         found = [self.message(one.sender, told, (wire, place)) for place, told in enumerate(_messages(one.start))]
         line, late = found[: len(one.start.line)], found[len(one.start.line) :]
@@ -143,7 +143,7 @@ class Space:
 
     @property
     def nbytes(self) -> int:
-        """Of tables, and roughly of the objects that they are about."""
+        """The memory of the tables and, roughly, of the objects behind them."""
         states = sum(len(part.states) for part in self.parts)
         entries = sum(len(part.steps) for part in self.parts) + sum(len(cell.ids) for cell in self.cells)
         return sum(cell.nbytes for cell in self.cells) + STATE_BYTES * states + ENTRY_BYTES * entries
@@ -151,7 +151,7 @@ class Space:
     # Components
 
     def offers(self, who: int, state: int) -> list[Choice]:
-        """What a component may do by itself, of what is switched on."""
+        """The enabled choices of a component."""
         part = self.parts[who]
         found = part.offers.get(state)
         if found is None:
@@ -160,7 +160,7 @@ class Space:
         return found
 
     def cost(self, part: _Part, choice: Choice) -> int:
-        """What a choice costs where its condition does not hold; `OFF` where it is none."""
+        """The cost of a choice while its condition does not hold; `OFF` if it is disabled."""
         if not isinstance(choice, Choice):
             raise InputError(f"its choices gave {choice!r}; give Choices", part.component.name)
         if choice.free_when and choice.free_when not in self.conditions:
@@ -175,7 +175,7 @@ class Space:
         return SOONER_OR_LATER if choice.disturbance in self.by or choice.free_when else OFF
 
     def step(self, who: int, state: int, given: int) -> Done:
-        """A component's step; what it raises is what it breaks."""
+        """A component's step; an exception is a broken property."""
         steps = self.parts[who].steps
         done = steps.get((state, given))
         if done is None:
@@ -234,7 +234,7 @@ class Space:
             raise InputError(f"a message cannot be hashed: {message!r}", sender) from None
 
     def number_input(self, given: Any, origin: tuple[Any, ...]) -> int:
-        """The number of an input: of the choice (component, state, place), or what a wire tells of a message."""
+        """The number of an input: of the choice (component, state, place), or of a wire's input about a message."""
         self.inputs.complete(_input_key)
         try:
             return self.inputs.number(_input_key(given, origin), given, origin)
@@ -295,7 +295,7 @@ class Space:
     # Wires
 
     def push(self, wire: int, queue: int, order: int) -> int:
-        """A queue after an order of its sender or receiver."""
+        """The queue after an order of its sender or receiver."""
         key = wire, queue, order
         found = self._pushed.get(key)
         if found is None:
@@ -324,7 +324,7 @@ class Space:
         return lines
 
     def deliveries(self, wire: int, queue: int) -> list[tuple[int, int, int, int, int]]:
-        """(queue after, who takes a step or -1, its input, action, cost) for all that may happen on a wire."""
+        """(queue after, stepping component or -1, its input, action, cost) for every event of a wire."""
         found = self._delivered.get((wire, queue))
         if found is None:
             found = self._delivered[wire, queue] = list(self._deliver(wire, queue))
@@ -371,12 +371,12 @@ class Space:
 
 
 def _input_key(given: Any, origin: tuple[Any, ...]) -> Any:
-    """Choices with equal inputs are one; what wires tell is known by its kind, its wire and its message."""
+    """The key of an input: choices with equal inputs are one; inputs from wires have a kind, a wire and a message."""
     return given if origin[0] == CHOICE else (type(given), *origin)
 
 
 class _Cell:
-    """A component with the wires that are kept with it, each as a number, and the tables of what they do together."""
+    """A component and its wires, each as a number, and the tables of their joint steps."""
 
     def __init__(self, space: Space, who: int) -> None:
         self.space, self.who, self.part = space, who, space.parts[who]
@@ -385,17 +385,17 @@ class _Cell:
         self.wires: list[int] = []
         self.places: dict[int, int] = {}
         self.local: dict[bool, Rows]
-        """What it does by itself: what may cost nothing, and what costs."""
+        """Local steps: those that may be free, and those that cost a disturbance."""
         self.outgoing: dict[tuple[int, bool], Rows]
-        """By cell that is reached: what its wires bring there, at no cost or at some."""
+        """Deliveries of its wires by receiving cell, free or at a cost."""
         self.receive: Pairs
-        """What an input does: (cell, broken, what it sends to each cell)."""
+        """The step on an input: (cell, broken, messages to each cell)."""
         self.notified: Pairs
-        """What a bundle does to its wires."""
+        """The effect of a bundle on its wires."""
         self.measures: dict[str, tuple[int, Callable[[Any], int]]] = {}
         """Features: of the component (place 0) or of a wire."""
         self.measured: dict[str, tuple[Growing, Growing]] = {}
-        """A feature of each state or queue, and of each cell."""
+        """The values of a feature by state or queue, and by cell."""
         self._states = Growing(np.int32)
         self._choices: dict[tuple[int, bool], list[tuple[int, int, int, int]]] = {}
 
@@ -428,7 +428,7 @@ class _Cell:
             self.measures |= {where + name: (self.places[wire], measure) for name, measure in one.features.items()}
 
     def states(self) -> Ids:
-        """The state of the component in each cell there is."""
+        """The component's state in each known cell."""
         if self._states.size < len(self.ids):
             new = [cell[0] for cell in self.ids.keys[self._states.size :]]
             self._states.extend(new, len(new))
@@ -436,7 +436,7 @@ class _Cell:
         return found
 
     def feature(self, name: str) -> Any:
-        """A column of numbers, one for each cell there is; None where there is no such feature."""
+        """The feature of each known cell as a column; None if there is no such feature."""
         if name not in self.measures:
             return None
         place, measure = self.measures[name]
@@ -543,7 +543,7 @@ class _Cell:
 
 
 def free_under(row: Sequence[int]) -> int:
-    """The condition under which a step of a cell by itself costs nothing, as a bit; the last bit is of all others."""
+    """The condition under which a local step is free, as a bit; the last bit stands for all others."""
     return 1 << min(row[FREE_WHEN], LAST_BIT) if row[FREE_WHEN] or row[COST] == FREE else 0
 
 

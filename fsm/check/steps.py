@@ -1,4 +1,4 @@
-"""What follows many states at once: their steps, gathered from the tables of all cells, and what is asked of them."""
+"""The successors of many states at once, gathered from the tables of all cells, and the evaluation of properties."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class Successors(NamedTuple):
     cost: Ids
     rows: Table
     at: Longs
-    """Where the table is that says what each step is."""
+    """The place of each step in its table."""
     looked_up: int
-    """So many steps of these states are in the table."""
+    """How many steps of these states the table has."""
     broken: Ids = NONE
     full: Mask = NONE
-    """Which of them would put more on a wire than it holds: they are not taken."""
+    """Steps that would exceed the capacity of a wire and are not taken."""
 
     @property
     def action(self) -> Ids:
-        """What each step is."""
+        """The action of each step."""
         return self.rows.column(ACTION, self.at)
 
     def select(self, cost: int) -> Successors:
-        """Those of them that are taken, at this cost."""
+        """Selects the steps of this cost that no full wire prevents."""
         return self.those((self.cost == cost) & ~self.full)
 
     def those(self, which: Mask) -> Successors:
-        """Some of the steps."""
+        """Selects some of the steps."""
         if which.all():
             return self
         return Successors(
@@ -63,7 +63,7 @@ class Successors(NamedTuple):
         )
 
     def keys(self, packing: Packing, base: Keys, rows: Ids) -> Keys:
-        """The keys of what is reached: those of the sources (`base`), but for the cells that change."""
+        """The keys of the successors: those of the sources (`base`), updated for the changed cells."""
         rest = base
         for j in self.cells:
             rest = rest - packing.weigh(j, rows[:, j])
@@ -73,14 +73,14 @@ class Successors(NamedTuple):
         return keys
 
     def leads_on(self, rows: Ids, which: Longs) -> Longs:
-        """Those of some steps that lead to another state than their source."""
+        """The steps among these that change the state."""
         source, differs = self.source.take(which), np.zeros(len(which), np.bool_)
         for j, now in self.cells.items():
             differs |= now.take(which) != rows[:, j].take(source)
         return which[differs]
 
     def after(self, rows: Ids, which: Longs) -> Ids:
-        """Some of the states that are reached."""
+        """The successors at these steps."""
         source = self.source[which]
         found = np.empty((len(which), rows.shape[1]), np.int32, order="F")
         for i in range(rows.shape[1]):
@@ -89,32 +89,32 @@ class Successors(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where a property is broken: in a state, or in a step from it."""
+    """A violation of a property, by a state or by a step from it."""
 
     name: str
     state: int
     cost: int
-    """How many disturbances it takes."""
+    """The number of disturbances on the way to it."""
     action: int = -1
-    """The step that breaks it; -1 where the state does."""
+    """The violating step; -1 if the state itself violates the property."""
 
 
 class Tally(NamedTuple):
-    """What the steps from some states come to."""
+    """Counts and violations of the steps from some states."""
 
     transitions: int = 0
     looked_up: int = 0
-    """Steps found in tables: transitions, and what cannot happen."""
+    """The number of steps found in tables: transitions, and steps that are not possible."""
     full: int = 0
-    """Steps that a full wire kept from being taken."""
+    """The number of steps that a full wire prevented."""
     still: int = -1
-    """The first state in which nothing can happen though the goal is not reached; -1 where there is none."""
+    """The first state without a step in which the goal does not hold; -1 if there is none."""
     broken: tuple[Found, ...] = ()
-    """The first step that breaks something, for each name and cost: 0, or 1 where it costs a disturbance more."""
+    """The first violating step for each name and cost: 0, or 1 for one more disturbance."""
 
 
 def add_up(tallies: Iterable[Tally]) -> Tally:
-    """Of some states and of others together."""
+    """Adds up the tallies of several sets of states."""
     total, firsts = Tally(), dict[tuple[str, int], Found]()
     for one in tallies:
         for found in one.broken:
@@ -132,7 +132,7 @@ def add_up(tallies: Iterable[Tally]) -> Tally:
 
 
 class Columns:
-    """Global states as columns of numbers: what conditions are asked about."""
+    """Global states as columns of numbers, on which conditions are evaluated."""
 
     def __init__(self, space: Space, rows: Ids) -> None:
         self._space, self.rows = space, rows
@@ -174,7 +174,7 @@ class Steps:
         self._pairs = {one.name: self._pair(one) for one in pairs}
         self._of_kinds: dict[frozenset[str], Growing] = {}
         self._asked: Columns | None = None
-        """The states that were asked about last."""
+        """The states of the last evaluation."""
 
     def _pair(self, one: PairProperty) -> Pairs:
         first, second = (self.space.parts[self.space.index[end]].states for end in (one.first, one.second))
@@ -188,7 +188,7 @@ class Steps:
         return Pairs(1, answer)
 
     def successors(self, rows: Ids, *, paid: bool, by: Collection[str] = ()) -> Iterator[Successors]:
-        """Steps of these states: those that cost nothing, with `paid` those that cost one, those of named kinds."""
+        """The steps of these states: free ones, with `paid` those of cost one, and those of the named kinds."""
         space = self.space
 
         @cache
@@ -219,7 +219,7 @@ class Steps:
                     yield self._tell(one, rows, receive.rows, heard)
 
     def _conditions(self, asked: int, many: int, holds: Callable[[int], Mask]) -> Longs | None:
-        """Which of the conditions that are asked for hold in each state, as bits; None where nothing is asked."""
+        """The requested conditions that hold in each state, as bits; None if none is requested."""
         if asked <= 1:
             return None
         bits = np.ones(many, np.int64)
@@ -230,7 +230,7 @@ class Steps:
         return bits
 
     def _tell(self, one: Successors, rows: Ids, sent: Table, at: Longs) -> Successors:
-        """Puts on the wires what steps send: the last columns of these rows say it, behind what they break."""
+        """Puts the sent messages on the wires: they are in the last columns of these rows."""
         many, cells = len(self.space.cells), one.cells
         for j, cell in enumerate(self.space.cells):
             if cell.wires and sent.used[j - many]:
@@ -251,7 +251,7 @@ class Steps:
         return one._replace(cells=cells, full=full, broken=broken, looked_up=looked_up).those(~waits)
 
     def _costs(self, source: Longs, table: Table, at: Longs, holds: Callable[[int], Mask]) -> Ids:
-        """What steps cost; `holds` tells of a condition in which of the states it holds."""
+        """The cost of steps; `holds` gives the states in which a condition holds."""
         cost = table.column(COST, at)
         if table.used[FREE_WHEN]:
             asked = table.column(FREE_WHEN, at)
@@ -262,7 +262,7 @@ class Steps:
         return cost
 
     def _select(self, table: Table, at: Longs, cost: Ids, by: Collection[str], *, paid: bool) -> Longs:
-        """Which of some steps are asked for."""
+        """The steps among these that are requested."""
         wanted = cost <= (PAID if paid else FREE)
         if by:
             wanted |= self._mask_of(by).take(table.column(ACTION, at))
@@ -277,7 +277,7 @@ class Steps:
         return found
 
     def ask(self, name: str, condition: Condition, rows: Ids) -> Mask:
-        """What a condition says of states. Raises `InputError` where that is no truth for each."""
+        """Evaluates a condition. Raises `InputError` unless it gives one truth value for each state."""
         where = f"{self.model.name}, {name}"
         if self._asked is None or self._asked.rows is not rows:
             self._asked = Columns(self.space, rows)
@@ -288,7 +288,7 @@ class Steps:
         return found
 
     def holds(self, one: Property | PairProperty, rows: Ids) -> Mask:
-        """Of which states a property holds."""
+        """The states in which a property holds."""
         if isinstance(one, Property):
             return self.ask(one.name, one.holds, rows)
         first, second = self.space.index[one.first], self.space.index[one.second]
@@ -297,12 +297,12 @@ class Steps:
         return holds
 
     def hazards(self, names: Sequence[str], rows: Ids) -> Iterator[tuple[str, Mask]]:
-        """In which states each of these known hazards shows."""
+        """The states that have each of these known hazards."""
         for name in names:
             yield name, self.ask(name, self.model.hazards[name], rows)
 
     def not_cut(self, known: Sequence[str], here: Longs, rows: Ids) -> tuple[Longs, Ids]:
-        """Of these states those in which no known hazard shows."""
+        """The states without a known hazard."""
         cut = np.zeros(len(rows), np.bool_)
         for _, shows in self.hazards(known, rows):
             cut |= shows
@@ -311,7 +311,7 @@ class Steps:
     def look(
         self, known: Sequence[str], rows: Ids, skip: Collection[str] = ()
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """In how many states each known hazard shows, and the first of the others that breaks each property."""
+        """The count of states with each known hazard, and the first of the others that breaks each property."""
         is_cut = np.zeros(len(rows), np.bool_)
         cut: dict[str, int] = {}
         broken: dict[str, int] = {}
@@ -324,7 +324,7 @@ class Steps:
         return cut, broken
 
     def tally(self, steps: Sequence[Successors], here: Longs, rows: Ids, *, paid: bool) -> Tally:
-        """What the steps from some states come to, whose numbers are given."""
+        """The tally of the steps from the states of these numbers."""
         firsts: dict[tuple[str, int], Found] = {}
         for one in steps:
             if one.broken.any():
@@ -339,7 +339,7 @@ class Steps:
         )
 
     def _still(self, steps: Sequence[Successors], here: Longs, rows: Ids) -> int:
-        """The first of these states in which nothing can happen though the goal is not reached; -1 for none."""
+        """The first of these states without a step in which the goal does not hold; -1 if there is none."""
         goal = self.model.goal
         if goal is None:
             return -1
@@ -351,7 +351,7 @@ class Steps:
         return int(here[bad[0]]) if len(bad) else -1
 
     def _quiet(self, steps: Iterable[Successors], numbers: Longs, rows: Ids) -> Longs:
-        """The numbers of the states that none of these steps leaves; what a full wire hides may leave them."""
+        """The numbers of the states without any of these steps; a step that a full wire prevents counts."""
         moving = np.zeros(len(rows), np.bool_)
         for one in steps:
             left = np.flatnonzero(~moving.take(one.source))

@@ -1,4 +1,4 @@
-"""What a search keeps: columns that grow at their end, and the keys that were met; in memory, or in files."""
+"""The storage of a search: growing columns and the keys of known states, in memory or in files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fsm.check.packing import Keys
 OF_SEARCH = re.compile(r"\d+\.(states|parents|keys|words|sources|npz)")
 """The names of a search's files."""
 BLOCK = 1 << 20
-"""So many keys are merged at once on disk."""
+"""How many keys are merged at once on disk."""
 
 
 class Column:
@@ -43,14 +43,14 @@ class Column:
 
     @property
     def view(self) -> npt.NDArray[Any]:
-        """What there is, without a copy."""
+        """The used part of the array, without a copy."""
         if self._path is not None and len(self._array) < self.size:
             self.flush()
             self._array = np.memmap(self._path, self.dtype, "r", shape=(self.size, self.width))
         return self._array[: self.size]
 
     def keep_in(self, path: Path, size: int | None = None) -> None:
-        """Goes on in a file: with what there is, or with so many rows that the file has already."""
+        """Moves the rows to a file, or takes over the first `size` rows of an existing file."""
         if size is None:
             self.view.tofile(path)
         else:
@@ -61,7 +61,7 @@ class Column:
         self._array = np.empty((0, self.width), self.dtype)
 
     def renew(self, width: int) -> Column:
-        """An empty one of another width in the same place."""
+        """An empty column of another width in the same place."""
         column = Column(self.dtype, width)
         if self._path is not None:
             path = self._path.with_stem(str(int(self._path.stem) + 1))
@@ -71,17 +71,17 @@ class Column:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of its file."""
         return "" if self._path is None else self._path.name
 
     def flush(self) -> None:
-        """Hands to the system what a file is to hold."""
+        """Flushes its file."""
         if self._file is not None:
             self._file.flush()
 
     @property
     def nbytes(self) -> int:
-        """Of memory."""
+        """The memory that it takes."""
         return 0 if self._file is not None else self.size * self.width * self.dtype.itemsize
 
 
@@ -93,10 +93,10 @@ class Visited:
         self.folder: Path | None = None
         self.number = 0
         self._settled = 0
-        """So many runs are not merged again."""
+        """How many runs are not merged again."""
 
     def find_new(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Which of these sorted distinct keys were never met."""
+        """Which of these sorted distinct keys are new."""
         fresh = np.ones(len(keys), np.bool_)
         for run in self.runs:
             at = np.searchsorted(run, keys)
@@ -105,7 +105,7 @@ class Visited:
         return fresh
 
     def add(self, keys: Keys) -> None:
-        """Notes sorted keys that were not met."""
+        """Adds sorted new keys."""
         if not len(keys):
             return
         self.runs.append(keys)
@@ -116,19 +116,19 @@ class Visited:
             runs[-1] = self._write(iter((runs[-1],)))
 
     def renew(self) -> Visited:
-        """One in the same place to which nothing was added yet."""
+        """An empty set of keys in the same place."""
         visited = Visited()
         visited.folder, visited.number = self.folder, self.number
         return visited
 
     def settle(self) -> None:
-        """Merges all runs that are not settled into one, which stays as it is."""
+        """Merges all runs that are not settled into one settled run."""
         while len(self.runs) > 1 + self._settled:
             self._merge()
         self._settled = len(self.runs)
 
     def places(self, keys: Keys) -> Longs:
-        """Where each key stands in all runs, one behind the other; -1 for those that were never met."""
+        """The place of each key in the concatenated runs; -1 for an unknown key."""
         order = np.argsort(keys)
         ordered, begin = keys[order], 0
         found = np.full(len(keys), -1, np.int64)
@@ -145,7 +145,7 @@ class Visited:
 
     @property
     def nbytes(self) -> int:
-        """Of memory."""
+        """The memory that it takes."""
         return 0 if self.folder is not None else sum(run.nbytes for run in self.runs)
 
     def _merge(self) -> None:
@@ -161,7 +161,7 @@ class Visited:
     # In files
 
     def keep_in(self, folder: Path, names: list[str] | None = None) -> None:
-        """Goes on in files of a folder: with the runs there are, or with those of the given names."""
+        """Moves the runs to files of a folder, or takes over the existing files of these names."""
         self.folder = folder
         if names is None:
             self.runs = [self._write(iter((run,))) for run in self.runs]
@@ -183,12 +183,12 @@ class Visited:
 
 
 def name_of(array: npt.NDArray[Any]) -> str:
-    """The name of the file that an array stands in."""
+    """The name of the file behind an array."""
     return Path(str(array.filename)).name if isinstance(array, np.memmap) else ""
 
 
 def _merge(one: Keys, other: Keys) -> Iterator[Keys]:
-    """Two sorted runs as one, block by block."""
+    """Merges two sorted runs, block by block."""
     at = 0
     for low in range(0, len(other), BLOCK):
         block = other[low : low + BLOCK]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fsm.render.sequence import Arrow, Diagram
 
 MANY = 100_000
-"""From so many states on, tables take less than the states themselves."""
+"""The number of states from which on tables take less memory than the states themselves."""
 
 
 def lines(verdict: Verdict) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Components that are interchangeable: states that differ by who is who are met once. That is checked, never assumed.
+"""Symmetry reduction: states that differ by a renaming of interchangeable components are met once. It is checked.
 
 A renaming swaps the names of components wherever they stand in states, inputs and messages. The quotient is sound where
 every renaming maps steps to steps: so each row of the tables is taken once more, renamed, and has to give the renamed
@@ -22,12 +22,12 @@ from fsm.check.steps import Steps
 from fsm.errors import InputError
 
 MOST = 5
-"""So many interchangeable components; there are as many renamings as orders of them."""
+"""The maximal number of interchangeable components; there are as many renamings as permutations."""
 REMEDY = "leave --symmetry out"
 
 
 class Renaming:
-    """Names for names, inside of values of any make."""
+    """A renaming of components inside of arbitrary values."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = dict(names)
@@ -35,7 +35,7 @@ class Renaming:
         self._pattern = re.compile(rf"(?<!\w)({either})(?!\w)")
 
     def __call__(self, value: Any) -> Any:
-        """The value with other names in it; the very same where it has none of them."""
+        """The value with names replaced; the same object if it has none of them."""
         if isinstance(value, str):
             return self._pattern.sub(lambda found: self.names[found[1]], value)
         make: Any = type(value)
@@ -81,7 +81,7 @@ class Symmetry:
         self.renamings = [Renaming(dict(zip(names, order, strict=True))) for order in permutations(names)]
         self._neighbours = [Renaming({a: b, b: a}) for a, b in pairwise(names)]
         self._maps: dict[tuple[int, int], Growing] = {}
-        """By renaming and cell: the number of each of its cells after it."""
+        """The renamed number of each cell, by renaming and cell."""
         self._checked: dict[tuple[int, int], int] = {}
         self._wires = [{wire: self._wire(one, wire) for wire in range(len(self.model.wires))} for one in self.renamings]
         for renaming in self._neighbours:
@@ -94,7 +94,7 @@ class Symmetry:
         return self.space.index[renaming.names.get(name, name)]
 
     def _wire(self, renaming: Renaming, wire: int) -> int:
-        """The wire that one becomes."""
+        """The image of a wire."""
         one = self.model.wires[wire]
         ends = [renaming.names.get(end, end) for end in (one.sender, one.receiver)]
         for at, other in enumerate(self.model.wires):
@@ -152,7 +152,7 @@ class Symmetry:
     # What is checked
 
     def check(self) -> None:
-        """Takes each step that is new in the tables once more, renamed. Raises `InputError` where it gives another."""
+        """Takes each new step of the tables again, renamed. Raises `InputError` if the result differs."""
         for number, renaming in enumerate(self._neighbours):
             for who, part in enumerate(self.space.parts):
                 other = self.space.parts[self._who(renaming, part.component.name)].component
@@ -173,7 +173,7 @@ class Symmetry:
                 self._checked[number, -1 - who] = len(part.offers)
 
     def check_questions(self, rows: Ids) -> None:
-        """Whether what is asked of these states has the same answers after every renaming."""
+        """Checks that properties have the same values after every renaming. Raises `InputError` otherwise."""
         model, images = self.model, self.images(rows)
         goal = [] if model.goal is None else [(model.goal.name, model.goal.reached)]
         for one in model.properties:
@@ -197,7 +197,7 @@ def _take(component: Any, state: Any, given: Any) -> Step | str:
 
 
 def _show(step: Step | str, renaming: Renaming | None) -> Any:
-    """What a step gives, renamed; what it sends to one is not ordered against what it sends to others."""
+    """The renamed result of a step; messages to different receivers are not ordered."""
     change: Callable[[Any], Any] = renaming or _keep
     if isinstance(step, str):
         return step

@@ -1,4 +1,4 @@
-"""The tables of a model, kept in a folder between two runs.
+"""Files with the tables of a model, kept in a folder between runs.
 
 A file holds numbers and texts and nothing else: no object of the model is stored, so nothing is unpickled, and a file
 from anywhere can at worst be wrong. What a number stands for is noted as the step that first led to it, and is taken
@@ -43,7 +43,7 @@ class Memo(NamedTuple):
     identity: str
 
     def path(self, space: Space) -> tuple[Path, str]:
-        """The file of a space, and the digest that it says."""
+        """The file of a space, and its digest."""
         settings = sorted(space.kinds), sorted(space.by), space.model.name, [one.name for one in space.model.components]
         versions = sys.version, np.__version__, platform.machine()
         said = json.dumps([self.identity, settings, versions, _code(self.identity)])
@@ -61,7 +61,7 @@ class Memo(NamedTuple):
             raise InputError(f"cannot be written to: {problem.strerror}", str(self.folder), remedy) from None
 
     def load(self, space: Space, path: Path | None = None) -> bool:
-        """Fills an empty space with what an earlier run knew; whether there was such a file."""
+        """Fills an empty space from the file of an earlier run; returns whether there was one."""
         usual, digest = self.path(space)
         path = path or usual
         try:
@@ -74,7 +74,7 @@ class Memo(NamedTuple):
         return True
 
     def save(self, space: Space, path: Path | None = None) -> None:
-        """Keeps what a space knows. Raises `InputError` where the folder cannot be written to."""
+        """Saves the tables of a space. Raises `InputError` where the folder cannot be written to."""
         usual, digest = self.path(space)
         path = path or usual
         for cell in space.cells:  # so that a new question about features needs no step
@@ -89,14 +89,14 @@ class Memo(NamedTuple):
 
 
 def read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """What a file holds. Raises several kinds of errors where it is none of these."""
+    """Reads a file. Raises several kinds of errors for another kind of file."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     return json.loads(arrays.pop("told").tobytes()), arrays
 
 
 def _pack(space: Space, digest: str) -> bytes:
-    """A space as the content of a file."""
+    """The content of a space's file."""
     told, arrays = take_apart(space)
     arrays["told"] = np.frombuffer(json.dumps({"digest": digest} | told).encode(), np.uint8)
     file = io.BytesIO()
@@ -118,7 +118,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def take_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
-    """What a space knows: texts and small lists, and arrays by name."""
+    """Takes a space apart into texts and small lists, and arrays by name."""
     told = {
         "parts": [
             {
@@ -148,7 +148,7 @@ def take_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
 
 
 def restore(space: Space, saved: dict[str, Any], arrays: Arrays) -> None:
-    """Fills an empty space."""
+    """Fills an empty space from what `take_apart` gave."""
     for part, known in zip(space.parts, saved["parts"], strict=True):
         part.states.restore(None, _tuples(known["origins"]))
         part.steps = {(a, b): Done(state, broken, _tuples(orders)) for a, b, state, broken, orders in known["steps"]}

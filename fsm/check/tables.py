@@ -43,7 +43,7 @@ DISTURBANCES = (
     Disturbance("duplicate", Fault.DUPLICATE),
 )
 ROOM = 4
-"""So many messages are on their way from one machine to another; whoever would send more waits."""
+"""The capacity of a wire between two machines; a sender waits for room."""
 
 
 def compose(tables: Iterable[Table | Role], never: Sequence[str] = (), goal: str = "") -> Model:
@@ -94,7 +94,7 @@ def _negate(condition: Condition) -> Condition:
 
 
 class _Part:
-    """One machine among others."""
+    """The component of one machine."""
 
     def __init__(self, name: str, role: Role, exchange: Exchange) -> None:
         self.name, self.table, self.exchange = name, role.table, exchange
@@ -102,7 +102,7 @@ class _Part:
         self.events = {event.name: event for event in role.table.alphabet}
 
     def component(self) -> Component:
-        """Its features say which state it is in; of a nested one, those around it too."""
+        """The component; its features are the state of the machine and the states that enclose it."""
         features = {state.name: _is_in(self.table, state) for state in self.table.all_states()}
         start = self.table.enter(self.table.initial)
         return Component(
@@ -118,11 +118,11 @@ class _Part:
         )
 
     def look(self, state: Symbol) -> Look:
-        """Where it is, and what that means."""
+        """The state in detail."""
         return Look([InState(self.table.name, state.name)], [("means", state.meaning)])
 
     def choices(self, state: Symbol) -> Iterable[Choice]:
-        """What may come from outside."""
+        """The external events."""
         return [Choice(event.name) for event in self.outside if self.table.kind(state, event) is Kind.ROW]
 
     def step(self, state: Symbol, given: Any) -> Step:

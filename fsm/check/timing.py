@@ -11,22 +11,22 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 APART_MS = 2
-"""Between two steps at least."""
+"""The least time between two steps."""
 LATE_MS = 1_000
-"""So much later, at most, a timer that runs out is acted on: threads are busy with something else."""
+"""How long after its expiry a timer is handled at most: threads may be busy."""
 
 
 class Asked(NamedTuple):
-    """What a timer asks of the times of two steps, which are numbered from 0."""
+    """A constraint of a timer on the times of two steps, which are numbered from 0."""
 
     earlier: int
     later: int
     ms: int
-    """So much later at least; below 0, so much earlier at most."""
+    """How much later at least; below 0, how much earlier at most."""
     text: str = ""
     owner: Hashable = None
     name: str = ""
-    """Whose timer it is, and which; none where steps only follow each other."""
+    """The timer and its owner; empty if the steps only follow each other."""
 
     @property
     def span(self) -> range:
@@ -35,25 +35,25 @@ class Asked(NamedTuple):
 
 
 _Put = tuple[int, int, int, Asked]
-"""The two steps and the milliseconds, and what asks for them."""
+"""The two steps, the milliseconds, and the constraint."""
 
 
 class Timing:
-    """Collects, step by step, what the timers of a path ask of its times."""
+    """Collects the constraints of timers on the times of a path, step by step."""
 
     def __init__(self, before: int = 0) -> None:
-        """`before`: so many of its steps count as before the first one, and are told as step 0."""
+        """`before` is how many steps count as before the first one; they are reported as step 0."""
         self._before = before
         self._steps = 0
         self._armed: dict[Hashable, dict[str, tuple[int, int, int]]] = {}
         """Of each owner its timers: when they run out, by its own clock; the step that started them; and how long
         after it."""
         self._over: set[tuple[Hashable, str]] = set()
-        """Those that ran out."""
+        """The timers that ran out."""
         self._asked: list[Asked] = []
 
     def step(self) -> None:
-        """The next step of the path."""
+        """Begins the next step of the path."""
         if self._steps:
             self._asked.append(Asked(self._steps - 1, self._steps, APART_MS))
         self._steps += 1
@@ -101,7 +101,7 @@ class Timing:
         return tuple(self._settle(self._steps) or ())
 
     def room(self) -> int:
-        """So many steps, from the first on, can happen."""
+        """How many steps, from the first on, can happen."""
         enough, too_many = 0, self._steps + 1
         while too_many - enough > 1:
             half = (enough + too_many) // 2
@@ -109,7 +109,7 @@ class Timing:
         return enough
 
     def circle(self, room: int | None = None) -> tuple[Asked, ...]:
-        """What contradicts itself first, in the order of the steps; empty where nothing does.
+        """The first constraints that contradict each other, in the order of steps; empty if none do.
 
         It is at the first step for which there is no `room`; that, where it is known, is given.
         """
@@ -128,15 +128,15 @@ class Timing:
         return tuple(reversed(found))
 
     def contradiction(self) -> str:
-        """Which timers contradict each other first, sorted; empty where none do."""
+        """The names of the first timers that contradict each other, sorted; empty if none do."""
         return "; ".join(sorted({one.text for one in self.circle()} - {""}))
 
     def _list_asked(self, steps: int) -> list[_Put]:
-        """What is asked of so many steps."""
+        """The constraints on the first steps."""
         return [(one.earlier, one.later, one.ms, one) for one in self._asked if one.earlier < steps > one.later]
 
     def _settle(self, steps: int) -> list[int] | None:
-        """Times for so many steps; None where some put each other off in a circle."""
+        """The times of the first steps; None if their constraints form a cycle."""
         times, why, asked = [0] * steps, dict[int, Asked](), self._list_asked(steps)
         while _put_off(times, why, asked) >= 0:
             if _has_circle(why):
@@ -145,7 +145,7 @@ class Timing:
 
 
 def _put_off(times: list[int], why: dict[int, Asked], asked: Sequence[_Put]) -> int:
-    """Puts each step off as is asked, and notes why. Gives the last one that was; -1 where none was."""
+    """Delays each step as its constraints require, and notes why. Returns the last delayed step; -1 for none."""
     last = -1
     for earlier, later, ms, one in asked:
         at_ms = times[earlier] + ms
@@ -155,7 +155,7 @@ def _put_off(times: list[int], why: dict[int, Asked], asked: Sequence[_Put]) -> 
 
 
 def _has_circle(why: Mapping[int, Asked]) -> bool:
-    """Whether a step is put off because of itself."""
+    """Whether a step is delayed because of itself."""
     known: dict[int, int] = {}
     for begin in why:
         at = begin

@@ -1,4 +1,4 @@
-"""What a search says: whether everything holds, and where not, how it comes to that."""
+"""The verdict of a search: whether all properties hold, and counterexamples for those that do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fsm.check.walk import PathStep, describe_state, find_changes, find_states, 
 from fsm.errors import InputError
 
 AFTERWARDS = 60
-"""So many steps show what becomes of a doomed state."""
+"""How many steps show the continuation of a doomed state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,52 +32,52 @@ class Violation:
     start: dict[str, str]
     path: tuple[PathStep, ...]
     doomed_at: int | None = None
-    """The step after which a goal is out of reach; steps behind it show what becomes of that."""
+    """The step after which the goal is out of reach; the steps behind it show a continuation."""
     replayed: Replayed | None = None
-    """What live objects did along the path: where they differ the model errs; None where none can take it."""
+    """The result of the replay: a difference is an error of the model; None if the model has no replay."""
     hazards: tuple[str, ...] = ()
-    """Known hazards that show at its end."""
+    """The known hazards of its last state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check found, and how much it covered."""
+    """The result of a check, and its coverage."""
 
     model: str
     violations: tuple[Violation, ...]
     stopped: str
-    """Why not every state was met; empty where they all were."""
+    """Why not every state was met; empty if all were."""
     states: int
     transitions: int
     depth: int
     exact: bool
-    """Whether keys were exact; else two states may have been taken for one."""
+    """Whether keys were exact; otherwise two states may share a key."""
     cpu_s: float
     bytes_per_state: float
     components: dict[str, int]
     """Distinct states of each component."""
     memo_steps: int
-    """Steps that Python took."""
+    """The number of executed steps."""
     memo_hits: int
-    """Steps that were looked up, those of no avail among them."""
+    """The number of looked-up steps, including impossible ones."""
     cut: dict[str, int]
-    """What was not continued: states of known hazards, wires that were full."""
+    """Counts of what was not continued: states with known hazards, full wires."""
     disturbed: tuple[str, ...] = ()
     disturbances: int = 0
     never: tuple[str, ...] = ()
-    """Kinds that no state that was met allows."""
+    """Kinds of disturbances that were not possible in any state."""
     uncovered: tuple[str, ...] = ()
-    """What the model leaves out."""
+    """Behaviour that the model leaves out."""
     symmetry: tuple[str, ...] = ()
-    """Components that are interchangeable, as every row of the tables shows."""
+    """Interchangeable components, checked with every row of the tables."""
     checked: tuple[str, ...] = ()
-    """Properties that were asked."""
+    """The properties that were checked."""
     made_by: Mapping[str, Any] = field(default_factory=dict)
     """The name and the options that make the model again; empty for one that does not come along."""
     of_steps: tuple[str, ...] = ()
-    """What each step was asked for."""
+    """The local properties of steps that were checked."""
     not_asked: tuple[str, ...] = ()
-    """What is known not to hold."""
+    """Properties that are known not to hold."""
 
     @property
     def word(self) -> str:
@@ -113,7 +113,7 @@ class Verdict:
 
 
 def count_steps(one: Violation) -> int:
-    """How many steps break it."""
+    """The length of the path."""
     return len(one.path) if one.doomed_at is None else one.doomed_at
 
 
@@ -151,7 +151,7 @@ def check(
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
 ) -> Verdict:
-    """Meets every state of a model with at most so many disturbances of these kinds, and asks it all properties.
+    """Explores every state of a model with at most so many disturbances of these kinds, and checks all properties.
 
     `properties` chooses some by name; `known` are hazards to cut off; `symmetry` names interchangeable components.
     `memo` keeps tables between two runs, `disk` states and all else. `engine` makes the
@@ -227,7 +227,7 @@ def _choose(model: Model, names: Sequence[str]) -> tuple[Model, bool]:
 
 
 def _number_of(invariant: str) -> str:
-    """I09b of an invariant that begins so; else all of it."""
+    """The number of an invariant, such as I09b; its whole name if it has none."""
     first = invariant.partition(" ")[0]
     return first if any(map(str.isdigit, first)) else invariant
 
@@ -249,7 +249,7 @@ def _violation(search: Search, found: Found) -> Violation:
 
 
 def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:
-    """The way to a state: each action, and the state of each component after it."""
+    """The path to a state: each action, and the state of each component after it."""
     actions = search.space.actions
     return [
         (actions.value(search.action_of(at)), find_states(search.steps, search.rows([at])))
@@ -263,7 +263,7 @@ def _hazards(search: Search, state: int) -> tuple[str, ...]:
 
 
 def _replay(model: Model, path: Path, broken: str) -> Replayed | None:
-    """What live objects do along the path; they raise what a step of the model raised."""
+    """Replays the path with live objects, which raise where a step of the model raised."""
     if model.replay is None:
         return None
     try:
@@ -275,7 +275,7 @@ def _replay(model: Model, path: Path, broken: str) -> Replayed | None:
 
 
 def _find_doomed(search: Search, goal: Goal, state: int) -> Violation:
-    """The way to the first doomed state, and one way on from it."""
+    """The path to the first doomed state, and one continuation."""
     trail, steps = search.trail(state), search.steps
     path = list(_tell(search, trail))
     rows = search.rows([state])

@@ -1,4 +1,4 @@
-"""A model taken step by step: what may happen now, what comes of it, and how it is told."""
+"""A walk through a model, step by step: the possible steps, their results and their descriptions."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fsm.check.steps import Steps
 from fsm.errors import LocalProtocolError
 
 KEPT = 100_000
-"""So many places of a walk are kept, beside those on the way to where it stands."""
+"""How many positions of a walk are kept besides those on the present path."""
 
 
 class PathStep(NamedTuple):
     """One step of a path, and what it changed."""
 
     actor: str
-    """The component that takes the step; empty where a message is lost unheard."""
+    """The component that takes the step; empty if a message is lost."""
     action: str
     disturbance: str
-    """The kind of disturbance that it is, where it costs one."""
+    """The kind of disturbance; empty if the step costs none."""
     state: dict[str, str]
     """Each component's state after it, described; only those that changed."""
     sender: str = ""
@@ -46,11 +46,11 @@ class PathStep(NamedTuple):
 
 
 NO_STEP = PathStep("", "", "", {})
-"""Before the first one."""
+"""The placeholder before the first step."""
 
 
 class Numbered(NamedTuple):
-    """A global state by numbers, which equal parts share: of each component's state, of each wire's queue."""
+    """A global state as numbers of component states and of wire queues."""
 
     states: tuple[int, ...]
     queues: tuple[int, ...]
@@ -58,17 +58,17 @@ class Numbered(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Stand:
-    """Where a walk has been."""
+    """A position of a walk."""
 
     rows: Ids
     parts: Numbered
     before: Stand | None = None
     index: int = -1
-    """Of the step that led here, among the options before."""
+    """The index of the step that led here among the options before."""
     action: int = -1
     step: PathStep = NO_STEP
     breaks: tuple[str, ...] = ()
-    """What that step breaks."""
+    """The properties that this step breaks."""
     after: dict[int, Stand] = field(default_factory=dict)
 
 
@@ -87,13 +87,13 @@ class Walk:
         self._here = self._first = Stand(rows, self._number(rows))
         self._kept = 0
         self._offered: tuple[Stand, list[Stand]] = self._first, []
-        """Where options were looked at last, and where each leads."""
+        """The position whose options were computed last, and the position that each leads to."""
 
     # Where it stands
 
     @property
     def stands(self) -> list[Stand]:
-        """The start, and where each step of the path led."""
+        """The start, and the position after each step of the path."""
         found = [self._here]
         while (before := found[-1].before) is not None:
             found.append(before)
@@ -101,7 +101,7 @@ class Walk:
 
     @property
     def indices(self) -> tuple[int, ...]:
-        """The path, each step by its place among the options."""
+        """The path as indices of its steps among the options."""
         return tuple(stand.index for stand in self.stands[1:])
 
     @property
@@ -118,28 +118,28 @@ class Walk:
         return self.broken_at([self._here])[0]
 
     def broken_at(self, stands: Sequence[Stand]) -> list[list[str]]:
-        """Those that do not hold at each of these."""
+        """The properties that do not hold at each of these positions."""
         rows = np.asfortranarray(np.concatenate([one.rows for one in stands]))
         holds = {one.name: self._steps.holds(one, rows) for one in self.model.properties}
         return [[name for name, mask in holds.items() if not mask[at]] for at in range(len(stands))]
 
     def value(self, component: int, number: int) -> State:
-        """The state of a component that has this number."""
+        """The component state of this number."""
         return self._space.parts[component].states.value(number)
 
     def queue(self, wire: int, number: int) -> Queue:
-        """What is under way on a wire whose queue has this number."""
+        """The wire queue of this number."""
         found: Queue = self._space.queues[wire].value(number)
         return found
 
     # Steps
 
     def options(self) -> list[PathStep]:
-        """The steps that may be taken now, and what each changes."""
+        """The possible steps, with the states that each changes."""
         return [one.step for one in self._options()]
 
     def take(self, text: str) -> PathStep:
-        """Takes the step that is told so. Raises `LocalProtocolError` where there is none, and then stands still."""
+        """Takes the step with this description. Raises `LocalProtocolError` if there is none; nothing changes then."""
         there = self.options()
         for index, step in enumerate(there):
             if str(step) == text:
@@ -148,11 +148,11 @@ class Walk:
         raise LocalProtocolError(f"no such step here, but {'; '.join(sorted(map(str, there)))}")
 
     def choose(self, index: int) -> None:
-        """Takes the step at this place among the options; raises `LocalProtocolError` where there are not so many."""
+        """Takes the step of this index among the options. Raises `LocalProtocolError` if there is none."""
         self._here = self._next(self._here, index)
 
     def go(self, path: Sequence[int]) -> None:
-        """Goes to the end of this path. Raises `LocalProtocolError`, which names the step, and then stands still."""
+        """Goes to the end of this path. Raises `LocalProtocolError`, which names the step; nothing changes then."""
         here = self._first
         for number, index in enumerate(path, 1):
             try:
@@ -162,9 +162,9 @@ class Walk:
         self._here = here
 
     def follow(self, path: Sequence[PathStep]) -> None:
-        """Takes these steps, each as it is told with what it changes. Raises `LocalProtocolError`, and stands still.
+        """Takes these steps, each with these changes. Raises `LocalProtocolError` if it cannot; nothing changes then.
 
-        Of steps that are told alike the one is taken after which the others are there.
+        Among steps with equal descriptions, the one is taken after which the others are possible.
         """
         begin = self._here
         ways, told = [iter(self._alike(path[:1]))], 0
@@ -185,7 +185,7 @@ class Walk:
         return [index for index, step in enumerate(self.options()) if step in wanted]
 
     def from_here(self) -> Model:
-        """The model that begins where the walk stands, with what is under way there."""
+        """The model that begins at the present position, messages in flight included."""
         model, parts = self.model, self._here.parts
         states = (self.value(i, number) for i, number in enumerate(parts.states))
         queues = (self.queue(i, number) for i, number in enumerate(parts.queues))
@@ -205,7 +205,7 @@ class Walk:
         return offered
 
     def _next(self, here: Stand, index: int) -> Stand:
-        """Where a step leads, which is kept."""
+        """The position after a step; it is kept."""
         known = here.after.get(index)
         if known is not None:
             return known
@@ -223,14 +223,14 @@ class Walk:
         return there[0]
 
     def _forget(self, here: Stand) -> None:
-        """Drops all but the way there."""
+        """Drops all positions but those of this path."""
         self._kept = 0
         while here.before is not None:
             here.before.after = {here.index: here}
             here = here.before
 
     def _successors(self, here: Stand) -> Iterator[Successor]:
-        """What may follow, in an order that hangs on the state alone: messages without an order come by their texts."""
+        """The successors in an order that depends only on the state: unordered messages are sorted by their texts."""
         found = successors_of(self._steps, here.rows)
         queues = (self._space.queues[wire].keys[number] for wire, number in enumerate(here.parts.queues))
         is_ordered = [
@@ -258,22 +258,22 @@ class Walk:
 
 
 def _replay_on(replay: Callable[[Path], Replayed], before: Path, path: Path) -> Replayed:
-    """What live objects do along two paths, one after the other."""
+    """Replays two paths, one after the other, with live objects."""
     return replay([*before, *path])
 
 
 class Successor(NamedTuple):
-    """A state that may follow another one."""
+    """A successor of a state."""
 
     action: int
     costs: bool
     rows: Ids
     breaks: tuple[str, ...]
-    """What the step breaks."""
+    """The properties that the step breaks."""
 
 
 def successors_of(steps: Steps, rows: Ids) -> Iterator[Successor]:
-    """What may follow one state."""
+    """The successors of one state."""
     for one in steps.successors(rows, paid=True):
         for at in np.flatnonzero(~one.full).tolist():
             breaks = steps.space.broken.value(int(one.broken[at]))
@@ -281,7 +281,7 @@ def successors_of(steps: Steps, rows: Ids) -> Iterator[Successor]:
 
 
 def tell_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
-    """An action as it is told."""
+    """Describes an action."""
     actor, what, kind, wire, message = steps.space.actions.value(number)
     disturbance = kind if costs else ""
     if wire < 0:
@@ -298,13 +298,13 @@ def find_states(steps: Steps, rows: Ids) -> dict[str, State]:
 
 
 def describe_state(steps: Steps, rows: Ids) -> dict[str, str]:
-    """The same, described."""
+    """The description of each component's state, in one global state."""
     found = find_states(steps, rows)
     return {one.name: str(ask(one.name, one.describe, found[one.name])) for one in steps.model.components}
 
 
 def find_changes(steps: Steps, before: Ids, after: Ids) -> dict[str, str]:
-    """Those of the components, described, that are described otherwise than before."""
+    """The descriptions of the components whose descriptions have changed."""
     found = {}
     for cell, *both in zip(steps.space.cells, before[0].tolist(), after[0].tolist(), strict=True):
         was, now = (cell.ids.value(number)[0] for number in both)

@@ -16,11 +16,11 @@ from fsm.check.model import Choice, Component, Goal, Look, Model, Received, Step
 
 NAMES = ("ann", "bob")
 MOST = 3
-"""So many times the lock is given out."""
+"""How many times the lock is granted at most."""
 
 
 class Lock(NamedTuple):
-    """What the server knows: who holds the lock, and the number under which it was given out."""
+    """The server's state: the holder of the lock, and the token with which it was granted."""
 
     holder: str = ""
     token: int = 0
@@ -78,7 +78,7 @@ def store_step(newest: int, given: Received, *, fenced: bool) -> Step:
 
 
 def has_ended(view: View) -> Any:
-    """Everybody has written, or the lock is given out no more."""
+    """Whether every client has written, or the lock is not granted any more."""
     return (view.of("server", "token") == MOST) | (sum(view.of(name, "has_ended") for name in NAMES) == len(NAMES))
 
 

@@ -1,4 +1,4 @@
-"""The application around a member, whichever protocol that speaks: what it does, and its pass over its events.
+"""The application around a member of either protocol: what it does, and how it processes background events.
 
 A step of a model thaws a member's shell, hands something in, and turns it until it waits.
 """
@@ -39,7 +39,7 @@ FAR = NOW + 10_000_000_000
 GROUP = "g"
 BROKER = "broker"
 RAISED = KafkaError("KafkaException", "the rebalance listener raised")
-"""What a poll throws where a callback raised: the application knows why, and polls again."""
+"""The error that a poll raises after a callback raised: the application knows the reason and polls again."""
 GOES_ON_AFTER = frozenset({"InterruptException", "RebalanceInProgressException", "TimeoutException", RAISED.name})
 """Errors of a poll after which an application polls again; any other one ends its process."""
 PASSING = frozenset(
@@ -47,21 +47,21 @@ PASSING = frozenset(
 )
 """Errors of a commit that may succeed later."""
 ASYNC_CALL, SYNC_CALL = 100, 101
-"""Numbers of calls: of a commit that nobody waits for, and of one that its application waits for."""
+"""Call numbers: of an asynchronous commit, and of a synchronous one."""
 OTHERWISE = "subscribes otherwise"
 """An application subscribes to fewer topics, instead of what it did."""
 TURNS = 8
-"""So many turns of the background in a row, with nothing from outside, are a busy loop."""
+"""This many turns of the background thread in a row, without any input, are a busy loop."""
 
 TIMERS = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
 }
-"""Of a coordinator: which disturbance it is when one runs out, and how that is told."""
+"""The coordinator's timers: the kind of disturbance of each when it runs out, and its description."""
 
 
 class App(Enum):
-    """What the application does."""
+    """The state of the application."""
 
     IDLE = "has not subscribed"
     RUNNING = "polls"
@@ -80,7 +80,7 @@ class App(Enum):
 
 ENDED = (App.CRASHED, App.DEAD, App.CLOSED)
 SUBSCRIBED = (App.RUNNING, App.COMMITTING, App.RETRYING)
-"""It stays in its group; in the second and third it polls nothing until its commit has ended."""
+"""States in which it stays in its group; in the second and third it does not poll until its commit has ended."""
 CLOSE_NOW = "closes without waiting"
 CLOSE_OVER = "deadline of close() is over"
 INTERRUPTED = "polls, and is interrupted as it applies an assignment"
@@ -89,11 +89,11 @@ PASSES = (
     *("polls", INTERRUPTED, "unsubscribes", "closes", CLOSE_NOW, "goes on"),
     *("returns from its callback", "raises from its callback"),
 )
-"""After these the application looks at its background queue."""
+"""Choices after which the application processes its background events."""
 
 
 class Driven(MemberShell[Any, Any]):
-    """What a model has of a production shell: a base behind the shell's own class."""
+    """A production shell as a model drives it: a base class behind the shell's own class."""
 
     def __init__(self, config: ConsumerConfig, trace: MemberTrace | None) -> None:
         super().__init__(config, trace)
@@ -101,11 +101,11 @@ class Driven(MemberShell[Any, Any]):
         self.broken: list[str] = []
         self.completed: list[CallCompleted] = []
         self.searches = False
-        """Whether a search for the coordinator takes its time: another request answers it."""
+        """Whether FindCoordinator is a request of its own in the model; otherwise it succeeds at once."""
 
     @abstractmethod
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
-        """Adds an event of a pass, and waits for its end where a pass does."""
+        """Enqueues an application event while background events are processed, and waits for it where Kafka does."""
 
     @property
     def waiting_events(self) -> tuple[BackgroundEvent, ...]:
@@ -119,7 +119,7 @@ class Driven(MemberShell[Any, Any]):
         subscribe: ApplicationEvent,
         poll: AsyncPollEvent,
     ) -> tuple[App, Partitions, BackgroundEvent | None]:
-        """What the application does: how it stands after, what it uses, and which callback it is in."""
+        """Carries out an action; returns the application's state, the partitions it uses and the running callback."""
         app, using, calling = doing
         match what:
             case "subscribes" | "subscribes otherwise":
@@ -149,14 +149,14 @@ class Driven(MemberShell[Any, Any]):
             del self._waiting[call]
 
     def after_commit(self, app: App, *, is_member: bool) -> App:
-        """What the application does once its commit has ended, well or not: nothing, go on, or try it again."""
+        """The state of the application once its commit has succeeded or failed: unchanged, running, or retrying."""
         ended = next((one for one in self.completed if one.call == SYNC_CALL), None)
         if app is not App.COMMITTING or ended is None:
             return app
         return App.RETRYING if is_tried_again(ended.error, is_member=is_member) else App.RUNNING
 
     def turn(self) -> None:
-        """Turns the background until it waits for something."""
+        """Runs the background thread until it waits for something."""
         for _ in range(TURNS):
             result = self.poll(NOW)
             self.sent += result.unsent_requests
@@ -170,7 +170,7 @@ class Driven(MemberShell[Any, Any]):
         self.broken.append("the background waits for something")
 
     def take_events(self, app: App, *, interrupted: bool = False) -> tuple[BackgroundEvent | None, str]:
-        """The application's pass over its queue: the event of a callback that begins, or the first error at its end.
+        """Processes background events; returns the event of a callback that begins, or the first error at the end.
 
         One that is `interrupted` as it waits for an assignment to be applied does not see that it is.
         """
@@ -195,7 +195,7 @@ class Driven(MemberShell[Any, Any]):
     def end_callback(
         self, app: App, using: Partitions, calling: BackgroundEvent, raised: KafkaError | None = None
     ) -> Partitions:
-        """The callback under way returns, or raises; what the application uses from then on."""
+        """Ends the running callback, by a return or an exception; returns the partitions used from then on."""
         running = process(iter((calling,)), listener=True, unsubscribing=app is App.LEAVING)
         asked = next(running)
         while not isinstance(asked, InvokeListener):  # the assignment was applied before the callback began
@@ -210,19 +210,19 @@ class Driven(MemberShell[Any, Any]):
 
 
 def positions(using: Partitions) -> Offsets:
-    """Where an application stands in what it uses."""
+    """The positions of an application in the partitions that it uses."""
     return tuple((one, 1) for one in using)
 
 
 def is_tried_again(error: KafkaError | None, *, is_member: bool) -> bool:
-    """Whether commitSync() tries again, as `CommitRequestManager` does: with a stale epoch where one is known."""
+    """Whether commitSync() retries, as in `CommitRequestManager`: also after a stale epoch if a newer one is known."""
     return error is not None and (error.name in PASSING or (error.name == "STALE_MEMBER_EPOCH" and is_member))
 
 
 def choices_of_application(
     app: App, calling: BackgroundEvent | None, using: Partitions, *, waits: bool, otherwise: bool = False
 ) -> Iterable[Choice]:
-    """What an application may do in its own time.
+    """The choices of an application.
 
     `waits` where its queue holds something; it may subscribe `otherwise` than it did.
     """
@@ -253,7 +253,7 @@ def choices_of_application(
 
 
 def choices_of_process(app: App, *, again: bool) -> Iterable[Choice]:
-    """That a process ends, and another one starts where there may be one `again`."""
+    """The choices of a process: it ends, and another one starts where there may be one `again`."""
     if app in (*SUBSCRIBED, App.HUNG):
         yield Choice("is killed", disturbance="crash")
         if again:
@@ -263,7 +263,7 @@ def choices_of_process(app: App, *, again: bool) -> Iterable[Choice]:
 
 
 def list_used_after(over: InvokeListener, using: Partitions, raised: KafkaError | None = None) -> Partitions:
-    """What an application uses once a callback has returned, or raised: then it may fetch no more than before."""
+    """The partitions that an application uses after a callback; after one that raised, no more than before."""
     if over.method is ListenerMethod.ASSIGNED:
         return using if raised else partitions((*using, *over.partitions))
     return without(using, over.partitions)

@@ -49,7 +49,7 @@ ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
 }
 """`partition.assignment.strategy` of the members; who lists both is eager, and `both` is Kafka's default."""
 IDS_OF_A_LIFE = 8
-"""So many ids a process may be given: more are not asked for."""
+"""How many member ids a process may be given at most."""
 LONG_MS = 1_000_000_000
 """A poll timer that runs out only where the path says so."""
 SESSION_MS = 1_800_000
@@ -57,14 +57,14 @@ SESSION_MS = 1_800_000
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A request to the coordinator, and which process of the consumer sent it: its answer may come much later."""
+    """A request to the coordinator with the number of the process that sent it: its response may arrive much later."""
 
     life: int
     sent: UnsentClassicRequest
 
     @property
     def body(self) -> Any:
-        """What it says."""
+        """The body of the request."""
         return self.sent.body
 
 
@@ -90,11 +90,11 @@ class ClassicModel:
         self.new = ClassicConsumer(replace(new_member(self.config), coordinator_known=True, metadata=self._counts(())))
 
     def _counts(self, changes: Sequence[str]) -> tuple[tuple[str, int], ...]:
-        """What its client knows of topics after these changes."""
+        """The partition counts that its client knows after these changes."""
         return tuple(sorted(self.known.counts(changes).items()))
 
     def component(self) -> Component:
-        """Its features are those of a consumer of KIP-848, and which ids it speaks under."""
+        """The component; its features are those of a KIP-848 consumer, and the member ids of its requests."""
         bits = self.known.bits
         silent = (*ENDED, App.LEFT)  # who has left says nothing until it subscribes again, as late as it pleases
         features = {
@@ -127,7 +127,7 @@ class ClassicModel:
         )
 
     def _rests(self, consumer: ClassicConsumer) -> bool:
-        """Whether it has nothing to do, as far as it knows."""
+        """Whether the consumer is idle as far as it knows."""
         if consumer.app in (*ENDED, App.LEFT, App.IDLE):
             return True
         member = consumer.member
@@ -137,7 +137,7 @@ class ClassicModel:
         return is_stable and not is_busy and consumer.using == member.owned
 
     def choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
-        """What its application, its timers and the machine below it may do."""
+        """The choices of its application, its timers and its process."""
         kinds = self.setting.kinds
         return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
 
@@ -156,11 +156,11 @@ class ClassicModel:
             yield Choice("poll timer runs out", disturbance="poll_timeout")
 
     def begin(self, life: int) -> Step:
-        """Its next process starts."""
+        """Starts its next process."""
         return Step(self.new._replace(life=life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
 
     def step(self, consumer: ClassicConsumer, given: Any) -> Step:
-        """What an input does: a choice's label, an answer, or that there is none."""
+        """The step on an input: the label of a choice, a response, or a request that failed."""
         if isinstance(given, str) and "starts again" in given:
             return self.begin(consumer.life + 1)
         if consumer.app in ENDED:
@@ -193,7 +193,7 @@ class ClassicModel:
     def _hand_in(
         self, shell: Shell, consumer: ClassicConsumer, given: Any
     ) -> tuple[App, Partitions, BackgroundEvent | None]:
-        """Tells the shell what happens; what the application does and uses, and the callback it is in."""
+        """Passes an input to the shell; returns the application's state, its partitions and the running callback."""
         doing = consumer.app, consumer.using, consumer.calling
         match given:
             case str():
@@ -208,7 +208,7 @@ class ClassicModel:
 
 
 def _let_pass(member: ClassicMember, given: Any) -> ClassicMember:
-    """The member once a timer has run out, where it is one."""
+    """The member after a timer has run out, if the input is a timer."""
     if given == "heartbeat interval is over":
         return replace(member, heartbeats=replace(member.heartbeats, heartbeat_due_ms=NOW))
     if given == "poll timer runs out":
@@ -217,7 +217,7 @@ def _let_pass(member: ClassicMember, given: Any) -> ClassicMember:
 
 
 def config(name: str, setting: Setting, assignors: tuple[ClientAssignor, ...]) -> ClassicConfig:
-    """The settings of members in models: time enough for live ones."""
+    """The settings of members in models, with timeouts that are long enough for replays."""
     return ClassicConfig(
         GROUP,
         group_instance_id=f"{name}-instance" if setting.static else None,
@@ -236,7 +236,7 @@ def _name(member_id: str) -> int:
 
 
 def _speaks(member: ClassicMember) -> int:
-    """The ids, as bits, that it has or was given in an answer that it has not read."""
+    """The member ids, as bits, that it has or was given in a response that it has not processed."""
     ids = {member.generation.member_id, "" if member.unread is None else member.unread[1].member_id}
     return sum(1 << number_of(one) for one in ids if one)
 
@@ -249,13 +249,13 @@ def _ends_heartbeat(consumer: ClassicConsumer, given: Any) -> bool:
 
 
 def _without_reason(order: UnsentClassicRequest) -> UnsentClassicRequest:
-    """The request without the words for a log that say why it is sent."""
+    """The request without the reason that is only logged."""
     body = order.body
     return replace(order, body=replace(body, reason="")) if isinstance(body, JoinGroupRequest) else order
 
 
 def timeless_heartbeats(beats: Heartbeats) -> Heartbeats:
-    """Heartbeats that are due or not, of a member or a worker."""
+    """The heartbeat timers reduced to whether they are due, of a member or a worker."""
     if not beats.enabled:
         return NO_HEARTBEATS
     due_ms = NOW if beats.heartbeat_due_ms <= NOW else FAR
@@ -263,7 +263,7 @@ def timeless_heartbeats(beats: Heartbeats) -> Heartbeats:
 
 
 def timeless(member: ClassicMember) -> ClassicMember:
-    """The member with timers that run or are over, and without words for a log."""
+    """The member with timers reduced to running or expired, and without reasons that are only logged."""
     awaited, commit, closing = member.awaited, member.commit, member.closing
     if awaited is not None:
         awaited = replace(awaited, remaining=_drop_reason(awaited.remaining))

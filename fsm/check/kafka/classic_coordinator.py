@@ -54,7 +54,7 @@ from fsm.tables.consumer_group import State
 from fsm.tables.consumer_group_member import State as Settled
 
 MANY_IDS = IDS_OF_A_LIFE * LIVES
-"""Of so many ids of a client it is asked whether they are gone."""
+"""For how many member ids of a client the model has a condition that they are gone."""
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
 FAILS_OVER = "fails over"
@@ -63,9 +63,9 @@ DATA = "an upgrade loses nothing that an assignor wrote"
 SUBSCRIBED = "who is stable is assigned what it subscribes to"
 NEVER_FALLS = "a generation or an epoch never falls"
 ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, FOR_SOMETHING, SUBSCRIBED, DATA, *(promise for promise, _ in PROMISES))
-"""What each step of a coordinator with a classic group is asked for by itself."""
+"""The invariants that are checked on each step of a coordinator with a classic group."""
 OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
-"""What a consumer group with classic members is not asked: a classic member reports what it owns as it joins."""
+"""The invariants of heartbeats, not checked in a group with classic members: these report owned partitions in joins."""
 OF_MEMBERS = (
     *(
         "member",
@@ -81,7 +81,7 @@ OF_MEMBERS = (
         "unsynced",
     ),
 )
-"""Features of each client's newest member."""
+"""The features of the newest member of each client."""
 TOLD = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
@@ -91,7 +91,7 @@ TOLD = {
 
 
 class Asked(NamedTuple):
-    """A request, as its own token."""
+    """A request, which is its own token."""
 
     sender: str
     order: Any
@@ -103,9 +103,9 @@ class Broker(NamedTuple):
 
     state: Coordinator = NOBODYS
     log: Coordinator = NOBODYS
-    """What the log says while the group is a classic one; a consumer group's log says what its state is."""
+    """The state that the log has of a classic group; the log of a consumer group has its present state."""
     made: tuple[tuple[str, int], ...] = ()
-    """How many ids each client was given."""
+    """How many member ids each client was given."""
 
 
 class AnyCoordinator:
@@ -122,7 +122,7 @@ class AnyCoordinator:
         self.bits: Mapping[TopicPartition, int] = {} if known is None else known.bits
 
     def component(self) -> Component:
-        """Its features tell of each client's newest member: whether it is one, its epochs, what it holds."""
+        """The component; its features are the membership, epochs and partitions of each client's newest member."""
         features: dict[str, Any] = {
             "rests": _rests,
             "consumer": lambda at: int(isinstance(_group(at), ConsumerGroup)),
@@ -184,11 +184,11 @@ class AnyCoordinator:
         return sum(1 << self.bits[one] for one in _read_partitions(group.members[who].assignment))
 
     def tell_assignment(self, assignment: bytes) -> str:
-        """What a sync told a member."""
+        """The assignment in a SyncGroup response, as text."""
         return list_partitions(_read_partitions(assignment))
 
     def choices(self, at: Broker) -> Iterable[Choice]:
-        """Its timers may run out, and another broker may take over."""
+        """The choices: timers run out, and another broker takes over."""
         group = _group(at)
         if group is None:
             return
@@ -204,7 +204,7 @@ class AnyCoordinator:
         yield Choice(FAILS_OVER, disturbance="failover")
 
     def step(self, at: Broker, given: Any) -> Step:
-        """A request, a timer that runs out, a fail-over."""
+        """The step on an input: a request, a timer that runs out, or a failover."""
         match given:
             case Received(sender, order, late):
                 made = dict(at.made)
@@ -227,7 +227,7 @@ class AnyCoordinator:
         return Step(after, unanswered)
 
     def _after(self, at: Broker, done: Taken[Coordinator], request: Any = None) -> Step:
-        """What a step gives that a request or a timer brought."""
+        """The step of the model after a request or a timer, with the invariants that it breaks."""
         before, after = _group(at), done.state.groups.get(GROUP)
         given_up = find_unanswered(before, after, done.answers)
         answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
@@ -282,12 +282,12 @@ def _is_all_classic(group: Group | None) -> bool:
 
 
 def next_number(made: int, order: Any, *, converts: bool) -> int:
-    """The number of the id that whoever asks may be given."""
+    """The number of the member id that the sender of a request may be given."""
     return max(made, IDS_OF_A_LIFE * getattr(order, "life", 0)) if converts else made
 
 
 def is_used(fresh: str, body: Any, answers: Iterable[Answer], group: Group | None) -> bool:
-    """Whether an id that a request could be given was given: to whoever joins without one, told of it or not yet."""
+    """Whether the fresh member id was used: for a join without an id, whether it has been answered or not."""
     if not isinstance(body, JoinGroupRequest) or body.member_id:
         return False
     told = (one.body.member_id for one in answers if isinstance(one.body, JoinGroupResponse))
@@ -302,7 +302,7 @@ def waiting(group: Group | None) -> Iterator[Any]:
 
 
 def find_unanswered(before: Group | None, after: Group | None, answers: Iterable[tuple[Any, Any]]) -> list[Any]:
-    """The tokens of requests that waited and will not be answered: their clients give them up at last."""
+    """The tokens of delayed requests that will never be answered: their clients give up on them."""
     kept = [*waiting(after), *(token for token, _ in answers)]
     return [token for token in waiting(before) if token not in kept]
 
@@ -335,7 +335,7 @@ def _classic_timers(group: ClassicGroup) -> Iterator[Choice]:
 
 
 def _excuse(who: str) -> str:
-    """The condition under which nobody speaks for a member any more, and its timers run out by themselves."""
+    """The condition under which no client sends requests for a member any more, so that its timers must run out."""
     return describe_gone(who[0], number_of(who)) if number_of(who) < MANY_IDS else ""
 
 
@@ -368,7 +368,7 @@ def _missing(group: Group | None, name: str, feature: str) -> int:
 
 
 def _check_group(before: Any, after: Any) -> Iterator[str]:
-    """What a step may not do to a group."""
+    """The invariants of a group that a step breaks."""
     if isinstance(before, ClassicGroup) and isinstance(after, ConsumerGroup):
         given = (decode_assignment(one.assignment) for one in before.members.values() if one.assignment)
         yield from [DATA] if any(one.user_data for one in given) else []
@@ -388,7 +388,7 @@ def _check_group(before: Any, after: Any) -> Iterator[str]:
 
 
 def _ask_commit(group: Group | None, request: Any, answers: Sequence[Answer]) -> Iterator[str]:
-    """What a commit breaks: of what the generation gives to somebody else nothing is accepted."""
+    """The invariants that a commit breaks: it may not commit a partition that is assigned to another member."""
     if isinstance(request, OffsetCommitRequest) and isinstance(group, ClassicGroup) and answers:
         body: Any = answers[0].body
         results = ((topic.name, one) for topic in body.topics for one in topic.partitions)
@@ -401,7 +401,7 @@ def _ask_commit(group: Group | None, request: Any, answers: Sequence[Answer]) ->
 def _ask_heartbeat(
     group: ConsumerGroup, request: HeartbeatRequest, answers: Sequence[Answer], context: Context
 ) -> Iterator[str]:
-    """A settled member at the epoch of the target has nothing to join for, but where it is to make the next target."""
+    """The invariants that a heartbeat breaks: a stable member at the target epoch is not told to rejoin in vain."""
     member = group.members.by_id.get(request.member_id)
     told = any(one.body == HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS) for one in answers)
     if member is None or not told or (_is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in context.dialect):
@@ -444,7 +444,7 @@ def _rests(at: Broker) -> int:
 
 
 def timeless(state: Coordinator, *, has_interval: bool = False) -> Coordinator:
-    """The coordinator with timers that run, in a fixed order, and without instants."""
+    """The coordinator with its timers in a fixed order, and without instants."""
     group = state.groups.get(GROUP)
     if group is None:
         return NOBODYS

@@ -178,26 +178,26 @@ def _id_bit(message: Any) -> int:
 
 
 class ClassicGroupProperties(GroupProperties):
-    """What is asked of a classic group; a member stands well under the newest id that the coordinator has of it."""
+    """The properties of a classic group; a member is in good standing under its newest id at the coordinator."""
 
     def properties(self) -> list[Property]:
-        """Without that of the coordinator's book: a cooperative member that gives partitions up still uses them."""
+        """All but that of the coordinator's assignment: a cooperative member uses partitions while it revokes them."""
         asked = [one for one in super().properties() if one.name != "held by the coordinator's book"]
         meaning = "an application that has unsubscribed was called back for all that it used"
         alone = Property("one process has an id", self._one_process, "no two processes that live have the same id")
         return [*asked, Property("who has left uses nothing", self._left_behind, meaning), alone]
 
     def goal(self) -> Goal:
-        """The timers of members that live need not help."""
+        """The goal; it does not count on timers of live members."""
         return replace(super().goal(), by=())
 
     def joins_late(self, view: View) -> Mask:
-        """A join without an id was given up and is still under way: of a static member it fences the next process."""
+        """Whether an abandoned join without a member id is in flight: a static member's fences its next process."""
         found: Mask = np.any([view.on(name, BROKER, "late joins") > 0 for name in self.names], axis=0)
         return found
 
     def _of_subscriptions(self) -> list[Property]:
-        """A consumer of the classic protocol goes on with what it has until it has joined again."""
+        """The properties where subscriptions change: a classic consumer keeps its partitions until it has rejoined."""
         return []
 
     def _one_process(self, view: View) -> Mask:
@@ -212,7 +212,7 @@ class ClassicGroupProperties(GroupProperties):
         return holds
 
     def conditions(self) -> dict[str, Condition]:
-        """When timers run out by themselves."""
+        """The conditions under which timers run out without a disturbance."""
         found: dict[str, Condition] = {
             describe_gone(name, number): partial(self._is_gone, name, number)
             for name in self.names
@@ -223,7 +223,7 @@ class ClassicGroupProperties(GroupProperties):
         return found
 
     def _speaking(self, view: View, name: str) -> Integers:
-        """The ids, as bits, that a client may still speak under."""
+        """The member ids, as bits, under which requests of a client may still arrive."""
         under_way = view.on(name, BROKER, "ids") | view.on(BROKER, name, "ids")
         for life in range(LIVES):
             under_way = under_way | np.where(view.of(name, "life") == life, view.of(BROKER, f"delays {name} {life}"), 0)
@@ -246,7 +246,7 @@ class ClassicGroupProperties(GroupProperties):
 
 
 def describe(message: Any, names: TopicNames) -> str:
-    """A request that is under way, or the answer to one, on one line."""
+    """A request or response in flight, on one line."""
     if isinstance(message, tuple):
         order, answer = message
         return _describe_answer(order.body, answer, names)

@@ -33,12 +33,12 @@ from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 from fsm.trace import TraceRecord
 
 GONE = (App.DEAD, App.CRASHED)
-"""Nobody answers these; one that has closed left its connection in order."""
+"""States of an application that receives no more responses; one that has closed ended its connection in order."""
 LATER_MS = 2
-"""A step is so much later, at most, than the time that is given for it."""
+"""How much later than its scheduled time a step may be."""
 Convert = Callable[[LiveMember], LiveMember]
 Note = Callable[["ClassicReplay", str, str], None]
-"""Called with what happens and who does it by itself, before a step; with nothing after it."""
+"""Called before a step with the action and its actor, and after it with empty strings."""
 
 
 class LiveClassic(LiveMember):
@@ -82,13 +82,13 @@ class LiveClassic(LiveMember):
         return max(member.retry_due_ms, *(at_ms or 0 for at_ms in retries))
 
     def learn(self, changes: Sequence[str]) -> None:
-        """Its client learns which topics there are."""
+        """Updates the metadata of its client."""
         if self.app not in ENDED:
             self.shell.learn(tuple(sorted(self.model.known.counts(changes).items())), self.now_ms)
             self.act("")
 
     def act(self, what: str) -> None:
-        """One that closes polls no more: its commit is tried again by itself."""
+        """Carries out an action; a closing consumer does not poll, so its commit is retried here."""
         if self.app is App.CLOSING:
             self.now_ms = max(self.now_ms, self.poll_wanted_ms)
         super().act(what)
@@ -136,7 +136,7 @@ class ClassicReplay:
         return ""
 
     def trace_coordinator(self, to: Callable[[TraceRecord], None]) -> None:
-        """What the coordinator stores from here on."""
+        """Traces what the coordinator stores from here on."""
         host = self.broker.host
         to(topics_of(host.context.image, host.now_ms))
 
@@ -147,7 +147,7 @@ class ClassicReplay:
         host.on_step = note
 
     def go_on(self, now_ms: int) -> None:
-        """Nothing disturbs it any more."""
+        """Continues without disturbances."""
         go_on(self.members, self._serve, self._pass_time, now_ms)
 
     def _pass_time(self, now_ms: int) -> None:
@@ -159,7 +159,7 @@ class ClassicReplay:
         self.broker.request(name, Action(BROKER, "receives", message=self.members[name].out[0]))
 
     def _set_clocks(self, now_ms: int) -> None:
-        """It is the same time for everybody; each adds a millisecond as it acts."""
+        """Sets all clocks to the same time; each component advances its own by a millisecond when it acts."""
         self.broker.host.context = self.broker.host.context.at(now_ms - 1)
         for one in self.members.values():
             one.now_ms = now_ms - 1
@@ -192,7 +192,7 @@ class ClassicReplay:
                 self.members[name].end(order, TIMED_OUT)
 
     def _begin_life(self, name: str, what: str) -> None:
-        """Another process of a consumer starts; what the one before sent is late."""
+        """Starts another process of a consumer; requests of the previous one become late."""
         before = self.members[name]
         converts = self.convert is not None and what.endswith(CONVERTED)
         after = self.convert(before) if self.convert is not None and converts else before.next_life()
@@ -212,7 +212,7 @@ def _describe(body: Any) -> Any:
 
 
 def book(state: Coordinator, *, lengths: bool = True) -> Seen:
-    """What the coordinator of the model and a live one have in common; with the lengths of phases, or without."""
+    """The parts of a coordinator's state that the model and a live one share, with or without phase lengths."""
     group = state.groups.get(GROUP)
     if not isinstance(group, ClassicGroup):
         return book_of_consumer_group(group)

@@ -1,4 +1,4 @@
-"""A consumer of the classic protocol as a value, and the production shell that a step of it thaws."""
+"""A consumer of the classic protocol as a value, and the production shell that each step restores from it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class ClassicConsumer(NamedTuple):
     member: ClassicMember
     app: App = App.IDLE
     using: Partitions = ()
-    """What the application takes records from: from the end of its assigned callback to the end of the removing one."""
+    """The partitions in use: from the end of the assigned callback until the end of the revoked or lost callback."""
     events: tuple[BackgroundEvent, ...] = ()
     """The background queue."""
     calling: BackgroundEvent | None = None
-    """The event whose callback is under way."""
+    """The event of the running callback."""
     beats: bool = False
-    """A heartbeat is out."""
+    """Whether a heartbeat is in flight."""
     life: int = 0
-    """Which process it is."""
+    """The number of the process."""
 
 
 class Shell(ClassicConsumerMember, Driven):
-    """The production shell around a consumer that is a value."""
+    """The production shell, restored from a consumer that is a value."""
 
     def __init__(self, consumer: ClassicConsumer) -> None:
         super().__init__(consumer.member.config)
@@ -60,7 +60,7 @@ class Shell(ClassicConsumerMember, Driven):
 
 
 def observe(app: App, member: ClassicMember, using: Partitions) -> Seen:
-    """What a consumer of the model and a live one have in common."""
+    """The parts of a consumer's state that the model and a live consumer share."""
     if app in (App.DEAD, App.CLOSED):
         return {"application": app}
     return {

@@ -1,4 +1,4 @@
-"""A log that is compacted: of each key the last record is left, where it was written; tombstones go at last, too."""
+"""A compacted log: the last record of each key stays at its place; in the end tombstones are removed as well."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def append(log: Log, records: Iterable[Record]) -> Log:
 
 
 def load_from(log: Log, what: str, context: Context) -> Coordinator:
-    """The coordinator that begins with this log."""
+    """The coordinator that loads this log."""
     left = log if what == FROM_COMPACTED else [record for record in log if record.value is not None]
     return load(replay(left, context.dialect).state, context).state

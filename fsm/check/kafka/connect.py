@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("eager", "compatible", "sessioned")
 ROUNDS = 5
-"""So many rounds, and more, while somebody is behind in the config topic are cut off where that is asked for."""
+"""From how many rounds on, while a worker is behind in the config topic, `goes_round` is counted."""
 DISTURBANCES = (
     *("bounce", "config", "connector_paused", "connector_restarted", "connector_resumed", "connector_stopped"),
     *("crash", "early_delay", "expire", "failover", "freeze", "leave", "poll_timeout", "rebalance_timeout"),
@@ -135,40 +135,40 @@ def _wires(names: Sequence[str]) -> Iterable[Wire]:
 
 
 class _Coordinator(AnyCoordinator):
-    """A coordinator to whom assignments are bytes."""
+    """A coordinator that does not decode assignments."""
 
     def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
         return 0 if feature in ("held", "holds", "assigned") else super()._of_classic(group, who, feature)
 
     def tell_assignment(self, assignment: bytes) -> str:
-        """What a sync told a worker."""
+        """The assignment in a SyncGroup response, as text."""
         return list_units(decode_assignment(assignment).assigned) if assignment else "nothing"
 
 
 class _ClusterProperties(ClassicGroupProperties):
-    """What is asked of a cluster."""
+    """The properties of a Connect cluster."""
 
     balanced: tuple[str, ...] = ()
-    """What no worker has more than one more of than another."""
+    """The kinds of units of which no worker has more than one more than another."""
 
     def properties(self) -> list[Property]:
-        """Of a worker in good standing what runs in its process counts, whatever it holds."""
+        """The properties; of a worker in good standing the units that run in its process count, not those it holds."""
         return [
             Property("one runner", self._one_user, "no unit runs in two workers in good standing"),
             Property("no worker is ended", self._nobody_crashes, "no worker is ended by an error"),
         ]
 
     def goal(self) -> Goal:
-        """What can always be reached."""
+        """The goal."""
         meaning = "undisturbed, everything that is configured, and nothing else, comes to run, in balance, and all rest"
         return Goal("the cluster settles", self._is_settled, (), meaning)
 
     def conditions(self) -> dict[str, Condition]:
-        """When timers run out by themselves."""
+        """The conditions under which timers run out without a disturbance."""
         return {**super().conditions(), DELAY_OVER: self._no_delay}
 
     def has_zombie(self, view: View) -> Mask:
-        """A worker that lost its membership and went on runs what another one runs, until it has settled."""
+        """Whether a worker that lost its membership still runs a unit that another one runs."""
         found = np.zeros(len(view), np.bool_)
         for one, other in self._pairs():
             both = (view.of(one, "using") & view.of(other, "using")) != 0
@@ -176,7 +176,7 @@ class _ClusterProperties(ClassicGroupProperties):
         return found
 
     def keeps_deleted(self, view: View) -> Mask:
-        """All rest, and a worker goes on with what was deleted: whoever leads does not remember that it was there."""
+        """Whether all are idle while a worker keeps deleted units: the leader does not remember that they existed."""
         rest, keeps = view.of(BROKER, "rests") == 1, np.zeros(len(view), np.bool_)
         for name in self.names:
             rest &= view.of(name, "rests") == 1
@@ -185,7 +185,7 @@ class _ClusterProperties(ClassicGroupProperties):
         return found
 
     def goes_round(self, view: View) -> Mask:
-        """Round follows round, without a pause, until a worker that is behind gets to read the config topic."""
+        """Whether rounds follow each other without pause until a worker that is behind reads the config topic."""
         behind = np.zeros(len(view), np.bool_)
         for name in self.names:
             behind |= view.on(TOPIC, name) > 0

@@ -1,4 +1,4 @@
-"""A Connect worker with the process around it, in which its units really run: what each input does to both.
+"""A Connect worker and its process, in which the units run: the effect of each input on both.
 
 What really runs in the process is kept apart from what its worker holds: a unit that is told to stop runs until the
 stop has ended. A process that is halted goes on later with what it is told meanwhile.
@@ -62,7 +62,7 @@ class Order(NamedTuple):
 
 
 class Halt(Enum):
-    """Why nothing of a process goes on: what it is told waits."""
+    """Why a process is halted; its inputs wait meanwhile."""
 
     WRITES = "writes to the config topic"
     FROZEN = "stands still"
@@ -76,27 +76,27 @@ class Process(NamedTuple):
     worker: Worker
     life: Life = Life.ABSENT
     lives: int = 0
-    """So many processes it has been."""
+    """How many processes the worker has had."""
     running: Units = ()
-    """What really runs."""
+    """The units that run in the process."""
     stopping: Units | None = None
     """Units whose stop is under way, for which the worker waits."""
     starting: bool = False
     seeking: bool = False
     zombie_since: int | None = None
-    """It may run what is others' by now: it lost its membership or stood still, and has settled in no later generation.
+    """The generation since which it may run units of others: it lost its membership or froze, and has not rejoined.
     """
     outdated: Units = ()
-    """Tasks that run with configs that are no longer theirs."""
+    """Tasks that run with outdated configs."""
     unwritten: bool = False
-    """As far as it has read, the tasks of a connector that goes on are not written yet."""
+    """Whether the task configs of a resumed connector are missing from the config topic as far as it was read."""
     halt: Halt | None = None
     waiting: tuple[Any, ...] = ()
-    """What it is told while it is halted."""
+    """Inputs that arrived while it is halted."""
 
 
 def read(process: Process, given: Any) -> WorkerInput | None:
-    """What an input is to the worker; None for what is meant for a process that is gone."""
+    """The worker's input for an input of the process; None if it is meant for a process that has ended."""
     match given:
         case Received(message=(Order() as order, answer)):
             return Answered(order.number, answer) if order.life == process.lives else None
@@ -117,13 +117,13 @@ def read(process: Process, given: Any) -> WorkerInput | None:
 
 
 Outcome = tuple[Process, tuple[WorkerEffect | Asked, ...], list[str]]
-"""A process after something, what is to be done, and what is broken."""
+"""The process after an input, the effects, and the broken invariants."""
 Note = Callable[[Process, WorkerInput, tuple[WorkerEffect, ...], Process], None]
-"""Called with a process before a step of its worker, with what that was, and with the process after it."""
+"""Called with the process before a step of its worker, the input, the effects, and the process after it."""
 
 
 def handle(process: Process, given: Any, now_ms: int, note: Note | None = None) -> Outcome:
-    """What an input does to a process, which may be halted: it then hears later what it is told."""
+    """Handles an input; a halted process queues it until it resumes."""
     if given == "stands still":
         since = max(process.worker.generation, process.worker.last_completed_generation)
         return process._replace(halt=Halt.FROZEN, zombie_since=since), (), []
@@ -147,7 +147,7 @@ def handle(process: Process, given: Any, now_ms: int, note: Note | None = None) 
 
 
 def _is_written(process: Process, given: Any) -> bool:
-    """Whether what it writes is written."""
+    """Whether the input says that the pending write is done."""
     told = given.message if isinstance(given, Received) else None
     return isinstance(told, Reading) and told.given is None and told.life == process.lives
 
@@ -160,7 +160,7 @@ def _handle_one(process: Process, given: Any, now_ms: int, note: Note | None) ->
 
 
 def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int, note: Note | None = None) -> Outcome:
-    """The process after a step of its worker, what that orders, and what it breaks."""
+    """Takes a step of the worker: the process after it, its effects, and the invariants that it breaks."""
     began, before = process, make_due(process.worker, given, now_ms)
     after, effects = step(before, incoming, now_ms)
     broken = list(broken_in_step(before, after, now_ms))
@@ -186,7 +186,7 @@ def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int, note:
 
 
 def _carry_out(process: Process, effect: WorkerEffect) -> Process:
-    """What an effect does to what runs."""
+    """Carries out an effect on the running units."""
     match effect:
         case FindCoordinator():
             return process._replace(seeking=True)
@@ -210,20 +210,20 @@ def _stop(process: Process, units: Units) -> Process:
 
 
 def _start(process: Process, units: Units) -> Process:
-    """Units start with the configs that the worker goes by."""
+    """Starts units with the configs that the worker has read."""
     outdated = _find_outdated(process, without(units, process.running), process.worker.changes)
     return process._replace(running=tuple(sorted({*process.running, *units})), outdated=outdated)
 
 
 def _find_outdated(process: Process, units: Units, changes: Iterable[ConfigChange]) -> Units:
-    """Tasks that run with old configs, and those of these units that do after changes."""
+    """The tasks with outdated configs, including those of these units that have them after changes."""
     anew = {one.connector for one in changes if one.what is Change.TASKS}
     fresh = (unit for unit in units if unit.connector in anew and not unit.is_connector)
     return tuple(sorted({*process.outdated, *fresh}))
 
 
 def _zombie_since(process: Process) -> int | None:
-    """The last generation that a zombie had joined; None for a process that is none."""
+    """The last generation that a zombie had joined; None if the process is not a zombie."""
     worker, since = process.worker, process.zombie_since
     if process.running and not worker.is_member:
         return max(worker.generation, worker.last_completed_generation)
@@ -233,7 +233,7 @@ def _zombie_since(process: Process) -> int | None:
 
 
 def make_due(worker: Worker, what: Any, now_ms: int) -> Worker:
-    """The worker with the timer over that a choice names."""
+    """The worker with the timer expired that a choice names."""
     match what:
         case "heartbeat interval is over":
             return replace(worker, heartbeats=replace(worker.heartbeats, heartbeat_due_ms=now_ms))
@@ -251,7 +251,7 @@ def make_due(worker: Worker, what: Any, now_ms: int) -> Worker:
 
 
 def observe(process: Process) -> Seen:
-    """What a process of the model and a live one have in common: all but instants and what is left of delays."""
+    """The parts of a process's state that the model and a live process share: all but instants and remaining delays."""
     worker = process.worker
     held = worker.held and replace(worker.held, delay_ms=min(1, worker.held.delay_ms))
     memory = replace(worker.memory, deadline_ms=worker.memory.deadline_ms and 0, delay_ms=0)
@@ -294,7 +294,7 @@ def list_units(found: Iterable[Unit]) -> str:
 
 
 def look_at(process: Process, now_ms: int) -> Look:
-    """A process at more length: what its worker holds, what really runs, what it remembers as a leader."""
+    """A process in detail: the units its worker holds, the units that run, and its memory as a leader."""
     worker, memory = process.worker, process.worker.memory
     if process.life is not Life.ALIVE:
         return Look([InState(TABLE.name, State.DOWN.name)], [("process", process.life.value)])
@@ -322,7 +322,7 @@ def look_at(process: Process, now_ms: int) -> Look:
 
 
 def _tell(given: Any) -> str:
-    """What a process is told while it is halted."""
+    """An input that waits while the process is halted, as text."""
     match given:
         case Received(message=Reading() as reading):
             return describe_reading(reading)

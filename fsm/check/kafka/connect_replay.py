@@ -1,4 +1,4 @@
-"""A path of a Connect cluster taken once more: workers whose clocks run, and a host with tokens and a log.
+"""Replays a path of a Connect cluster with live workers, whose clocks run, and a host with tokens and a log.
 
 A timer that the path says is over is made due, in the worker as in the coordinator; whatever is left of a delay is then
 a little less than the model says, which has no bearing but on the bytes that tell it. What the timers ask of the times
@@ -40,7 +40,7 @@ from fsm.trace import Kind, TraceRecord
 REQUEST_TIMEOUT_MS = 40_000
 """`request.timeout.ms` of a worker."""
 JOIN_GRACE_MS = 5_000
-"""A join is waited for as long as a round may take, and so much longer."""
+"""The time a worker waits for a JoinGroup response beyond the rebalance timeout."""
 FIRED = {
     BEATS: "heartbeat",
     "is busy for too long": "poll",
@@ -49,14 +49,14 @@ FIRED = {
     "remembered delay is over": "remembered delay",
     "goes on after its session": "session",
 }
-"""Which timer of a worker is over as it does that."""
+"""The timer of a worker that has expired when it takes the step of this name."""
 UNHURRIED = ("remembered delay", "session")
-"""Nobody acts on these at once: the one is asked for in the next round, the other by a process that stood still."""
+"""Timers that cause no step when they expire: the delay is read in the next round, the session by a frozen process."""
 Note = Callable[["ConnectReplay", str, str], None]
 
 
 class Timeouts(NamedTuple):
-    """Of all workers."""
+    """The timeouts of all workers."""
 
     heartbeat_interval_ms: int
     session_ms: int
@@ -64,7 +64,7 @@ class Timeouts(NamedTuple):
     delay_ms: int
 
     def config(self, config: ConnectConfig) -> ConnectConfig:
-        """A worker's settings with them."""
+        """The settings of a worker with these timeouts."""
         return replace(
             config,
             heartbeat_interval_ms=self.heartbeat_interval_ms,
@@ -74,7 +74,7 @@ class Timeouts(NamedTuple):
         )
 
     def settings(self) -> dict[str, int]:
-        """As Kafka calls them."""
+        """The timeouts by Kafka's names."""
         return {
             "heartbeat.interval.ms": self.heartbeat_interval_ms,
             "session.timeout.ms": self.session_ms,
@@ -92,7 +92,7 @@ def _list_timeouts(delay_ms: int) -> Iterator[Timeouts]:
 
 
 def replay(models: Sequence[WorkerModel], context: Context, before: Path, path: Path) -> Replayed:
-    """What live objects do along a path that begins after another one, and when it can happen."""
+    """Replays a path that begins after another one with live objects, and finds times at which it can happen."""
     whole = [*before, *path]
     if differs := ConnectReplay(models, context).along(whole):
         return Replayed(differs)
@@ -125,7 +125,7 @@ def replay(models: Sequence[WorkerModel], context: Context, before: Path, path: 
 
 
 def _note(timing: Timing, live: ConnectReplay, what: str, who: str) -> None:
-    """What the timers ask before a step of somebody, or after it, where `what` is empty."""
+    """Notes the constraints of the timers before a step, or after it if `what` is empty."""
     if not what:
         for name, worker in live.workers.items():
             timing.leaves(name, worker.now_ms, worker.timers())
@@ -150,15 +150,15 @@ class _LiveWorker:
         self.late: list[Order] = []
         self.back: list[tuple[Order, Any]] = []
         self.asks: list[Asked] = []
-        """What the config topic is asked, and has not been."""
+        """Requests to the config topic that it has not handled."""
         self.readings: list[Reading] = []
-        """What it says, and nobody has heard."""
+        """Readings of the config topic that the worker has not received."""
         self.sent = Sent()
         self.has_overslept = False
-        """Whether its heartbeat thread may act late, since it stood still."""
+        """Whether its heartbeat thread may be late because the process was frozen."""
 
     def timers(self) -> dict[str, int]:
-        """When each of its timers runs out, by its own clock."""
+        """When each of its timers expires, by its own clock."""
         worker = self.process.worker
         if self.process.life is not Life.ALIVE:
             return {}
@@ -176,7 +176,7 @@ class _LiveWorker:
         return found | {name: at_ms for name, at_ms in others.items() if at_ms is not None}
 
     def idle_timers(self, what: str) -> set[str]:
-        """Those that mean nothing now: as it does something, or does nothing itself, where `what` is empty."""
+        """The timers that do not matter for a step, or while it takes none if `what` is empty."""
         process, worker = self.process, self.process.worker
         idle = set[str]()
         if worker.heartbeat_sent[0]:
@@ -188,12 +188,12 @@ class _LiveWorker:
         return idle
 
     def _patience_ms(self, order: Order) -> int:
-        """So long it waits for the answer."""
+        """How long it waits for the response."""
         longest_ms = self.process.worker.config.rebalance_timeout_ms + JOIN_GRACE_MS
         return max(REQUEST_TIMEOUT_MS, longest_ms) if isinstance(order.body, JoinGroupRequest) else REQUEST_TIMEOUT_MS
 
     def act(self, what: Any) -> None:
-        """A choice, what the config topic says, or the end of a request."""
+        """Takes a step: a choice, a reading of the config topic, or the end of a request."""
         if what == "starts":
             self.process = self.new._replace(lives=self.process.lives + 1, life=Life.ALIVE)
             self.asks.append(Asked(self.process.lives, READ_AT_START))
@@ -219,7 +219,7 @@ class _LiveWorker:
             self.trace.step(before, given, effects, after, self.now_ms)
 
     def take_turn(self) -> None:
-        """What comes by itself by now."""
+        """Handles everything that is due by its clock."""
         process = self.process
         if process.life is Life.AWAY:
             self.act("starts")
@@ -235,11 +235,11 @@ class _LiveWorker:
         self.act("")
 
     def end(self, order: Order, answer: Any) -> None:
-        """A request is answered, or given up."""
+        """Ends a request with its response, or abandons it."""
         self.act(Received(BROKER, (order, answer)))
 
     def _oversleep(self, *, is_over: bool) -> None:
-        """A heartbeat that was due meanwhile is sent a moment later: that thread goes on by itself."""
+        """Postpones a heartbeat that was due while the process was frozen: its thread resumes a moment later."""
         self.has_overslept, worker = not is_over, self.process.worker
         if not is_over and worker.heartbeats.enabled and worker.heartbeats.heartbeat_due_ms <= self.now_ms:
             beats = replace(worker.heartbeats, heartbeat_due_ms=self.now_ms + 1)
@@ -304,7 +304,7 @@ class ConnectReplay:
         return ""
 
     def go_on(self, now_ms: int) -> None:
-        """Goes on from then, undisturbed; what a path has broken may raise an error later, which ends it."""
+        """Continues from then without disturbances; an error that follows from what the path has broken ends it."""
         with suppress(Exception):
             for turn_ms in turns(now_ms):
                 self._set_clocks(turn_ms)
@@ -324,14 +324,14 @@ class ConnectReplay:
         exchange(name, worker, lambda who: self.broker.request(who, Action(BROKER, "receives", message=worker.out[0])))
 
     def _ask(self, given: Any) -> None:
-        """The config topic is asked, or changed."""
+        """Reads or changes the config topic."""
         done = self.topic.step(self.configs, given)
         self.configs = done.state
         for name, told in done.sends:
             self.workers[name].readings.append(told)
 
     def _set_clocks(self, now_ms: int) -> None:
-        """It is the same time for everybody; each adds a millisecond as it acts."""
+        """Sets all clocks to the same time; each component advances its own by a millisecond when it acts."""
         self.broker.host.context = self.broker.host.context.at(now_ms - 1)
         for one in self.workers.values():
             one.now_ms = now_ms - 1
@@ -373,13 +373,13 @@ def _is_same(one: Order, asked: Order) -> bool:
 
 
 def _book(host: Host, *, lengths: bool) -> Seen:
-    """The group without what its leader told: the bytes say what is left of a delay."""
+    """The group without assignments, whose bytes contain the remaining delay."""
     found = book(host.state, lengths=lengths)
     return {**found, "assignments": sorted(found["assignments"])} if "assignments" in found else found
 
 
 class _Writer(NamedTuple):
-    """Who a record is about."""
+    """The worker that a record is about."""
 
     name: str
     worker: Worker
@@ -387,7 +387,7 @@ class _Writer(NamedTuple):
 
 
 class StepTrace:
-    """Gives each record of one worker to `take`."""
+    """Writes the records of one worker to `take`."""
 
     def __init__(self, name: str, take: Callable[[TraceRecord], None]) -> None:
         self.name, self.trace = name, WorkerTrace(take, 0)
@@ -395,7 +395,7 @@ class StepTrace:
     def step(
         self, before: Process, given: WorkerInput, effects: tuple[WorkerEffect, ...], after: Process, now_ms: int
     ) -> None:
-        """A step of the worker, and what stops and starts in its process by it; a stop that has ended comes before."""
+        """Traces a step of the worker and the units that it stops and starts; a stop that has ended comes first."""
         writer = _Writer(self.name, after.worker, before.running)
         anew = {unit for one in effects if isinstance(one, RestartUnits) for unit in one.units}
         stopped = [unit for unit in before.running if unit not in after.running or unit in anew]

@@ -1,4 +1,4 @@
-"""The five scenarios of KIP-415, each from a cluster that has settled: what its workers do, each when it pleases."""
+"""The five scenarios of KIP-415, each beginning with a stable cluster; workers act in any order."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from fsm.check.walk import Walk
 from fsm.errors import InputError
 
 CONNECTORS = {"A": 2, "B": 1}
-"""With their tasks, in each of the scenarios."""
+"""The connectors of each scenario, with their numbers of tasks."""
 
 
 class Scenario(NamedTuple):
-    """Who is there at first, the leader first, and what some of the three workers do, once and undisturbed."""
+    """The workers at the beginning, the leader first, and the single action of some of the three workers."""
 
     there: str
     story: Mapping[str, str]
     delayed: str = ""
-    """Who does it while a delay of its own is in progress."""
+    """The worker that acts while its scheduled rebalance delay is in progress."""
 
 
 SCENARIOS = {
@@ -30,7 +30,7 @@ SCENARIOS = {
     "leader_bounces": Scenario("abc", {"a": "is bounced", "b": "is bounced"}, "a"),
 }
 LAST = "initial rebalance delay is over"
-"""First everybody joins."""
+"""The step that is taken last, so that all workers have joined before."""
 NOT_NOW = ("starts", "stops", "is bounced", "heartbeat interval is over")
 
 
@@ -42,7 +42,7 @@ def scenario_of(name: str) -> Scenario:
 
 
 def settle(model: Model, there: str) -> Path:
-    """A way on which these workers come to rest, undisturbed; the first of them leads."""
+    """A path without disturbances to a stable cluster of these workers, led by the first one."""
     walk = Walk(model)
     for name in there:
         walk.take(f"{name} starts")

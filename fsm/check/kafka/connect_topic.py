@@ -30,7 +30,7 @@ PAUSED, RESUMED = "connector_paused", "connector_resumed"
 
 
 class Write(Enum):
-    """What a leader writes about a connector."""
+    """The writes of a leader."""
 
     CREATE = "creates"
     ADD_TASK = "gives another task to"
@@ -38,7 +38,7 @@ class Write(Enum):
     STOP = "stops"
     RESTART = "restarts"
     PUBLISH = "writes the tasks of"
-    """By itself: of one that was stopped and goes on."""
+    """The leader does so without a user, for a connector that was stopped and is resumed."""
 
     __hash__ = object.__hash__
 
@@ -51,11 +51,11 @@ KIND_OF = {
     Write.RESTART: "connector_restarted",
     Write.PUBLISH: "",
 }
-"""Which disturbance each is."""
+"""The kind of disturbance of each write."""
 
 
 class Asked(NamedTuple):
-    """What a process asks of the topic."""
+    """A request of a process to the topic."""
 
     life: int
     what: str | Write
@@ -65,18 +65,18 @@ class Asked(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the topic tells a process."""
+    """A reading of the topic by a process."""
 
     given: Start | ReadToEnd | ConfigTopicAdvanced | RestartRequested | None
-    """None: what it asked for is written, and read."""
+    """The input of the worker; None if its write is done and was read back."""
     life: int = 0
-    """Which process of the worker it is for; 0 for whichever there is."""
+    """The number of the process that it is for; 0 for any."""
     unwritten: bool = False
-    """A connector that was stopped goes on, and its tasks are not written yet."""
+    """Whether a resumed connector has no task configs in the topic yet."""
 
 
 class TopicState(NamedTuple):
-    """What the topic says."""
+    """The content of the topic."""
 
     snapshot: ConfigSnapshot
     paused: bool = False
@@ -95,7 +95,7 @@ class ConfigTopic:
         self.bits = {unit: bit for bit, unit in enumerate(sorted(list_configured(most)))}
 
     def component(self) -> Component:
-        """Its features tell what is configured, and whether something is to be written by itself."""
+        """The component; its features are the configured units, and whether a leader has something to write."""
         features = {
             "configured": lambda at: sum(1 << self.bits[unit] for unit in at.snapshot.units),
             "unwritten": lambda at: int(at.unwritten),
@@ -113,7 +113,7 @@ class ConfigTopic:
                 yield Choice(f"a user resumes {self.first}", RESUMED, RESUMED)
 
     def writes(self, snapshot: ConfigSnapshot, *, unwritten: bool) -> Iterable[Choice]:
-        """What a leader that knows so much may write."""
+        """The writes that are open to a leader with this snapshot."""
         counts = dict(snapshot.task_counts)
         if NEW not in counts:
             yield _choice(Write.CREATE, NEW)
@@ -124,7 +124,7 @@ class ConfigTopic:
             yield from (_choice(what, self.first) for what in possible)
 
     def step(self, at: TopicState, given: Any) -> Step:
-        """A change, which all workers get to read, or a read to the end."""
+        """The step on a change, which is sent to all workers, or on a read to the end."""
         if not isinstance(given, Received):
             after = at._replace(paused=given == PAUSED, stopped=False)
             after = after._replace(unwritten=at.stopped and given == RESUMED)
@@ -137,7 +137,7 @@ class ConfigTopic:
         return step._replace(sends=[*step.sends, (given.sender, Reading(None, life, step.state.unwritten))])
 
     def _apply(self, at: TopicState, what: Write) -> Step:
-        """What a leader wrote; nothing where another one wrote the like before."""
+        """Applies the write of a leader; nothing changes if another one wrote the same before."""
         counts = dict(at.snapshot.task_counts)
         known, now, first = self.first in counts, counts.get(self.first, 0), self.tasks.get(self.first, 0)
         match what:
@@ -177,7 +177,7 @@ def describe(at: TopicState) -> str:
 
 
 def look_at(at: TopicState) -> Look:
-    """The topic at more length."""
+    """The topic in detail."""
     flags = {"paused": at.paused, "stopped": at.stopped, "tasks to be written": at.unwritten}
     tasks = ((name, f"{count} tasks") for name, count in at.snapshot.task_counts)
     return Look(
@@ -186,7 +186,7 @@ def look_at(at: TopicState) -> Look:
 
 
 def describe_reading(reading: Reading) -> str:
-    """What a process is told, on one line."""
+    """A reading on one line."""
     match reading.given:
         case ConfigTopicAdvanced(changes=(change, *_)):
             return f"{change.connector}: {change.what.value}"

@@ -22,7 +22,7 @@ from fsm.connect.worker.state import Worker, new_worker
 from fsm.tables.connect_worker import SETTLED, TABLE, State
 
 DELAY_OVER = "no delay is remembered as running"
-"""The condition under which a worker's delay is over: its leader's, which began before, is."""
+"""The condition under which a worker's delay has expired: that of its leader, which began before, has."""
 ASKED_OF_STEPS = (
     *ROUND,
     "W2 a join reports nothing that was revoked",
@@ -34,7 +34,7 @@ ASKED_OF_STEPS = (
     "row 3 a worker without a coordinator holds nothing for long",
     "row 22 a worker that cannot read the config topic pauses for a part of the delay",
 )
-"""What each step of a worker is asked for by itself."""
+"""The invariants that are checked on each step of a worker."""
 
 
 class WorkerModel:
@@ -43,7 +43,7 @@ class WorkerModel:
     def __init__(
         self, name: str, config: ConnectConfig, topic: ConfigTopic, story: str | None = None, *, waits: bool = False
     ) -> None:
-        """`story` is what the first process does without being disturbed, once.
+        """`story` is the single action of the first process.
 
         It `waits` with that until a delay is in progress and somebody has come back.
         """
@@ -51,7 +51,7 @@ class WorkerModel:
         self.new = Process(new_worker(config, f"http://{name}/"))
 
     def component(self) -> Component:
-        """Its masks number units as the config topic does."""
+        """The component; its masks number units as the config topic does."""
 
         def mask(found: Iterable[Unit]) -> int:
             return sum(1 << self.topic.bits[one] for one in found)
@@ -86,7 +86,7 @@ class WorkerModel:
         )
 
     def _rests(self, process: Process) -> bool:
-        """Whether nothing is to come of it, as far as it knows."""
+        """Whether the worker is idle as far as it knows."""
         worker = process.worker
         if process.life is not Life.ALIVE:
             return process.life is not Life.AWAY
@@ -95,7 +95,7 @@ class WorkerModel:
         return is_settled and not is_busy and {*worker.holds} == {*process.running}
 
     def choices(self, process: Process) -> Iterable[Choice]:
-        """What its users, its timers, its threads and the machine below it may do."""
+        """The choices of its users, its timers, its threads and its process."""
         worker = process.worker
         match process.life:
             case Life.ABSENT | Life.AWAY:
@@ -123,7 +123,7 @@ class WorkerModel:
         yield from _timers(worker)
 
     def step(self, process: Process, given: Any) -> Step:
-        """What an input does: a choice's label, a snapshot of the config topic, an answer, or that there is none."""
+        """The step on an input: the label of a choice, a reading, a response, or a request that failed."""
         if given == "starts":
             fresh = self.new._replace(lives=process.lives + 1, life=Life.ALIVE)
             return Step(fresh, [(TOPIC, Asked(fresh.lives, READ_AT_START))])
@@ -140,18 +140,18 @@ class WorkerModel:
 
 
 def _waits_for_somebody(worker: Worker) -> bool:
-    """Whether a delay runs, and somebody has come back who may be given what is lost."""
+    """Whether a delay is in progress and a worker has returned that may be assigned the lost units."""
     return worker.state is State.DELAYED and bool(worker.memory.deadline_ms and worker.memory.candidates)
 
 
 def _speaks(process: Process) -> int:
-    """The id that it speaks under, as a bit; one that stands still says nothing."""
+    """The member id under which it sends requests, as a bit; a frozen process has none."""
     member_id = process.worker.member_id
     return 1 << number_of(member_id) if member_id and process.halt is not Halt.FROZEN else 0
 
 
 def _choices_of_halted(process: Process) -> Iterable[Choice]:
-    """Time passes for a process that stands still, too."""
+    """The choices of a halted process: its timers expire as well."""
     if process.halt is Halt.FROZEN:
         yield Choice("goes on")
         if process.worker.heartbeats.enabled and process.worker.coordinator_known:
@@ -181,7 +181,7 @@ def _timers(worker: Worker) -> Iterable[Choice]:
 
 
 def list_sent(process: Process, effects: Iterable[WorkerEffect | Asked]) -> Iterator[tuple[str, Order | Asked]]:
-    """What a process sends, and to whom."""
+    """The messages that a process sends, with their receivers."""
     for effect in effects:
         match effect:
             case Send(number=number, body=body):
@@ -193,6 +193,6 @@ def list_sent(process: Process, effects: Iterable[WorkerEffect | Asked]) -> Iter
 
 
 def timeless(worker: Worker) -> Worker:
-    """The worker with heartbeats that are due or not."""
+    """The worker with its heartbeat timers reduced to whether they are due."""
     beats = timeless_heartbeats(worker.heartbeats)
     return replace(worker, heartbeats=beats, unanswered=tuple(sorted(worker.unanswered)))

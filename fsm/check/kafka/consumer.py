@@ -53,9 +53,9 @@ from fsm.protocol.messages import (
 from fsm.tables.consumer_member import TABLE, State
 
 LIVES = 3
-"""So many processes one consumer may be, one after the other."""
+"""How many processes one consumer may have, one after the other."""
 EPOCHS = 1_000_000
-"""No member epoch is as large."""
+"""A bound that no member epoch reaches."""
 FIND, FOUND = "finds the coordinator", "found"
 SILENT = (State.STALE, State.UNSUBSCRIBED, State.FATAL)
 
@@ -66,30 +66,30 @@ def id_of(name: str, life: int) -> str:
 
 
 def in_its_life(epoch: int, life: int) -> int:
-    """A member epoch that no other process of the same consumer has."""
+    """The member epoch, made distinct from those of other processes of the same consumer."""
     return epoch + life * EPOCHS if epoch > 0 else epoch
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How the members of a model are set up."""
+    """The settings of the members of a model."""
 
     topics: tuple[str, ...]
     pattern: str = ""
-    """A regular expression that they subscribe to instead, which the coordinator resolves."""
+    """A regular expression to subscribe to instead of topics; the coordinator resolves it."""
     client_pattern: str = ""
-    """One that each client resolves."""
+    """A regular expression that each client resolves."""
     static: bool = False
     commits: bool = False
-    """They commit by themselves, before a revocation and as they close."""
+    """Whether members commit automatically, before a revocation and when they close."""
     searches: bool = False
-    """Finding the coordinator takes a request."""
+    """Whether finding the coordinator takes a request."""
     asks: bool = False
-    """A new process asks the cluster for its topics."""
+    """Whether a new process requests the metadata of its topics."""
     fewer: tuple[str, ...] = ()
-    """Topics that they subscribe to where they subscribe otherwise; none where they cannot."""
+    """The topics of a changed subscription; empty if subscriptions do not change."""
     kinds: Collection[str] = frozenset({"crash", "leave", "poll_timeout", "rejoin"})
-    """What may disturb them."""
+    """The kinds of disturbances."""
 
     def config(
         self, name: str, max_poll_interval_ms: int, request_timeout_ms: int, auto_commit_interval_ms: int = 5_000
@@ -106,7 +106,7 @@ class Setting:
         )
 
     def subscribe(self, what: str) -> ApplicationEvent:
-        """What an application says that subscribes, or does so otherwise."""
+        """The event of an application that subscribes, or changes its subscription."""
         if what == OTHERWISE:
             return TopicSubscriptionChangeEvent(self.fewer, listener=True)
         if self.pattern:
@@ -116,7 +116,7 @@ class Setting:
         return TopicSubscriptionChangeEvent(self.topics, listener=True)
 
     def polls(self, using: Partitions) -> AsyncPollEvent:
-        """What an application says that polls."""
+        """The event of an application that polls."""
         return AsyncPollEvent(positions(using) if self.commits else ())
 
 
@@ -134,7 +134,7 @@ class ConsumerModel:
         return Consumer(_timeless(replace(member, client=client)), life=life)
 
     def component(self) -> Component:
-        """What it uses is told by name, and by the id that its client knows (`uses`): that is what it fetches from."""
+        """The component; its features have used partitions by topic name, and by the client's topic id (`uses`)."""
         bits = self.known.bits
 
         def places(c: Consumer) -> Iterable[tuple[str, int]]:
@@ -172,13 +172,13 @@ class ConsumerModel:
         return member.subscription.kind is not SubscriptionType.AUTO_TOPICS or topic in member.subscription.topics
 
     def _may_change(self, app: App, member: Member) -> bool:
-        """Whether its application may subscribe otherwise now: a pattern has to be given up before."""
+        """Whether its application may change its subscription now: it has to unsubscribe from a pattern first."""
         known, fewer = member.subscription, self.setting.fewer
         is_other = known.kind is not SubscriptionType.AUTO_TOPICS or known.topics != fewer
         return bool(fewer) and is_other and (app is not App.RUNNING or known.kind is SubscriptionType.AUTO_TOPICS)
 
     def _rests(self, consumer: Consumer) -> bool:
-        """Whether it has nothing to do, as far as it knows."""
+        """Whether the consumer is idle as far as it knows."""
         if consumer.app in (*ENDED, App.LEFT, App.IDLE):
             return True
         member = consumer.member
@@ -189,7 +189,7 @@ class ConsumerModel:
         return is_stable and not is_busy and consumer.using == member.ownership.owned
 
     def choices(self, consumer: Consumer) -> Iterable[Choice]:
-        """What its application, its timers and the machine below it may do."""
+        """The choices of its application, its timers and its process."""
         kinds = self.setting.kinds
         return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
 
@@ -215,11 +215,11 @@ class ConsumerModel:
             yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
 
     def begin(self, life: int) -> Step:
-        """Its next process starts."""
+        """Starts its next process."""
         return Step(self._process(life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
 
     def step(self, consumer: Consumer, given: Any) -> Step:
-        """What an input does: a choice's label, an answer, or that there is none."""
+        """The step on an input: the label of a choice, a response, or a request that failed."""
         if isinstance(given, str) and "starts again" in given:
             return self.begin(consumer.life + 1)
         if consumer.app in ENDED:
@@ -269,7 +269,7 @@ class ConsumerModel:
         return Step(after, () if app is App.CRASHED else sent, shell.broken, hangs_up=app is App.CRASHED)
 
     def _hand_in(self, shell: Shell, consumer: Consumer, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
-        """Tells the shell what happens; what the application does and uses, and the callback it is in."""
+        """Passes an input to the shell; returns the application's state, its partitions and the running callback."""
         doing = consumer.app, consumer.using, consumer.calling
         match given:
             case "hangs in its callback":
@@ -288,7 +288,7 @@ class ConsumerModel:
 
 
 def _let_pass(consumer: Consumer, given: Any) -> Consumer:
-    """The consumer once a timer has run out, where it is one."""
+    """The consumer after a timer has run out, if the input is a timer."""
     member = consumer.member
     match given:
         case "heartbeat interval is over":
@@ -304,7 +304,7 @@ def _let_pass(consumer: Consumer, given: Any) -> Consumer:
 
 
 def _ends_search(given: Any) -> bool:
-    """Whether a search for the coordinator is over, well or not."""
+    """Whether an input ends the search for the coordinator, with success or not."""
     match given:
         case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
             return bool(order == FIND)
@@ -312,12 +312,12 @@ def _ends_search(given: Any) -> bool:
 
 
 def list_fetched(member: Member, using: Partitions) -> Partitions:
-    """What an application that uses this is still given records of: of a topic that it has dropped it is given none."""
+    """The partitions of which an application still gets records: none of topics that it has unsubscribed from."""
     return Ownership(using).fetchable(member.subscription)
 
 
 def _timeless(member: Member) -> Member:
-    """The member with timers that run or are over, and nothing more; its callers are numbered from 1."""
+    """The member with timers reduced to running or expired; its callers are numbered from 1."""
     calls, commit = member.leaving.calls, member.commit
     matches = member.subscription.kind is SubscriptionType.AUTO_PATTERN
     if commit is not None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fsm.check.model import Mask
 
 NAMES = "abcdef"
-"""Of the members."""
+"""The names of the members."""
 SETTINGS = BrokerConfig(
     group_consumer_session_timeout_ms=3_000,
     group_consumer_min_session_timeout_ms=3_000,
@@ -50,7 +50,7 @@ INTERVAL_MS = 1_000
 REQUESTS = (Disturbance("lose", Fault.LOSE, Notification.SENDER), Disturbance("late", Fault.LATE, Notification.SENDER))
 ANSWERS = (Disturbance("unanswered", Fault.LOSE, Notification.RECEIVER),)
 LOSING = (Disturbance("failover_losing", Fault.LOSE, Notification.RECEIVER),)
-"""Of a request: the coordinator fails over, and what it wrote of that request is lost; nobody has seen the answer."""
+"""A disturbance of requests: the coordinator fails over and loses the records of a request that was not answered."""
 KINDS = (
     "close",
     "close_timeout",
@@ -149,14 +149,14 @@ def consumer_group(
 
 
 def choose_names(members: int, what: str = "members") -> str:
-    """A letter for each. Raises `InputError` for more than there are letters, and for nobody."""
+    """A letter for each member. Raises `InputError` for none, and for more than there are letters."""
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} {what}", "--members", f"give 1 to {len(NAMES)}")
     return NAMES[:members]
 
 
 def name_those(options: Mapping[str, object]) -> str:
-    """The options that are on, as the name of a model has them."""
+    """The enabled options, as part of the name of a model."""
     return "".join(f", {option}" for option, on in options.items() if on)
 
 
@@ -174,7 +174,7 @@ def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
 
 
 def _list_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
-    """What each step of a member and of the coordinator is asked for."""
+    """The invariants that are checked on each step of a member and of the coordinator."""
     for one in MEMBER_INVARIANTS:
         if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
@@ -182,7 +182,7 @@ def _list_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
 
 
 def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:
-    """All topics but the last, for an application that subscribes otherwise."""
+    """All topics but the last: a changed subscription."""
     return tuple(sorted(topics))[:-1]
 
 
@@ -193,7 +193,7 @@ def check_regex(pattern: str) -> None:
 
 
 def _check_patterns(pattern: str, client_pattern: str) -> None:
-    """Raises `InputError` where there are two, and where a broker or a client cannot do with its own."""
+    """Raises `InputError` for two patterns, and for one that its broker or client cannot compile."""
     if pattern and client_pattern:
         raise InputError("a subscription has one pattern", "--client-pattern", "leave out --pattern")
     check_regex(pattern)
@@ -204,7 +204,7 @@ def _check_patterns(pattern: str, client_pattern: str) -> None:
 
 
 def rules_of(coordinator: str | CoordinatorDialect) -> CoordinatorDialect:
-    """A coordinator's dialect, by its name or as it is."""
+    """The dialect of a coordinator, given by its name or as a value."""
     return coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
 
 
@@ -219,7 +219,7 @@ def _read_dialects(client: str | MemberDialect, members: int) -> list[MemberDial
 
 
 def _not_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
-    """What some members are known not to hold; of whom, where that is not everybody."""
+    """The invariants that some members are known to break, with their dialects if not all do."""
     for one in MEMBER_INVARIANTS:
         breaking = list(dict.fromkeys(dialect.name for dialect in dialects if one not in select_invariants(dialect)))
         is_everybody = len(breaking) == len({dialect.name for dialect in dialects})
@@ -228,7 +228,7 @@ def _not_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
 
 
 def _is_silent(group: GroupProperties, name: str, life: int) -> Condition:
-    """Whether nothing more is to be heard of a process: it is over, or says nothing."""
+    """Whether a process sends nothing more: it has ended, or is silent."""
     quiet = group.silent(name)
 
     def condition(view: View) -> Mask:

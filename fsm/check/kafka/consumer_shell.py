@@ -1,4 +1,4 @@
-"""A consumer of KIP-848 as a value, and the production shell that a step of it thaws."""
+"""A consumer of KIP-848 as a value, and the production shell that each step restores from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHe
 LEAVES = "who closes says that it leaves"
 KEEPS_EPOCH = "who is in the group, or about to leave, has the epoch that it was told last"
 COMMIT, CALL_BACK, LEAVE = "commit", "callback", "leave"
-"""What close() waits for."""
+"""The phases of close(): what it waits for."""
 
 
 class Consumer(NamedTuple):
@@ -40,23 +40,23 @@ class Consumer(NamedTuple):
     member: Member
     app: App = App.IDLE
     using: Partitions = ()
-    """What the application takes records from: from the end of its assigned callback to the end of the removing one."""
+    """The partitions in use: from the end of the assigned callback until the end of the revoked or lost callback."""
     events: tuple[BackgroundEvent, ...] = ()
     """The background queue."""
     calling: BackgroundEvent | None = None
-    """The event whose callback is under way."""
+    """The event of the running callback."""
     assignment: Partitions = ()
     generation: int = -1
     life: int = 0
-    """Which process it is: another one has another member id."""
+    """The number of the process; each has its own member id."""
     raised: bool = False
-    """A callback of the pass under way raised: what the poll throws is known."""
+    """Whether a callback of the present poll raised: the error of the poll is known."""
     searching: bool = False
-    """It asked for the coordinator."""
+    """Whether a FindCoordinator request is in flight."""
     closing: str = ""
-    """What close() waits for, where it has begun."""
+    """What close() waits for; empty before it begins."""
     overdue: bool = False
-    """The time that it has to close is over."""
+    """Whether the timeout of close() has expired."""
 
 
 @cache
@@ -66,7 +66,7 @@ def select_invariants(dialect: Dialect) -> tuple[Invariant, ...]:
 
 
 class Shell(ConsumerMember, Driven):
-    """The production shell around a consumer that is a value."""
+    """The production shell, restored from a consumer that is a value."""
 
     def __init__(self, consumer: Consumer, *, searches: bool = False) -> None:
         member = consumer.member
@@ -89,7 +89,7 @@ class Shell(ConsumerMember, Driven):
         self._before, self._asked = self.member, select_invariants(member.settings.dialect)
 
     def _rest(self, closing: str) -> Iterator[int]:
-        """What close() does once it has what it waits for."""
+        """Continues close() from the phase that has ended."""
         operation = GroupMembershipOperation.DEFAULT
         if closing == COMMIT:
             return self._end_membership(operation)
@@ -97,13 +97,13 @@ class Shell(ConsumerMember, Driven):
 
     @property
     def has_left(self) -> bool:
-        """Whether the coordinator was told, now or before, or nobody has to be told."""
+        """Whether the leave was sent, now or before, or need not be sent."""
         told = (one.body for one in self.sent if isinstance(one.body, ConsumerGroupHeartbeatRequest))
         return self.member.state in SILENT or any(body.member_epoch < 0 for body in told)
 
     @property
     def closing(self) -> str:
-        """What close() waits for, where it has begun."""
+        """What close() waits for; empty before it begins."""
         if self._closing is None:
             return ""
         if self._awaiting == CALLBACK:
@@ -112,7 +112,7 @@ class Shell(ConsumerMember, Driven):
         return COMMIT if commits else LEAVE
 
     def _ask(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
-        """Asks a step of the member for its invariants."""
+        """Checks the invariants of a step of the member."""
         before, self._before = self._before, self.member
         if effects or self.member is not before:
             at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
@@ -121,7 +121,7 @@ class Shell(ConsumerMember, Driven):
 
 
 def _keeps_epoch(at: ObservedStep) -> bool:
-    """Whether a member that is in the group, or on its way out, takes the epoch of a good answer for its own."""
+    """Whether a member that is in the group, or leaving it, adopts the epoch of a successful response."""
     answer = at.given.answer if isinstance(at.given, Answered) else None
     if not isinstance(answer, ConsumerGroupHeartbeatResponse) or answer.error_code or answer.member_epoch <= 0:
         return True
@@ -129,7 +129,7 @@ def _keeps_epoch(at: ObservedStep) -> bool:
 
 
 def observe(app: App, member: Member, using: Partitions) -> Seen:
-    """What a consumer of the model and a live one have in common."""
+    """The parts of a consumer's state that the model and a live consumer share."""
     if app in (App.DEAD, App.CLOSED):
         return {"application": app}
     return {

@@ -1,4 +1,4 @@
-"""One consumer that speaks one protocol or the other as a component: each of its processes speaks one of them.
+"""A consumer that may convert to the other protocol, as a component: each of its processes uses one protocol.
 
 A process that starts again may speak the other one (`convert`), as in a migration in which clients are restarted one
 by one.
@@ -25,14 +25,14 @@ Either = Consumer | ClassicConsumer
 
 
 class ConvertingConsumerModel:
-    """Makes the component of one consumer."""
+    """Makes the component of one converting consumer."""
 
     def __init__(self, consumer: ConsumerModel, classic: ClassicModel, *, begins_classic: bool) -> None:
         self.name, self.kinds = consumer.name, consumer.setting.kinds
         self.consumer, self.classic, self.begins_classic = consumer, classic, begins_classic
 
     def component(self) -> Component:
-        """Its features are those that both protocols have, told by the process that it is now."""
+        """The component; its features are those that both protocols have, of its present process."""
         mine, others = self.consumer.component(), self.classic.component()
         of_consumer = {**mine.features, "epoch": _epoch, "id": self._id, "speaks": self._speaks, "left": lambda _: 0}
         features = {name: _of_either(name, of_consumer, others.features) for name in others.features}
@@ -57,11 +57,11 @@ class ConvertingConsumerModel:
         return 1 << self._id(consumer) if is_heard else 0
 
     def model_of(self, state: Either, *, other: bool = False) -> ConsumerModel | ClassicModel:
-        """The model of the protocol that a process speaks, or of the other one."""
+        """The model of the protocol of a process, or of the other protocol."""
         return self.classic if isinstance(state, ClassicConsumer) != other else self.consumer
 
     def choices(self, state: Either) -> Iterable[Choice]:
-        """Those of its protocol, and that its next process speaks the other one."""
+        """The choices of its protocol, and the start of its next process with the other protocol."""
         yield from self.model_of(state).choices(state)  # type: ignore[arg-type]  # it is of that protocol
         if "convert" in self.kinds and state.life + 1 < LIVES:
             if state.app in (App.DEAD, App.CLOSED):
@@ -70,13 +70,13 @@ class ConvertingConsumerModel:
                 yield Choice(f"is killed and starts again{CONVERTED}", disturbance="convert")
 
     def look(self, state: Either) -> Look:
-        """A process of its protocol, at more length."""
+        """The present process in detail."""
         if isinstance(state, ClassicConsumer):
             return look_at_classic(state)
         return look_at_consumer(state, self.consumer.known.all_names)
 
     def step(self, state: Either, given: Any) -> Step:
-        """What an input does; nothing where it answers a request of a process that is over."""
+        """The step on an input; a response to a process that has ended changes nothing."""
         if isinstance(given, str) and given.endswith(CONVERTED):
             return self.model_of(state, other=True).begin(state.life + 1)
         match given:

@@ -44,9 +44,9 @@ from fsm.tables.consumer_group import State
 
 OLD = NOW - 10_000_000_000
 RESOLVED_BEFORE = NOW - 20_000
-"""When a regular expression was resolved that may be resolved anew."""
+"""When a regular expression was resolved that may be refreshed."""
 BY_NAME = 9
-"""The last version of OffsetCommit that names its topics, as members of these models do."""
+"""The last version of OffsetCommit with topic names, which members of these models use."""
 VALID = "requests are valid"
 INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
 FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
@@ -59,11 +59,11 @@ class Broker(NamedTuple):
 
     state: Coordinator = Coordinator()
     elsewhere: frozenset[str] = frozenset()
-    """Members that still speak to the broker where the coordinator was before."""
+    """Members that still send requests to the former coordinator's broker."""
     topics: tuple[str, ...] = ()
-    """What has changed of its topics."""
+    """The changes of topics that it knows."""
     log: Log = ()
-    """What its log says, compacted; where that is asked for."""
+    """Its compacted log; empty unless the model has compaction."""
 
 
 class CoordinatorModel:
@@ -72,16 +72,16 @@ class CoordinatorModel:
     def __init__(
         self, names: Sequence[str], known: Topics, context: Context, *, moves: bool = False, compacts: bool = False
     ) -> None:
-        """It may move, and its log may be compacted."""
+        """`moves` lets it change its broker; `compacts` lets its log be compacted."""
         self.names, self.known, self.moves, self.compacts = names, known, moves, compacts
         self._context = context
 
     def context(self, topics: tuple[str, ...]) -> Context:
-        """What the coordinator is told after these changes of topics."""
+        """The context of the coordinator after these changes of topics."""
         return replace(self._context, image=self.known.image(topics))
 
     def component(self) -> Component:
-        """Its features tell of each member: whether it is one, its epochs, what it holds and was assigned.
+        """The component; its features are the membership, epochs, held and assigned partitions of each member.
 
         What it `holds` is told by id, everything else by name: a topic that was made anew has had two ids.
         """
@@ -102,7 +102,7 @@ class CoordinatorModel:
         )
 
     def _feature(self, name: str, feature: str, at: Broker) -> int:
-        """Of the latest life that is a member."""
+        """A feature of the latest process that is a member."""
         group = consumer_group_of(at.state)
         lives = [] if group is None else [life for life in range(LIVES) if id_of(name, life) in group.members]
         if group is None or not lives:
@@ -123,7 +123,7 @@ class CoordinatorModel:
         return mask(found, self.known.ids)
 
     def choices(self, at: Broker) -> Iterable[Choice]:
-        """Its timers may run out, its tasks end, and another broker may take over."""
+        """The choices: timers run out, tasks end, and another broker takes over."""
         group = consumer_group_of(at.state)
         if group is None:
             return
@@ -142,7 +142,7 @@ class CoordinatorModel:
             yield Choice("moves", disturbance="move")
 
     def step(self, at: Broker, given: Any) -> Step:
-        """A request, a timer that runs out, a fail-over."""
+        """The step on an input: a request, a timer that runs out, or a failover."""
         context = self.context(at.topics)
         match given:
             case Received(sender=sender, message=topics) if isinstance(topics, tuple):
@@ -190,7 +190,7 @@ class CoordinatorModel:
         sent: ConsumerGroupHeartbeatRequest | None = None,
         answer: Answer | None = None,
     ) -> Step:
-        """A step, asked for the coordinator's invariants; `around` where more than the coordinator itself changes."""
+        """Makes a step and checks the coordinator's invariants; `around` has what changes besides the coordinator."""
         around, after, asked = around or before, done.state, list[str]()
         group = consumer_group_of(after)
         if group is not None:
@@ -204,7 +204,7 @@ class CoordinatorModel:
         return Step(around._replace(state=_timeless(after, has_interval=has_interval), log=log), sends, asked)
 
     def look(self, at: Broker) -> Look:
-        """The group at more length, and what its topics are."""
+        """The group and its topics in detail."""
         found = look_at_group(consumer_group_of(at.state), self.known.all_names)
         told = [("not told that it moved", ", ".join(sorted(at.elsewhere)))] if at.elsewhere else []
         topics = [("topics", self.known.describe(at.topics))] if self.known.change else []
@@ -235,7 +235,7 @@ RESOLVED = "has resolved its regular expressions"
 
 
 def choices_of_tasks(group: ConsumerGroup) -> Iterable[Choice]:
-    """What a coordinator does for a group in the background."""
+    """The choices of a coordinator's background tasks."""
     if group.target_time_ms == NOW:
         yield Choice("assignment interval is over")
     if group.resolution is not None:
@@ -245,14 +245,14 @@ def choices_of_tasks(group: ConsumerGroup) -> Iterable[Choice]:
 
 
 def request(token: Any, sender: str, order: Any, fresh_id: str = "") -> Request:
-    """An order as it reaches the coordinator, which may give its sender an id."""
+    """A request as the coordinator receives it; the sender may be given `fresh_id`."""
     body = order.body
     version = BY_NAME if isinstance(body, OffsetCommitRequest) else API_OF[type(body)].newest
     return Request(token, sender, "/127.0.0.1", version, body, fresh_id)
 
 
 def let_pass(state: Coordinator, given: Any, context: Context) -> Taken[Coordinator]:
-    """What happens to the coordinator by itself: a timer (kind and whose) that runs out, a task that ends."""
+    """The coordinator's step without a request: a timer (kind and member) runs out, or a task ends."""
     group = consumer_group_of(state)
     match given:
         case (TimerKind() as kind, str(who)) if group is not None:
@@ -269,7 +269,7 @@ def let_pass(state: Coordinator, given: Any, context: Context) -> Taken[Coordina
 
 
 def refuse(body: Any) -> ResponseBody | str:
-    """What a broker answers that is not the coordinator any more."""
+    """The response of a broker that is not the coordinator any more."""
     if isinstance(body, OffsetCommitRequest):
         return OffsetCommitResponse(
             topics=commit_results((place, ErrorCode.NOT_COORDINATOR) for place, _ in body.offsets)
@@ -278,7 +278,7 @@ def refuse(body: Any) -> ResponseBody | str:
 
 
 def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, image: Image) -> list[str]:
-    """What a commit breaks: an owner in good standing may commit what it was told that it has, a former one may not."""
+    """The invariants that a commit breaks: an owner in good standing may commit, a former owner may not."""
     group = consumer_group_of(before)
     if group is None or answer is None or not isinstance(answer.body, OffsetCommitResponse):
         return []
@@ -301,7 +301,7 @@ def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer |
 
 
 def _ask_subscription(after: Coordinator, sent: ConsumerGroupHeartbeatRequest, names: TopicNames) -> list[str]:
-    """What a heartbeat breaks: its sender's assignment is of topics that it subscribes to by name, as it said."""
+    """The invariants that a heartbeat breaks: the assignment has only topics of the subscription that it reports."""
     group = consumer_group_of(after)
     member = group.members.by_id.get(sent.member_id) if group is not None else None
     if member is None or member.metadata.subscribed_topic_regex:
@@ -322,7 +322,7 @@ def _rests(state: Coordinator) -> int:
 
 
 def _timeless(state: Coordinator, *, has_interval: bool) -> Coordinator:
-    """The coordinator with its group made so."""
+    """The coordinator with its group in timeless form."""
     group = consumer_group_of(state)
     if group is None:
         return Coordinator(topics_added_version=state.topics_added_version)
@@ -331,7 +331,7 @@ def _timeless(state: Coordinator, *, has_interval: bool) -> Coordinator:
 
 
 def timeless(group: ConsumerGroup, *, has_interval: bool) -> ConsumerGroup:
-    """The group with timers that run, in a fixed order; its target is new where an interval begins with it."""
+    """The group with its timers in a fixed order and without instants; a target counts as new if an interval begins."""
     running = sorted((kind.value, who, kind, epoch) for (kind, who), _, epoch in group.timers.in_order())
     timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
     target_ms = group.target_time_ms and (max(group.target_time_ms, OLD) if has_interval else OLD)

@@ -1,4 +1,4 @@
-"""What is to be seen of a coordinator's group: what it knows of each member, its timers, who waits for an answer."""
+"""A coordinator's group in detail: what it knows of each member, its timers, and the delayed requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fsm.tables import classic_group, consumer_group, consumer_group_member
 
 Fields = Iterator[tuple[str, str]]
 OF_CONSUMERS = (consumer_group.TABLE, consumer_group_member.TABLE)
-"""Tables of a group of KIP-848."""
+"""The tables of a consumer group."""
 OF_CLASSIC = (classic_group.TABLE,)
 
 
@@ -82,7 +82,7 @@ def _look_at_classic_group(group: ClassicGroup, show: Callable[[bytes], str]) ->
 
 
 def _list_unjoined(group: ClassicGroup) -> list[str]:
-    """For whom a join phase waits."""
+    """The members for which a join phase waits."""
     if group.join_phase is None:
         return []
     return sorted({*group.pending_join_members, *(who for who in group.members if who not in group.delayed_joins)})

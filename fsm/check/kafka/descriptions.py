@@ -1,4 +1,4 @@
-"""What is told of consumers of KIP-848, their requests and the answers to them; and what reports leave out."""
+"""Texts about consumers of KIP-848, their requests and responses; and which partitions reports leave out."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from fsm.protocol.messages import (
 )
 
 Seen = Mapping[str, Any]
-"""What an object of a model and a live one have in common, by what it is called."""
+"""The parts of a state that a model and a live object share, by name."""
 
 
 def tell_difference(who: str, live: Seen, wanted: Seen) -> str:
-    """What differs first between a live object and one of the model; empty where nothing does."""
+    """The first difference between a live object and one of the model; empty if there is none."""
     for what in {**wanted, **live}:
         if live.get(what) != wanted.get(what):
             return f"the {what} of {who} is {_plain(live.get(what))}, and was to be {_plain(wanted.get(what))}"
@@ -34,7 +34,7 @@ def tell_difference(who: str, live: Seen, wanted: Seen) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A value as one reads it: names of states, partitions, what is in a collection."""
+    """A readable form of a value: names of states, partitions, items of a collection."""
     match value:
         case Enum():
             return value.name
@@ -58,7 +58,7 @@ def describe_application(text: str, app: App, using: Partitions, calling: Backgr
 
 
 def describe_calling(calling: BackgroundEvent | None) -> str:
-    """The callback that an application is in, as it follows on what it does."""
+    """The running callback of an application, as the end of its description."""
     match calling:
         case PartitionsAssignedEvent():
             return ", in its assigned callback"
@@ -73,7 +73,7 @@ def list_partitions(found: Iterable[tuple[str, int]]) -> str:
 
 
 def count_omitted(found: Iterable[Any], ids: dict[tuple[str, int], int]) -> int:
-    """Partitions that reports under way leave out: of orders, or of (order, answer)."""
+    """How many partitions the reports in flight leave out; `found` has requests, or (request, response)."""
     left_out, everything = 0, reduce(or_, (1 << bit for bit in ids.values()), 0)
     for one in found:
         order = one[0] if isinstance(one, tuple) and len(one) == 2 else one
@@ -93,7 +93,7 @@ def is_consumer_join(message: Any) -> bool:
 
 
 def describe_message(message: Any, image_names: Mapping[str, str]) -> str:
-    """A request that is under way, or the answer to one, on one line."""
+    """A request or response in flight, on one line."""
     if isinstance(message, str):
         return message
     if isinstance(message, tuple):

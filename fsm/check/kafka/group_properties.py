@@ -1,4 +1,4 @@
-"""What is asked of a group, whatever protocols its members speak: safety, and that it settles."""
+"""The properties of a group, whichever protocols its members use: safety, and that it becomes stable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GroupProperties:
-    """What is asked of a whole group, over columns."""
+    """The properties of a whole group, over columns."""
 
     joins = "joins"
     """The feature of a wire that counts joins of KIP-848 on it."""
@@ -37,7 +37,7 @@ class GroupProperties:
         self.resubscribes = resubscribes
 
     def everything(self, view: View) -> Integers | int:
-        """The mask of all partitions that somebody wants in each state."""
+        """The mask of all subscribed partitions in each state."""
         found = self._everything if self._changes is None else view.of(*self._changes)
         if not self.resubscribes:
             return found
@@ -47,7 +47,7 @@ class GroupProperties:
         return wanted & found
 
     def properties(self) -> list[Property]:
-        """What holds in every state."""
+        """The properties of every state."""
         return [
             Property(
                 "held by the coordinator's book",
@@ -65,17 +65,17 @@ class GroupProperties:
         ]
 
     def _of_subscriptions(self) -> list[Property]:
-        """What is asked where subscriptions change."""
+        """The properties where subscriptions change."""
         meaning = "an application is given no records of a topic that it has dropped"
         return [Property("only what is subscribed is used", self._uses_its_own, meaning)] if self.resubscribes else []
 
     def goal(self) -> Goal:
-        """What can always be reached."""
+        """The goal."""
         meaning = "undisturbed, everybody at last uses what it is assigned, and every partition is used"
         return Goal("the group settles", self._is_settled, ("rebalance_timeout",), meaning)
 
     def silent(self, name: str) -> Condition:
-        """Whether nothing more is to be heard of a member."""
+        """Whether a member sends nothing more."""
 
         def condition(view: View) -> Mask:
             quiet = (view.of(name, "silent") == 1) & (view.on(name, BROKER, "line") == 0)
@@ -85,7 +85,7 @@ class GroupProperties:
         return condition
 
     def _stands_well(self, view: View, name: str) -> Mask:
-        """The coordinator knows the member, under the epoch that the client has, or had before."""
+        """Whether the coordinator knows the member under the client's present or previous epoch."""
         epoch = view.of(name, "epoch")
         is_known = (epoch == view.of(BROKER, f"epoch {name}")) | (epoch == view.of(BROKER, f"previous {name}"))
         stands: Mask = (view.of(BROKER, f"member {name}") == 1) & (epoch > 0) & is_known
@@ -141,7 +141,7 @@ class GroupProperties:
         return settled
 
     def uses_anew(self, places: int, view: View) -> Mask:
-        """Of a topic that was made anew a member uses what it had under the old id, for its client knows the new one.
+        """Whether a member uses partitions of a recreated topic that it was assigned under the old id.
 
         `places` are the partitions under the new id, as bits.
         """
@@ -151,7 +151,7 @@ class GroupProperties:
         return found
 
     def is_unreleased(self, view: View) -> Mask:
-        """A static member was killed, and is back before its session ends: UNRELEASED_INSTANCE_ID ends it."""
+        """Whether a killed static member returns before its session ends: UNRELEASED_INSTANCE_ID ends it."""
         found = np.zeros(len(view), np.bool_)
         for name in self.names:
             is_other = self._is_other_process(view, name) & (view.on(name, BROKER, self.joins) > 0)
@@ -159,13 +159,13 @@ class GroupProperties:
         return found
 
     def _is_other_process(self, view: View, name: str) -> Mask:
-        """Whether the coordinator's member of KIP-848 is another process than the one that runs."""
+        """Whether the coordinator's member belongs to another process than the running one."""
         is_other = view.of(BROKER, f"life {name}") != view.of(name, "life")
         found: Mask = is_other & (view.of(BROKER, f"member {name}") == 1)
         return found
 
     def w1(self, view: View) -> Mask:
-        """What a report left out, because it was not used yet, is taken back and used, or is going to be."""
+        """W1: whether partitions that a report left out because they were unused are revoked and used nevertheless."""
         stray_known, stray_other, begins = (np.zeros(len(view), np.bool_) for _ in range(3))
         for name in self.names:
             good, free = self._stands_well(view, name), ~view.of(BROKER, f"held {name}")

@@ -17,13 +17,13 @@ from fsm.check.timing import Asked, Timing
 from fsm.trace import TraceRecord
 
 MOST = 12
-"""So many idle steps, at most."""
+"""How many idle steps at most."""
 TRIES, OF_ALL = 120, 400
-"""So often, at most, is a path taken with the same timeouts, and in all, to see what an idle step brings."""
+"""How often a path is replayed at most to try idle steps: with the same timeouts, and in all."""
 KEPT = 3
-"""So many ways to put idle steps in are followed at once, those that come furthest."""
+"""How many placements of idle steps are pursued at once: those that get furthest."""
 ANSWER: Any = (None, None)
-"""Stands for a message that is an answer: live objects have their own."""
+"""A placeholder for a response: live objects have their own."""
 BEATS = "heartbeat interval is over"
 HEARTBEAT, POLL = "has a heartbeat answered", "polls"
 T = TypeVar("T")
@@ -31,37 +31,37 @@ _Took = tuple[Timing, tuple[int, ...]]
 
 
 class Idle(NamedTuple):
-    """What somebody does that changes nothing."""
+    """A step that changes nothing."""
 
     who: str
     what: str
     also: str = ""
-    """Whose heartbeat is sent meanwhile, and handled before."""
+    """The member whose heartbeat is sent meanwhile and handled before."""
 
     def __str__(self) -> str:
         return f"{self.also} and {self.who} have heartbeats answered" if self.also else f"{self.who} {self.what}"
 
 
 class Chooses(Protocol):
-    """The model of somebody: what there is to choose in a state."""
+    """A component's model: its choices in a state."""
 
     def choices(self, state: Any, /) -> Iterable[Choice]: ...
 
 
 class Cast(NamedTuple):
-    """Who can idle, in the order of their wires."""
+    """The components that can take idle steps, in the order of their wires."""
 
     models: Mapping[str, Chooses]
     alternate: bool
-    """Whether the wire of somebody's answers follows that of the requests; else all answers follow all requests."""
+    """Whether each response wire follows its request wire; else all response wires follow all request wires."""
 
     def wires(self, who: str) -> tuple[int, int]:
-        """The wire of somebody's requests, and that of the answers."""
+        """The request wire and the response wire of a component."""
         at = list(self.models).index(who)
         return (2 * at, 2 * at + 1) if self.alternate else (at, at + len(self.models))
 
     def can(self, one: Idle, states: Mapping[str, Any]) -> bool:
-        """Whether somebody may do that in these states of the model."""
+        """Whether the idle step is possible in these states of the model."""
         label = POLL if one.what == POLL else BEATS
         return all(
             any(choice.label == label and not choice.disturbance for choice in self.models[name].choices(states[name]))
@@ -75,10 +75,10 @@ class Woven(NamedTuple):
 
     path: Path
     idle: tuple[Idle | None, ...]
-    """Of each of its steps, what it is a part of; None for those of the path itself."""
+    """The idle step to which each step belongs; None for the path's own steps."""
 
     def tell(self, times_ms: Sequence[int]) -> tuple[tuple[int, int, str], ...]:
-        """Of each idle step the number of the step that follows it, its time, and what it is."""
+        """For each idle step: the number of the step that follows it, its time, and its text."""
         return tuple(
             (number, at_ms, str(one))
             for number, at_ms, one, before in zip(
@@ -98,7 +98,7 @@ class Woven(NamedTuple):
             number += one is None
 
     def with_idle(self, at: int, one: Idle, cast: Cast) -> Woven:
-        """With that one before the step at this index, which is not the first."""
+        """The path with an idle step inserted before this index, which is not the first."""
         actions = [Action(one.who, one.what)]
         if one.what == HEARTBEAT:
             both = [name for name in (one.also, one.who) if name]
@@ -113,7 +113,7 @@ class Woven(NamedTuple):
 
 
 class Taken(NamedTuple, Generic[T]):
-    """What came of a path that live objects took: when it can happen, and what its timers ask."""
+    """The result of a replay: the times at which the path can happen, and the constraints of its timers."""
 
     timing: Timing
     times_ms: tuple[int, ...]
@@ -121,7 +121,7 @@ class Taken(NamedTuple, Generic[T]):
     timeouts: T
 
     def tell_run(self, settings: Mapping[str, int], records: Iterable[TraceRecord]) -> Replayed:
-        """What is told of it."""
+        """The result as a verdict shows it."""
         trace = tuple(record.to_json() for record in records)
         woven = self.woven
         return Replayed("", woven.list_times(self.times_ms), settings, trace, idle=woven.tell(self.times_ms))
@@ -135,7 +135,7 @@ def find_room(
     *,
     alternate: bool = False,
 ) -> Taken[T] | None:
-    """The first timeouts that allow the path, without idle steps or else with some; else those that come furthest.
+    """Finds the first timeouts that allow the path, with idle steps if it needs some; else those that get furthest.
 
     `take` gives None where live objects do not take a path. None where they take this one with no timeouts.
     """
@@ -171,14 +171,14 @@ def _idling(begun: Taken[T], take: Callable[[T, Path], _Took | None], cast: Cast
 
 
 def _rank(one: Taken[Any]) -> tuple[int, int]:
-    """How far it comes, by steps of its own; and how little is missing for the next one."""
+    """How many of the path's own steps it gets to, and how little is missing for the next one."""
     room = one.timing.room()
     own = sum(1 for idle in one.woven.idle[:room] if idle is None)
     return own, -sum(each.ms for each in one.timing.circle(room))
 
 
 def _candidates(one: Taken[Any], cast: Cast) -> Iterator[Woven]:
-    """With an idle step that starts a timer anew of which a step asks too much, the later ones first."""
+    """Paths with one more idle step that restarts a timer which is too short, the later positions first."""
     woven = one.woven
     for asked in one.timing.circle():
         for idle in _idle_for(asked, list(cast.models)) if asked.ms < 0 else ():
@@ -189,7 +189,7 @@ def _candidates(one: Taken[Any], cast: Cast) -> Iterator[Woven]:
 
 
 def _idle_for(asked: Asked, names: Sequence[str]) -> Iterator[Idle]:
-    """What starts a timer anew that may not be over yet, or not that long."""
+    """Idle steps that restart a timer which must not have expired yet."""
     own = [str(asked.owner)] if asked.owner in names and asked.name in ("poll", "heartbeat", "session") else []
     for who in own or (name for name in names if asked.name.startswith(f"session of {name}")):
         if asked.name == "poll":

@@ -31,7 +31,7 @@ from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, OffsetCommitRequest
 
 
 class Client(Protocol):
-    """Whoever asks: requests on their way, those given up, answers on their way."""
+    """A client: its requests in flight, its abandoned requests, and the responses in flight."""
 
     out: list[Any]
     late: list[Any]
@@ -39,7 +39,7 @@ class Client(Protocol):
 
 
 class LiveBroker:
-    """A coordinator that lives on."""
+    """The live coordinator of a replay."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LiveBroker:
         *,
         converts: bool = False,
     ) -> None:
-        """`is_same` finds the order that a path means among late ones; nobody answers a client that is gone."""
+        """`is_same` finds the late request that a path means; a client for which `is_gone` holds gets no response."""
         self.host = Host(context, resolves=False)
         self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
         self._timers, self._converts = AnyCoordinator((), None, context), converts
@@ -58,11 +58,11 @@ class LiveBroker:
         self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
 
     def pass_time(self) -> None:
-        """A millisecond goes by."""
+        """Advances the clock by a millisecond."""
         self.host.context = self.host.context.at(self.host.now_ms + 1)
 
     def request(self, name: str, action: Action) -> None:
-        """A request of a client arrives; nothing where a live one has none under way."""
+        """Handles a request of a client; nothing happens if the live client has none in flight."""
         client, late = self._clients[name], action.what == "receives late"
         under_way = client.late if late else client.out
         which = (i for i, one in enumerate(under_way) if self._is_same(one, action.message))
@@ -81,7 +81,7 @@ class LiveBroker:
         self._answer(before, sent.answers)
 
     def act(self, what: str) -> None:
-        """Another broker takes over, or a timer runs out."""
+        """Takes a step of the coordinator: a failover, or a timer that runs out."""
         group: Any = self.host.state.groups[GROUP]
         if what == FAILS_OVER:
             self.host.fail_over()
@@ -99,12 +99,12 @@ class LiveBroker:
         self._answer(group, self.host.expire(self.host.now_ms))
 
     def expire(self) -> None:
-        """Timers that are due run out."""
+        """Fires the timers that are due."""
         before = self.host.state.groups.get(GROUP)
         self._answer(before, self.host.expire(self.host.now_ms))
 
     def timers(self) -> dict[str, int]:
-        """When each of its timers runs out, by what a path says of it."""
+        """When each of its timers runs out, by the name that a path gives it."""
         group = self.host.state.groups.get(GROUP)
         due_ms: dict[Any, int] = {}
         if isinstance(group, ClassicGroup):

@@ -1,4 +1,4 @@
-"""Consumers that live on while a path is replayed: their own clocks, call numbers and generators."""
+"""The live consumers of a replay, with their own clocks, call numbers and generators."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ T = TypeVar("T", bound="LiveMember")
 
 
 class Sent:
-    """When requests were sent that are under way."""
+    """The send times of requests in flight."""
 
     def __init__(self) -> None:
         self._many = 0
         self._known: dict[int, tuple[Any, str, int]] = {}
-        """By their identity, which is theirs as long as they are here: each with its name and its time."""
+        """Each request with its name and time, by its identity, which is unique while it is kept here."""
 
     def note(self, under_way: Iterable[Any], now_ms: int) -> dict[str, int]:
-        """Those under way, by names: when each was there for the first time."""
+        """The requests in flight by name, with the time when each was first seen."""
         before, self._known = self._known, {}
         for order in under_way:
             known = before.get(id(order))
@@ -71,7 +71,7 @@ class LiveMember:
 
     name: str
     life: int
-    """Which process of the consumer it is."""
+    """The number of the process of the consumer."""
 
     def __init__(self, shell: MemberShell[Any, Any], setting: Setting, metadata: Any, now_ms: int) -> None:
         self.shell, self.setting, self.now_ms = shell, setting, now_ms
@@ -89,18 +89,18 @@ class LiveMember:
         self.sent = Sent()
 
     def hand_over(self, after: T) -> T:
-        """The next process of the same consumer: what this one sent is late."""
+        """Passes the requests in flight to the next process of the same consumer, as late ones."""
         after.late = [*self.late, *self.out]
         return after
 
     @abstractmethod
     def next_life(self) -> LiveMember:
-        """Another process of the same consumer."""
+        """Starts another process of the same consumer."""
 
     @property
     @abstractmethod
     def seen(self) -> Seen:
-        """What it has in common with one of the model."""
+        """The parts of its state that it shares with the model."""
 
     @property
     @abstractmethod
@@ -110,7 +110,7 @@ class LiveMember:
     @property
     @abstractmethod
     def poll_due_ms(self) -> int:
-        """Until when its application has to poll."""
+        """The deadline of the next poll."""
 
     @property
     def is_member(self) -> bool:
@@ -119,17 +119,17 @@ class LiveMember:
 
     @property
     def poll_wanted_ms(self) -> int:
-        """From when on a poll does what waits for one."""
+        """From when on a poll makes progress."""
         return 0
 
     def timers(self) -> dict[str, int]:
-        """When each of its timers runs out, by its own clock; requests wait for their answers so long."""
+        """When each of its timers runs out, by its own clock; request timeouts included."""
         waits = self.sent.note((*self.out, *(order for order, _ in self.back)), self.now_ms)
         due_ms = {name: at_ms + REQUEST_TIMEOUT_MS for name, at_ms in waits.items()}
         return {"heartbeat": self.heartbeat_due_ms, "poll": self.poll_due_ms, **due_ms}
 
     def act(self, what: str) -> None:
-        """A choice, or the end of a request."""
+        """Takes a step: a choice, or the end of a request."""
         self.now_ms += 1
         if what == "is killed":
             self._end(App.DEAD)
@@ -184,33 +184,33 @@ class LiveMember:
                 self._end_callback(RAISED)
 
     def _end(self, app: App) -> None:
-        """Its process ends, and its requests under way are late."""
+        """Ends its process; its requests in flight become late."""
         self.late += self.out
         self.out, self.back, self.app, self.using = [], [], app, ()
 
     def subscribe(self, what: str) -> ApplicationEvent:
-        """What its application says that subscribes, or does so otherwise."""
+        """The event of its application that subscribes, or changes its subscription."""
         return self.setting.subscribe(what)
 
     def _list_fetched(self) -> Partitions:
-        """What its application is still given records of, of what it uses."""
+        """The partitions in use of which its application still gets records."""
         return self.using
 
     def polls(self) -> AsyncPollEvent:
-        """What its application says that polls."""
+        """The event of its application that polls."""
         return self.setting.polls(self.using)
 
     @property
     def commit_ready_ms(self) -> int:
-        """When it may try a commit again."""
+        """When it may retry a commit."""
         return 0
 
     def learn(self, changes: Sequence[str]) -> None:
-        """Its client learns which topics there are."""
+        """Updates the metadata of its client."""
         raise NotImplementedError
 
     def end(self, order: Any, answer: Any) -> None:
-        """A request is answered, or given up."""
+        """Ends a request with its response, or abandons it."""
         if self.app in ENDED:
             return
         if order == FIND:
@@ -253,7 +253,7 @@ class LiveMember:
         self._process(raised)
 
     def _pass(self) -> None:
-        """Goes on with the pass under way, or begins one."""
+        """Continues to process background events, or begins to."""
         if self.running is None:
             events = iter(self.shell.next_background_event, None)
             self.running = process(events, listener=True, unsubscribing=self.app is App.LEAVING)
@@ -284,7 +284,7 @@ class LiveMember:
 
 
 class LiveConsumer(LiveMember):
-    """A consumer of KIP-848: the process of this life."""
+    """A consumer of KIP-848."""
 
     shell: ConsumerMember
 
@@ -317,7 +317,7 @@ class LiveConsumer(LiveMember):
         return list_fetched(self.shell.member, self.using)
 
     def act(self, what: str) -> None:
-        """An auto-commit interval that lasts long ends at once: heartbeats would be due meanwhile."""
+        """Takes a step; a long auto-commit interval ends at once, because heartbeats would be due meanwhile."""
         member = self.shell.member
         if what == "auto-commit interval is over" and self._made_of[0] == LONG_MS:
             self.shell.member = replace(member, auto_commit=replace(member.auto_commit, due_ms=self.now_ms))

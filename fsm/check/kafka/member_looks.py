@@ -1,4 +1,4 @@
-"""What is to be seen of members and their applications, at more length than one line."""
+"""Members and their applications in detail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fsm.tables import classic_member, consumer_member
 
 Fields = Iterator[tuple[str, str]]
 APPLICATION_QUEUE, BACKGROUND_QUEUE = "application event queue", "background event queue"
-"""What the application asks of its member's thread, which a step empties; and what that tells the application."""
+"""The names of the two queues; each step empties the application event queue."""
 
 
 def look_at_consumer(consumer: Consumer, names: Mapping[str, str]) -> Look:
@@ -78,7 +78,7 @@ def _assignment(found: LocalAssignment, names: Mapping[str, str]) -> str:
 
 
 def _list_held_back(member: Member) -> Fields:
-    """What it owns and may not fetch."""
+    """The owned partitions that may not be fetched."""
     if member.ownership.pending_revocation:
         yield "to be revoked", list_partitions(member.ownership.pending_revocation)
     if member.ownership.pending_on_assigned:
@@ -107,7 +107,7 @@ def _queues(events: Iterable[BackgroundEvent]) -> list[tuple[str, list[str]]]:
 
 
 def _tell(event: BackgroundEvent) -> str:
-    """What the background thread says to the application."""
+    """A background event as text."""
     match event:
         case PartitionsAssignedEvent(full=full, added=added):
             about = f"full {list_partitions(full)}; added {list_partitions(added)}"

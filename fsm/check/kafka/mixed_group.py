@@ -134,7 +134,7 @@ def mixed_group(
 def _live(
     models: Mapping[str, ConvertingConsumerModel], context: Context, timeouts: Timeouts | None, trace: TraceTo | None
 ) -> ClassicReplay:
-    """Live members, each of the protocol that it begins with."""
+    """Makes the live members, each with its initial protocol."""
 
     def make(model: ConvertingConsumerModel, now_ms: int, life: int, *, classic: bool) -> LiveMember:
         if classic:
@@ -155,12 +155,12 @@ def _live(
 
 
 class _MixedGroupProperties(ClassicGroupProperties):
-    """What is asked of a group of either type, and where one of the other protocol may not join it."""
+    """The properties of a group of either type, and the conditions under which the other protocol is refused."""
 
     policy, joins = "", "consumer joins"
 
     def properties(self) -> list[Property]:
-        """Those of a consumer group, and that it does not stay one for nobody."""
+        """The properties of a consumer group, and that it does not stay one without need."""
         meaning = "where the policy has it, a group whose members are all classic is a classic group"
         converges = Property("the group is what its members speak", self._converges, meaning)
         return [*GroupProperties.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
@@ -170,22 +170,22 @@ class _MixedGroupProperties(ClassicGroupProperties):
         return holds
 
     def goal(self) -> Goal:
-        """A consumer group's counts on rebalance timers."""
+        """The goal; that of a consumer group counts on rebalance timers."""
         return GroupProperties.goal(self)
 
     def _client_safety(self, view: View) -> Mask:
-        """The book of a classic group is its last assignment, which a cooperative member may still have to follow."""
+        """No partition has two users; the last assignment of a classic group does not count while members follow it."""
         holds: Mask = super()._client_safety(view) | (view.of(BROKER, "consumer") == 0)
         return holds
 
     def joins_early(self, view: View) -> Mask:
-        """A consumer's join reaches a classic group that never had a generation: it is not told why it may not join."""
+        """Whether a consumer's join reaches a classic group without a generation: the error gives no reason."""
         fresh = (view.of(BROKER, "has members") == 1) & (view.of(BROKER, "has a protocol") == 0)
         early: Mask = fresh & (view.of(BROKER, "consumer") == 0) & self._is_under_way(view, "consumer joins")
         return early
 
     def is_refused(self, view: View) -> Mask:
-        """A join reaches a group of the other type, and the policy lets it not in."""
+        """Whether a join reaches a group of the other type and the migration policy refuses it."""
         is_consumer, lives = view.of(BROKER, "consumer") == 1, view.of(BROKER, "has members") == 1
         refused = np.zeros(len(view), np.bool_)
         if self.policy not in UPGRADES:
@@ -200,12 +200,12 @@ class _MixedGroupProperties(ClassicGroupProperties):
         return found
 
     def joins_late(self, view: View) -> Mask:
-        """That of a static member of KIP-848 takes the place of the next process, too."""
+        """Whether an abandoned join is in flight: that of a static KIP-848 member replaces its next process, too."""
         late: Mask = np.any([view.on(name, BROKER, "late consumer joins") > 0 for name in self.names], axis=0)
         return late | super().joins_late(view)
 
     def upgrades_unsynced(self, view: View) -> Mask:
-        """A static member comes back with KIP-848, and its classic group has no assignment yet."""
+        """Whether a static member returns with KIP-848 while its classic group has no assignment yet."""
         found = np.zeros(len(view), np.bool_)
         for name in self.names:
             found |= (view.of(BROKER, f"member {name}") == 1) & (view.on(name, BROKER, "consumer joins") > 0)
@@ -213,7 +213,7 @@ class _MixedGroupProperties(ClassicGroupProperties):
         return found
 
     def downgrades_waiting(self, view: View) -> Mask:
-        """A static member comes back as a classic one, and another classic one waits for a partition."""
+        """Whether a static member returns as a classic one while another classic member waits for a partition."""
         back, waits = np.zeros(len(view), np.bool_), np.zeros(len(view), np.bool_)
         for name in self.names:
             speaks = view.of(BROKER, f"speaks KIP-848 {name}") == 1

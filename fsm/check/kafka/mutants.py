@@ -1,4 +1,4 @@
-"""What the models of Kafka's groups rest on beside their tables: rules that are functions, and choices of dialects."""
+"""Mutation subjects of Kafka's groups besides their tables: rules that are functions, and choices of dialects."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ RULES = {
     ),
     "connect": ("fsm.connect.worker.state", "fsm.coordinator.classic.join", "fsm.coordinator.classic.requests"),
 }
-"""Modules of the rules of each model."""
+"""The modules with the rules of each model."""
 COMPUTING = {"connect": ("fsm.connect.assignor.incremental", "fsm.connect.worker.step")}
-"""Modules of which what is computed is mutated, too."""
+"""The modules whose computed values are mutated as well."""
 
 
 def subject(name: str, make: Callable[[], Model]) -> Subject:
-    """A model that comes along, or one of tables alone."""
+    """The mutation subject of a model of the catalog, or of one of tables alone."""
     if name not in RULES:
         return Subject(make)
     return Subject(make, rules_of(name), COMPUTING.get(name, ()), _FLIPS, _watching)
@@ -91,7 +91,7 @@ _FLIPS = (
 
 
 def _watching(asked: dict[str, set[Any]]) -> ExitStack:
-    """Dialects take note of the choices that they are asked for."""
+    """Makes dialects record which of their choices are read."""
     stack = ExitStack()
     stack.enter_context(_noting(asked, "client", member_dialects, member_dialects.dialect))
     stack.enter_context(_noting(asked, "coordinator", coordinators, coordinators.dialect))

@@ -186,7 +186,7 @@ class _Replay:
         self._request(Action(BROKER, "receives", message=consumer.out[0]), consumer)
 
     def _set_clocks(self, now_ms: int) -> None:
-        """It is the same time for everybody; each adds a millisecond as it acts."""
+        """Sets all clocks to the same time; each component advances its own by a millisecond when it acts."""
         self.host.context = self.host.context.at(now_ms - 1)
         for one in self.consumers.values():
             one.now_ms = now_ms - 1
@@ -247,7 +247,7 @@ class _Replay:
             consumer.end(order, TIMED_OUT)
 
     def _learn(self, name: str, topics: tuple[str, ...]) -> None:
-        """A broker or a client learns which topics there are."""
+        """Updates the metadata of a broker or a client."""
         if name == BROKER:
             self.host.update(self.hub.context(topics).image)
             return
@@ -290,7 +290,7 @@ class _Replay:
         self.host.take(let_pass(self.host.state, what, self.host.context))
 
     def _note(self, done: Taken[Coordinator]) -> None:
-        """The coordinator's log after a step, which is compacted at once."""
+        """Compacts the coordinator's log after a step."""
         self.log = append(self.log, done.records)
         if self.trace is not None:
             for record in tell_stored(done.records, self.host.now_ms):

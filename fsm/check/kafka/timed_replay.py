@@ -27,28 +27,28 @@ from fsm.tables.consumer_member import State
 from fsm.trace import TraceRecord
 
 PASSES = 5
-"""So often times are taken from the pass before."""
+"""How often times are computed from the previous pass at most."""
 T = TypeVar("T")
 
 
 class Timeouts(NamedTuple):
-    """Of all members, and of their sessions; some have a shorter poll timer."""
+    """The timeouts of all members and their sessions; some members have a shorter poll timeout."""
 
     short: frozenset[str] = frozenset()
     heartbeat_interval_ms: int = 3_000
     session_ms: int = 45_000
 
     def max_poll_interval_ms(self, name: str) -> int:
-        """Of a member; it is the time that it has to join and to give up partitions, too."""
+        """The poll timeout of a member, which is also its rebalance timeout."""
         return 10_000 if name in self.short else 300_000
 
     def settings(self, names: Iterable[str]) -> dict[str, int]:
-        """As Kafka calls them."""
+        """The timeouts by Kafka's names."""
         own = {f"max.poll.interval.ms of {name}": self.max_poll_interval_ms(name) for name in names}
         return {"session.timeout.ms": self.session_ms, "heartbeat.interval.ms": self.heartbeat_interval_ms} | own
 
     def member(self, name: str, config: ClassicConfig) -> ClassicConfig:
-        """A classic member's settings with them."""
+        """The settings of a classic member with these timeouts."""
         return replace(
             config,
             session_timeout_ms=self.session_ms,
@@ -57,7 +57,7 @@ class Timeouts(NamedTuple):
         )
 
     def context(self, context: Context) -> Context:
-        """The coordinator's, with the timeouts that it gives consumers."""
+        """The coordinator's context with the timeouts that it gives consumers."""
         config = replace(
             context.config,
             group_consumer_session_timeout_ms=self.session_ms,
@@ -81,7 +81,7 @@ def _list_timeouts(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
 def find_times(
     path: Path, make: Callable[[Timeouts | None, TraceTo | None], ClassicReplay], models: Mapping[str, Chooses]
 ) -> Replayed:
-    """What live objects do along a path, and when it can happen; `make` gives new ones, None those of the model."""
+    """Replays a path and finds its times; `make` creates live objects for timeouts, or with the model's for None."""
     if differs := make(None, None).along(path):
         return Replayed(differs)
     live = make(None, None)
@@ -103,7 +103,7 @@ def settle_times(
     note: Callable[[Timing, T, str, str], None],
     before: int = 0,
 ) -> tuple[Timing, tuple[int, ...]] | None:
-    """Takes a path until its timers ask for the times that it was given; no times where they never do.
+    """Replays a path until its timers allow the times that it was given; no times if they never do.
 
     So many steps count as `before` the path. None where it is not taken even without times.
     """
@@ -119,7 +119,7 @@ def settle_times(
 
 
 def _trace(path: Path, make: Callable[[TraceTo], ClassicReplay], times_ms: Sequence[int]) -> list[TraceRecord]:
-    """What members and coordinator write, who take the path once more and go on."""
+    """The trace of members and coordinator as they replay the path and continue."""
     records: list[TraceRecord] = []
     live = make(records.append)
     live.trace_coordinator(records.append)
@@ -130,7 +130,7 @@ def _trace(path: Path, make: Callable[[TraceTo], ClassicReplay], times_ms: Seque
 
 
 def _note(timing: Timing, live: ClassicReplay, what: str, who: str) -> None:
-    """What the timers ask before a step of somebody, or after it, where `what` is empty."""
+    """Notes the constraints of the timers before a step, or after it if `what` is empty."""
     if what:
         timing.step()
         timing.meets(BROKER, [what] if who == BROKER else [])
@@ -144,7 +144,7 @@ def _note(timing: Timing, live: ClassicReplay, what: str, who: str) -> None:
 
 
 def _timers(member: LiveMember) -> dict[str, int]:
-    """Those of its timers that mean something now."""
+    """The timers of a member that matter now."""
     if member.app in ENDED:
         return {}
     found, ignored = member.timers(), set[str]()

@@ -1,4 +1,4 @@
-"""The topics of a cluster as a component: which there are, and what its brokers and clients are told of them.
+"""The topics of a cluster as a component, which sends metadata updates to its brokers and clients.
 
 Topics are created, grow, are deleted and made anew under another id, each at most once; a broker and a client learn of
 it each in its own time.
@@ -20,12 +20,12 @@ from fsm.protocol.assignment import TopicNames, TopicPartition
 
 CLUSTER = "cluster"
 LATER = "later"
-"""A topic that is subscribed to from the start, and created later."""
+"""A topic with subscribers from the start that is created later."""
 CREATED, GROWN, DELETED, RECREATED = "topic_created", "topic_grown", "topic_deleted", "topic_recreated"
 CHANGES = (CREATED, DELETED, GROWN, RECREATED)
 ASKS = "asks which topics there are"
 ANEW = "9" * 20 + "AA"
-"""The id of the topic that is made anew."""
+"""The id of the recreated topic."""
 
 
 class Topics:
@@ -39,7 +39,7 @@ class Topics:
             grown = next(iter(self.first))
             most |= {grown: self.first[grown] + 1, LATER: 1}
         self.last = list(self.first)[-1]
-        """The topic that may be deleted, and made anew."""
+        """The topic that may be deleted and recreated."""
         if (many := sum(most.values()) + change * most[self.last]) > 62:
             raise InputError(f"{many} partitions", "--topics", "give at most 62")
         self.subscribed = tuple(sorted(most))
@@ -78,7 +78,7 @@ class Topics:
         return Image(PersistentMap({n: Topic(self.id_of(n, changes), c) for n, c in counts.items()}), 1 + len(changes))
 
     def names(self, changes: Sequence[str]) -> TopicNames:
-        """What a client knows after these changes."""
+        """The topic names that a client knows after these changes."""
         return TopicNames({self.id_of(name, changes): name for name in self.counts(changes)})
 
     def everything(self, changes: Sequence[str]) -> int:
@@ -87,7 +87,7 @@ class Topics:
         return sum(1 << self.bits[name, number] for name in counts for number in range(counts[name]))
 
     def component(self, receivers: Sequence[str]) -> Component:
-        """The cluster, which tells these brokers and clients."""
+        """The component, which sends updates to these brokers and clients."""
 
         def choices(changes: tuple[str, ...]) -> Iterable[Choice]:
             left = [kind for kind in _SAID if kind not in changes]
@@ -110,7 +110,7 @@ class Topics:
         return Look(fields=[(name, f"{one.partitions} partitions, id {one.topic_id}") for name, one in topics.items()])
 
     def wires(self, receivers: Sequence[str]) -> list[Wire]:
-        """On which brokers and clients learn of changes, and on which they ask."""
+        """The wires on which brokers and clients receive updates, and those on which they request metadata."""
         learn = [
             Wire(CLUSTER, one, describe=lambda changes: f"the topics are {self.describe(changes)}") for one in receivers
         ]

@@ -1,4 +1,4 @@
-"""What live objects leave behind where one clock is everybody's: what a coordinator stores, and how a path goes on.
+"""Traces of live objects on one clock: what a coordinator stores, and how a path continues.
 
 A path ends at the instant at which something breaks, or has become hopeless. What is still so some time later is what
 an audit sees.
@@ -17,20 +17,20 @@ from fsm.protocol.records import Record, to_json
 from fsm.trace import Kind, TraceRecord
 
 HELD_MS, WATCHED_MS = 1_000, 20_000
-"""So long nothing happens after the last step, and so long what does is written."""
+"""How long nothing happens after the last step, and how long the continuation is traced."""
 TURN_MS = 500
-"""So often an application polls then."""
+"""The interval of polls in the continuation."""
 ROUND_TRIPS = 4
-"""So many requests follow from each other within a turn at most."""
+"""How many requests follow from each other within one turn at most."""
 
 
 def topics_of(image: Image, now_ms: int) -> TraceRecord:
-    """The names of topics by their ids, by which the log of a consumer group calls them."""
+    """A record of topic names by id, which the log of a consumer group uses."""
     return TraceRecord(now_ms, Kind.TOPIC_NAMES, GROUP, thread="coordinator", settings=dict(image.names))
 
 
 def tell_stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]:
-    """What a coordinator wrote to its log then, as a parser of that log tells it."""
+    """The trace records of what a coordinator wrote to its log, as the parser of that log gives them."""
     from fsm.logs.consumer_offsets import interpret  # noqa: PLC0415  only a counterexample needs it
 
     for record in records:
@@ -41,7 +41,7 @@ def tell_stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]
 def go_on(
     members: Mapping[str, LiveMember], serve: Callable[[str], None], pass_time: Callable[[int], None], now_ms: int
 ) -> None:
-    """Goes on from then: first nothing happens for a while, then everything that is due does.
+    """Continues after a path: first nothing happens for a while, then everything that is due.
 
     What a path has broken may raise an error later: that ends it, for the path itself was taken. `serve` has the first
     request of a member handled; `pass_time` sets all clocks, and the coordinator does what is due.
@@ -57,7 +57,7 @@ def go_on(
 
 
 class Exchanges(Protocol):
-    """Who sends requests and is answered."""
+    """A component that sends requests and receives responses."""
 
     out: list[Any]
     back: list[tuple[Any, Any]]
@@ -66,7 +66,7 @@ class Exchanges(Protocol):
 
 
 def turns(now_ms: int) -> range:
-    """When everything that is due is done, after a while in which nothing happens."""
+    """The instants of the turns, after a while in which nothing happens."""
     held_ms = now_ms + HELD_MS
     return range(held_ms, held_ms + WATCHED_MS, TURN_MS)
 
@@ -83,7 +83,7 @@ def _take_turn(name: str, one: LiveMember, serve: Callable[[str], None], now_ms:
 
 
 def exchange(name: str, one: Exchanges, serve: Callable[[str], None]) -> None:
-    """What a member has sent is handled, and what was answered it receives."""
+    """Handles the requests that a member has sent, and passes it the responses."""
     for _ in range(ROUND_TRIPS):
         for _ in range(len(one.out)):
             serve(name)
