@@ -25,13 +25,13 @@ from fsm.wire.exchange import Exchange, Note, to_line
 
 AUDITED = GROUP_APIS | {"Metadata"}
 MOST_AUDITED, MOST_BYTES = 20_000, 64 << 20
-"""Lines that are audited, the last ones, and their bytes; members of which it is known what they said last."""
+"""The maximal number of audited lines, the latest ones, and their bytes; also the maximal number of members."""
 ROUTINE_MS = 3_000.0
-"""How often what a member repeats is a line of its own: heartbeats come less often."""
+"""The interval in which a repeated message of a member is one line: heartbeats come less often."""
 AUDITING_MS, EACH_MS = 10_000.0, 3.0
-"""How long after an audit the next one may come, at least, and for each line, which takes some 0.1 ms."""
+"""The time until the next audit, at least, and in addition for each line, which takes some 0.1 ms."""
 SETTLED_MS = 10_000
-"""A finding is told when it began so long before the last line: until then an end that explains it may come."""
+"""A finding is reported once it began this long before the last line: until then it may still be explained."""
 MOST_FOUND = 10_000
 TRACE = "trace.jsonl"
 _JSON = FORMATS[0]
@@ -44,22 +44,22 @@ class _Line(NamedTuple):
 
 
 class Auditing:
-    """Told of what was seen, audits it now and then."""
+    """Audits the latest exchanges and notes of a capture periodically."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], list[Finding]] = {}
-        """What was told, by what it is about."""
+        """The reported findings, by subject."""
         self._lines: deque[_Line] = deque()
         self._bytes = 0
         self._offset = 0
         self._count = 0
         self._said: dict[tuple[int, str], tuple[float, Any, Any]] = {}
-        """What each member said last in a line, and when."""
+        """The last message of each member that became a line, and its time."""
         self._new = 0
         self._audited_ms = 0.0
 
     def take(self, seen: Exchange | Note) -> None:
-        """Something was seen."""
+        """Adds an exchange or a note."""
         if isinstance(seen, Note):
             if seen.event != "topics":
                 return
@@ -76,7 +76,7 @@ class Auditing:
             self._bytes -= len(self._lines.popleft().parsed.entry.data)
 
     def _is_routine(self, seen: Exchange) -> bool:
-        """Whether it was said a moment ago, and answered alike."""
+        """Whether the member sent the same a moment ago and got the same response."""
         who = seen.connection, str(getattr(seen.request, "member_id", ""))
         before = self._said.get(who)
         if before and seen.at_ms - before[0] < ROUTINE_MS and before[1:] == (seen.request, seen.response):
@@ -87,14 +87,14 @@ class Auditing:
         return False
 
     def is_due(self, at_ms: float) -> bool:
-        """Whether there is enough that is new."""
+        """Whether an audit is due: enough has come since the last one."""
         if not self._new or abs(at_ms - self._audited_ms) < max(AUDITING_MS, EACH_MS * len(self._lines)):
             return False
         self._audited_ms = at_ms
         return True
 
     def news(self, settled_ms: int = SETTLED_MS) -> list[Finding]:
-        """What is found now and was not before; what is told in another way by now is changed."""
+        """Audits, and returns the new findings; findings that have changed are updated."""
         self._new = 0
         lines = [*self._lines]
         if not lines:
@@ -107,11 +107,11 @@ class Auditing:
         return [one for one in found if self._is_new(one)]
 
     def findings(self) -> list[Finding]:
-        """What was told and holds, in order."""
+        """The reported findings that still hold, in order."""
         return in_order(one for some in self._found.values() for one in some)
 
     def _is_new(self, found: Finding) -> bool:
-        """What began before the first line that is left seems to begin with it."""
+        """Whether a finding is new; one from before the first kept line seems to begin with that line."""
         if len(self._found) >= MOST_FOUND:
             return False
         same = self._found.setdefault(_about(found), [])

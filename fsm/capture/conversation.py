@@ -1,4 +1,4 @@
-"""What two peers say on one connection, as exchanges: each request with its answer, or without one.
+"""The conversation of two peers on one connection as exchanges: each request with its response, or without one.
 
 A broker answers in the order of the requests. One that it passes over has no answer, as a Produce that wants none.
 Whatever a frame holds, it is at worst opaque: its header says which request it is, its body is not read.
@@ -18,10 +18,10 @@ from fsm.serve.requests import SHORT, Requests
 from fsm.wire.exchange import REPEATED, Exchange, without_records
 
 LEAST_REQUEST, LEAST_ANSWER = 8, 4
-"""Bytes of the smallest request and answer: what their headers have in every version."""
+"""The bytes of the smallest request and response: their headers in every version."""
 _REQUESTS = Requests({api.key: (api.oldest, api.newest) for api in APIS.values()})
 MOST_WAITING = 10_000
-"""Requests that wait for their answer on one connection; older ones are taken for unanswered."""
+"""The maximal number of requests in flight on one connection; older ones count as unanswered."""
 
 
 class Asked(NamedTuple):
@@ -54,7 +54,7 @@ class Conversation:
         self.broker = broker
         """The node id, where it is known."""
         self.seen: list[Exchange] = []
-        """What has come to its end, in that order; whoever reads it empties it."""
+        """The exchanges that have ended, in that order; readers empty it."""
         self._waiting: OrderedDict[int, Asked] = OrderedDict()
 
     @property
@@ -67,7 +67,7 @@ class Conversation:
         return correlation_id in self._waiting
 
     def ask(self, frame: Frame, at_ms: float) -> Asked:
-        """A request has come. Raises `RemoteProtocolError` for one without a header."""
+        """Takes a request. Raises `RemoteProtocolError` for one without a header."""
         read = _REQUESTS.read(frame.data) if frame.is_whole else None
         try:
             header, request = read or (decode_header(frame.data), None)
@@ -82,7 +82,7 @@ class Conversation:
         return asked
 
     def answer(self, frame: Frame, at_ms: float) -> Answered:
-        """An answer has come. Raises `RemoteProtocolError` for one to no request that waits."""
+        """Takes a response. Raises `RemoteProtocolError` if no request waits for it."""
         correlation_id = int.from_bytes(frame.data[:LEAST_ANSWER], "big", signed=True)
         if correlation_id not in self._waiting:
             raise RemoteProtocolError(f"an answer to request {correlation_id}, which does not wait")
@@ -95,7 +95,7 @@ class Conversation:
         return Answered(asked, response, version)
 
     def end(self) -> None:
-        """The connection is closed: what waits remains unanswered."""
+        """Ends the conversation: the requests in flight remain unanswered."""
         for asked in self._waiting.values():
             self._end(asked)
         self._waiting.clear()

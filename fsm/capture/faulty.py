@@ -24,12 +24,12 @@ from fsm.wire.exchange import Exchange
 ON_THE_WAY = frozenset(
     {Do.REFUSE, Do.LOSE, Do.MUTE, Do.SWALLOW, Do.DELAY, Do.DELAY_ANSWER, Do.CLOSE, Do.REWRITE, Do.THROTTLE}
 )
-"""What a proxy can do; nothing else is to be asked of it."""
+"""The faults that a proxy can inject."""
 UNANSWERED = frozenset({Do.LOSE, Do.MUTE, Do.SWALLOW, Do.CLOSE})
 
 
 class Script:
-    """What happens to the requests of one client."""
+    """The scripted faults for the requests of one client."""
 
     def __init__(self, client: str, rules: list[Rule], names: Callable[[], Mapping[str, str]]) -> None:
         """`client` is what rules call it, and exchanges too; `names` gives those of topics by their ids."""
@@ -37,7 +37,7 @@ class Script:
         self._rules, self._names = rules, names
 
     def find(self, asked: Asked) -> Rule | None:
-        """The rule whose turn it is."""
+        """Finds the rule that applies to a request."""
         if asked.request is None or asked.api is None:
             return None
         seen = Seen(asked.api.name, asked.header.api_version, self.client, asked.request, 0.0, self._names())
@@ -51,18 +51,18 @@ class FaultyLink(Link):
         super().__init__(connection, place, broker)
         self._script = script
         self._met: dict[int, Rule] = {}
-        """By the number of the request."""
+        """The rule of each request in flight, by correlation id."""
         self._is_hole = False
-        """Whatever either side sends is lost."""
+        """Whether everything that either side sends is dropped."""
         self._now_ms = 0.0
 
     def from_client(self, data: bytes, now_ms: float) -> Passed:
-        """As on any link, unless the connection answers nothing more."""
+        """Passes bytes of the client on, unless the connection drops everything."""
         self._now_ms, self.wait_s = now_ms, 0.0
         return Passed() if self._is_hole else super().from_client(data, now_ms)
 
     def from_broker(self, data: bytes, now_ms: float) -> Passed:
-        """The same the other way."""
+        """Passes bytes of the broker on, unless the connection drops everything."""
         self._now_ms, self.wait_s = now_ms, 0.0
         return Passed() if self._is_hole else super().from_broker(data, now_ms)
 
@@ -108,7 +108,7 @@ class FaultyLink(Link):
         return super()._rewrite(frame, answered)
 
     def take_seen(self) -> list[Exchange]:
-        """As on any link; exchanges have the client's name, and what happened to them."""
+        """Takes the exchanges that have ended, with the client's name and the injected fault."""
         return [*map(self._tell_fault, super().take_seen())]
 
     def _tell_fault(self, seen: Exchange) -> Exchange:
@@ -130,7 +130,7 @@ def _rewrite(rule: Rule, response: object) -> object:
 
 
 class FaultyProxy(Proxy):
-    """Stands before the brokers for one client, on which a script is played."""
+    """A proxy in front of the brokers for one client, which injects the faults of a script."""
 
     def __init__(self, record: Record, script: Script, numbers: Iterator[int]) -> None:
         """`numbers` are for connections."""

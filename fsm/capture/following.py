@@ -1,4 +1,4 @@
-"""Moments of clients out of what is seen as it ends: put in order of time first, a few seconds later.
+"""Sorts exchanges by time, with a delay of a few seconds, and derives the moments of clients from them.
 
 The same as `fsm.kit.client_history.follow` makes of a whole trace, where requests are answered within `LATE_MS`. What
 is kept of a client, and how many are kept, does not grow with what it does.
@@ -15,20 +15,20 @@ from fsm.kit.client_history import AT_ONCE_MS, Clients, Moment, What, member_of
 from fsm.wire.exchange import Exchange, Note
 
 LATE_MS = 6_000.0
-"""How long an answer is waited for, so that what came before it is told first. Clients that share a client id show that
+"""How long a response is waited for, so that earlier exchanges come first. Clients that share a client id show that
 meanwhile: each has to send heartbeats in shorter intervals."""
 MOST_HELD = 50_000
-"""Requests, answers and notes that wait for their turn; then the oldest has it."""
+"""The maximal number of held requests, responses and notes; beyond it the oldest one is released."""
 MOST_CLIENTS, MOST_CLOSED = 10_000, 10_000
-"""Clients, and connections that have ended, that are remembered; the oldest are forgotten."""
+"""The maximal numbers of remembered clients and of ended connections; the oldest are forgotten."""
 MOST_SEARCHES = 100
-"""Of one client id that are remembered while they wait."""
+"""The maximal number of waiting coordinator searches of one client id."""
 MOST_LIVES = 100
-"""Members of one client id that are remembered."""
+"""The maximal number of remembered members of one client id."""
 
 
 class Following:
-    """Told of what was seen, in the order in which it ended."""
+    """Follows clients through exchanges and notes, which come in the order in which they ended."""
 
     def __init__(self) -> None:
         self.start_ms: float | None = None
@@ -38,16 +38,16 @@ class Following:
         self._numbers = count()
         self._at_ms = 0.0
         self._lives: dict[str, dict[str, list[float]]] = {}
-        """When each member of a client id was first and last heard of."""
+        """The first and last time of each member of a client id."""
         self._shared: set[str] = set()
-        """Client ids that several members have at the same time."""
+        """Client ids with several members at the same time."""
         self._searches: dict[str, deque[float]] = {}
-        """When each client id looks for a coordinator, of those that wait for their turn."""
+        """The times of the waiting coordinator searches of each client id."""
         self._last: dict[str, str] = {}
         """The member that was followed last under each client id."""
 
     def take(self, seen: Exchange | Note) -> None:
-        """Something was seen."""
+        """Adds an exchange or a note."""
         number = next(self._numbers)
         heappush(self._waiting, (seen.at_ms, number, False, seen))
         if isinstance(seen, Note):
@@ -60,12 +60,12 @@ class Following:
         self._learn(seen)
 
     def moments(self, now_ms: float) -> Iterator[Moment]:
-        """What comes next, as far as nothing that was earlier is likely to come any more."""
+        """The next moments, up to the time before which no exchange is expected any more."""
         while self._waiting and (self._waiting[0][0] <= now_ms - LATE_MS or len(self._waiting) > MOST_HELD):
             yield from self._next()
 
     def end(self) -> Iterator[Moment]:
-        """Nothing more was seen."""
+        """Ends the capture; returns the remaining moments."""
         while self._waiting:
             yield from self._next()
         yield from self._clients.end(self._at_ms)
@@ -117,7 +117,7 @@ class Following:
             del self._lives[next(iter(self._lives))]
 
     def _share(self, client: str) -> None:
-        """From now on its members have names of their own; what is known is of the one that was followed last."""
+        """Names the members of a client id separately from now on; its history belongs to the last followed one."""
         self._shared.add(client)
         self._lives.pop(client, None)
         known, member = self._clients.found.pop(client, None), self._last.pop(client, "")

@@ -1,4 +1,4 @@
-"""A stream of bytes cut at its frames. A frame is what stands behind its length, a big-endian int32.
+"""Splits a stream of bytes into frames. A frame is preceded by its length, a big-endian int32.
 
 One up to a bound is held until it is whole; of a larger one only how it begins.
 """
@@ -12,7 +12,7 @@ from fsm.errors import RemoteProtocolError
 
 LENGTH = 4
 HEAD = 1 << 16
-"""Bytes that are kept of a frame beyond the bound: any header is shorter."""
+"""The bytes that are kept of a frame beyond the bound: any header is shorter."""
 HELD = 8 << 20
 """The usual bound, in bytes."""
 
@@ -31,7 +31,7 @@ class Frame(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """What stood on the connection."""
+        """The bytes as they were on the connection."""
         return self.size.to_bytes(LENGTH, "big") + self.data
 
 
@@ -86,13 +86,13 @@ class Frames:
                 yield passed
 
     def rest(self) -> bytes:
-        """What has come of a frame that is not whole, which is held no longer."""
+        """Releases the held bytes of an incomplete frame."""
         held = bytes(self._held)
         self._held.clear()
         return held
 
     def skip(self, lost: int) -> Frame | None:
-        """So many bytes are missing; what had come of the frame that they were in.
+        """Skips lost bytes; returns the received part of the frame that contained them.
 
         Raises `RemoteProtocolError` where they reach beyond that frame: the next one cannot be found.
         """

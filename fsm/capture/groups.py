@@ -1,4 +1,4 @@
-"""The groups as the wire shows them: who is a member, at which epoch, with how much, and what it was refused.
+"""The groups as seen on the wire: members, epochs, numbers of partitions, and errors.
 
 A pure fold: `Groups.take` is told of one exchange after the other and gives what is news, as lines. What happened
 before the capture began, or elsewhere, is not known here.
@@ -18,24 +18,24 @@ from fsm.protocol.json_form import error_name
 from fsm.wire.exchange import Exchange
 
 MOST_GROUPS, MOST_MEMBERS = 1_000, 10_000
-"""Groups, and members of one group, that are kept; further ones are not shown."""
+"""The maximal numbers of groups, and of members of one group; further ones are not shown."""
 REMOVED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
-"""Whoever is told this is no member."""
+"""Errors after which the receiver is no member."""
 ROUTINE = {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}
-"""The protocol's own way to say what comes next."""
+"""Errors that are part of the normal protocol."""
 
 
 @dataclass
 class Member:
-    """One member, as its last exchanges show it."""
+    """A member according to its last exchanges."""
 
     client_id: str
     epoch: int
     """Member epoch, or generation."""
     partitions: int | None = None
-    """How many it has been assigned; None where no answer has said so."""
+    """How many partitions it has been assigned; None if no response has told."""
     beat_ms: float = 0.0
-    """When it was last heard of, in epoch milliseconds."""
+    """The time of its last exchange, in epoch milliseconds."""
     errors: int = 0
     last_error: str = ""
 
@@ -48,20 +48,20 @@ class Group:
     """`consumer`, or the protocol type of a classic group."""
     members: dict[str, Member] = field(default_factory=dict)
     epoch: int = 0
-    """The highest epoch or generation that a member was told."""
+    """The highest epoch or generation in a response."""
     errors: int = 0
     refused: set[tuple[str, str]] = field(default_factory=set)
-    """Who was refused though it is no member, and why: told once."""
+    """Clients that are no members and were refused, with the reason: each is reported once."""
 
 
 class Groups:
-    """All groups that were seen."""
+    """All groups of a capture."""
 
     def __init__(self) -> None:
         self.found: dict[str, Group] = {}
 
     def take(self, exchange: Exchange) -> list[str]:
-        """An exchange has come to its end; what is news in it, a line each, without time."""
+        """Adds an exchange; returns the news in it, one line each, without time."""
         read = _READERS.get(exchange.api)
         if read is None or exchange.request is None or exchange.response is None:
             return []
@@ -146,7 +146,7 @@ _READERS: Mapping[str, Callable[[Groups, Exchange], Iterator[str]]] = {
 
 
 def _note_answer(group: Group, member_id: str, exchange: Exchange, epoch: int, partitions: int | None) -> Iterator[str]:
-    """A member was answered without an error."""
+    """Notes a successful response to a member."""
     member = group.members.get(member_id)
     is_new = member is None
     if member is None:
@@ -164,7 +164,7 @@ def _note_answer(group: Group, member_id: str, exchange: Exchange, epoch: int, p
 
 
 def _refuse(group: Group, member_id: str, exchange: Exchange, code: ErrorCode | None = None) -> Iterator[str]:
-    """A member, or who wants to be one, was answered with an error."""
+    """Notes an error response to a member, or to a client that joins."""
     code = exchange.response.error_code if code is None else code
     error = str(error_name(code))
     member = group.members.get(member_id)

@@ -19,15 +19,15 @@ from fsm.render.wording import clock, name, show
 from fsm.wire.exchange import Exchange, Note
 
 SHOWN = 3
-"""Findings of one check and client that are told as they come; the judgement in the end counts all."""
+"""How many findings of one check and client are reported at once; the final report counts all."""
 MOST_WAITING = 50_000
-"""Exchanges that wait to be judged, which takes some 0.06 ms each; what comes while so many wait is not judged."""
+"""The maximal number of exchanges that wait to be checked, some 0.06 ms each; further ones are not checked."""
 MOST_FINDINGS = 10_000
-"""Findings of checks that are kept, the first ones."""
+"""The maximal number of kept findings of checks, the first ones."""
 
 
 class Judging:
-    """Told of what was seen, judges it."""
+    """Runs the checks and the audit over the exchanges and notes of a capture."""
 
     def __init__(self) -> None:
         self.auditing = Auditing()
@@ -35,20 +35,20 @@ class Judging:
         self._judge = Judge()
         self._new: deque[Exchange | Note] = deque()
         self._reported = 0
-        """Findings of checks that were told."""
+        """The number of reported findings of checks."""
         self._shown: Counter[tuple[str, str]] = Counter()
         self._left_out = 0
         self._not_judged = 0
 
     def take(self, seen: Exchange | Note) -> None:
-        """Something was seen."""
+        """Adds an exchange or a note."""
         if len(self._new) < MOST_WAITING or isinstance(seen, Note):
             self._new.append(seen)
         else:
             self._not_judged += 1
 
     def news(self, now_ms: float) -> list[str]:
-        """What is found by now and was not before, a line each. Another thread may tell what was seen meanwhile."""
+        """The new findings, one line each. Another thread may call `take` meanwhile."""
         self._follow()
         for moment in self._following.moments(now_ms):
             self._judge.take(moment)
@@ -76,7 +76,7 @@ class Judging:
         return lines
 
     def end(self) -> None:
-        """Nothing more was seen: who left something undone is judged by that, too."""
+        """Ends the capture: from now on omissions count as well."""
         self._follow()
         for moment in self._following.end():
             self._judge.take(moment)
@@ -84,16 +84,16 @@ class Judging:
         self.auditing.news(settled_ms=0)
 
     def report(self) -> Report:
-        """The judgement by the checks."""
+        """The report of the checks."""
         findings = sorted(self._judge.findings, key=lambda found: found.at_ms)
         return Report(tuple(findings), dict(self._judge.kept), self._following.start_ms or 0.0)
 
     def audit(self) -> list[str]:
-        """What the audit finds: who owned what another had, who is out for good."""
+        """The findings of the audit, one line each."""
         return [_audit_line(one) for one in self.auditing.findings()]
 
     def summary(self) -> str:
-        """The judgement, as a command prints it."""
+        """The summary of findings that the command prints."""
         lines = [*self.audit(), *report_lines(self.report())]
         if self._not_judged:
             lines.append(

@@ -27,14 +27,14 @@ API_VERSIONS, SASL_HANDSHAKE = 18, 17
 
 
 class Passed(NamedTuple):
-    """Bytes that go on."""
+    """The bytes to pass on."""
 
     to_broker: bytes = b""
     to_client: bytes = b""
 
 
 class Link:
-    """A client, and the broker that it talks to."""
+    """The connection of a client to a broker."""
 
     def __init__(self, connection: int, place: Place, broker: int = 0, held: int = HELD) -> None:
         """`held` is how many bytes of a frame are held at most, to be read."""
@@ -44,16 +44,16 @@ class Link:
         self._refused: dict[int | None, Frame] = {}
         self._has_begun = False
         self.opaque = ""
-        """Why nothing can be read; empty where it can."""
+        """Why the connection cannot be read; empty if it can."""
         self.deaf_until_ms = 0.0
-        """Nothing is read of the client before."""
+        """Until when no bytes of the client are read."""
         self.wait_s = 0.0
-        """How long what was just passed on is held back, and what comes after it."""
+        """How long the passed bytes, and those after them, are held back."""
         self.unread: list[str] = []
-        """Answers that went on as they were though they may name brokers; whoever reads it empties it."""
+        """Responses that were passed on unchanged although they may name brokers; readers empty it."""
 
     def from_client(self, data: bytes, now_ms: float) -> Passed:
-        """The client has sent this. Raises `RemoteProtocolError` where it cannot go on."""
+        """Takes bytes of the client. Raises `RemoteProtocolError` where the connection cannot continue."""
         if not self._has_begun and data.startswith(TLS_HANDSHAKE):
             self.opaque = TLS
         self._has_begun = True
@@ -68,7 +68,7 @@ class Link:
         return Passed(bytes(out), self._refuse(now_ms))
 
     def from_broker(self, data: bytes, now_ms: float) -> Passed:
-        """The broker has sent this. Raises `RemoteProtocolError` where it cannot go on."""
+        """Takes bytes of the broker. Raises `RemoteProtocolError` where the connection cannot continue."""
         if self.opaque:
             return Passed(to_client=self._answers.rest() + data)
         out = bytearray()
@@ -86,16 +86,16 @@ class Link:
         return self._talk.oldest is not None
 
     def end(self) -> None:
-        """The connection is closed."""
+        """Closes the connection."""
         self._talk.end()
 
     def take_seen(self) -> list[Exchange]:
-        """What has come to its end since this was last asked."""
+        """Takes the exchanges that have ended since the last call."""
         seen, self._talk.seen = self._talk.seen, []
         return seen
 
     def _ask(self, frame: Frame, now_ms: float) -> bytes:
-        """What goes on to the broker."""
+        """Notes a request; returns the bytes for the broker."""
         if self.opaque:
             return frame.raw
         asked = self._talk.ask(frame, now_ms)

@@ -1,4 +1,4 @@
-"""What a capture tells while it runs: the trace that it writes, and lines or a table for whoever looks on."""
+"""The output of a running capture: its trace, and lines or a table on the terminal."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fsm.capture.watch import Watch
 from fsm.wire.exchange import Exchange, Note, to_line
 
 MOST_NEWS = 20
-"""Lines of news below the table."""
+"""How many lines of news stand below the table."""
 REDRAWING_MS = 200
 CLEAR = "\x1b[H\x1b[J"
 
 
 class Log:
-    """Takes what was seen, and tells it: to a trace, and to whoever looks on."""
+    """Writes exchanges and notes to a trace, and shows news."""
 
     def __init__(self, trace: TextIO | None, show: Callable[[str], None], columns: int | None = None) -> None:
-        """`columns` is how wide the terminal is; None: there is none, and news is printed as it comes."""
+        """`columns` is the width of the terminal; None if there is none: then news is printed as it comes."""
         self.watch, self.judging = Watch(), Judging()
         self._trace, self._show, self._columns = trace, show, columns
         self._new: list[Exchange | Note] = []
@@ -28,11 +28,11 @@ class Log:
         self._news: deque[str] = deque(maxlen=MOST_NEWS)
 
     def take(self, seen: Exchange | Note) -> None:
-        """Something was seen; it is told at the next tick."""
+        """Adds an exchange or a note; the next tick writes it."""
         self._new.append(seen)
 
     def tick(self, at_ms: float) -> None:
-        """Tells what is new; a table is drawn again after a while."""
+        """Writes what is new; redraws the table periodically."""
         new, self._new = self._new, []
         for seen in new:
             if self._trace:
@@ -47,17 +47,17 @@ class Log:
             self._show(f"{CLEAR}{self.watch.table(at_ms, self._columns)}\n{told}")
 
     def tell(self, news: Sequence[str]) -> None:
-        """Tells these lines: at once, or with the table."""
+        """Shows lines, at once or with the table."""
         self._news += news
         if news and self._columns is None:
             self._show("".join(f"{line}\n" for line in news))
 
     def end(self, at_ms: float) -> None:
-        """Tells what is new for the last time."""
+        """Writes what is new for the last time."""
         self._drawn_ms = 0.0
         self.tick(at_ms)
         self.judging.end()
 
     def summary(self) -> str:
-        """Totals and judgement in the end."""
+        """The totals and findings at the end."""
         return f"{self.watch.summary()}{self.judging.summary()}"

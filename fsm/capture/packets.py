@@ -64,19 +64,19 @@ def read_packets(file: BinaryIO, name: str) -> Iterator[Packet]:
 
 
 class _Bounded(io.RawIOBase):
-    """A file that gives what is asked for whole, and is asked for little: lengths in it are not trusted."""
+    """A file that limits the sizes of reads, because lengths in it are not trusted."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         super().__init__()
         self._file, self.name, self._first = file, name, b""
 
     def peek(self) -> bytes:
-        """How it begins."""
+        """The first bytes of the file."""
         self._first = self._file.read(4)
         return self._first
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes, fewer at the end."""
+        """Reads so many bytes, fewer at the end."""
         if not 0 <= size <= LARGEST_PACKET:
             raise InputError(f"a block of {size} bytes", self.name, "the capture is damaged")
         first, self._first = self._first[:size], self._first[size:]
@@ -87,7 +87,7 @@ Parse = Callable[[bytes], Any]
 
 
 def _parsers() -> Mapping[int, Parse]:
-    """What reads a packet, by link type."""
+    """The parser of packets of each link type."""
 
     def raw(packet: bytes) -> Any:
         return dpkt.ip6.IP6(packet) if packet[:1] >= b"\x60" else dpkt.ip.IP(packet)

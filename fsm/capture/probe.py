@@ -1,4 +1,4 @@
-"""Whether a broker can be watched at all: it is asked for its versions, once, before any client may come."""
+"""Checks whether a broker can be captured: requests its versions once, before clients connect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN, ENCRYPTED = "leave --tls out if it speaks plain text", "say --tls if it s
 
 
 async def probe(host: str, port: int, tls: ssl.SSLContext | None) -> None:
-    """Asks for versions. Raises `InputError` where nobody answers, or somebody who is no broker."""
+    """Requests versions. Raises `InputError` if there is no response, or one of something that is no broker."""
     place = f"{host}:{port}"
     try:
         said = await asyncio.wait_for(_ask(host, port, tls), ANSWERING_S)

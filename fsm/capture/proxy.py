@@ -22,7 +22,7 @@ from fsm.wire.exchange import Exchange, Note
 HERE = "127.0.0.1"
 CHUNK = 1 << 16
 CONNECTING_S, LINGERING_S = 10.0, 1.0
-"""How long a broker is waited for, and how long it may answer a client that is gone, so that the answer is known."""
+"""The timeout of connecting to a broker, and how long it may still respond after its client has disconnected."""
 MOST_BROKERS = 1_000
 """Listeners; clients find further brokers by themselves."""
 Record = Callable[[Exchange | Note], None]
@@ -44,7 +44,7 @@ class _Broker:
 
 
 class Proxy:
-    """Stands before the brokers of one cluster, on loopback, while its event loop runs."""
+    """A proxy on loopback in front of the brokers of one cluster, while its event loop runs."""
 
     def __init__(
         self, record: Record, tls: ssl.SSLContext | None = None, *, passes_tls: bool = False, held: int = HELD
@@ -70,7 +70,7 @@ class Proxy:
         return here
 
     async def close(self) -> None:
-        """Ends every connection and waits until each has told what it saw."""
+        """Ends every connection and waits until all have recorded their exchanges."""
         for task in self._servers:
             (await task).close()
         for connection in self._connections:
@@ -100,7 +100,7 @@ class Proxy:
         return Link(connection, self._place, broker, self._held)
 
     async def _serve(self, broker: _Broker, connection: int, client: Streams) -> None:
-        """Carries a connection to its end."""
+        """Serves a connection until it ends."""
         writers = [client[1]]
         peer = client[1].get_extra_info("peername") or ("", 0)
         self._note("connected", connection, broker=broker.node_id, peer=f"{peer[0]}:{peer[1]}", to=broker.address)
@@ -123,7 +123,7 @@ class Proxy:
             await _close(writers)
 
     async def _carry(self, link: Link, connection: int, client: Streams, upstream: Streams) -> None:
-        """Returns when either side is gone and the other has got what was meant for it."""
+        """Passes bytes until either side is closed and the other has received everything."""
         there = asyncio.ensure_future(self._carry_requests(link, connection, client, upstream[1]))
         back = asyncio.ensure_future(self._carry_answers(link, connection, upstream[0], client[1]))
         try:
@@ -183,13 +183,13 @@ class Proxy:
 
 
 async def _wait(for_s: float) -> None:
-    """Others have no turn where there is nothing to wait for."""
+    """Waits; returns at once, without yielding, if there is nothing to wait for."""
     if for_s > 0:
         await asyncio.sleep(for_s)
 
 
 async def _close(writers: Sequence[asyncio.StreamWriter]) -> None:
-    """Sends what is left, if it is taken soon."""
+    """Closes connections; sends the rest if the peer takes it soon."""
     for writer in writers:
         writer.close()
     closed = [asyncio.ensure_future(writer.wait_closed()) for writer in writers]

@@ -1,4 +1,4 @@
-"""Captured packets read as a program does: one file after the other, until they end or somebody stops it."""
+"""Reads captured packets as a program: one file after the other, until they end or a signal comes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fsm.render.wording import many
 from fsm.wire.exchange import Note
 
 STDIN = "-"
-"""The name of a capture that is read as it grows; what clients break is told meanwhile."""
+"""The name for stdin, which is read as it grows; findings are reported meanwhile."""
 
 
 def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int], log: Log, held: int = HELD) -> str:
@@ -48,7 +48,7 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
 
 
 class _Stop:
-    """Signals that ask for the end, while this lasts: they break off the wait for a packet, and nothing else."""
+    """A context in which SIGTERM and SIGINT only interrupt the wait for a packet."""
 
     def __init__(self) -> None:
         self._asked = self._waits = False
@@ -68,7 +68,7 @@ class _Stop:
             raise KeyboardInterrupt
 
     def before(self, packets: Iterator[Packet]) -> Iterator[Packet]:
-        """The packets that come before the end is asked for."""
+        """The packets that come before a signal."""
         try:
             while not self._asked:
                 self._waits = True

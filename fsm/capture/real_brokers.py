@@ -1,4 +1,4 @@
-"""Scenarios of the kit on brokers that are not ours, whose faults happen on the way (`fsm kit run --broker`).
+"""Scenarios of the kit on external brokers, with faults injected by a proxy (`fsm kit run --broker`).
 
 Each scenario has a group and topics of its own there, so that several may be played at once.
 """
@@ -61,7 +61,7 @@ NAMES = re.compile(r"\b(foo|bar|later)\b")
 
 
 def can_be_played(scenario: Scenario) -> bool:
-    """Whether it asks of brokers only what any broker does, and faults that can happen on the way."""
+    """Whether a scenario needs only what any broker can do, and faults that a proxy can inject."""
     rules = [step.rule for step in scenario.steps if isinstance(step, Fault)]
     moves = any(isinstance(step, Expire | Move) for step in scenario.steps)
     special = moves or scenario.hidden or scenario.settings or scenario.brokers > 1
@@ -95,12 +95,12 @@ def apart(scenario: Scenario, name: str) -> Scenario:
 
 
 class RealPlace:
-    """Brokers of any cluster as the place of one scenario. Raises `InputError` where they cannot be that."""
+    """External brokers as the place of one scenario. Raises `InputError` where they cannot be used."""
 
     def __init__(
         self, brokers: Sequence[Address], scenario: Scenario, record: Callable[[Exchange | Note], None]
     ) -> None:
-        """`record` is told of every exchange; the scenario is `apart`."""
+        """`record` is called with every exchange; the scenario is one of `apart`."""
         self.rules: list[Rule] = []
         self._scenario, self._record = scenario, record
         self._network = Network(brokers, "fsm-kit")
@@ -135,7 +135,7 @@ class RealPlace:
         await self._network.close()
 
     def open_door(self, client: str) -> str:
-        """Where this client finds the brokers, and nobody else."""
+        """Opens an address of the brokers for this client alone."""
         script = Script(client, self.rules, lambda: {i: name for name, (i, _) in self._topics.items()})
         door = FaultyProxy(self._record, script, self._numbers)
         self._doors.append(door)
@@ -148,11 +148,11 @@ class RealPlace:
         return now_ms()
 
     def describe(self) -> Any:
-        """The group as it was told a moment ago; None where there is none."""
+        """The last description of the group; None if there is none."""
         return self._described
 
     def topics(self) -> Iterable[Sequence[Any]]:
-        """Name, id and how many partitions."""
+        """The name, id and partition count of each topic."""
         return [(name, i, partitions) for name, (i, partitions) in sorted(self._topics.items())]
 
     async def change_topic(self, name: str, partitions: int) -> None:
@@ -183,15 +183,15 @@ class RealPlace:
         return len(topic.partitions) == partitions and all(one.leader_id >= 0 for one in topic.partitions)
 
     async def expire(self) -> None:
-        """Nobody can do this."""
+        """Not possible with external brokers."""
         raise NotImplementedError
 
     async def move(self) -> None:
-        """Nobody can do this."""
+        """Not possible with external brokers."""
         raise NotImplementedError
 
     async def hide(self, api: str) -> None:
-        """Nobody can do this."""
+        """Not possible with external brokers."""
         raise NotImplementedError
 
     # What goes on meanwhile
@@ -211,7 +211,7 @@ class RealPlace:
             raise InputError(f"groups cannot have short sessions: {why}", "--broker", f"lower {limits} of the broker")
 
     async def _look(self) -> None:
-        """What a broker says of the group."""
+        """Describes the group by a request to a broker."""
         group = self._scenario.group
         coordinator = await self._network.find_coordinator(group)
         if isinstance(coordinator, ErrorCode):
@@ -221,7 +221,7 @@ class RealPlace:
         self._described = None if told.groups[0].error_code else told.groups[0]
 
     async def _produce(self) -> None:
-        """Some records to each partition."""
+        """Produces some records to each partition."""
         each = max(1, round(self._scenario.records_a_second * PRODUCE_S))
         at_ms = int(now_ms())
         records = tuple(LogRecord(number, at_ms, None, b"kit") for number in range(each))
@@ -241,7 +241,7 @@ class RealPlace:
 
 
 async def _again(work: Callable[[], Coroutine[Any, Any, None]], every_s: float) -> None:
-    """Does it again and again; what fails once is done the next time."""
+    """Repeats some work; a failure is retried the next time."""
     while True:
         with suppress(PeerError, InputError):
             await work()

@@ -1,4 +1,4 @@
-"""Exchanges from the TCP segments of a capture: which connections are Kafka's, what was said on them, what is lost.
+"""Exchanges from the TCP segments of a capture: finds Kafka connections, their exchanges, and lost bytes.
 
 A connection is Kafka's if one of its ports is a broker's, or if what it begins with is a request of Kafka's. Where
 bytes are lost, frames are found again at the next segment that begins with one; requests whose answers are lost have
@@ -21,43 +21,43 @@ from fsm.protocol.encoding import decode_as
 from fsm.wire.exchange import Exchange, Note
 
 MOST_CONNECTIONS, MOST_BYTES = 10_000, 256 << 20
-"""Connections that are followed at once, and bytes that are held for all of them."""
+"""The maximal numbers of connections and of held bytes."""
 GLANCES = 8
-"""Segments with data after which a connection that is not Kafka's is looked at no more."""
+"""After how many segments with data a connection that is not Kafka's is ignored."""
 MOST_BREAKS = 100
-"""Times that frames are found again on one connection."""
+"""How often frames are resynchronised on one connection at most."""
 LARGEST, NEWER = 1 << 30, 8
-"""What a request may be at most where it is looked for: bytes, and versions above those known."""
+"""The bounds for recognising a request: bytes, and versions above the known ones."""
 
 
 @dataclass
 class _Side:
-    """What one side of a connection sends."""
+    """One side of a connection."""
 
     least: int
     held: int
     direction: Direction = field(default_factory=Direction)
     is_read: bool = False
-    """Whether it is known where frames begin."""
+    """Whether the beginning of frames is known."""
     closed: bool = False
 
     def __post_init__(self) -> None:
         self.frames = Frames(self.least, self.held)
 
     def lose(self) -> None:
-        """Where the next frame begins is not known any more."""
+        """Forgets the position of frames after lost bytes."""
         self.is_read = False
         self.frames = Frames(self.least, self.held)
 
     @property
     def holds(self) -> int:
-        """Bytes that wait for others."""
+        """The number of held bytes."""
         return self.direction.held_bytes + self.frames.held_bytes
 
 
 @dataclass
 class _Connection:
-    """One connection: its client is known, or it is not known to be Kafka's."""
+    """One connection, with a known client or not yet recognised as Kafka's."""
 
     talk: Conversation
     client: Endpoint | None
@@ -70,11 +70,11 @@ class _Connection:
 
     @property
     def holds(self) -> int:
-        """Bytes that wait for others."""
+        """The number of held bytes."""
         return self.requests.holds + self.answers.holds
 
     def begins_frame(self, side: _Side, data: bytes) -> bool:
-        """Whether what one side sends here begins with a frame."""
+        """Whether the data of a side begins with a frame."""
         if side is self.requests:
             return _begins_request(data)
         return len(data) >= 2 * LENGTH and self.talk.awaits(
@@ -83,7 +83,7 @@ class _Connection:
 
 
 class Reassembly:
-    """Told of one segment after the other, gives what came to its end."""
+    """Reassembles exchanges from segments, which come one after the other."""
 
     def __init__(self, ports: Collection[int], held: int = HELD) -> None:
         """`ports` are those of brokers; `held` bytes of a frame are held at most, to be read."""
@@ -93,7 +93,7 @@ class Reassembly:
         self._bytes = 0
 
     def take(self, segment: Segment) -> Iterator[Exchange | Note]:
-        """What came to its end with this segment."""
+        """Takes a segment; returns the exchanges that ended with it."""
         key = min(segment.source, segment.target), max(segment.source, segment.target)
         connection = self._open.get(key)
         if connection and _is_another(connection, segment):
@@ -117,7 +117,7 @@ class Reassembly:
             yield from self._end(oldest, segment.at_ms)
 
     def end(self, at_ms: float) -> Iterator[Exchange | Note]:
-        """The capture is over."""
+        """Ends the capture; returns the remaining exchanges."""
         for key in list(self._open):
             yield from self._end(key, at_ms)
 
@@ -126,7 +126,7 @@ class Reassembly:
         return _Connection(Conversation(0), None, requests, answers)
 
     def _grave(self, connection: _Connection) -> _Connection:
-        """What is left of a connection that is closed: segments that come twice are not taken for a new one."""
+        """A placeholder for a closed connection: repeated segments do not open a new one."""
         grave = self._new()
         grave.glances = GLANCES
         grave.requests.direction.began = connection.requests.direction.began
@@ -151,7 +151,7 @@ class Reassembly:
             mine.closed = True
 
     def _recognise(self, connection: _Connection, segment: Segment) -> Iterator[Note]:
-        """Finds out who is the client, where the connection is Kafka's."""
+        """Recognises a Kafka connection and its client."""
         if connection.glances >= GLANCES:
             return
         if segment.target[1] in self._ports:
@@ -189,7 +189,7 @@ def _is_another(connection: _Connection, segment: Segment) -> bool:
 
 
 def _read(connection: _Connection, side: _Side, pieces: Iterable[Piece]) -> Iterator[Exchange | Note]:
-    """Goes on with what one side has sent."""
+    """Reads further bytes of one side."""
     for piece in pieces:
         try:
             for frame in _frames(connection, side, piece):

@@ -17,13 +17,13 @@ from fsm.serve.edge import event_loop, now_ms
 from fsm.wire.exchange import Note
 
 TICK_S = 0.1
-"""How often what was seen is written and shown."""
+"""The interval of writing and showing what was captured."""
 SWITCH_S = 0.000_5
-"""How long connections wait for a judgement that is being made."""
+"""How long connections wait for a running audit."""
 
 
 class Options(NamedTuple):
-    """How a capture is to run."""
+    """The options of a capture."""
 
     host: str
     port: int
@@ -76,7 +76,7 @@ async def _run(options: Options, log: Log, show: Callable[[str], None]) -> None:
 
 
 async def _judge(log: Log, stopped: asyncio.Event) -> None:
-    """Judges beside the connections, which go on meanwhile."""
+    """Runs the audit in a thread beside the connections."""
     while not stopped.is_set():
         await asyncio.sleep(TICK_S)
         log.tell(await asyncio.to_thread(log.judging.news, now_ms()))

@@ -44,7 +44,7 @@ class Segment(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What comes next in a stream: bytes, or how many of them are lost; None: nobody knows how many."""
+    """The next piece of a stream: bytes, or the number of lost bytes, which is None if unknown."""
 
     at_ms: float
     data: bytes = b""
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
 
 class Direction:
-    """What one side sends, in order."""
+    """The byte stream of one side, in order."""
 
     def __init__(self) -> None:
         self.held_bytes = 0
@@ -62,7 +62,7 @@ class Direction:
         self._held: dict[int, Segment] = {}
 
     def take(self, segment: Segment) -> Iterator[Piece]:
-        """What can be told after this segment."""
+        """Takes a segment; returns the pieces that are complete."""
         if segment.opens and self._next is None:
             self.began = segment.seq
             self._next = segment.seq + 1 & _ALL
@@ -84,12 +84,12 @@ class Direction:
         yield from self._drain()
 
     def acknowledge(self, ack: int) -> Iterator[Piece]:
-        """The other side has everything up to here: what was not captured of it never will be."""
+        """Notes an acknowledgement: bytes before it that were not captured are lost."""
         while self._held and self._next is not None and _distance(ack, self._next) > 0:
             yield from self._jump()
 
     def flush(self) -> Iterator[Piece]:
-        """What is held, and what is lost before it."""
+        """Releases the held bytes, and the losses before them."""
         while self._held:
             yield from self._jump()
 
@@ -116,14 +116,14 @@ class Direction:
         return min(self._held.values(), key=lambda one: _distance(one.seq, start))
 
     def _drain(self) -> Iterator[Piece]:
-        """What was held and is next now."""
+        """Releases held segments that are next now."""
         while self._held and self._next is not None and _distance((first := self._first()).seq, self._next) <= 0:
             del self._held[first.seq]
             self.held_bytes -= len(first.data)
             yield from self._deliver(first)
 
     def _jump(self) -> Iterator[Piece]:
-        """Over what is lost."""
+        """Skips lost bytes."""
         first = self._first()
         yield Piece(first.at_ms, lost=_distance(first.seq, self._next or 0))
         self._next = first.seq

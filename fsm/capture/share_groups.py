@@ -57,7 +57,7 @@ class ShareFetchResponse(NamedTuple):
 
 
 class AcknowledgedPartition(NamedTuple):
-    """What became of acknowledgements in one partition."""
+    """The results of acknowledgements in one partition."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.NONE
@@ -66,14 +66,14 @@ class AcknowledgedPartition(NamedTuple):
 
 
 class AcknowledgedTopic(NamedTuple):
-    """And in one topic."""
+    """The results of acknowledgements in one topic."""
 
     topic_id: TopicId
     partitions: tuple[AcknowledgedPartition, ...] = ()
 
 
 class ShareAcknowledgeResponse(NamedTuple):
-    """What became of acknowledgements."""
+    """The results of acknowledgements."""
 
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -84,9 +84,9 @@ class ShareAcknowledgeResponse(NamedTuple):
 
 
 SHARING: dict[int, type[Any]] = {78: ShareFetchResponse, 79: ShareAcknowledgeResponse}
-"""By the key of their API."""
+"""The responses by API key."""
 OLDEST, NEWEST = 1, 2
-"""The versions of both."""
+"""The versions of both APIs."""
 
 
 def read_sharing(key: int, version: int, frame: bytes) -> Any:

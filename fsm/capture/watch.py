@@ -1,4 +1,4 @@
-"""Everything a capture tells while it runs and when it ends: totals, groups, what is news. No clock, no output."""
+"""The contents of a capture's output: totals, groups and news. No clock, no output."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from fsm.render.wording import clock, many, name
 from fsm.wire.exchange import Exchange, Note
 
 TROUBLE = ("broken", "opaque", "unreachable", "unread", "lost", "problem")
-"""Notes that are news by themselves."""
+"""The kinds of notes that are news."""
 MOST_ROWS = 200
-"""Members in the table."""
+"""The maximal number of members in the table."""
 
 
 class Watch:
-    """Told of what was seen, one after the other."""
+    """Collects totals, groups and news from exchanges and notes."""
 
     def __init__(self) -> None:
         self.groups = Groups()
         self.exchanges: Counter[str] = Counter()
-        """Answered requests and those without an answer, by API."""
+        """Counts of requests with and without a response, by API."""
         self.opaque: Counter[str] = Counter()
-        """Of these, what could not be read: by API and version, and why."""
+        """Counts of exchanges that could not be read, by API, version and reason."""
         self.notes: Counter[str] = Counter()
         self.unanswered = 0
 
     def take(self, seen: Exchange | Note) -> list[str]:
-        """What is news in it, a line each."""
+        """Adds an exchange or a note; returns its news, one line each."""
         if isinstance(seen, Note):
             self.notes[seen.event] += 1
             if seen.event not in TROUBLE:
@@ -44,11 +44,11 @@ class Watch:
 
     @property
     def errors(self) -> int:
-        """Answers of groups with an error."""
+        """The number of error responses to group requests."""
         return sum(group.errors for group in self.groups.found.values())
 
     def summary(self) -> str:
-        """The totals, as a command prints them in the end."""
+        """The totals that the command prints at the end."""
         return "".join(f"{line}\n" for line in self._summary())
 
     def _summary(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A lossy in-memory channel: what is sent arrives later, twice, or never, as a seeded chance has it."""
+"""A lossy in-memory channel: messages arrive later, twice, or never, as a seeded random generator decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Chance(Protocol):
-    """What a seeded `random.Random` gives."""
+    """The methods of a seeded `random.Random` that are used."""
 
     def random(self) -> float:
         """From 0 to below 1."""
@@ -26,7 +26,7 @@ class Chance(Protocol):
 
 
 class Steady:
-    """A chance that decides nothing: nothing is lost or doubled, every message takes as long as it must."""
+    """A deterministic generator: no message is lost or duplicated, each takes its least latency."""
 
     def random(self) -> float:
         return 1.0
@@ -46,14 +46,14 @@ STEADY = Steady()
 
 @dataclass(frozen=True)
 class Faults:
-    """How a channel fails."""
+    """The fault rates of a channel."""
 
     loses: float = 0.0
-    """How often a message never arrives."""
+    """The share of messages that are lost."""
     doubles: float = 0.0
-    """How often one arrives a second time, later."""
+    """The share of messages that arrive a second time, later."""
     latest_ms: int = 2
-    """How long one takes at the most."""
+    """The maximal latency."""
 
 
 NONE = Faults()
@@ -61,17 +61,17 @@ LOSSY = Faults(loses=0.08, doubles=0.03, latest_ms=400)
 
 
 Entry = tuple[int, tuple[Any, ...], Callable[[int], None]]
-"""When a message arrives, its place among those of the same instant, and what it does."""
+"""The arrival time of a message, its rank among those of the same instant, and its handler."""
 
 
 @dataclass
 class Channel:
-    """Messages under way, by when they arrive."""
+    """The messages in flight, by arrival time."""
 
     chance: Chance
     faults: Faults = NONE
     taken: Entry | None = None
-    """The one that arrived last."""
+    """The message that arrived last."""
     _under_way: list[Entry] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=count)
 
@@ -96,15 +96,15 @@ class Channel:
         return arrives or again
 
     def at(self, at_ms: int, arrive: Callable[[int], None], name: str = "") -> None:  # noqa: ARG002
-        """Has something happen at that time to this client, or to all, whatever the faults."""
+        """Schedules an event of this client, or of all clients, which no fault affects."""
         self.put((at_ms, (next(self._numbers),), arrive))
 
     def put(self, entry: Entry) -> None:
-        """Has a message arrive."""
+        """Schedules a message."""
         heapq.heappush(self._under_way, entry)
 
     def deliver(self) -> None:
-        """Has the next message arrive."""
+        """Delivers the next message."""
         self.taken = at_ms, _, arrive = heapq.heappop(self._under_way)
         arrive(at_ms)
 

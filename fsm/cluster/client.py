@@ -61,7 +61,7 @@ def new_member(
 
 @dataclass
 class Client:
-    """A consumer with its application; everything happens on the clock of the cluster."""
+    """A consumer with its application, on the clock of the cluster."""
 
     name: str
     dialect: str
@@ -69,33 +69,33 @@ class Client:
     member: MemberShell[Any, Any]
     background: Background
     using: Partitions = ()
-    """What the application takes records from, from the end of its assigned callback to the end of the removing one."""
+    """The partitions in use, from the end of the assigned callback until the end of the revoked or lost callback."""
     next_poll_ms: int = 0
     poll_ms: int = POLL_MS
-    """The application polls so often."""
+    """The interval of polls."""
     skips: bool = False
-    """Polls that would only begin the poll timer anew are passed over; the last of them is made up for."""
+    """Whether polls that would only restart the poll timer are skipped; the last of them is caught up on."""
     is_idle: bool = False
-    """Whether its next poll would be such a one."""
+    """Whether its next poll would only restart the poll timer."""
     frozen_until_ms: int = 0
-    """The process does not run before."""
+    """Until when the process does not run."""
     slow_ms: int = 0
-    """How long the next removing callback takes."""
+    """How long the next revoked or lost callback takes."""
     callback_ends_ms: int = 0
     processing: Pass | None = None
-    """The application's pass over the events that its poll found."""
+    """The application's processing of background events under way."""
     event: Any = None
-    """What the pass waits for: a callback, or an event that is reported."""
+    """The event that the processing waits for: a callback, or one that is reported."""
     errors: list[KafkaError] = field(default_factory=list)
     topics: tuple[str, ...] = ()
-    """What the application subscribes to."""
+    """The subscribed topics."""
     closing: bool = False
     consumed: dict[TopicPartition, int] = field(default_factory=dict)
     """Positions, where the application commits them; it consumes one record of each partition a poll."""
     note: Callable[[str], None] = lambda _: None
-    """Called with what happens, for those who look on."""
+    """Called with a text for each event."""
     member_id: str = ""
-    """The last one where it has lost it."""
+    """The member id; the last one after it was lost."""
 
     @property
     def is_classic(self) -> bool:
@@ -114,7 +114,7 @@ class Client:
 
     @property
     def next_ms(self) -> int:
-        """When it does something by itself."""
+        """When it acts next without an input."""
         own = self.callback_ends_ms if self.in_callback else NEVER if self.is_idle else self.next_poll_ms
         return max(self.frozen_until_ms, min(own, self.background.next_turn_ms))
 
@@ -126,7 +126,7 @@ class Client:
         self.background.next_turn_ms = 0
 
     def freeze(self, until_ms: int) -> None:
-        """The process stands still."""
+        """Freezes the process."""
         self.frozen_until_ms = until_ms
         self.note(f"is frozen until {until_ms} ms")
 
@@ -155,7 +155,7 @@ class Client:
             self.is_idle = may_wait and polls_idly(self.member, now_ms)
 
     def catch_up(self, now_ms: int) -> None:
-        """Makes up for the last poll before that instant, where polls were passed over."""
+        """Catches up on the last poll before that instant if polls were skipped."""
         if self.is_idle and self.next_poll_ms < now_ms:
             last_ms = now_ms - 1 - (now_ms - 1 - self.next_poll_ms) % self.poll_ms
             poll_idly(self.member, last_ms)

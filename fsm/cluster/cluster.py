@@ -43,7 +43,7 @@ from fsm.protocol.assignment import Partitions, TopicNames, TopicPartition, part
 from fsm.protocol.codec import API_OF
 
 EVENTS_SHOWN = 60
-"""So many events show how it came to an unexplained double ownership."""
+"""How many events are shown before an unexplained double ownership."""
 STARTED_MS = 1_700_000_000_000
 TOPICS = PersistentMap({name: Topic(f"{i:020d}AA", count) for i, (name, count) in enumerate((("foo", 4), ("bar", 3)))})
 SETTINGS = BrokerConfig(
@@ -59,7 +59,7 @@ Answers = tuple[Answer, ...]
 
 
 class Double(NamedTuple):
-    """Two applications used one partition."""
+    """A use of one partition by two applications."""
 
     at_ms: int
     partition: TopicPartition
@@ -67,11 +67,11 @@ class Double(NamedTuple):
     cause: str | None
     """One of `CAUSES`; None where no weak spot explains it."""
     events: str = ""
-    """The last events of the users and their coordinator, where nothing explains it."""
+    """The last events of the users and their coordinator if no weak spot explains it."""
 
 
 class Cluster:
-    """One group. Nothing happens but in `run`."""
+    """A cluster with one group. Time passes only in `run`."""
 
     def __init__(  # noqa: PLR0917  # all but two have defaults
         self,
@@ -93,24 +93,24 @@ class Cluster:
         self.names = TopicNames({topic.topic_id: name for name, topic in topics.items()})
         self.story = Story(self.names)
         self.deaf: set[str] = set()
-        """Clients that no answer reaches."""
+        """Clients that receive no responses."""
         self.on_step: Callable[[Change, Answers], None] = _ignore
         """Called after each step of the coordinator."""
         self.on_use: Callable[[Client, Partitions], None] = _ignore
-        """Called with a client and what it used before, whenever its application uses other partitions or ends."""
+        """Called with a client and its previous partitions whenever its partitions in use change or it ends."""
         self.steps = 0
         self._started_ms = STARTED_MS
         self._waiting: dict[int, tuple[str, Callable[[Any], None]]] = {}
         self._users: dict[TopicPartition, set[str]] = {}
         self._counted: dict[str, Partitions] = {}
-        """What each client used when that was counted last."""
+        """The partitions that each client used at the last count."""
         self._dues: list[tuple[int, str]] = []
-        """When clients do something, as a heap; where a client is there several times, `_due` says which counts."""
+        """A heap of the next actions of clients; `_due` has the valid entry of a client with several ones."""
         self._due: dict[str, int] = {}
 
     @property
     def context(self) -> Context:
-        """What the coordinator was told last."""
+        """The present context of the coordinator."""
         return self.host.context
 
     @property
@@ -124,14 +124,14 @@ class Cluster:
     def join(
         self, name: str, dialect: str, topics: Iterable[str], instance_id: str | None = None, *, commits: bool = False
     ) -> Client:
-        """A consumer starts and subscribes. Its member is of a dialect of KIP-848, or classic: a key of `CLASSIC`."""
+        """Starts and subscribes a consumer of a KIP-848 dialect, or of a classic protocol: a key of `CLASSIC`."""
         member = new_member(dialect, f"{name}-{self.steps}", instance_id, self.now_ms, commits=commits)
         return self.start(name, dialect, member, topics)
 
     def start(
         self, name: str, dialect: str, member: MemberShell[Any, Any], topics: Iterable[str], poll_ms: int = POLL_MS
     ) -> Client:
-        """A consumer with this member starts and subscribes."""
+        """Starts and subscribes a consumer with this member."""
         network = _Network(self, name, is_classic=dialect in CLASSIC)
         background = Background(member, network, jitter=lambda: 0.0, wake=partial(self._wake, name))
         note, instance_id = partial(self._note, name), member.config.group_instance_id
@@ -154,7 +154,7 @@ class Cluster:
         self.stale_uses.forget(name)
 
     def resize(self, topic: str, count: int) -> None:
-        """A topic gets more partitions. Coordinator and clients have it in their metadata from now on."""
+        """Adds partitions to a topic. Coordinator and clients have them in their metadata from now on."""
         topics = self.context.image.topics
         self.host.change_topics(topics.set(topic, replace(topics[topic], partitions=count)))
         for client in self.clients.values():
@@ -163,7 +163,7 @@ class Cluster:
             self.enter(client)
 
     def stop_faults(self) -> None:
-        """From now on nothing is lost, nobody is frozen, every callback ends at once."""
+        """Stops all faults: no message is lost, no process is frozen, every callback ends at once."""
         self.channel.faults = NONE
         self.deaf.clear()
         for client in self.clients.values():
@@ -174,7 +174,7 @@ class Cluster:
     # Time.
 
     def run(self, until_ms: int) -> None:
-        """Every event up to that time."""
+        """Runs all events up to that time."""
         for client in self.clients.values():
             self.enter(client)
         while (due := self._next())[0] <= until_ms:
@@ -183,14 +183,14 @@ class Cluster:
         self.now_ms = max(self.now_ms, until_ms)
 
     def enter(self, client: Client) -> None:
-        """Takes note of when the client does something by itself, which may have changed."""
+        """Updates the time of the client's next action."""
         due_ms = max(self.now_ms, client.next_ms)
         if self._due.get(client.name) != due_ms:
             self._due[client.name] = due_ms
             heappush(self._dues, (due_ms, client.name))
 
     def _next(self) -> tuple[int, Callable[[], None]]:
-        """When something happens next, and what: timers of the coordinator first, then messages, then clients."""
+        """The next event and its time: timers of the coordinator come first, then messages, then clients."""
         deadline_ms = self.host.next_deadline_ms()
         at_ms, act = NEVER, self._expire
         if deadline_ms is not None:
@@ -237,7 +237,7 @@ class Cluster:
         return tuple(sorted((name, topic.partitions) for name, topic in self.context.image.topics.items()))
 
     def carry(self, name: str, request: Any, on_response: Callable[[Any], None]) -> None:
-        """A client's request goes on its way, and perhaps arrives, once or twice."""
+        """Sends a client's request, which may be lost or duplicated."""
         arrivals = [False]
 
         def arrive(_at_ms: int) -> None:
@@ -247,7 +247,7 @@ class Cluster:
         self.story.add(Event(self.now_ms, name, COORDINATOR, API_OF[type(request)].name, request, lost=not under_way))
 
     def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> bool:
-        """The coordinator handles a request; whether it did."""
+        """Has the coordinator handle a request; returns whether it did."""
         before = self.group
         now_ms, made = self._started_ms + self.now_ms, self.make_id(name)
         token, answers = self.host.send(name, request, version_of(request), now_ms, fresh_id=made)
@@ -263,11 +263,11 @@ class Cluster:
         return None
 
     def _accept(self, before: Group | None) -> bool:  # noqa: ARG002
-        """Whether the step that the coordinator just took counts: one that does not has left no trace."""
+        """Whether the coordinator's last step is accepted; otherwise it was undone."""
         return True
 
     def find_coordinator(self, name: str, on_coordinator_found: Callable[[Any], None]) -> None:
-        """A client asks where the coordinator is."""
+        """Answers a search for the coordinator."""
         self.channel.at(self.now_ms + 1, lambda _: on_coordinator_found(None), name)
 
     def _change(self, before: Group | None) -> Change:
@@ -305,7 +305,7 @@ class Cluster:
     # Who uses what.
 
     def _note_use(self, client: Client, before: Partitions) -> None:
-        """A client uses other partitions than before: notes those that have come to be used twice."""
+        """Notes a change of a client's partitions in use, and double ownership that begins with it."""
         self.on_use(client, before)
         self.stale_uses.note_use(client, before, self.group, self.context.image)
         for one in self._count_users(client):
@@ -318,7 +318,7 @@ class Cluster:
             self.doubles.append(Double(self.now_ms, one, users, cause, events))
 
     def _count_users(self, client: Client) -> Partitions:
-        """Takes note of who uses what; gives what this client has come to share, and nobody shared before."""
+        """Counts the users of partitions; returns the partitions that this client newly shares with another one."""
         before, self._counted[client.name] = self._counted.get(client.name, ()), client.using
         for one in without(before, client.using):
             self._users[one].discard(client.name)
@@ -356,7 +356,7 @@ class Cluster:
         return "W5" if waits else None
 
     def find_unsettled(self) -> list[str]:
-        """What is not as it should be once everybody was heard for long enough; empty where it converged.
+        """The deviations from a converged group; empty if it has converged.
 
         Of a group that is stranded, its state and what is unowned are no news.
         """
@@ -382,7 +382,7 @@ class Cluster:
 
 @dataclass
 class _Network:
-    """The `Transport` of one client: hands what it is given to the cluster."""
+    """The `Transport` of one client, which passes requests to the cluster."""
 
     cluster: Cluster
     name: str

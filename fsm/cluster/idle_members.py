@@ -52,7 +52,7 @@ def polls_idly(shell: MemberShell[Any, Any], now_ms: int) -> bool:
 
 
 def poll_idly(shell: MemberShell[Any, Any], now_ms: int) -> None:
-    """The application polls, and nothing else happens."""
+    """Handles a poll that only restarts the poll timer."""
     shell.member, _ = _poll(member_of(shell), now_ms)  # type: ignore[attr-defined]
 
 
@@ -63,7 +63,7 @@ def _poll(member: Member | ClassicMember, now_ms: int) -> tuple[Any, tuple[Any, 
 
 
 def timeless(member: Member | ClassicMember) -> tuple[Any, ...]:
-    """All of the member but the instants of its polls and heartbeats."""
+    """The fields of the member without the instants of its polls and heartbeats."""
     if isinstance(member, ClassicMember):
         return (*OF_CLASSIC(member), member.heartbeats.enabled, member.heartbeats.attempts)
     found: tuple[Any, ...] = OF_CONSUMER(member)
@@ -83,7 +83,7 @@ def interval_ms(member: Member | ClassicMember) -> int:
 
 
 def let_pass(shell: MemberShell[Any, Any], heartbeats_ms: int, answers_ms: int) -> None:
-    """Heartbeats have gone out and were answered: the next is due so much later, the last answer came so much later."""
+    """Advances the member over skipped heartbeats: shifts the next one, and the last response, by these times."""
     member: Member | ClassicMember = member_of(shell)
     if isinstance(member, ClassicMember):
         beats = member.heartbeats

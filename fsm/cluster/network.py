@@ -1,4 +1,4 @@
-"""A network in which each message fares by a chance of its own, whatever else is sent: by its client and its number.
+"""A network in which the fate of a message depends only on its client and its number, not on other messages.
 
 So the fate of a message is known before it is sent, and taking a client or a fault out of a run changes nothing for the
 others.
@@ -24,7 +24,7 @@ class Latency(NamedTuple):
     most_ms: int = 5
 
     def at(self, share: float) -> int:
-        """What this share of all messages, from 0 to 1, is faster than."""
+        """The quantile: this share of all messages, from 0 to 1, is faster."""
         if share < 0.5:
             return self.least_ms + int((self.median_ms - self.least_ms) * share * 2)
         if share < 0.99:
@@ -37,12 +37,12 @@ SHORT = Latency()
 
 @dataclass
 class Network(Channel):
-    """Messages under way between clients and their coordinator."""
+    """The messages in flight between clients and their coordinator."""
 
     seed: int = 0
     latency: Latency = SHORT
     loses: float = 0.0
-    """How often a message never arrives."""
+    """The share of messages that are lost."""
     cut: set[str] = field(default_factory=set)
     """Clients whose messages do not pass, in either direction."""
     _sent: dict[tuple[str, bool], int] = field(default_factory=dict)
@@ -62,12 +62,12 @@ class Network(Channel):
         return number, self._fate(name, number, is_answer=is_answer)
 
     def at(self, at_ms: int, arrive: Callable[[int], None], name: str = "") -> None:
-        """Has something happen at that time, before the messages of that time; not to a client that is cut off."""
+        """Schedules an event before the messages of the same time; a client that is cut off gets none."""
         if name not in self.cut:
             self.put((at_ms, (-1, name, False, next(self._numbers)), arrive))
 
     def foresee(self, name: str, ahead: int, sent_ms: int) -> tuple[int, int] | None:
-        """When a request arrives, so many after the next one, and when its answer does; None where one is lost.
+        """The arrival times of a future request and of its response; None if either is lost.
 
         Each request before it has been answered.
         """
@@ -78,7 +78,7 @@ class Network(Channel):
         return sent_ms + there_ms, sent_ms + there_ms + back_ms
 
     def foresee_loss(self, name: str, within: int) -> int | None:
-        """Which of a client's next requests is the first that is lost, or its answer, counted from 0."""
+        """The index of a client's next request that is lost, or whose response is, counted from 0."""
         lost = [self._first_lost(name, way, within) for way in (False, True)]
         return min((one for one in lost if one is not None), default=None)
 
@@ -93,12 +93,12 @@ class Network(Channel):
         return number - first if number < last else None
 
     def pass_over(self, name: str, count: int) -> None:
-        """So many requests were sent and answered."""
+        """Counts skipped requests as sent and answered."""
         for way in (False, True):
             self._sent[name, way] = self._sent.get((name, way), -1) + count
 
     def _fate(self, name: str, number: int, *, is_answer: bool) -> int | None:
-        """How long that message takes; None where it is lost."""
+        """The latency of a message; None if it is lost."""
         drawn = _draw(name, number, is_answer, self.seed)
         if (drawn & 0xFFFFFFFF) < self.loses * 0x1_0000_0000:
             return None

@@ -30,7 +30,7 @@ from fsm.coordinator.model.timers import TimerKind
 from fsm.tables.classic_group import State
 
 AHEAD = 64
-"""So many heartbeats are looked at together for one that is lost."""
+"""How many heartbeats are searched at once for a lost one."""
 FAR_MS = 1 << 52
 """The session of a client that is skipped does not end."""
 OF_CONSUMERS = attrgetter(
@@ -70,17 +70,17 @@ class SkippingCluster(Cluster):
         self.skips = skips
         self.skipped: dict[str, SkippedClient] = {}
         self.on_passed: Callable[[int, int, int], None] = _ignore
-        """When the first heartbeat was sent that nobody stepped, their interval and number, when they are counted."""
+        """Called with the time of the first skipped heartbeat, their interval and number, when they are counted."""
         self._skipped_ids: dict[str, str] = {}
         self._clients_by_id: dict[str, str] = {}
         self._before = self.host
-        """The coordinator before the step at hand."""
+        """The coordinator before the present step."""
         self._versions = 0
-        """Counts what may change the answers to all."""
+        """Counts the changes that may affect responses to all clients."""
         self._seen: dict[str, tuple[int, Any, Any]] = {}
-        """By client: what was so when its last heartbeat was answered."""
+        """The state of each client at the response to its last heartbeat."""
         self._heard: dict[str, int] = {}
-        """By client: when its last request was received, on the coordinator's clock."""
+        """When the last request of each client was received, on the coordinator's clock."""
 
     def start(self, *given: Any, **named: Any) -> Client:
         client = super().start(*given, **named)
@@ -129,7 +129,7 @@ class SkippingCluster(Cluster):
             self._look_ahead(skipped, 0, self.now_ms)
 
     def _may_skip(self, client: Client) -> bool:
-        """Whether the next heartbeat is the next thing that it does, and is answered before the one after it."""
+        """Whether the next heartbeat is its next action, and is answered before the one after it."""
         member, config = member_of(client.member), client.member.config
         due_ms, every_ms = heartbeat_due_ms(member), interval_ms(member)
         if not self.now_ms < due_ms == client.background.next_turn_ms:
@@ -228,7 +228,7 @@ class SkippingCluster(Cluster):
         return False
 
     def _moves(self, before: Group | None, after: Group | None) -> bool:
-        """Whether others than the one who spoke may be answered otherwise now."""
+        """Whether the step may change responses to other clients than the sender."""
         if isinstance(before, ClassicGroup) and isinstance(after, ClassicGroup):
             return _differ(OF_CLASSIC(before), OF_CLASSIC(after))
         if not isinstance(before, ConsumerGroup) or not isinstance(after, ConsumerGroup):
@@ -251,7 +251,7 @@ class SkippingCluster(Cluster):
         ]
 
     def schedule(self, at_ms: int, act: Callable[[], None], concerned: Callable[[], Collection[str]]) -> None:
-        """Has something happen from outside at that time; whom it concerns is woken before."""
+        """Schedules an external event; the clients it concerns are woken before."""
 
         def come(_at_ms: int) -> None:
             taken = self.channel.taken
@@ -271,14 +271,14 @@ def _is_settled(group: Group) -> bool:
 
 
 def _is_served(group: Group, record: Any) -> bool:
-    """Whether a member has all that it is to have: else what others give up is its next answer."""
+    """Whether a member has its whole target assignment, so that other members do not change its next response."""
     if isinstance(group, ClassicGroup):
         return True
     return record.epoch == group.target_epoch and record.current.state is MEMBER_STABLE
 
 
 def _session_ms(group: Group, member_id: str) -> int | None:
-    """When a member's session ends; None where it has none, or where something else is expected of it, too."""
+    """When a member's session ends; None if it has none, or if another timer of it runs as well."""
     if isinstance(group, ClassicGroup):
         found: int | None = group.heartbeat_deadlines_ms.get(member_id)
         return found
@@ -289,7 +289,7 @@ def _session_ms(group: Group, member_id: str) -> int | None:
 
 
 def _differ(these: tuple[Any, ...], those: tuple[Any, ...]) -> bool:
-    """Whether one is another: numbers are compared, values of many parts are the same only where they are one."""
+    """Whether values differ: numbers are compared by value, other values by identity."""
     return any(a is not b and not (type(a) is int and a == b) for a, b in zip(these, those, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What clients use though the coordinator does not count it as theirs, and why: the causes of double ownership.
+"""Partitions that clients use although the coordinator does not count them as theirs: causes of double ownership.
 
 A use of a partition is *stale* from the step in which the coordinator stops to count it as its user's, or from its
 beginning where it was never counted, until the use ends or the partition is given to that user again. The cause is
@@ -58,10 +58,10 @@ class Change(NamedTuple):
     image: Image
     now_ms: int
     client: str = ""
-    """Who sent the request; empty where a timer ran out."""
+    """The sender of the request; empty for a timer."""
     token: int = 0
     request: Any = None
-    """The request; None where a timer ran out."""
+    """The request; None for a timer."""
     is_duplicate: bool = False
     """Whether it is a late duplicate."""
 
@@ -79,7 +79,7 @@ class Change(NamedTuple):
 
 @dataclass
 class StaleUses:
-    """Who uses what though it is not counted as its own."""
+    """The stale uses of all clients."""
 
     causes: dict[str, dict[TopicPartition, str | None]] = field(default_factory=dict)
     """By the client's name, the partitions and the causes."""
@@ -91,10 +91,10 @@ class StaleUses:
     Each with the token of the report, until an answer to it or to a later one is received.
     """
     swapped: int | None = None
-    """The generation in which a static member came back with another subscription, unnoticed by its classic group."""
+    """The generation in which a static member returned with another subscription without a rebalance."""
 
     def note_step(self, change: Change, clients: Iterable[Client]) -> None:
-        """The coordinator took a step that changed the group."""
+        """Notes a step of the coordinator that changed the group."""
         gone, come = _compare_members(change.before, change.after)
         self.swapped = _find_swap(change, self.swapped, is_exchange=bool(gone and come))
         for member_id in sorted(gone):
@@ -128,7 +128,7 @@ class StaleUses:
             self.released.setdefault(client.name, {}).update(dict.fromkeys(lost, change.token))
 
     def note_answer(self, name: str, token: int) -> None:
-        """The client receives the answer to this request."""
+        """Notes that the client receives the response to this request."""
         self.released[name] = {one: sent for one, sent in self.released.get(name, {}).items() if sent > token}
 
     def _why(self, client: Client, change: Change) -> str | None:
@@ -141,7 +141,7 @@ class StaleUses:
         return _why_removed(change, client.member_id)
 
     def note_use(self, client: Client, before: Iterable[TopicPartition], group: Group | None, image: Image) -> None:
-        """The client uses other partitions than before."""
+        """Notes a change of the client's partitions in use."""
         found = self.causes.setdefault(client.name, {})
         for one in found.keys() - {*client.using}:
             del found[one]
@@ -152,7 +152,7 @@ class StaleUses:
                 found[one] = "W1" if waits else self.removed.get(client.member_id)
 
     def forget(self, name: str) -> None:
-        """The client is no more."""
+        """Forgets a client that has ended."""
         self.causes.pop(name, None)
         self.released.pop(name, None)
 
@@ -178,13 +178,13 @@ def _compare_members(before: Group | None, after: Group | None) -> tuple[set[str
 
 
 def _list_owned(group: Group | None, member_id: str, image: Image) -> set[TopicPartition]:
-    """What a consumer group counts as this member's."""
+    """The partitions that a consumer group counts as this member's."""
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
     return set() if member is None else {(image.names[topic_id], number) for topic_id, number in member.current.held}
 
 
 def _counting(group: Group | None, member_id: str, image: Image) -> Asked:
-    """Whether a partition is taken for this member's; a classic group knows its members alone."""
+    """A predicate for the partitions that count as this member's; a classic group knows only its members."""
     if isinstance(group, ClassicGroup):
         is_member = member_id in group.members
         return lambda _: is_member
@@ -192,7 +192,7 @@ def _counting(group: Group | None, member_id: str, image: Image) -> Asked:
 
 
 def _giving(group: Group | None, member_id: str, image: Image) -> Asked:
-    """Whether the coordinator says that a partition is the member's."""
+    """A predicate for the partitions that the coordinator assigns to the member."""
     if not isinstance(group, ClassicGroup):
         return _counting(group, member_id, image)
     given = {*find_assigned(group, member_id, image)} if group.state is State.STABLE else set()
@@ -200,7 +200,7 @@ def _giving(group: Group | None, member_id: str, image: Image) -> Asked:
 
 
 def find_assigned(group: Group, member_id: str, image: Image) -> Partitions:
-    """What a member was assigned last, by topic name."""
+    """The last assignment of a member, by topic name."""
     member = group.members.get(member_id)
     if isinstance(member, GroupMember):
         return partitions((image.names[topic_id], number) for (topic_id, number), _ in member.current.assigned)
@@ -208,7 +208,7 @@ def find_assigned(group: Group, member_id: str, image: Image) -> Partitions:
 
 
 def _losing(client: Client, change: Change) -> Asked:
-    """Whether a partition was the client's before the step and is not afterwards."""
+    """A predicate for the partitions that were the client's before the step and are not afterwards."""
     before, after, member_id, image = change.before, change.after, client.member_id, change.image
     had, has = _counting(before, member_id, image), _counting(after, member_id, image)
     if isinstance(before, ConsumerGroup) and isinstance(after, ClassicGroup):
@@ -217,7 +217,7 @@ def _losing(client: Client, change: Change) -> Asked:
 
 
 def _is_out_of_step(client: Client, change: Change) -> bool:
-    """Whether a generation of a classic group began without a member, which stays one: a static member."""
+    """Whether a generation of a classic group began without the join of this static member, which stays a member."""
     old, new, member_id = change.before, change.after, client.member_id
     if not isinstance(old, ClassicGroup) or not isinstance(new, ClassicGroup) or new.generation == old.generation:
         return False
@@ -243,7 +243,7 @@ def _topics(group: ClassicGroup) -> set[tuple[str, ...]]:
 
 
 def _why_removed(change: Change, member_id: str) -> str | None:
-    """Why a member is out, or holds less, without having said that it gives it up; None for no reason that is known."""
+    """Why a member was removed, or lost partitions, without a report of its own; None for no known reason."""
     sent = change.request
     if sent is None:
         return next(_due(change, member_id), None)
@@ -262,7 +262,7 @@ def _why_removed(change: Change, member_id: str) -> str | None:
 
 
 def _due(change: Change, member_id: str) -> Iterator[str]:
-    """The timers of this member that have run out, then those of its group."""
+    """The expired timers of this member, then those of its group."""
     old, now_ms = change.before, change.now_ms
     if isinstance(old, ConsumerGroup):
         running = ((deadline_ms, kind) for (kind, whose), deadline_ms in old.timers.items() if whose == member_id)

@@ -20,21 +20,21 @@ from fsm.render.sequence import Arrow, Diagram, Look, Part
 
 COORDINATOR = "coordinator"
 KEPT = 4_000
-"""How many events a cluster remembers."""
+"""How many events are kept."""
 SILENT = frozenset({"group_id", "protocol_type", "throttle_time_ms", "reason", "committed_leader_epoch"})
-"""Fields that tell no story."""
+"""Fields that are left out."""
 
 
 class Event(NamedTuple):
-    """Something that happened."""
+    """An event of a cluster."""
 
     at_ms: int
     source: str
     target: str
-    """The same as the source where it concerns that one alone."""
+    """The target; the same as the source if it concerns that one alone."""
     what: str
     body: Any = None
-    """A message, or the group as it is from here on."""
+    """A message, or the group from here on."""
     lost: bool = False
 
 
@@ -46,7 +46,7 @@ class Story:
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def add(self, event: Event) -> None:
-        """Adds what happened last."""
+        """Adds an event."""
         self.events.append(event)
 
     def last(self, count: int, concerned: Collection[str] = ()) -> list[Event]:
@@ -64,7 +64,7 @@ class Story:
         return f"{event.at_ms:>7} ms  {who}: {self.describe(event)}"
 
     def describe(self, event: Event) -> str:
-        """What happened, without fields that say nothing."""
+        """The text of an event, without empty fields."""
         if isinstance(event.body, ConsumerGroup | ClassicGroup):
             return f"{event.what} {_in_a_line(event.body)}"
         fields = None if event.body is None else to_recorded(event.body, version_of(event.body))
