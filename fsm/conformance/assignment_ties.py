@@ -22,7 +22,7 @@ MOST_ORDERS = 5_040
 
 
 class Ties:
-    """The targets recorded in one step, to adopt where the rules allow them."""
+    """The targets recorded in one step, which are adopted if the rules allow them."""
 
     def __init__(self, records: Sequence[Mapping[str, Any]], extra_slot_stays: bool = True) -> None:
         self.recorded = dict(_find_targets(records))
@@ -32,11 +32,11 @@ class Ties:
         """Groups for which it is known whether the recorded target is one of theirs."""
 
     def begin(self) -> None:
-        """A request is tried again; what was adopted before does not count."""
+        """Prepares for another attempt at a request: forgets adopted targets."""
         self.adopted = 0
 
     def adopt(self, name: str, group: GroupSpec, computed: Assignments) -> Assignments:
-        """The recorded target where it is another one that the rules allow, else the computed one."""
+        """The recorded target if it is a different one that the rules allow, else the computed one."""
         if name != "uniform" or not self.recorded:
             return computed
         wanted = {member_id: spec.previous for member_id, spec in group.members.items()}

@@ -41,14 +41,14 @@ from fsm.wire.dialogue import VERSIONS, PeerError
 from fsm.wire.login import PLAINTEXT, Security
 
 NEEDED = ("Metadata", "FindCoordinator")
-"""Without these nobody can be asked anything."""
+"""APIs without which no walk is possible."""
 
 BROKER = 4
 """The resource type of a broker's settings."""
 READY_S, DELAYED_S, MEANWHILE_S = 60.0, 0.03, 0.003
 PASSING = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 SETTLED_MS = 250
-"""Mostly the coordinator knows of a change of topics so long after the broker's metadata shows it."""
+"""How long the coordinator usually takes to learn of a change of topics that the broker's metadata shows."""
 
 
 class Broker:

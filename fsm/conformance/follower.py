@@ -140,7 +140,7 @@ class Run(NamedTuple):
     described: Mapping[str, Any] | None = None
 
     def add(self, act: Callable[[Host], object], **changes: Any) -> Run:
-        """With one more event."""
+        """The run after one more event."""
         host, steps = _do(self.host, act)
         run = self._replace(host=host, events=self.events + 1, **changes)
         for step in steps:
@@ -152,13 +152,13 @@ class Run(NamedTuple):
         return run._replace(has_old_image=run.has_old_image or any(update.is_old for update in run.pending))
 
     def update(self) -> Run:
-        """When the next image has reached the coordinator."""
+        """The run after the next image has reached the coordinator."""
         host, pending = Candidate(self.host, self.pending).update()[:2]
         return self._replace(host=host, pending=pending)
 
 
 class Fit(NamedTuple):
-    """A run that shows what was seen, and what the coordinator is after it."""
+    """A run that matches the observation, and the coordinator after it."""
 
     run: Run
     after: Candidate

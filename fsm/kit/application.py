@@ -16,7 +16,7 @@ from fsm.protocol.assignment import TopicPartition
 Held = frozenset[TopicPartition]
 CALLBACKS = ("assign", "assigned", "revoke", "revoked", "lost")
 UNSUPPORTED = "unsupported"
-"""How an adapter begins to say that its client cannot do what it was told."""
+"""The prefix of an adapter's error for a command that its client does not support."""
 NEVER_MS = float("-inf")
 
 
@@ -30,19 +30,19 @@ class Callback(NamedTuple):
 
 @dataclass(slots=True)
 class Application:
-    """What is known of the application of one client."""
+    """The known state of a client's application."""
 
     speaks: bool = False
-    """Whether anything was heard of its callbacks; otherwise nothing follows from silence."""
+    """Whether its adapter reports callbacks; otherwise nothing follows from their absence."""
     holding: Held = frozenset()
-    """What it was given and not told to give back."""
+    """The partitions that it was assigned and that were not revoked."""
     lost_by_fence: Held = frozenset()
-    """What it held when its client was fenced or met a fatal error, until it is given something again."""
+    """The partitions it held when its client was fenced or met a fatal error, until its next assignment."""
     unreleased: Held = frozenset()
-    """What of that it was not told to be gone."""
+    """Those of them that were not reported as lost."""
     callback: Callback | None = None
     changed_ms: float = NEVER_MS
-    """When it was last told something about partitions, or a callback ended."""
+    """When the last callback began or ended."""
     error_ms: float = NEVER_MS
     paused_ms: float | None = None
     closing_ms: float | None = None
@@ -52,12 +52,12 @@ class Application:
     wanted: frozenset[str] = frozenset()
     """The topics that it subscribed to last."""
     wanted_ms: float | None = None
-    """When it did so; None once the group was told."""
+    """When it subscribed; None once the group has been told."""
     heard_ms: float = NEVER_MS
-    """The last sign of life."""
+    """The time of its last note."""
 
     def hear(self, at_ms: float, about: Mapping[str, Any]) -> None:
-        """The client told it something."""
+        """Takes a note from the client to the application."""
         self.heard_ms = at_ms
         self.speaks |= about.get("ev") in CALLBACKS
         event, partitions = about.get("ev"), partitions_of(about)
@@ -81,15 +81,15 @@ class Application:
             self.changed_ms = at_ms
 
     def last_change_before(self, until_ms: float) -> float:
-        """When it was last told something about partitions, as far as that was before."""
+        """When the last callback began or ended before the present moment."""
         return self.changed_ms if self.changed_ms < until_ms else NEVER_MS
 
     def lose(self) -> None:
-        """Its client is no member any more, though nobody asked it to leave."""
+        """Notes that its client lost its membership without leaving."""
         self.lost_by_fence = self.unreleased = self.holding
 
     def obey(self, at_ms: float, line: str) -> None:
-        """It was told to do something."""
+        """Takes a command to the application."""
         self.heard_ms = at_ms
         verb, _, rest = line.partition(" ")
         match verb:
@@ -105,7 +105,7 @@ class Application:
                 self.unsubscribed_ms, self.wanted_ms = at_ms, None
 
     def tell(self, topics: frozenset[str], *, leaves: bool) -> None:
-        """The client told the group what its application wants."""
+        """Notes that the client sent the subscription to the group."""
         if leaves:
             self.unsubscribed_ms = None
         elif topics == self.wanted:

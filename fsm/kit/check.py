@@ -15,24 +15,24 @@ from fsm.wire.exchange import Exchange
 
 SLACK_MS = 350.0
 SLACK_PART = 0.1
-"""How much later than told something may be: the larger of the two, since machines and networks are not exact."""
+"""The tolerance of times, the larger of the two, since machines and networks are not exact."""
 
 
 class Grade(Enum):
-    """How much a rule matters."""
+    """The grade of a rule."""
 
     MUST = "MUST"
     """Who breaks it harms the group, or is refused by Kafka."""
     SHOULD = "SHOULD"
     """Who breaks it is slow, wasteful, or leaves its application in the dark."""
     NOTE = "NOTE"
-    """Something in which clients differ."""
+    """A difference between clients."""
 
     __hash__ = object.__hash__
 
 
 class Broken(NamedTuple):
-    """How a rule was broken."""
+    """A violation of a rule: what was expected, and what was observed."""
 
     expected: str
     got: str
@@ -65,16 +65,16 @@ class Finding(NamedTuple):
     expected: str
     got: str
     exchange: Exchange | None = None
-    """What shows it; None where something was not done."""
+    """The exchange that shows it; None for an omission."""
 
     @property
     def detail(self) -> str:
-        """In one line."""
+        """The finding on one line."""
         return f"expected {self.expected}; got {self.got}"
 
 
 def hold(is_kept: object, expected: str, got: object) -> Verdict:
-    """Kept, or broken in these words."""
+    """None if the condition holds, else the violation in these words."""
     return True if is_kept else Broken(expected, str(got))
 
 

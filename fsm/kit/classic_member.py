@@ -34,7 +34,7 @@ FATAL = frozenset(
 
 
 class Stage(Enum):
-    """How far a member is."""
+    """The phase of a member."""
 
     OUT = "out"
     JOINING = "joining"
@@ -51,9 +51,9 @@ class ClassicMember:
 
     stage: Stage = Stage.OUT
     member_id: str = ""
-    """The one that it was given; empty while it has none."""
+    """Its member id; empty while it has none."""
     given_id: str = ""
-    """Given with MEMBER_ID_REQUIRED, to be used in the next join."""
+    """The member id of MEMBER_ID_REQUIRED, to be used in the next join."""
     earlier_ids: set[str] = field(default_factory=set)
     instance_id: str | None = None
     generation: int = NO_GENERATION
@@ -63,28 +63,28 @@ class ClassicMember:
     cooperates: bool = False
     """Whether all of its protocols are cooperative ones."""
     group: dict[str, bytes] = field(default_factory=dict)
-    """The metadata of each member, as the leader was told."""
+    """The metadata of each member in the leader's JoinGroup response."""
     skips: bool = False
-    """The leader was told to keep the assignment."""
+    """Whether the leader's response says to skip the assignment."""
     session_ms: float = 0
     rebalance_ms: float = 0
     assignment: Held = frozenset()
     assignment_ms: float = NEVER_MS
     given_up: dict[tuple[str, int], float] = field(default_factory=dict)
     surrender: Held = frozenset()
-    """What the last assignment took away from a cooperative member, until it joins again."""
+    """The partitions that the last assignment revoked from a cooperative member, until it rejoins."""
     refusal: Refusal | None = None
     refused_ms: list[float] = field(default_factory=list)
     searched: bool = False
     rebalance_asked_ms: float | None = None
-    """When it was told to join again, until it does."""
+    """When it was told to rejoin, until it does."""
     beats_since: list[float] = field(default_factory=list)
-    """Heartbeats that it sent since."""
+    """The number of heartbeats since then."""
     join: Exchange | None = None
     sent: Exchange | None = None
     """Its last request of the group."""
     committed_ms: float = NEVER_MS
-    """When its last commit was accepted, which its session begins anew with."""
+    """When its last commit was accepted, which restarts its session."""
     fatal: Refusal | None = None
     left: Exchange | None = None
     out_ms: float = NEVER_MS

@@ -19,24 +19,24 @@ CLIENT_ID_AT = 8
 
 
 class NamedBrokers(Brokers):
-    """Brokers that are told who is at a connection."""
+    """Brokers that know the client of each connection."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         """As `Brokers`."""
         super().__init__(*given, **named)
         self.clients: dict[int, tuple[str, dict[int, tuple[str, int]]]] = {}
-        """By connection: the client's name, and where it finds each broker."""
+        """The client's name and its addresses of brokers, by connection."""
         self.doors: list[tuple[str, dict[int, tuple[str, int]]]] = [("", self.cluster.endpoints)]
-        """The same by the number of the door."""
+        """The client's name and its addresses, by the number of its listeners."""
 
     def connect(self, number: int, broker: int, peer: str, now_ms: float) -> None:
-        """A client has come through a door."""
+        """Notes the client of a new connection by its listener."""
         door, broker = divmod(broker, DOOR)
         super().connect(number, broker, peer, now_ms)
         self.clients[number] = self.doors[door]
 
     def receive(self, number: int, frame: bytes, now_ms: float) -> tuple[Effect, ...]:
-        """A frame has arrived."""
+        """Takes a frame, with the client's name as client id."""
         return super().receive(number, rename(frame, self.clients[number][0]), now_ms)
 
     def _serve(self, asked: Any, now_ms: float) -> None:
@@ -49,12 +49,12 @@ class NamedBrokers(Brokers):
 
 
 class NamedEdge(Edge):
-    """Listens for each client apart."""
+    """Listens at separate addresses for each client."""
 
     brokers: NamedBrokers
 
     def open_door(self, client: str) -> int:
-        """More addresses, for one client; gives the first broker's port."""
+        """Opens addresses for one client; returns the first broker's port."""
         endpoints: dict[int, tuple[str, int]] = {}
         self.brokers.doors.append((client, endpoints))
         for broker in sorted(self.brokers.cluster.endpoints):

@@ -24,13 +24,13 @@ from fsm.wire.exchange import Exchange, Note
 
 CONSUMER, CLASSIC = "consumer", "classic"
 SESSION_MS = 45_000.0
-"""`group.consumer.session.timeout.ms` of a broker that was not told otherwise."""
+"""The default of `group.consumer.session.timeout.ms`."""
 LAG_MS = 300.0
-"""What an application says takes another way than what its client sends, and may be heard so much later."""
+"""How much later than its client's requests an application's notes may arrive."""
 AT_ONCE_MS = 5.0
-"""Requests over two connections that are seen so soon after each other may have been sent in the other order."""
+"""Requests on two connections within this time may have been sent in the other order."""
 PATIENCE_MS = 800.0
-"""A connection that ends sooner after a request was closed by the broker, later by a client that waited in vain."""
+"""A connection that ends within this time after a request was closed by the broker; later by a waiting client."""
 SILENT_FAULTS = ("mute", "swallow")
 GROUP_APIS = frozenset(
     ("ConsumerGroupHeartbeat", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch")
@@ -38,7 +38,7 @@ GROUP_APIS = frozenset(
 
 
 class What(Enum):
-    """What a client does or is told."""
+    """The kinds of moments."""
 
     HEARTBEAT = "ConsumerGroupHeartbeat"
     JOIN = "JoinGroup"
@@ -52,7 +52,7 @@ class What(Enum):
     TOLD = "application"
     """The application hears of partitions or errors."""
     END = "end"
-    """Nothing more was seen."""
+    """The end of the trace."""
 
     __hash__ = object.__hash__
 
@@ -68,12 +68,12 @@ class Doubt(Enum):
 
 @dataclass(slots=True)
 class Surroundings:
-    """What is known beside the clients."""
+    """The known state besides clients."""
 
     names: dict[str, str] = field(default_factory=dict)
     """Topic names by id, also of topics that were deleted."""
     existing: set[str] = field(default_factory=set)
-    """The names of the topics that there are, as far as brokers tell."""
+    """The names of the existing topics, according to brokers."""
     missing: set[str] = field(default_factory=set)
     """Topic ids that brokers did not know when asked."""
     closed: dict[int, float] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Surroundings:
     session_ms: float = SESSION_MS
 
     def note(self, seen: Note) -> None:
-        """Something that is no client's."""
+        """Takes a note or exchange that belongs to no client."""
         match seen.event:
             case "disconnected":
                 self.closed[int(seen.about["connection"])] = seen.at_ms
@@ -101,7 +101,7 @@ class Surroundings:
                 self.missing.add(topic.topic_id)
 
     def is_unknown(self, topic_id: str) -> bool:
-        """Whether brokers know no topic of this id, as far as they tell."""
+        """Whether brokers know no topic of this id, according to their responses."""
         return topic_id in self.missing or (bool(self.existing) and topic_id not in self.names)
 
     def name_topics(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
@@ -111,7 +111,7 @@ class Surroundings:
 
 @dataclass(slots=True)
 class Client:
-    """All that is known of one client."""
+    """The known state of a client."""
 
     name: str
     around: Surroundings
@@ -123,10 +123,10 @@ class Client:
     seen_ms: float = 0.0
     """Its last request."""
     connections: dict[int, float] = field(default_factory=dict)
-    """All that it used, and since when."""
+    """Its connections, and since when it uses each."""
 
     def restart(self) -> None:
-        """Another process begins under this name."""
+        """Begins another process of this name."""
         self.application, self.reads = Application(), Reads()
         self.consumer, self.classic = ConsumerMember(), ClassicMember()
 
@@ -148,27 +148,27 @@ class Client:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process still runs, as far as anybody said something about it."""
+        """Whether its process still runs, according to notes."""
         app = self.application
         return app.exited_ms is None and app.closed_ms is None and app.closing_ms is None
 
     @property
     def alive_ms(self) -> float:
-        """Its last sign of life."""
+        """The time of its last request or note."""
         return max(self.seen_ms, self.application.heard_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that a client did, or was told."""
+    """An action of a client, or an event for it, with the state before it."""
 
     what: What
     at_ms: float
     client: Client
-    """What was known of it before."""
+    """The state of the client before it."""
     exchange: Exchange | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What a note says."""
+    """The fields of a note."""
     heard_next: tuple[Note, ...] = ()
     """Of a heartbeat: what the application said within `LAG_MS`, which may have happened before."""
     searches_at_once: bool = False
@@ -253,7 +253,7 @@ def _in_order(trace: list[Exchange | Note]) -> list[tuple[float, bool, Exchange 
 
 
 def names_of_clients(trace: list[Exchange | Note]) -> Callable[[Exchange], str]:
-    """How the client of an exchange is called: by its client id, or also by its member where the id is shared."""
+    """A function that names the client of an exchange: by its client id, and its member if the id is shared."""
     lives: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for one in trace:
         if isinstance(one, Exchange) and (member := member_of(one)):
@@ -290,7 +290,7 @@ def member_of(exchange: Exchange) -> str:
 
 
 class Clients:
-    """All clients, told of what happens in order of time."""
+    """The states of all clients, updated in order of time."""
 
     def __init__(self) -> None:
         self.around = Surroundings()
@@ -298,7 +298,7 @@ class Clients:
         """By name."""
 
     def note(self, seen: Note) -> Iterator[Moment]:
-        """Something beside exchanges."""
+        """Takes a note."""
         name = seen.about.get("client")
         if seen.event not in ("application", "command", "started", "exited") or not isinstance(name, str):
             self.around.note(seen)
@@ -337,7 +337,7 @@ class Clients:
         _SENDS[what](client, exchange)
 
     def take(self, exchange: Exchange, name: str) -> None:
-        """The answer to it."""
+        """Takes the response to a request."""
         if exchange.response is None:
             return
         if exchange.api == "Metadata":
@@ -347,7 +347,7 @@ class Clients:
             _TAKES[what](client, exchange)
 
     def end(self, at_ms: float) -> Iterator[Moment]:
-        """Nothing more was seen."""
+        """The end of the trace."""
         for _, client in sorted(self.found.items()):
             yield Moment(What.END, at_ms, client)
 

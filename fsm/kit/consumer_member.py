@@ -32,9 +32,9 @@ FATAL = frozenset(
         ErrorCode.UNRELEASED_INSTANCE_ID,
     )
 )
-"""What a member can do nothing about: `AbstractHeartbeatRequestManager.onErrorResponse`."""
+"""Errors that a member cannot influence: `AbstractHeartbeatRequestManager.onErrorResponse`."""
 DELTA = ("rebalance_timeout_ms", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor")
-"""Fields that are told only where they changed."""
+"""Fields that a heartbeat has only if they changed."""
 
 
 class Refusal(NamedTuple):
@@ -54,38 +54,38 @@ class ConsumerMember:
     connections: set[int] = field(default_factory=set)
     """Those that carried this member id."""
     is_known: bool = False
-    """Whether its join was seen; otherwise the trace begins in its midst."""
+    """Whether its join was seen; otherwise the trace begins later."""
     epoch: int | None = None
-    """The one that it was told last; None while it is no member."""
+    """Its last member epoch; None while it is no member."""
     earlier_epoch: int | None = None
     epoch_ms: float = NEVER_MS
-    """When the epoch was told."""
+    """When it received this epoch."""
     interval_ms: float = 0
     first_interval_ms: float = 0
     interval_since_ms: float = NEVER_MS
-    """When it was told another interval."""
+    """When it received another interval."""
     rebalance_timeout_ms: float = 0
     target: Owned | None = None
-    """What it was assigned last."""
+    """Its last assignment."""
     target_ms: float = NEVER_MS
-    """When that was news."""
+    """When this assignment was new."""
     offered: Owned = NOTHING
-    """All that it was assigned since it reported last."""
+    """All partitions that it was assigned since its last report."""
     owned: Owned = NOTHING
-    """What it reported last."""
+    """The owned partitions of its last report."""
     owned_ms: float = NEVER_MS
-    """When that changed."""
+    """When its report changed."""
     reported_ms: float = NEVER_MS
     given_up: dict[TopicPartition, float] = field(default_factory=dict)
-    """What it reported once and no longer, with the time."""
+    """Partitions that it reported before and no longer, with the time."""
     sent: Exchange | None = None
     """Its last heartbeat."""
     refusal: Refusal | None = None
     """The error in the answer to its last heartbeat."""
     refused_ms: list[float] = field(default_factory=list)
-    """When heartbeats were refused, one after the other."""
+    """The times of consecutive refused heartbeats."""
     loading_ms: list[float] = field(default_factory=list)
-    """The same, since the coordinator began to say that it loads."""
+    """The times of refused heartbeats while the coordinator loads."""
     searched: bool = False
     """Whether it looked for the coordinator since its last heartbeat."""
     fatal: Refusal | None = None
@@ -94,9 +94,9 @@ class ConsumerMember:
     out_ms: float = NEVER_MS
     """When it ceased to be a member: left, fenced, or refused for good."""
     left: Exchange | None = None
-    """Its goodbye, until it joins again."""
+    """Its leave request, until it rejoins."""
     accepted: dict[str, Any] = field(default_factory=dict)
-    """Fields as they were accepted last."""
+    """The fields that were last accepted."""
     throttled_until_ms: float = NEVER_MS
 
     # What it does
@@ -211,7 +211,7 @@ class ConsumerMember:
 
     @property
     def told_ms(self) -> float:
-        """When it had the last answer, or sent what had none."""
+        """When it received the last response, or sent a request without one."""
         sent = self.sent
         return NEVER_MS if sent is None else sent.at_ms if sent.answered_ms is None else sent.answered_ms
 
@@ -222,6 +222,6 @@ def flat(given: TopicPartitions | None) -> Owned:
 
 
 def is_full(request: Any) -> bool:
-    """Whether a heartbeat says everything, so that the coordinator repeats the assignment."""
+    """Whether a heartbeat has all fields, so that the coordinator repeats the assignment."""
     told = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return told and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None

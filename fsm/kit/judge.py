@@ -16,7 +16,7 @@ PASSED, FAILED, NOT_SEEN = "passed", "failed", "not seen"
 
 @dataclass(frozen=True)
 class Report:
-    """What the checks found."""
+    """The results of the checks."""
 
     findings: tuple[Finding, ...] = ()
     """In order of time."""
@@ -37,7 +37,7 @@ class Report:
 
 
 class Judge:
-    """Some checks, and what they found in the moments that they were told of."""
+    """Runs checks over moments and collects their results."""
 
     def __init__(self, checks: Iterable[Check] = CHECKS.values()) -> None:
         self.findings: list[Finding] = []
@@ -49,7 +49,7 @@ class Judge:
                 self._by_moment.setdefault((check.protocol, what), []).append(check)
 
     def take(self, moment: Moment) -> None:
-        """Judges a moment."""
+        """Runs the checks over a moment."""
         for check in self._by_moment.get((_protocol(moment), moment.what), ()):
             verdict = check.judge(moment)
             if verdict is True:
@@ -60,7 +60,7 @@ class Judge:
 
 
 def judge(seen: Iterable[Exchange | Note], checks: Iterable[Check] = CHECKS.values()) -> Report:
-    """Judges the clients of a trace by these checks."""
+    """Runs the checks over the clients of a trace."""
     trace = list(seen)
     start_ms = min((one.at_ms for one in trace if isinstance(one, Exchange)), default=0.0)
     judging = Judge(checks)
@@ -70,14 +70,14 @@ def judge(seen: Iterable[Exchange | Note], checks: Iterable[Check] = CHECKS.valu
 
 
 def _protocol(moment: Moment) -> str:
-    """The one that the client speaks, counting what it does now."""
+    """The protocol of the client, the present moment included."""
     if moment.what is What.HEARTBEAT:
         return "consumer"
     return moment.client.protocol
 
 
 def merge(reports: Iterable[Report]) -> Report:
-    """What several traces say together."""
+    """Adds up the reports of several traces."""
     found = list(reports)
     kept: Counter[str] = Counter()
     for report in found:

@@ -50,7 +50,7 @@ from fsm.serve.faults import Do, Rule
 from fsm.wire.exchange import Exchange, Note
 
 LOOK_S = 0.01
-"""How often a group is looked at while something is waited for."""
+"""The interval of checks while a step waits."""
 CLOSE_S, BETWEEN_CLOSES_S = 12.0, 0.4
 """How long a client may take to close, before it is killed; and how long the next one waits."""
 UNKNOWN_TOPIC_ID = "BBBBBBBBBBBBBBBBBBBBBQ"
@@ -58,20 +58,20 @@ Hear = Callable[[Mapping[str, Any]], None]
 
 
 class Process(Protocol):
-    """A client that runs."""
+    """A running client."""
 
     def tell(self, line: str) -> None:
-        """It is told something."""
+        """Sends it a command."""
 
     def kill(self) -> None:
-        """It ends at once."""
+        """Kills it."""
 
     async def wait(self) -> None:
-        """Until it has ended."""
+        """Waits for its end."""
 
 
 Launch = Callable[[str, Options, Hear], Awaitable[Process]]
-"""Starts a client by its name; what it prints is heard, one object at a time."""
+"""Starts a client by its name; its output is passed on, one object at a time."""
 
 
 def serve(scenario: Scenario) -> Served:
@@ -86,10 +86,10 @@ def serve(scenario: Scenario) -> Served:
 
 
 class Place(Protocol):
-    """The brokers of a scenario, and what may happen to them."""
+    """The brokers of a scenario, and the events that it may cause."""
 
     rules: list[Rule]
-    """What happens to requests, from now on."""
+    """The rules for requests, from now on."""
 
     def clock(self) -> float:
         """Epoch milliseconds."""
@@ -99,29 +99,29 @@ class Place(Protocol):
         """The group as a broker describes it; None where there is none."""
 
     def topics(self) -> Iterable[Sequence[Any]]:
-        """Name, id and how many partitions."""
+        """The name, id and partition count of each topic."""
         raise NotImplementedError
 
     async def change_topic(self, name: str, partitions: int) -> None:
-        """A topic is made, gets more partitions, or is deleted (0)."""
+        """Creates a topic, adds partitions to it, or deletes it (0)."""
 
     async def expire(self) -> None:
-        """The sessions of all members end."""
+        """Ends the sessions of all members."""
 
     async def move(self) -> None:
-        """The group moves to another coordinator, or is loaded anew."""
+        """Moves the group to another coordinator, or reloads it."""
 
     async def hide(self, api: str) -> None:
-        """The brokers do not have this API."""
+        """Removes an API from the brokers."""
 
 
 class OurBrokers:
-    """Brokers of ours as the place of a scenario; what happens to them happens at once."""
+    """Our own brokers as the place of a scenario; events take effect at once."""
 
     def __init__(
         self, brokers: Brokers, carry_out: Callable[[Iterable[Effect]], None], clock: Callable[[], float]
     ) -> None:
-        """`carry_out` does what the brokers want done."""
+        """`carry_out` carries out the effects of the brokers."""
         self._brokers, self._carry_out, self._clock = brokers, carry_out, clock
         self.rules = brokers.rules
 
@@ -134,30 +134,30 @@ class OurBrokers:
         return self._brokers.cluster.coordinators.describe(GROUP, int(self.clock()))
 
     def topics(self) -> Iterable[Sequence[Any]]:
-        """Name, id and how many partitions."""
+        """The name, id and partition count of each topic."""
         return self._brokers.cluster.topics.describe()
 
     async def change_topic(self, name: str, partitions: int) -> None:
-        """A topic is made, gets more partitions, or is deleted (0)."""
+        """Creates a topic, adds partitions to it, or deletes it (0)."""
         self._carry_out(self._brokers.change_topic(name, partitions, self.clock()))
 
     async def expire(self) -> None:
-        """The sessions of all members end."""
+        """Ends the sessions of all members."""
         for member in getattr(self.describe(), "members", ()):
             self._carry_out(self._brokers.expire(GROUP, member.member_id, self.clock()))
 
     async def move(self) -> None:
-        """The group moves to another coordinator, or is loaded anew."""
+        """Moves the group to another coordinator, or reloads it."""
         self._carry_out(self._brokers.move(GROUP, None, self.clock()))
 
     async def hide(self, api: str) -> None:
-        """The brokers do not have this API."""
+        """Removes an API from the brokers."""
         self._brokers.cluster.versions.pop(APIS[api].key)
 
 
 @dataclass
 class Stage:
-    """Where a scenario is played, and by whom."""
+    """A run of a scenario: its place and its clients."""
 
     scenario: Scenario
     place: Place
@@ -168,7 +168,7 @@ class Stage:
     watching: set[asyncio.Task[None]] = field(default_factory=set)
 
     def note(self, event: str, **about: Any) -> None:
-        """Something more for the trace."""
+        """Adds a note to the trace."""
         self.trace.append(Note(self.place.clock(), event, about))
 
     # The group
@@ -179,7 +179,7 @@ class Stage:
         return 0 if group is None else len(group.members)
 
     def is_stable(self, members: int) -> bool:
-        """Whether it has so many members, and each has what it is to get."""
+        """Whether the group has so many members, and each has its target assignment."""
         group = self.place.describe()
         if group is None or len(group.members) != members or group.group_state != "Stable":
             return False
@@ -188,7 +188,7 @@ class Stage:
     # Clients
 
     async def start(self, client: str, options: Options) -> None:
-        """A client begins."""
+        """Starts a client."""
 
         def hear(message: Mapping[str, Any]) -> None:
             self.note("application", **{**message, "client": client})
@@ -206,14 +206,14 @@ class Stage:
             del self.running[client]
 
     def tell(self, client: str, line: str) -> None:
-        """A client is told something, if it still runs."""
+        """Sends a command to a client if it still runs."""
         if client not in self.running:
             return
         self.note("command", client=client, line=line)
         self.running[client].tell(line)
 
     async def end(self, client: str) -> None:
-        """A client that was told to close ends, if need be by force."""
+        """Waits for a closing client to end; kills it after a timeout."""
         process = self.running.get(client)
         try:
             if process is not None:
@@ -223,7 +223,7 @@ class Stage:
             await self.kill(client)
 
     async def kill(self, client: str) -> None:
-        """A client is gone at once."""
+        """Kills a client."""
         process = self.running.get(client)
         if process is not None:
             process.kill()
@@ -233,14 +233,14 @@ class Stage:
     # Time
 
     async def until(self, is_so: Callable[[], bool], within_s: float) -> None:
-        """Waits for something, and no longer than this."""
+        """Waits for a condition, up to this time."""
         until_ms = self.place.clock() + within_s * 1000
         while not is_so() and self.place.clock() < until_ms:
             await asyncio.sleep(LOOK_S)
 
 
 async def play(stage: Stage) -> list[Exchange | Note]:
-    """Plays the scenario from its beginning to the last client's end; gives the trace."""
+    """Plays the scenario from its beginning to the last client's end; returns the trace."""
     scenario = stage.scenario
     stage.note("settings", session_timeout_ms=_session_ms(scenario), scenario=scenario.name)
     for name in scenario.hidden:

@@ -1,4 +1,4 @@
-"""What a client reads and commits: positions of its fetches, offsets that it committed and asked for.
+"""The positions of a client: those of its fetches, and the offsets that it committed and requested.
 
 Partitions are by name where the name of a topic is known, else by its id, so that requests of all versions compare.
 """
@@ -24,28 +24,28 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True)
 class Reads:
-    """What is known of one client's offsets."""
+    """The known offsets of a client."""
 
     position: dict[TopicPartition, int] = field(default_factory=dict)
-    """Where its last fetch began."""
+    """The position of its last fetch."""
     committed: dict[TopicPartition, int] = field(default_factory=dict)
     start: dict[TopicPartition, int] = field(default_factory=dict)
-    """The committed offset that it was told, until it fetches or commits."""
+    """The committed offset that it received, until it fetches or commits."""
     unknown: frozenset[TopicPartition] = frozenset()
-    """Partitions whose committed offset it was refused."""
+    """Partitions for which it received an error instead of the committed offset."""
     commits: bool = False
     """Whether it ever committed."""
     refused_commit: Refused | None = None
     refused_fetch: Refused | None = None
 
     def fetch(self, exchange: Exchange, names: Mapping[str, str]) -> None:
-        """It fetched."""
+        """Takes a Fetch request."""
         for partition, offset in read_fetch(exchange.request, names).items():
             self.position[partition] = offset
             self.start.pop(partition, None)
 
     def commit(self, exchange: Exchange, names: Mapping[str, str]) -> None:
-        """A commit was answered."""
+        """Takes the response to a commit."""
         self.commits = True
         asked = read_commit(exchange.request, names)
         codes = {
@@ -62,7 +62,7 @@ class Reads:
             self.start.pop(partition, None)
 
     def learn(self, exchange: Exchange, names: Mapping[str, str]) -> None:
-        """Committed offsets were told."""
+        """Takes a response with committed offsets."""
         found, codes = read_offsets(exchange.response, names)
         asked = read_offset_fetch(exchange.request, names)
         refused = frozenset(codes) | (asked - found.keys() if group_error(exchange.response) else frozenset())
@@ -76,7 +76,7 @@ class Reads:
             self.refused_fetch = Refused(code, exchange.answered_ms or exchange.at_ms, refused)
 
     def list_uncommitted(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Partitions that were read further than committed."""
+        """Partitions whose position is beyond the committed offset."""
         return sorted(p for p in partitions if self.position.get(p, 0) > max(self.committed.get(p, -1), 0))
 
 

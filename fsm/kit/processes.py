@@ -33,7 +33,7 @@ REMEDY = "give a command that starts an adapter; fsm kit run --help has its cont
 
 
 class Result(NamedTuple):
-    """What came of a scenario."""
+    """The result of a scenario."""
 
     scenario: Scenario
     report: Report
@@ -54,22 +54,22 @@ class Program:
         self.spoke = False
         """Whether it printed an object."""
         self.strange = ""
-        """The first line that was none."""
+        """The first line that was no object."""
         self.errors: deque[str] = deque(maxlen=REMEMBERED)
         self._reading = asyncio.gather(self._listen(), self._read_errors())
 
     def tell(self, line: str) -> None:
-        """A line on its stdin."""
+        """Writes a line to its stdin."""
         if self._process.stdin is not None and not self._process.stdin.is_closing():
             self._process.stdin.write(f"{line}\n".encode())
 
     def kill(self) -> None:
-        """Ends it at once, with whatever it started."""
+        """Kills it and the processes that it started."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait(self) -> None:
-        """Until it has ended and all it said was heard."""
+        """Waits for its end and for the rest of its output."""
         await self._process.wait()
         await asyncio.shield(self._reading)
 
@@ -113,17 +113,17 @@ def _object(line: str) -> Mapping[str, Any] | None:
 
 
 class Place(play.Place, Protocol):
-    """Brokers on sockets; while it is entered, clients find them."""
+    """A context in which brokers listen on sockets."""
 
     async def __aenter__(self) -> Self:
-        """The brokers are there."""
+        """Starts the brokers."""
         raise NotImplementedError
 
     async def __aexit__(self, *_: object) -> None:
-        """They are not any more."""
+        """Stops the brokers."""
 
     def open_door(self, client: str) -> str:
-        """Where this client finds them, and nobody else."""
+        """Opens an address of the brokers for this client alone."""
         raise NotImplementedError
 
 
@@ -134,7 +134,7 @@ class OurPlace(play.OurBrokers):
     """Brokers of ours on loopback."""
 
     def __init__(self, scenario: Scenario, record: Record) -> None:
-        """`record` is told of every exchange."""
+        """`record` is called with every exchange."""
         brokers = NamedBrokers(play.serve(scenario), now_ms(), Random(1), on_event=record)  # noqa: S311
         self._edge = NamedEdge(brokers)
         super().__init__(brokers, self._edge.carry_out, self._edge.clock)

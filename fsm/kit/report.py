@@ -1,4 +1,4 @@
-"""What the checks found, as text and as one JSON document."""
+"""The results of the checks as text and as one JSON document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def report_lines(report: Report) -> Iterator[str]:
 
 
 def finding_lines(finding: Finding, start_ms: float) -> Iterator[str]:
-    """When, who, what was expected and what was got."""
+    """The time, the client, what was expected and what was observed."""
     yield f"{(finding.at_ms - start_ms) / 1000:8.3f} s  {finding.client}: expected {finding.expected}"
     yield f"{'':12}{'':{len(finding.client)}}got {finding.got}"
 

@@ -1,4 +1,4 @@
-"""What a scenario is: brokers, clients, what they are told, and what goes wrong, as data.
+"""Scenarios as data: brokers, clients, commands and faults.
 
 A scenario is played by `fsm.kit.play`: its steps one after the other, then every client is told to close.
 """
@@ -32,7 +32,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a client is started, as its adapter is told."""
+    """The options of a client, which its adapter gets."""
 
     topics: str = "foo,bar"
     assignor: str = ""
@@ -44,7 +44,7 @@ class Options:
     assign_delay_ms: int = 0
 
     def arguments(self, bootstrap: str, protocol: str, group: str = GROUP) -> list[str]:
-        """As the command line of an adapter."""
+        """The options as the command line of an adapter."""
         given: dict[str, Any] = {
             "bootstrap": bootstrap,
             "group": group,
@@ -62,7 +62,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A client begins."""
+    """Starts a client."""
 
     client: str = A
     options: Options = Options()
@@ -70,7 +70,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """Until the group has so many members and every partition is with one of them; but not for ever."""
+    """Waits until the group has so many members that own every partition, up to a timeout."""
 
     members: int = 1
     within_s: float = 14.0
@@ -78,7 +78,7 @@ class Stable:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Until the group has so many members, whatever they own."""
+    """Waits until the group has so many members, whatever they own."""
 
     members: int
     within_s: float = 14.0
@@ -86,26 +86,26 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Time passes."""
+    """Waits for a time."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """From now on this happens to requests."""
+    """Injects a fault into requests from now on."""
 
     rule: Rule
 
 
 @dataclass(frozen=True, slots=True)
 class NoFaults:
-    """No fault happens any more."""
+    """Removes all faults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """A client is told something."""
+    """Sends a command to a client."""
 
     line: str
     client: str = A
@@ -113,7 +113,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic is made, gets more partitions, or is deleted (0)."""
+    """Creates a topic, adds partitions to it, or deletes it (0)."""
 
     name: str
     partitions: int
@@ -121,24 +121,24 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """The sessions of all members end."""
+    """Ends the sessions of all members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The group moves to another coordinator, or is loaded anew."""
+    """Moves the group to another coordinator, or reloads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """A client's process is killed."""
+    """Kills a client's process."""
 
     client: str = A
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A client is told to close, and ends."""
+    """Closes a client and waits for its end."""
 
     client: str = A
 
@@ -178,7 +178,7 @@ Step = (
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is played."""
+    """A scenario: its brokers, its clients and its steps."""
 
     name: str
     about: str

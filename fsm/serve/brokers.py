@@ -45,11 +45,11 @@ from fsm.serve.timers import Timers
 from fsm.wire.exchange import Exchange, Note
 
 MOST_WAITING = 1_000
-"""Frames that wait on one connection; who sends more is disconnected."""
+"""The maximal number of frames that wait on one connection; a client that sends more is disconnected."""
 CLEAN_UP_MS = 600_000
 """How often old offsets expire and groups without members and offsets end: `offsets.retention.check.interval.ms`."""
 GROUP_REQUESTS = {*HANDLERS, ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest}
-"""What the coordinators answer."""
+"""Responses of the coordinators."""
 
 
 @dataclass(slots=True)
@@ -59,18 +59,18 @@ class _Connection:
     peer: str
     frames: deque[tuple[bytes, float]] = field(default_factory=deque)
     is_busy: bool = False
-    """A request has not been answered yet, or never will be."""
+    """Whether a request is unanswered, perhaps for ever."""
     is_held: bool = False
-    """A frame had to wait, so that whoever reads the socket has stopped."""
+    """Whether a frame had to wait, so that reading from the socket has stopped."""
     tokens: list[int] = field(default_factory=list)
-    """Of its group requests that wait for their answer."""
+    """The number of its delayed group requests."""
     until_ms: float = 0.0
-    """Nothing is handled before, because its client was told to wait."""
+    """Until when nothing is handled, because its client was throttled."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A request that is being handled."""
+    """A request in progress."""
 
     connection: _Connection
     header: RequestHeader
@@ -79,7 +79,7 @@ class _Open:
     at_ms: float
     rule: Rule | None = None
     is_repeat: bool = False
-    """The second time that a duplicate is handled."""
+    """Whether it is the second handling of a duplicate."""
 
 
 class _Waiting(NamedTuple):
@@ -110,7 +110,7 @@ class Brokers:
         earlier run, by name, and asks for effects that keep them; without it nothing is kept.
         """
         self.rules = rules if rules is not None else []
-        """The first that meets a request counts. May be changed at any time."""
+        """The rules of faults; the first that matches a request applies. They may be changed at any time."""
         self.on_event = on_event
         self._since_ms = now_ms
         self._effects: list[Effect] = []
@@ -132,12 +132,12 @@ class Brokers:
     # Connections
 
     def connect(self, number: int, broker: int, peer: str, now_ms: float) -> None:
-        """A client has connected to a broker."""
+        """Takes a new connection of a client."""
         self._connections[number] = _Connection(number, broker, peer)
         self._tell("connected", now_ms, connection=number, broker=broker, peer=peer)
 
     def disconnect(self, number: int, now_ms: float) -> tuple[Effect, ...]:
-        """The client is gone. Requests that wait for an answer stay with their group, as with Kafka."""
+        """Ends a connection. Delayed requests stay with their group, as with Kafka."""
         self._forget(number, now_ms)
         return self._take(now_ms)
 
@@ -152,7 +152,7 @@ class Brokers:
             self._tell("disconnected", now_ms, connection=number)
 
     def receive(self, number: int, frame: bytes, now_ms: float) -> tuple[Effect, ...]:
-        """A frame, without its length, has arrived."""
+        """Takes a frame, without its length."""
         connection = self._connections.get(number)
         if connection is not None:
             connection.frames.append((frame, now_ms))
@@ -171,7 +171,7 @@ class Brokers:
     # Time
 
     def next_deadline_ms(self) -> float | None:
-        """When something is due though nothing arrives; None where nothing is."""
+        """When the next timer is due; None if there is none."""
         group_ms = self.cluster.coordinators.next_deadline_ms()
         due = [] if group_ms is None else [float(group_ms)]
         timer_ms = self._timers.next_deadline_ms()
@@ -179,7 +179,7 @@ class Brokers:
         return max(min(due), self._paused_until_ms) if due else None
 
     def advance(self, now_ms: float) -> tuple[Effect, ...]:
-        """Everything that is due by now happens; what that makes due at once comes with the next call."""
+        """Runs everything that is due; what becomes due by that waits for the next call."""
         if now_ms >= self._paused_until_ms:
             self._timers.advance(now_ms)
             self._give(*self.cluster.coordinators.advance(int(now_ms)), now_ms)
@@ -188,7 +188,7 @@ class Brokers:
     # What a test, a page or an operator does
 
     def expire(self, group_id: str, member_id: str, now_ms: float) -> tuple[Effect, ...]:
-        """The member's session ends now."""
+        """Ends the member's session."""
         self._give(*self.cluster.coordinators.expire(group_id, member_id, int(now_ms)), now_ms)
         return self._take(now_ms)
 
@@ -201,12 +201,12 @@ class Brokers:
         return self._take(now_ms)
 
     def pause(self, for_ms: float, now_ms: float) -> None:
-        """Every broker stands still for so long."""
+        """Pauses every broker for so long."""
         self._paused_until_ms = max(self._paused_until_ms, now_ms + for_ms)
         self._timers.set(self._paused_until_ms, self._resume)
 
     def change_topic(self, name: str, partitions: int, now_ms: float) -> tuple[Effect, ...]:
-        """The topic is made, grows, or with no partitions is deleted. Raises `InputError` for what cannot be."""
+        """Creates or extends a topic, or deletes it for no partitions. Raises `InputError` for an impossible change."""
         self.cluster.change_topic(name, partitions, int(now_ms), self._random)
         self._tell("topics", now_ms, topics=self.cluster.topics.describe())
         return self._take(now_ms)
@@ -273,7 +273,7 @@ class Brokers:
         self._hang_up(connection, now_ms)
 
     def _serve(self, asked: _Open, now_ms: float) -> None:
-        """Hands the request to whom it concerns; its answer may come later."""
+        """Dispatches a request; its response may come later."""
         request, connection, header = asked.request, asked.connection, asked.header
         token = next(self._tokens)
         client_id, host = header.client_id or "", f"/{connection.peer}"
@@ -331,7 +331,7 @@ class Brokers:
             self._timers.call_off(waiting.timer)
 
     def _wake_fetches(self, request: ProduceRequest, now_ms: float) -> None:
-        """Those who wait for records of these partitions look again."""
+        """Retries the fetches that wait for records of these partitions."""
         produced = partitions_of(request, self.cluster.topics.names)
         for waiting in [*self._fetches.values()]:
             if not produced.isdisjoint(waiting.partitions):
@@ -461,7 +461,7 @@ class Brokers:
         self._effects.append(effect)
 
     def _take(self, now_ms: float) -> tuple[Effect, ...]:
-        """What is to be done outside, after connections whose request was answered have gone on."""
+        """Takes the effects, after continuing with connections whose request was answered."""
         while self._ready:
             self._go_on(self._ready.popleft(), now_ms)
         effects, self._effects = tuple(self._effects), []

@@ -47,9 +47,9 @@ class Client(asyncio.Protocol):
         self.file = -1
         """The descriptor of its socket."""
         self.received_s = 0.0
-        """When something arrived last, by the event loop's clock."""
+        """When bytes last arrived, by the event loop's clock."""
         self._bytes = bytearray()
-        """What has arrived and was not handed over."""
+        """The received bytes that were not handed over."""
         self._waiting = 0
         """Bytes of the frame that was handed over and waits for the one before it."""
         self._buffered = 0
@@ -57,9 +57,9 @@ class Client(asyncio.Protocol):
         self._wanted = 0
         """Bytes without which there is nothing to be done."""
         self._is_full = False
-        """The client does not read what it was sent."""
+        """Whether the client leaves its responses unread."""
         self._is_held = False
-        """A frame waits, or it is the turn of others."""
+        """Whether a frame waits, or other connections have their turn."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -85,7 +85,7 @@ class Client(asyncio.Protocol):
         self._go_on()
 
     def read_on(self) -> None:
-        """The frame that waited is being handled."""
+        """Resumes reading: the waiting frame is being handled."""
         self._is_held, self._waiting = False, 0
         self._go_on()
 
@@ -162,7 +162,7 @@ STRANGERS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTT
 
 
 def stranger(data: bytes) -> str:
-    """What somebody speaks who begins so, if that is known."""
+    """The protocol of a client that begins with these bytes, if it is known."""
     return next((language for sign, language in STRANGERS.items() if data.startswith(sign)), "")
 
 
@@ -228,7 +228,7 @@ class Clients:
         return self._numbers
 
     def disconnect(self, number: int) -> None:
-        """The client's socket is closed."""
+        """Notes that the client's socket is closed."""
         client = self.open.pop(number)
         self.resume(client)
         self.full.pop(number, None)
@@ -253,11 +253,11 @@ class Clients:
         self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone) if self.paused else None
 
     def note_full(self, client: Client) -> None:
-        """The client leaves much unread."""
+        """Notes that the client leaves much unread."""
         self.full[client.number] = client
         if len(self.full) > MOST_FULL:
             self.full.pop(next(iter(self.full))).transport.abort()
 
     def note_empty(self, client: Client) -> None:
-        """The client has read on."""
+        """Notes that the client reads again."""
         self.full.pop(client.number, None)

@@ -1,4 +1,4 @@
-"""What the brokers share: topics, coordinators, settings; and the answers that need nothing but these.
+"""The state that brokers share: topics, coordinators, settings; and the responses that need only these.
 
 Source: `KafkaApis`, `ControllerApis` of apache/kafka 4.4.
 """
@@ -40,7 +40,7 @@ OFFSETS_TOPIC_ID = "X19jb25zdW1lcl9vZmZzZQ"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is served: topics and their partitions, whose rules, and how."""
+    """The options of the brokers: topics, the dialect, and settings."""
 
     topics: Mapping[str, int]
     release: str = "4.4"
@@ -64,9 +64,9 @@ class Cluster:
         """
         self.served = served
         self.endpoints: dict[int, tuple[str, int]] = {}
-        """Where each broker listens; whoever binds the sockets says so."""
+        """The address of each broker; set by the code that binds the sockets."""
         self.versions = list_versions(served.release)
-        """What is spoken: as a broker of that release advertises."""
+        """The advertised versions, as a broker of that release has them."""
         self.topics = Topics(served.brokers, served.records_a_second)
         self._keep = keep
         self._news: list[Any] = []
@@ -127,17 +127,17 @@ class Cluster:
     # Topics
 
     def take_news(self) -> list[Any]:
-        """The topics after each change since this was last asked."""
+        """Takes the topics after each change since the last call."""
         news, self._news = self._news, []
         return news
 
     def change_topic(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
-        """The topic is made, grows, or with 0 partitions is deleted. Raises `InputError` for what cannot be."""
+        """Creates or extends a topic, or deletes it for 0 partitions. Raises `InputError` for an impossible change."""
         self.topics.change(name, partitions, now_ms, random)
         self._update_topics(now_ms)
 
     def _update_topics(self, now_ms: int) -> None:
-        """The coordinators hear of the topics, which are written down."""
+        """Passes the topics to the coordinators, and logs them."""
         self._image_version += 1
         self.coordinators.update(now_ms, image=self._image())
         self._keep_metadata()

@@ -125,7 +125,7 @@ class Coordinators:
     # Requests
 
     def send(self, message: Any, context: RequestContext) -> list[Answer]:
-        """A request that concerns groups; the answers that are due now, also of others."""
+        """Handles a request about groups; returns all responses that are ready, also to other requests."""
         answer = _WHOLE.get(type(message))
         if answer is not None and (
             type(message) is not OffsetFetchRequest or context.version >= GROUPS_SINCE[OffsetFetchRequest]
@@ -254,7 +254,7 @@ class Coordinators:
     # What else happens
 
     def update(self, now_ms: int, image: Image | None = None, config: BrokerConfig | None = None) -> None:
-        """Other topics or settings from now on."""
+        """Changes topics or settings."""
         self.context = replace(self.context, image=image or self.context.image, config=config or self.context.config)
         for partition, host in sorted(self._hosts.items()):
             host.context = replace(host.context, now_ms=now_ms, config=self.context.config)
@@ -263,7 +263,7 @@ class Coordinators:
             self._arm(partition, host)
 
     def clean_up(self, now_ms: int) -> None:
-        """What a broker does every ten minutes: old offsets expire, groups without members and offsets end."""
+        """Expires old offsets and groups without members and offsets, as brokers do every ten minutes."""
         for partition in sorted(self._hosts):
             self._host(partition, now_ms).clean_up()
 
@@ -272,7 +272,7 @@ class Coordinators:
         return self._deadlines[0][0] if self._deadlines else None
 
     def advance(self, now_ms: int) -> tuple[list[Answer], list[Removal]]:
-        """Every timer that is due by now runs out: the answers that this brings, and the members that it removes."""
+        """Fires all timers that are due; returns the responses and the members that were removed."""
         answers: list[Answer] = []
         removed: list[Removal] = []
         while self._deadlines and self._deadlines[0][0] <= now_ms:
@@ -290,7 +290,7 @@ class Coordinators:
         return answers, removed
 
     def expire(self, group_id: str, member_id: str, now_ms: int) -> tuple[list[Answer], list[Removal]]:
-        """This member's session, and no other timer, ends now; nothing happens where it has none."""
+        """Ends this member's session and no other timer; nothing happens if it has none."""
         partition = self.partition_of(group_id)
         host = self._host(partition, now_ms)
         before = host.state.groups

@@ -73,7 +73,7 @@ class Edge:
             most_idle_s=most_idle_s,
         )
         self._loop: asyncio.AbstractEventLoop
-        """The one in which it was started."""
+        """The event loop in which it was started."""
         self._listening: list[socket.socket] = []
         self._opening: set[asyncio.Future[Any]] = set()
         self._unkept: list[Append | Replace] = []
@@ -132,7 +132,7 @@ class Edge:
     # Effects
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Does what the brokers want done, soon; then waits for what is due next."""
+        """Carries out the effects of the brokers soon, then sets the timer for the next deadline."""
         for effect in effects:
             if isinstance(effect, Send):
                 number, data = effect
@@ -155,7 +155,7 @@ class Edge:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """What is to be kept is, and then everybody is sent what is theirs."""
+        """Writes the logs, then sends the responses."""
         unkept, self._unkept = self._unkept, []
         unsent, self._unsent, self._unsent_bytes = self._unsent, {}, 0
         ended, self._ended = self._ended, []

@@ -1,4 +1,4 @@
-"""What is to be done later, as a heap of deadlines. What was called off takes no more room than what is to come."""
+"""Timers as a heap of deadlines. Cancelled timers take no more room than pending ones."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ FEW = 64
 
 
 class Timers:
-    """Acts by when they are due; each is called with the time at which that was noticed."""
+    """Callbacks by deadline; each is called with the time at which it was found due."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int]] = []
-        """When, and the number of what is to be done then; a number that is gone was called off."""
+        """(deadline, number); a number without a callback was cancelled."""
         self._acts: dict[int, Callable[[float], None]] = {}
         self._numbers = count()
 
     def __len__(self) -> int:
-        """Those that are held, also some that were called off."""
+        """The size of the heap, some cancelled timers included."""
         return len(self._heap)
 
     def set(self, due_ms: float, act: Callable[[float], None]) -> int:
-        """Has something done later; gives its number."""
+        """Sets a timer; returns its number."""
         number = next(self._numbers)
         self._acts[number] = act
         heappush(self._heap, (due_ms, number))
         return number
 
     def call_off(self, number: int) -> None:
-        """Has it done no more."""
+        """Cancels a timer."""
         self._acts.pop(number, None)
         if len(self._heap) > 2 * len(self._acts) + FEW:
             self._heap = [timer for timer in self._heap if timer[1] in self._acts]
@@ -42,7 +42,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def advance(self, now_ms: float) -> None:
-        """Does everything that is due by now; what that makes due at once waits for the next call."""
+        """Calls everything that is due; timers that become due by that wait for the next call."""
         due = []
         while self._heap and self._heap[0][0] <= now_ms:
             due.append(heappop(self._heap)[1])

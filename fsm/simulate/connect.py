@@ -26,7 +26,7 @@ from fsm.trace import TraceRecord
 
 
 class ConnectRun:
-    """A cluster, and what happens to it."""
+    """A Connect cluster and its scheduled events."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ConnectRun:
         *,
         trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
-        """`broker` coordinates the group at first; `trace` is given what the workers' logs would say."""
+        """`broker` is the first coordinator; `trace` is called with the records of the workers' logs."""
         self.service, self._brokers, self.broker = service, [*deployment.brokers], broker
         median_ms = deployment.latency.median_ms
         self.cluster = Cluster(connect_config(service), Latencies(network_ms=median_ms))
@@ -61,7 +61,7 @@ class ConnectRun:
         return self.cluster.now_ms
 
     def begin(self, deeds: Iterable[Deed]) -> None:
-        """Enters the start of all workers and connectors, and what happens to them."""
+        """Schedules the starts of workers and connectors, and the events of the deployment."""
         for i in range(self.service.processes):
             at_ms = self.service.starts_ms * i // self.service.processes
             self._at(at_ms, partial(self._start, self.service.process(i)))
@@ -72,7 +72,7 @@ class ConnectRun:
                 self._at(deed.at_ms, partial(DO[deed.what], self, deed))
 
     def run(self, until_ms: int) -> None:
-        """Everything up to that time."""
+        """Runs up to that time."""
         while self._coming and self._coming[0][0] <= until_ms:
             at_ms, _, act = heapq.heappop(self._coming)
             self.cluster.run_for(max(0, at_ms - self.now_ms))
@@ -164,7 +164,7 @@ class ConnectRun:
     # What is seen
 
     def judge(self) -> list[Violation]:
-        """What went wrong in the run, and what is wrong when all has been well again for long enough."""
+        """The violations of the run, and the deviations that remain after a quiet time."""
         for name in sorted(self.cluster.processes):
             self._frozen_until_ms[name] = self._cut_until_ms[name] = 0
             self._thaw(name)

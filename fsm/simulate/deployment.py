@@ -17,11 +17,11 @@ CONSUMER, CLASSIC, CONNECT = "consumer", "classic", "connect"
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 """Of durations, in milliseconds."""
 CHANCE = 1
-"""Version of what a seed draws; raised when the same seed gives another run."""
+"""The version of the random draws; increased when the same seed gives another run."""
 NETWORK = Latency(1, 2, 20, 100)
-"""How long messages take, unless a deployment says otherwise."""
+"""The default latency of messages."""
 MOST_DEEDS = 1_000_000
-"""So many may happen in one run."""
+"""The maximal number of deeds in one run."""
 LEAST_EVERY_MS = 100
 """Faults that come more often than this, on average, leave a group no time to do anything between two of them."""
 PROTOCOLS = (CONSUMER, CLASSIC, CONNECT)
@@ -39,7 +39,7 @@ class Service:
     members: int = 1
     """Of each process."""
     hosts: int = 0
-    """So many share the processes; 0: one for each."""
+    """How many members share the processes; 0 for one in each."""
     release: str = LATEST
     """Of its client."""
     assignor: str = ""
@@ -48,7 +48,7 @@ class Service:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of the client, under Kafka's own keys."""
     poll_ms: int = 500
-    """Its application polls so often."""
+    """The interval of polls."""
     starts_ms: int = 0
     """Its processes start one after the other within this time."""
     connectors: Mapping[str, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Broker:
 
 @dataclass(frozen=True)
 class Deed:
-    """Something that happens to a deployment at an instant."""
+    """An event of a deployment at an instant."""
 
     at_ms: int
     what: str
@@ -89,7 +89,7 @@ class Deed:
     amount: float = 0
     """The share of messages that are lost; partitions of a topic; milliseconds of a clock."""
     changes: Mapping[str, object] = field(default_factory=dict)
-    """What of a service, or of a broker, is another from here on."""
+    """The settings of a service, or of a broker, that change with it."""
 
 
 DEEDS = {
@@ -110,7 +110,7 @@ DEEDS = {
 
 @dataclass(frozen=True)
 class Rate:
-    """Deeds that happen again and again, by chance."""
+    """Random deeds at a rate."""
 
     what: str
     target: str

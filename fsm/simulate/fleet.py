@@ -1,4 +1,4 @@
-"""Fleets of seeds: a run each, a row each, and what all rows come to. In a loop, in processes, or on Spark."""
+"""Fleets of seeds: a run and a row for each, and the totals. In a loop, in processes, or on Spark."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fsm.simulate.text import name_all, show, table
 MEASURES = (*SERIES, "longest_unowned_ms")
 """Of groups, which all have them."""
 MOST_FAILED = 20
-"""So many seeds that failed are named."""
+"""How many failed seeds are named."""
 AHEAD = 16
-"""So many seeds for each process are handed out before the first of them is done."""
+"""How many seeds are handed out to each process in advance."""
 
 
 class Row(NamedTuple):
-    """What came of one seed."""
+    """The result of one seed."""
 
     seed: int
     measures: dict[str, int]
@@ -82,13 +82,13 @@ class Measured:
 
 @dataclass
 class Fleet:
-    """What all rows came to."""
+    """The totals of all rows."""
 
     runs: int = 0
     measures: dict[str, Measured] = field(default_factory=dict)
     hazards: dict[str, int] = field(default_factory=dict)
     violations: dict[str, int] = field(default_factory=dict)
-    """By what was violated, in how many runs."""
+    """The number of runs with each violation."""
     failed: list[int] = field(default_factory=list)
     """The first seeds that failed."""
     failures: int = 0
@@ -102,7 +102,7 @@ class Fleet:
         return found
 
     def add(self, row: Row) -> None:
-        """One row more."""
+        """Adds a row."""
         for name, value in row.measures.items():
             one = self.measures.setdefault(name, Measured(0, value, value))
             one.total, one.least, one.most = one.total + value, min(one.least, value), max(one.most, value)

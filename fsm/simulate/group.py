@@ -50,13 +50,13 @@ NO_COORDINATOR = TransportFailure("CoordinatorNotAvailableException")
 PROCESS_DEEDS = frozenset({"crash", "restart", "stop", "pause", "slow", "cut", "begin"})
 HEARTBEATS = (ConsumerGroupHeartbeatRequest, HeartbeatRequest)
 RESTART_MS = 10_000
-"""So long after an error ended an application it is started again."""
+"""How long after an error an application is restarted."""
 BATCH = 1_000
-"""Records of the log that are read together."""
+"""How many records of the log are read together."""
 
 
 class GroupRun(SkippingCluster):
-    """One group."""
+    """The run of one group."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class GroupRun(SkippingCluster):
         skips: bool = True,
         trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
-        """`trace` is given what the clients' logs would say; then every heartbeat is stepped."""
+        """`trace` is called with the records of the clients' logs; with it every heartbeat is stepped."""
         self.deployment, self._seed, self._trace = deployment, seed, trace
         self._brokers = [*deployment.brokers]
         self.broker = first_broker(deployment, group_id)
@@ -84,14 +84,14 @@ class GroupRun(SkippingCluster):
         )
         self.services = deployment.groups[group_id]
         self._as: dict[str, Service] = {}
-        """By process, the service as that process has it."""
+        """The service of each process, with the settings of that process."""
         self.wanted = tuple(sorted({topic for service in self.services for topic in service.topics}))
         self.meter = Meter(deployment.lasts_ms, sum(deployment.topics[topic] for topic in self.wanted))
         self.watcher = Watcher(self)
         self.on_step, self.on_use, self.on_passed = self._look, self._meter_use, self._meter_passed
         self._down: Group | None = None
         self.is_down = False
-        """No broker coordinates the group now."""
+        """Whether no broker coordinates the group now."""
         self._term = 0
         """Counts the coordinators."""
         self._found: dict[str, int] = {}
@@ -102,9 +102,9 @@ class GroupRun(SkippingCluster):
         """The coordinator's log, compacted: the last record of each key."""
         self._fresh: list[Record] = []
         self.stored: list[Stored] | None = None
-        """All of it, where somebody wants that."""
+        """The whole log, if it is kept."""
         self.changes: list[Changed] | None = None
-        """What the coordinators did to the group, where somebody wants that."""
+        """The steps of the coordinators that changed the group, if they are kept."""
         self.host.keeps_log, self.host.on_step = False, self._keep
 
     def _config(self) -> BrokerConfig:
@@ -113,7 +113,7 @@ class GroupRun(SkippingCluster):
     # The schedule
 
     def begin(self, deeds: Iterable[Deed]) -> None:
-        """Enters the start of all processes, and what happens to them."""
+        """Schedules the starts of processes and the events of the deployment."""
         for service in self.services:
             for number in range(service.processes):
                 at_ms = service.starts_ms * number // service.processes
@@ -149,7 +149,7 @@ class GroupRun(SkippingCluster):
     # Processes
 
     def _begin(self, service: Service, number: int) -> None:
-        """A process starts. What is left of the one before it is killed."""
+        """Starts a process; kills what is left of the previous one."""
         process = service.process(number)
         self._as[process] = service
         for i in range(service.members):
@@ -175,13 +175,13 @@ class GroupRun(SkippingCluster):
         self.watcher.watch_member(client)
 
     def _come(self, deed: Deed) -> None:
-        """A process is there, as it was or as the deed says."""
+        """Restarts a process, with its settings or those of the deed."""
         service, number = self._service(deed.target)
         changes: dict[str, Any] = dict(deed.changes)
         self._begin(replace(service, **changes), number)
 
     def _again(self, deed: Deed) -> None:
-        """The process is there again, after a time."""
+        """Restarts a process after a time."""
         act = partial(self._come, deed)
         self.schedule(self.now_ms + deed.for_ms, act, lambda: self._members(deed.target))
 
@@ -247,7 +247,7 @@ class GroupRun(SkippingCluster):
             self.watcher.clock_went_back = True
 
     def _fail_over(self, deed: Deed) -> None:
-        """The coordinator goes, and another broker reads the log after a time; who waited for an answer gets none."""
+        """Moves the coordinator: another broker reads the log after a time; delayed requests get no response."""
         if deed.target != self.broker or self.is_down:
             return
         self._down, self.is_down = self.group, True
@@ -277,11 +277,11 @@ class GroupRun(SkippingCluster):
 
     @property
     def group(self) -> Group | None:
-        """As its coordinator has it; while there is none, as the last one had it."""
+        """The group in its coordinator; while there is none, in the last one."""
         return self._down if self.is_down else super().group
 
     def calm(self) -> None:
-        """From now on nothing goes wrong."""
+        """Stops all faults."""
         self.wake()
         self.channel.loses = 0.0
         self.channel.cut.clear()
@@ -289,7 +289,7 @@ class GroupRun(SkippingCluster):
         self.stop_faults()
 
     def _rouse(self) -> None:
-        """The next poll of every client counts."""
+        """Makes the next poll of every client take effect."""
         for client in self.clients.values():
             client.catch_up(self.now_ms)
             client.is_idle = False
@@ -364,7 +364,7 @@ class GroupRun(SkippingCluster):
             self.schedule(self.now_ms + RESTART_MS, partial(self._revive, name), tuple)
 
     def _revive(self, name: str) -> None:
-        """What ended with an error is started again."""
+        """Restarts processes that an error has ended."""
         if name in self.clients:
             return
         for process, service in sorted(self._as.items()):

@@ -1,4 +1,4 @@
-"""What must hold of a group while it runs, as in `fsm check`, and what is known to go wrong.
+"""Invariants of a running group, as in `fsm check`, and counts of known hazards.
 
 The coordinator's invariants are asked of each step of a small group, of some steps of a large one; those of members of
 some of them. A partition that two applications use has a cause that is documented, or is a violation.
@@ -28,9 +28,9 @@ from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, JoinGroupReques
 from fsm.simulate.outcome import Violation
 
 REVOKED_BEFORE_ASSIGNED = "23 partitions are revoked before they are assigned"
-"""Holds of consumers alone: a classic member's join reports what it owns."""
+"""An invariant of consumers only: a classic member reports its owned partitions in its join."""
 TARGET_IS_PAST = "19 the target's time is past"
-"""Holds of clocks that do not go back alone."""
+"""An invariant that holds only if clocks do not go back."""
 SMALL, SELDOM = 64, 16
 """Of a group of so many members and partitions each step is looked at; of one so many times as large, one in so many
 times as many."""
@@ -38,7 +38,7 @@ MEMBERS_WATCHED = 8
 EXPECTED = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
 """What a static member is told while another process has its instance id, or its last one did not leave (KIP-848)."""
 MOST = 50
-"""So many violations are told."""
+"""How many violations are reported."""
 
 
 class Watcher:
@@ -61,7 +61,7 @@ class Watcher:
             self.violations.append(Violation(self._cluster.now_ms, what, detail))
 
     def look(self, change: Change, answers: Answers) -> None:
-        """The coordinator took a step."""
+        """Checks a step of the coordinator."""
         after = change.after
         if change.before is after or after is None:
             return
@@ -106,7 +106,7 @@ class Watcher:
         shell.observe = observe
 
     def note_doubles(self) -> None:
-        """Judges the double ownership that came since it was asked last."""
+        """Checks the double ownership since the last call."""
         for double in self._cluster.doubles[self._doubles :]:
             if double.cause is None:
                 users = " and ".join(double.users)
@@ -116,7 +116,7 @@ class Watcher:
         self._doubles = len(self._cluster.doubles)
 
     def note_end(self, client: Client, errors: list[Any]) -> None:
-        """An error ended an application."""
+        """Notes an application that an error has ended."""
         for error in errors:
             if error.name in EXPECTED:
                 self.hazards[f"ended: {error.name}"] += 1

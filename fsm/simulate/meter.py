@@ -34,7 +34,7 @@ class Meter:
         self._free_since: dict[TopicPartition, int] = {}
 
     def grow(self, made: Iterable[TopicPartition], now_ms: int) -> None:
-        """There are some partitions more."""
+        """Adds partitions."""
         self._pass(now_ms)
         for one in made:
             self._unowned += 1
@@ -43,7 +43,7 @@ class Meter:
     def note_use(
         self, name: str, gained: Iterable[TopicPartition], lost: Iterable[TopicPartition], now_ms: int
     ) -> None:
-        """A client uses some partitions more, or others no more."""
+        """Notes a change of the partitions that a client uses."""
         self._pass(now_ms)
         for one in lost:
             self._lose(name, one)
@@ -81,7 +81,7 @@ class Meter:
             self._shared -= 1
 
     def _pass(self, now_ms: int) -> None:
-        """Time passes."""
+        """Advances the time."""
         at_ms = self._now_ms
         until_ms = min(now_ms, self.lasts_ms)
         if until_ms <= at_ms:
@@ -97,12 +97,12 @@ class Meter:
             at_ms = end_ms
 
     def count(self, what: str, at_ms: int, times: int = 1) -> None:
-        """Something happened so many times at once."""
+        """Counts events at one instant."""
         if at_ms < self.lasts_ms:
             self.series[what][at_ms // self.width_ms] += times
 
     def count_every(self, what: str, first_ms: int, every_ms: int, times: int) -> None:
-        """Something happened so many times, so long after each other."""
+        """Counts events at regular intervals."""
         series, width_ms, done = self.series[what], self.width_ms, 0
         last_ms = min(first_ms + (times - 1) * every_ms, self.lasts_ms - 1)
         for i in range(first_ms // width_ms, last_ms // width_ms + 1):
@@ -111,7 +111,7 @@ class Meter:
             done = upto
 
     def end(self) -> None:
-        """The run is over: what lasts still ends here."""
+        """Ends the run, and everything that lasts."""
         self._pass(self.lasts_ms)
         for since_ms in self._free_since.values():
             self.longest_unowned_ms = max(self.longest_unowned_ms, self._now_ms - since_ms)

@@ -1,4 +1,4 @@
-"""What came of a run: measures over time, hazards, violations, and the truth for whoever judges an audit of it."""
+"""The outcome of a run: measures over time, hazards, violations, and the ground truth for evaluating an audit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fsm.simulate.writing import write_deed
 from fsm.trace import TraceRecord
 
 SLICES = 100
-"""So often progress is told."""
+"""How often progress is reported."""
 QUIET_MS = 60_000
-"""After the run nothing goes wrong any more; first it is seen after this time whether a group has settled."""
+"""The time without faults after the run until it is first checked whether a group has converged."""
 PATIENCE = 6
-"""So often that time doubles until a group that has not settled is told of."""
+"""How often that time doubles until a group that has not converged is reported."""
 
 Progress = Callable[[str, float], None]
 
@@ -41,7 +41,7 @@ class Changed(NamedTuple):
 
 
 class Violation(NamedTuple):
-    """Something that must not be."""
+    """A violation."""
 
     at_ms: int
     what: str
@@ -50,7 +50,7 @@ class Violation(NamedTuple):
 
 @dataclass
 class GroupOutcome:
-    """What came of one group."""
+    """The outcome of one group."""
 
     group: str
     totals: dict[str, Any]
@@ -61,7 +61,7 @@ class GroupOutcome:
 
 @dataclass
 class Outcome:
-    """What came of one run."""
+    """The outcome of one run."""
 
     deployment: str
     seed: int
@@ -86,7 +86,7 @@ class Outcome:
         return found
 
     def hazards(self) -> dict[str, int]:
-        """What happened of what is known to go wrong, and how often."""
+        """The counts of known hazards."""
         found: dict[str, int] = {}
         for one in self.groups:
             for name, count in one.hazards.items():
@@ -116,7 +116,7 @@ LONGEST = frozenset({"longest_unowned_ms"})
 
 @dataclass
 class Truth:
-    """What really happened, for whoever judges an audit of the trace."""
+    """The ground truth, for evaluating an audit of the trace."""
 
     records: list[TraceRecord] = field(default_factory=list)
     held: list[dict[str, Any]] = field(default_factory=list)
@@ -125,9 +125,9 @@ class Truth:
     topic_ids: dict[str, str] = field(default_factory=dict)
     """By topic."""
     stored: list[Stored] = field(default_factory=list)
-    """What coordinators wrote."""
+    """The records that coordinators wrote."""
     changes: list[Changed] | None = None
-    """What coordinators of members did, for whoever gives a list."""
+    """The steps of coordinators, if a list is given."""
 
 
 def trace_lines(truth: Truth) -> str:
@@ -137,7 +137,7 @@ def trace_lines(truth: Truth) -> str:
 
 
 def truth_document(outcome: Outcome, truth: Truth) -> dict[str, Any]:
-    """What was done and what came of it; instants are epoch milliseconds, as in the trace."""
+    """The faults and their results; instants are epoch milliseconds, as in the trace."""
     held, gaps, doubles = ([_on_clocks(one) for one in kind] for kind in (truth.held, truth.gaps, truth.doubles))
     return {
         "deployment": outcome.deployment,
@@ -151,5 +151,5 @@ def truth_document(outcome: Outcome, truth: Truth) -> dict[str, Any]:
 
 
 def _on_clocks(one: dict[str, Any]) -> dict[str, Any]:
-    """With instants as clocks say them."""
+    """The interval with instants in epoch milliseconds."""
     return {key: value + STARTED_MS if key.endswith("_ms") else value for key, value in one.items()}

@@ -1,4 +1,4 @@
-"""A run as a picture: its measures over time, one under the other, and what was done to it. Same run, same bytes."""
+"""A picture of a run: its measures over time, one below the other, and its faults. Same run, same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run: every group of a deployment under one seed, and what came of it."""
+"""A run: every group of a deployment under one seed, and its outcome."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _run_connect(  # noqa: PLR0917
 
 
 def _settle(run: GroupRun) -> Iterator[str]:
-    """What is not as it should be, long after everything went well again; nothing for what is known to stay so."""
+    """The deviations that remain long after the faults have stopped, without those of known hazards."""
     run.calm()
     quiet_ms, problems = QUIET_MS, ["not looked at"]
     for _ in range(PATIENCE):

@@ -1,4 +1,4 @@
-"""What happens to a deployment when: its plans, and its rates of faults as a seed draws them.
+"""The schedule of a deployment: its plans, and its random faults as a seed draws them.
 
 Each draw goes by the seed and by what it is for, so that a fault that is taken out moves no other.
 """
@@ -21,7 +21,7 @@ def draw(seed: int, *what: object) -> float:
 
 
 def expand(deployment: Deployment | Machines, seed: int) -> tuple[Deed, ...]:
-    """All that happens, by its time. Raises `InputError` where that is too much."""
+    """All deeds by time. Raises `InputError` if there are too many."""
     deeds = list(deployment.deeds)
     for i, rate in enumerate(deployment.rates):
         for deed in _draw(rate, i, deployment, seed):

@@ -1,4 +1,4 @@
-"""A run that fails, made small: fewer faults, processes, members and partitions, less time, and still a failure.
+"""Shrinks a failing run: fewer faults, processes, members and partitions, and less time, but still a failure.
 
 Delta debugging (Zeller and Hildebrandt, 2002) over what happens, halving over the rest. What each message fares and
 whom a fault meets hang on the seed and on names alone, so most of what is left out changes nothing for the rest.
@@ -17,7 +17,7 @@ from fsm.simulate.run import simulate
 from fsm.simulate.schedule import expand
 
 MOST_RUNS = 400
-"""After so many runs what was found so far is taken."""
+"""The number of runs after which the search ends."""
 SOON_MS = 1_000
 
 
@@ -32,10 +32,10 @@ class Shrink:
         self._say = say or (lambda _: None)
         first = simulate(self.found, seed).violations
         self.what = frozenset(violation.what for _, violation in first)
-        """What the run violates; a smaller one violates some of it."""
+        """The violations of the run; a smaller one has some of them."""
 
     def run(self) -> Deployment | Machines:
-        """The smallest that was found; as it was where nothing is violated."""
+        """Searches for the smallest deployment; returns it unchanged if nothing is violated."""
         if not self.what:
             return self.found
         if isinstance(self.found, Machines) and (at_once := {one for one in self.what if not is_of_the_end(one)}):
@@ -52,7 +52,7 @@ class Shrink:
         return self.found
 
     def _fails(self, candidate: Deployment | Machines) -> bool:
-        """Whether it violates some of the same; then it is taken."""
+        """Whether a candidate has some of the same violations; then it is adopted."""
         if self.runs >= MOST_RUNS or candidate == self.found:
             return False
         self.runs += 1
@@ -87,7 +87,7 @@ class Shrink:
                 parts *= 2
 
     def _take_first(self, smaller: Callable[[Any], Iterator[Any]]) -> None:
-        """Goes on with the first smaller one that fails, again and again."""
+        """Continues from the first smaller candidate that fails, until none does."""
         while any(self._fails(candidate) for candidate in smaller(self.found)):
             pass
 
@@ -104,7 +104,7 @@ def _fewer_services(found: Deployment) -> Iterator[Deployment]:
 
 
 def _fewer_processes(found: Deployment) -> Iterator[Deployment]:
-    """Fewer of a service; those with the highest numbers go, and whatever happened to them."""
+    """Deployments with less of a service; those with the highest numbers are removed, together with their faults."""
     for name, service in found.services.items():
         for key in ("processes", "members"):
             count = getattr(service, key)

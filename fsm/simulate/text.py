@@ -1,4 +1,4 @@
-"""What came of runs, as text: a run by itself, two side by side, many at once."""
+"""Outcomes of runs as text: of one run, of two side by side, of many."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _report(outcome: Outcome) -> Iterator[str]:
 
 
 def tell_judgement(hazards: Mapping[str, int], violations: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    """What is known to go wrong, and what must not."""
+    """The hazards and the violations."""
     for name, count in hazards.items():
         yield f"known hazard: {name} ({count} times)"
     for group, violation in violations:

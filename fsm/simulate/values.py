@@ -1,4 +1,4 @@
-"""Values of deployments as they are written: durations, shares, counts, names. Each is told with its line if wrong."""
+"""Parsers of values in deployments: durations, shares, counts, names. Errors have the line."""
 
 from __future__ import annotations
 

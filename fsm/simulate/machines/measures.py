@@ -6,7 +6,7 @@ from fsm.simulate.machines.deployment import Part
 from fsm.simulate.meter import BINS
 
 AWAY = "AWAY"
-"""The state, so to speak, of a machine that has crashed or restarts."""
+"""A pseudo-state for a machine that has crashed or restarts."""
 COUNTED = ("transitions", "messages", "lost")
 
 
@@ -24,12 +24,12 @@ class Measures:
         self._prefix = part.name
 
     def count(self, what: str, at_ms: int) -> None:
-        """Something happened."""
+        """Counts an event."""
         if at_ms < self.lasts_ms:
             self._counted[what][at_ms // self.width_ms] += 1
 
     def enter(self, state: str, at_ms: int, change: int = 1) -> None:
-        """A machine more, or one less, is in that state."""
+        """Adds a machine to a state, or removes one."""
         gauge = self._now[state]
         self._pass(state, gauge, at_ms)
         gauge[0] += change

@@ -1,4 +1,4 @@
-"""Which places are taken: what may never be at once, and the goal. Looked at only where a machine goes or comes."""
+"""The properties of a deployment: exclusions and the goal, evaluated when a machine changes its state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Together:
         self.text = text
         self.places = places
         self.missing = len(places)
-        """So many of them are not taken."""
+        """How many of them are not taken."""
         self.taken = [0] * len(places)
         """Machines in each."""
 
@@ -35,7 +35,7 @@ class Watched:
         self._goal = Together("", exchange.places(deployment.goal, every=True)) if deployment.goal else None
         self.goal_is_reached = False
         self._broken: set[str] = set()
-        """What is broken now: it is told of when it begins."""
+        """The exclusions that are violated now: each is reported when it begins."""
         self._about: dict[tuple[str, Symbol], list[tuple[Together, int]]] = {}
         for one in (*self._never, *([self._goal] if self._goal else [])):
             for number, place in enumerate(one.places):
@@ -44,12 +44,12 @@ class Watched:
                         self._about.setdefault((machine, leaf), []).append((one, number))
 
     def leave(self, machine: str, state: Symbol) -> None:
-        """A machine is there no more."""
+        """Notes that a machine has left a place."""
         for one, number in self._about.get((machine, state), ()):
             one.change(number, -1)
 
     def enter(self, machine: str, state: Symbol) -> Iterator[Together]:
-        """A machine has come there; gives places that may not be taken at once, and are from here on."""
+        """Notes that a machine has come to a place; returns the exclusions that are violated from here on."""
         for one, number in self._about.get((machine, state), ()):
             one.change(number, 1)
         for one in self._never:

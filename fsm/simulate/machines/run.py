@@ -53,7 +53,7 @@ class Machine:
     role: Role
     state: Symbol
     life: int = 0
-    """Grows when it comes into a state, or ends: what was to happen to it before then does not."""
+    """A counter of its changes of state: events that were scheduled before the last one are void."""
     is_away: bool = False
     stands_until_ms: int = 0
     cut_until_ms: int = 0
@@ -68,7 +68,7 @@ class MachinesRun:
         self.happened: list[tuple[int, str]] = []
         """Events from outside: when, and `door-0.PUSHED`."""
         self._violations: dict[tuple[str, str], list[Any]] = {}
-        """By role and by what is violated: when first, how it was then, and how often."""
+        """By role and violation: the first time, the state then, and the count."""
         self.measures = {part.name: Measures(part, deployment.lasts_ms) for part in deployment.parts}
         self.machines = {
             name: Machine(name, role, role.table.compiled.initial) for name, role in self.exchange.role_of.items()
@@ -77,7 +77,7 @@ class MachinesRun:
         self._truth = truth
         self._loses, self._duplicates = deployment.loses, deployment.duplicates
         self._losses: list[tuple[int, float]] = []
-        """Faults under which more is lost: until when, and how much."""
+        """Running faults that lose messages: the end and the share of each."""
         self._queue: list[Entry] = []
         self._room = 4_096
         """With so many entries those are dropped that do not matter any more."""
@@ -93,14 +93,14 @@ class MachinesRun:
         self._outside = {part.name: _index_timed(part.table, part.happens) for part in deployment.parts}
 
     def begin(self, deeds: Iterable[Deed]) -> None:
-        """Everybody is in the initial state."""
+        """Enters the initial state of all machines."""
         for deed in deeds:
             self._put(deed.at_ms, self._do, deed)
         for machine in self.machines.values():
             self._enter(machine, machine.state)
 
     def run(self, until_ms: int) -> None:
-        """All that happens up to that time."""
+        """Runs up to that time."""
         queue = self._queue
         while queue and queue[0][0] <= until_ms:
             self.now_ms, _, happen, given = heappop(queue)
@@ -111,7 +111,7 @@ class MachinesRun:
         self.now_ms = max(self.now_ms, until_ms)
 
     def settle(self) -> None:
-        """All is well from here on: the goal, if there is one, has to be reached."""
+        """Stops all faults: the goal, if there is one, has to be reached."""
         if not self.deployment.goal or self._stands_still:
             return
         self._truth, self._loses, self._duplicates = None, 0.0, 0.0
@@ -154,7 +154,7 @@ class MachinesRun:
                 self._go(machine, until_ms, forgets=deed.what == "crash")
 
     def _go(self, machine: Machine, until_ms: int, *, forgets: bool) -> None:
-        """A machine ends, and is there again after a time."""
+        """Crashes a machine, and restarts it after a time."""
         if not machine.is_away:
             self._leave(machine)
             self.measures[machine.role.name].enter(AWAY, self.now_ms)
@@ -173,7 +173,7 @@ class MachinesRun:
             self._enter(machine, machine.state)
 
     def _happen(self, machine: Machine, event: Symbol) -> None:
-        """An event from outside, where there is a row for it."""
+        """Takes an external event if there is a row for it."""
         if machine.is_away or machine.role.table.kind(machine.state, event) is not Kind.ROW:
             return
         if machine.stands_until_ms > self.now_ms:
@@ -183,7 +183,7 @@ class MachinesRun:
         self._take(machine, event, "")
 
     def _ring(self, machine: Machine, event: Symbol, life: int) -> None:
-        """The time of an event from outside has come, unless the machine has come into a state since."""
+        """Takes a scheduled external event unless the machine has changed its state since."""
         if machine.life != life:
             return
         if machine.stands_until_ms > self.now_ms:
@@ -294,7 +294,7 @@ class MachinesRun:
         self._violations[role, what][2] += 1
 
     def violations(self, role: str) -> list[Violation]:
-        """What was violated, each once."""
+        """The violations, each once."""
         return [
             Violation(at_ms, what, f"{detail} ({times} times)" if times > 1 else detail)
             for (owner, what), (at_ms, detail, times) in self._violations.items()

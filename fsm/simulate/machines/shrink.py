@@ -1,4 +1,4 @@
-"""Smaller deployments of one's own machines, for whoever makes a run that fails small."""
+"""Smaller deployments of one's own machines, candidates for shrinking a failing run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fsm.simulate.machines.deployment import NEVER, Machines
 from fsm.simulate.machines.run import NOT_REACHED, STUCK, MachinesRun
 
 SAME = Latency(10, 10, 10, 10)
-"""Every message takes as long."""
+"""A constant latency."""
 
 
 def script(found: Machines) -> Machines:
@@ -35,7 +35,7 @@ def is_of_the_end(violation: str) -> bool:
 
 
 def fewer_machines(found: Machines) -> Iterator[Machines]:
-    """Fewer of a role; those to which nothing happens go first."""
+    """Deployments with fewer machines of a role; those without events are removed first."""
     for number, part in enumerate(found.parts):
         for count in dict.fromkeys((part.count // 2, part.count - 1)):
             if count >= 1:
