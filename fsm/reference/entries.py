@@ -518,6 +518,13 @@ WEAK_SPOTS = Section(
             "Whoever is new in it is assigned nothing, in no bytes at all, which ends its application.",
             tests=(f"{_FOUND}cures.py::test_assignments_of_a_lost_round_are_not_taken",),
         ),
+        Entry(
+            "W22",
+            "The revoked callback of an unsubscribe() never returns. The member of KIP-848 goes on sending heartbeats: "
+            "the poll timer does not count while it leaves.",
+            "It keeps its partitions, which nobody reads, as long as the process lives.",
+            tests=(f"{_FOUND}consumer_group_kinds.py::test_who_hangs_as_it_unsubscribes_keeps_what_it_has",),
+        ),
     ),
     remark="Consequence",
 )

@@ -210,3 +210,19 @@ def test_a_subscription_has_one_pattern() -> None:
 def test_too_many_dialects_are_refused() -> None:
     with pytest.raises(InputError, match="3 dialects for 2 members"):
         consumer_group(client="4.0,4.2,4.4")
+
+
+def test_who_hangs_as_it_unsubscribes_keeps_what_it_has() -> None:
+    """W22: the poll timer does not count while it leaves. One that hangs in another callback is out at last."""
+    model = consumer_group(client="fixed", coordinator="fixed")
+    (found,) = check(model, disturb=["hanging", "leave"], disturbances=2, every=True).violations
+    assert (found.property, found.doomed_at) == ("the group settles", 17)
+    assert found.path[16].action == "hangs in its callback"
+    assert found.path[16].state["a"].startswith("hangs in its callback; PREPARE_LEAVING at epoch 2, uses foo-0")
+
+
+@pytest.mark.deep
+def test_who_is_out_of_the_group_and_hangs_is_gone() -> None:
+    model = consumer_group(client="fixed", coordinator="fixed")
+    verdict = check(model, disturb=["expire", "hanging"], disturbances=2, every=True)
+    assert (verdict.word, verdict.states) == ("holds", 827_032)

@@ -183,7 +183,7 @@ class ConsumerModel:
             return True
         member = consumer.member
         if consumer.app is App.HUNG:
-            return member.state in SILENT
+            return member.state in (*SILENT, State.FENCED)
         is_busy = consumer.events or consumer.calling or member.run or member.awaited
         is_stable = consumer.app is App.RUNNING and member.state is State.STABLE
         return is_stable and not is_busy and consumer.using == member.ownership.owned
