@@ -22,11 +22,14 @@ class Scene(NamedTuple):
     @property
     def command(self) -> str:
         """The options of `fsm check consumer-group` for it."""
-        given = (
-            f"--{name.replace('_', '-')}" + ("" if value is True else f' "{value}"')
-            for name, value in self.options.items()
-        )
+        given = (f"--{name.replace('_', '-')}" + _argument(value) for name, value in self.options.items())
         return " ".join([*given, *([f"--disturb {self.kind}"] if self.kind else [])])
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return " " + ",".join(f"{name}:{count}" for name, count in value.items())
+    return "" if value is True else f' "{value}"'
 
 
 _LEFT_OUT = "a full report that leaves out what is being assigned (W9, and W1 where the answer is lost, too)"
@@ -45,6 +48,8 @@ SCENES: Mapping[str, Scene] = {
     "commit_sync": Scene("commit_sync", behind=_OLD_EPOCH),
     "failover_losing": Scene("failover_losing", behind=_LEFT_OUT),
     "restart": Scene("restart", behind=_BEHIND_REPORT),
+    "failover_compacted": Scene("failover_compacted", {"compaction": True}),
+    "resubscribe": Scene("resubscribe", {"topics": {"foo": 1, "bar": 1}}),
     "move": Scene("move", {"search": True}, _LEFT_OUT),
     "topic_created": Scene("topic_created", {"topic_changes": True}, _BEHIND_REPORT),
     "topic_deleted": Scene("topic_deleted", {"topic_changes": True}, _BEHIND_REPORT),

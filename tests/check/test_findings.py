@@ -50,10 +50,12 @@ def _told(violations: Any) -> Iterator[str]:
 
 def test_no_kind_of_disturbance_is_left_out() -> None:
     asked = {one.kind for one in SCENES.values()}
-    assert asked - {""} == set(consumer_group(search=True, topic_changes=True).kinds)
+    assert asked - {""} == set(
+        consumer_group(search=True, topic_changes=True, compaction=True, topics={"foo": 1, "bar": 1}).kinds
+    )
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.usefixtures("timed")
 @pytest.mark.parametrize("pair", FOUND, ids=" with ".join)
 def test_each_release_breaks_what_is_known_of_it(pair: tuple[str, str]) -> None:
@@ -61,7 +63,7 @@ def test_each_release_breaks_what_is_known_of_it(pair: tuple[str, str]) -> None:
     assert {scene: what for scene, what in told.items() if what} == FOUND[pair]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("one", ELSEWHERE, ids=lambda one: one.command())
 def test_groups_of_other_kinds_break_what_is_known_of_them(one: Broken) -> None:
     model, asked = make_model(one.model, **one.options), [one.broken]

@@ -40,7 +40,7 @@ def test_the_table_is_what_the_checker_says_of_dialects_that_are_fixed(pair: tup
     assert shortest(*pair, kind) == SHORTEST[pair].get(kind, "")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pair", SHORTEST, ids="-".join)
 def test_the_whole_table_is_what_the_checker_says(pair: tuple[str, str], kind: str) -> None:
