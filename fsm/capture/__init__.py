@@ -2,7 +2,7 @@
 
 * `Link`, `Passed`: one connection through the proxy, without its sockets: bytes in, bytes out, exchanges beside
 * `Watch`: totals, groups and news of what was seen
-* `run_proxy`: the proxy with its sockets, until it is told to stop
+* `run_proxy`: the proxy with its sockets, until a signal stops it
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The groups as seen on the wire: members, epochs, numbers of partitions, and errors.
 
-A pure fold: `Groups.take` is told of one exchange after the other and gives what is news, as lines. What happened
+A pure fold: `Groups.take` gets one exchange after the other and returns the news, as lines. What happened
 before the capture began, or elsewhere, is not known here.
 
 Source: KIP-848 (epochs, leave with -1 and -2), KIP-345 (static members).

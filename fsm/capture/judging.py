@@ -1,6 +1,6 @@
 """The kit's checks and the audit's rules over what a capture sees, each finding as soon as it shows.
 
-Until the capture ends, nobody is judged by what was not done in the end. Findings rest on what was seen alone: clients
+Until the capture ends, omissions do not count. Findings depend only on what was captured: clients
 that joined before the capture began, and what was not captured, may be judged wrongly. What is kept is bounded, however
 long a capture runs.
 """

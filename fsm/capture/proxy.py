@@ -24,7 +24,7 @@ CHUNK = 1 << 16
 CONNECTING_S, LINGERING_S = 10.0, 1.0
 """The timeout of connecting to a broker, and how long it may still respond after its client has disconnected."""
 MOST_BROKERS = 1_000
-"""Listeners; clients find further brokers by themselves."""
+"""The maximal number of listeners; clients connect to further brokers directly."""
 Record = Callable[[Exchange | Note], None]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -49,7 +49,7 @@ class Proxy:
     def __init__(
         self, record: Record, tls: ssl.SSLContext | None = None, *, passes_tls: bool = False, held: int = HELD
     ) -> None:
-        """`record` is told of exchanges and notes as they come to their end. `tls` says how to speak it to brokers;
+        """`record` is called with exchanges and notes as they end. `tls` says how to speak it to brokers;
         `passes_tls`: clients may speak it themselves. `held` bytes of a frame are held at most, to be read.
         """
         self._record, self._tls, self._passes_tls, self._held = record, tls, passes_tls, held

@@ -1,7 +1,7 @@
 """One direction of a TCP connection put together from its segments as they were captured.
 
 Segments come late, twice, overlapping, cut, or not at all. What the receiver has acknowledged and was not captured is
-lost: it is told how much, and what follows goes on. What is held for its turn is bounded.
+lost: its length is reported, and the stream continues after it. The held segments are bounded.
 
 Source: RFC 9293.
 """

@@ -1,7 +1,7 @@
 """Exhaustive checks of models: every state, every order of messages, so many disturbances, the shortest way to harm.
 
 * `check`, `Verdict`, `Violation`, `PathStep`: a check, and what it says
-* `Model`, `Component`, `Choice`, `Step`, `Action`: who takes steps, and a step as it is told
+* `Model`, `Component`, `Choice`, `Step`, `Action`: the participants, and a step of a path
 * `Look`, `InState`: more of a component's state than one line, for `fsm explore`
 * `Wire`, `Queue`, `Disturbance`, `Fault`, `Notification`: the connections between them, and how those fail
 * `Received`, `Undelivered`, `Missed`: what a connection tells a component

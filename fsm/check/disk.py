@@ -41,7 +41,7 @@ class Disk(NamedTuple):
 
     @contextmanager
     def keeping(self, search: Search) -> Iterator[None]:
-        """Has a search keep its states here, and go on where an earlier one ended; nobody else can meanwhile.
+        """Keeps a search's states here and resumes an earlier search; the folder is locked meanwhile.
 
         Raises `InputError` for a folder of others.
         """

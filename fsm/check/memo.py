@@ -149,7 +149,7 @@ class Rows:
     def join(self, ids: Ids, signs: Callable[[int], Longs | None] = every) -> tuple[int, Longs, Longs]:
         """The count of rows of each number; then for each row the index of its number and its place, first rows first.
 
-        `signs` is told which bits there are, and chooses some for each number: rows of others than these are left out.
+        `signs` gets the existing bits and chooses some for each number: rows with other bits are left out.
         """
         count, start = self._counts(ids), self._start.take(ids)
         chosen = signs(int(np.bitwise_or.reduce(self._signs)))

@@ -1,7 +1,7 @@
 """What is checked: components and the wires between them, what is asked of them, and how they may be disturbed.
 
-A component is a start, the choices it has by itself, and a pure step; all else is optional. Whatever it is made of, its
-states, inputs and messages are hashable values.
+A component is an initial state, its choices, and a pure step function; all else is optional. Whatever it is made of,
+its states, inputs and messages are hashable values.
 
     light = Component("light", "red", lambda state: [Choice("turns")], lambda state, given: Step(NEXT[state]))
 """

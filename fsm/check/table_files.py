@@ -2,7 +2,7 @@
 
 A file holds numbers and texts and nothing else: no object of the model is stored, so nothing is unpickled, and a file
 from anywhere can at worst be wrong. What a number stands for is noted as the step that first led to it, and is taken
-again, purely, where somebody asks: to tell a path, or to take a step that no run has taken.
+again, purely, when it is needed: to describe a path, or to take a step that no run has taken.
 
 A file is named by a digest of all that its numbers rest on: the code of this package and of the model's own modules,
 the versions of Python and NumPy, the model with its arguments, and which disturbances are switched on. One that is

@@ -158,7 +158,7 @@ class SkippingCluster(Cluster):
     def wake(self, names: Iterable[str] | None = None) -> bool:
         """Steps those of these clients, or of all, that are skipped again; whether there were any.
 
-        What they had under way comes next: whoever wakes them for something does it after that.
+        Their messages in flight come next: the event for which they are woken happens after that.
         """
         found = [name for name in sorted(self.skipped if names is None else names) if name in self.skipped]
         self._set_sessions({self.skipped[name].member_id: self._wake_one(self.skipped[name]) for name in found})

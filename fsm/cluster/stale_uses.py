@@ -5,7 +5,8 @@ beginning where it was never counted, until the use ends or the partition is giv
 that of the step: a timer, a request, a change of the group's type. Two applications may use one partition only if the
 uses of all of them but one are stale, for a cause that is known.
 
-A classic group does not know who has which partition: there, the uses of whoever takes part in every generation count.
+A classic group does not know who has which partition: there, the uses of members that take part in every generation
+count.
 """
 
 from __future__ import annotations

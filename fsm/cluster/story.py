@@ -1,6 +1,6 @@
 """The last events of a cluster, for its reader when something is wrong: as lines, and as a diagram.
 
-Messages are kept as they are; text is made of them only when somebody asks.
+Messages are kept as they are; they are formatted only on request.
 """
 
 from __future__ import annotations

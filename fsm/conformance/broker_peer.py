@@ -151,7 +151,7 @@ class Broker:
         return any(name.startswith(f"{self.group}-") for name in self.topics)
 
     def _find_coordinator(self) -> None:
-        """Waits until somebody coordinates the group, and turns to that one."""
+        """Waits until the group has a coordinator, and connects to it."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
             found = self._control.call(FindCoordinatorRequest(coordinator_keys=(self.group,))).coordinators
@@ -196,7 +196,7 @@ class Broker:
         raise AssertionError("a new connection waits for nothing")
 
     def _collect(self, n: int, expected: frozenset[int]) -> list[Response]:
-        """Answers until all that are expected are here, and those that come meanwhile though nobody expects them.
+        """Receives responses until all expected ones have come, and unexpected ones that come meanwhile.
 
         One that does not come in time is missing in what was observed.
         """

@@ -1,7 +1,7 @@
-"""The clients of a walk: what each was told last, and what follows from that.
+"""The clients of a walk: the state of each according to the last responses.
 
 A client knows no more than its answers. Most of its requests are what a real client would send next; the others are
-what a broken or late one would: old epochs, parts of an assignment, somebody else's id, fields that must not be so.
+what a broken or late one would: old epochs, parts of an assignment, another member's id, invalid fields.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDS_MEMBERSHIP = {
 
 @dataclass
 class Client:
-    """One client and what it was told last."""
+    """One client, with its state according to the last responses."""
 
     name: str
     group: str
@@ -122,7 +122,7 @@ class Client:
 
 
 def assign(members: Sequence[str], topics: Mapping[str, int]) -> tuple[SyncGroupRequestAssignment, ...]:
-    """What a leader sends in SyncGroup: every partition for somebody, in turn."""
+    """The leader's assignments in SyncGroup: partitions are distributed round robin."""
     everything = [(name, i) for name in sorted(topics) for i in range(topics[name])]
     shares = {member: partitions(everything[i :: len(members)]) for i, member in enumerate(members)}
     return tuple(

@@ -48,7 +48,7 @@ class Shown(NamedTuple):
     records: Sequence[Mapping[str, Any]]
     """As Kafka's tools print them."""
     described: Mapping[str, Any] | None
-    """None: nobody knows the group."""
+    """None if there is no such group."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class WalkStep(NamedTuple):
     records: tuple[Mapping[str, Any], ...]
     """As Kafka's tools print them."""
     described: Mapping[str, Any] | None
-    """None where the description stayed as it was, empty where nobody knows the group."""
+    """None where the description stayed as it was, empty if there is no such group."""
 
     def __str__(self) -> str:
         if self.request:
@@ -91,7 +91,7 @@ CLASSIC = 0
 
 
 def record_group(group: DescribedConsumerGroup | DescribedGroup | None) -> Mapping[str, Any] | None:
-    """The description as recordings have it; None where nobody knows the group."""
+    """The description as recordings have it; None if there is no such group."""
     if group is None:
         return None
     if isinstance(group, DescribedConsumerGroup):

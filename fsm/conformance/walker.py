@@ -177,7 +177,7 @@ class Walker:
         return options[-1][1](self, client)
 
     def _enter(self, client: Client) -> WalkRequest:
-        """A client that is not in the group joins, perhaps with the other protocol, perhaps as somebody else."""
+        """A client that is not in the group joins, perhaps with the other protocol, perhaps as another member."""
         if self.family.switches and self.chance.random() < self.family.switches:
             client.is_classic, client.member_id = not client.is_classic, ""
         client.timeout_ms = self.chance.choice(SHORT_TIMEOUTS_MS if self.family.waits else LONG_TIMEOUTS_MS)
@@ -341,7 +341,7 @@ class Walker:
         return _send(client, request, "heartbeat of a stranger")
 
     def _throw_out(self, victim: Client) -> WalkRequest:
-        """Everybody waits for an answer: somebody else takes one of them out of the group."""
+        """All clients wait for responses: an administrator removes one of them from the group."""
         return _send(self.outsider, _leave_group(victim), "throw out")
 
     def _leave_as_classic(self, client: Client) -> WalkRequest:

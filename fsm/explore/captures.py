@@ -101,7 +101,7 @@ class _Capture:
         self.moments = [(self._answer if is_answer else self._ask)(*exchanges[at]) for _, is_answer, at in sorted(ends)]
 
     def _ask(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
-        """A request leaves; what it says of its sender shows at once. One that is not answered is told so."""
+        """Shows a request, and what it says of its sender; one without a response is marked."""
         lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
         for record in records:
             if seen.answered_ms is None or record.ts_ms < round(seen.answered_ms):
@@ -122,7 +122,7 @@ class _Capture:
         )
 
     def _answer(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
-        """It is answered: what the member is told, and what the coordinator knows of it by that."""
+        """Shows a response: the state of the member after it, and what the coordinator knows."""
         lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
         for record in records:
             if seen.answered_ms is not None and record.ts_ms >= round(seen.answered_ms):
@@ -169,7 +169,7 @@ class _Capture:
 
 
 def _show_answer(answer: Any) -> str:
-    """An answer on one line; of a commit what became of it."""
+    """A response on one line; of a commit its result."""
     if isinstance(answer, OffsetCommitResponse):
         codes = sorted({one.error_code.name for topic in answer.topics for one in topic.partitions})
         return f"OffsetCommit answered({', '.join(codes)})"
@@ -184,7 +184,7 @@ def _whose(seen: Exchange) -> TraceRecord:
 
 
 def _note(hub: Lane, who: str, record: TraceRecord) -> None:
-    """What a coordinator knows of a member, by what it told it."""
+    """The coordinator's knowledge of a member, according to its responses."""
     if record.kind in (Kind.JOINED, Kind.SYNCED, Kind.HEARTBEAT_OK, Kind.TARGET) and record.epoch is not None:
         hub.fields[f"{who} epoch"] = str(record.epoch)
         hub.fields["epoch"] = str(max(record.epoch, int(hub.fields.get("epoch", 0))))

@@ -46,7 +46,7 @@ class _TooLongError(Exception):
 
 
 def ask(model: Model, question: Question, clock: Callable[[], float]) -> tuple[Verdict | None, Document]:
-    """The verdict on a model that begins where the question does, and what is told of it beside its violations.
+    """The verdict on a model that begins where the question does, and its summary without violations.
 
     There is no verdict where it takes too long by the `clock`, in seconds.
     """

@@ -31,7 +31,7 @@ class Lane:
     called_for: tuple[Partition, ...] = ()
     """What the callback under way was called for."""
     machines: set[str] = field(default_factory=set)
-    """Every table that it was ever told by."""
+    """Every table that its records have named."""
 
     def show(self) -> Shown:
         """It as it stands."""

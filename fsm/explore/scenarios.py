@@ -39,10 +39,10 @@ from fsm.tables import (
 )
 
 HAPPENINGS = ("transitions", "sent", "committed", "callbacks", "events", "effects", "returned", "records")
-"""Fields that say what a step did: that is told as it happens."""
+"""Fields about a step's events, which are shown as they happen."""
 PROBLEMS = ("refused", "raised")
 _DETAIL = re.compile(r"\w+ \d+ ")
-"""A field of one of several messages or rounds, which are told as they happen."""
+"""A field of one of several messages or rounds, which are shown as they happen."""
 _TIME = re.compile(r" *(\d+) ms  (.*)", re.DOTALL)
 COORDINATOR, MEMBER, REST = "coordinator", "member", "scenario"
 THREADS, QUEUES = (APPLICATION, BACKGROUND), (APPLICATION_QUEUE, BACKGROUND_QUEUE)
@@ -132,7 +132,7 @@ class _Telling:
                         self._queues[lane] = []
 
     def tell(self, step: Step) -> Iterator[Moment]:
-        """What was done, then all that happened, and what came of it with the last of that."""
+        """The action, the events that follow from it, and with the last of them the changed states."""
         timed = _TIME.fullmatch(step.title)
         at_ms, title = (float(timed[1]), timed[2]) if timed else (None, step.title)
         told = [Moment(f"{title} ({step.note})" if step.note else title, at_ms, action=title)]

@@ -144,7 +144,7 @@ class WireTransport(Generic[Metadata]):
 
 
 async def _give(work: Work, answer: Callable[[Any], None]) -> None:
-    """Does the work and gives what came of it."""
+    """Runs the work and returns its result."""
     try:
         found = await work()
     except PeerError:

@@ -1,4 +1,4 @@
-"""What an application heard of its client, and what it told the client to do, as notes of a trace say it.
+"""The state of an application according to notes of a trace: events from its client, and commands to it.
 
 Notes of the event `application` have `client`, `ev` and `partitions`, where `ev` is what an adapter prints: `assign`
 and `assigned` (a callback begins and ends), `revoke` and `revoked`, `lost`, `error`, `close_end`. Notes of the event

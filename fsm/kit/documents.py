@@ -18,7 +18,7 @@ from fsm.wire.exchange import Exchange
 
 
 def software(results: Sequence[Result], command: str) -> str:
-    """Name and version of the client as it told brokers, else its command."""
+    """The name and version that the client sent to brokers, else its command."""
     names: Counter[str] = Counter()
     for result in results:
         for one in result.trace:

@@ -1,4 +1,4 @@
-"""The story of a finding: what its client did and was told around that time, as lines and as a sequence diagram."""
+"""The story of a finding: the client's requests and responses around that time, as lines and as a sequence diagram."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plays a scenario with clients, against brokers of its own: in real time with processes, or in whatever time it has.
 
-What is played gives a trace: exchanges, what applications heard (`application`), what they were told (`command`), and
+The run gives a trace: exchanges, events of applications (`application`), commands to them (`command`), and
 the end of each (`exited`).
 """
 

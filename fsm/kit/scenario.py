@@ -1,6 +1,6 @@
 """Scenarios as data: brokers, clients, commands and faults.
 
-A scenario is played by `fsm.kit.play`: its steps one after the other, then every client is told to close.
+A scenario is played by `fsm.kit.play`: its steps one after the other, then every client is closed.
 """
 
 from __future__ import annotations

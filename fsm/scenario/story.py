@@ -234,7 +234,7 @@ class Stage(ABC):
 
     @abstractmethod
     def see(self) -> Seen:
-        """What came of it: everything since the last step."""
+        """The result: everything since the last step."""
 
     @abstractmethod
     def expect(self, node: Node, seen: Mapping[str, str]) -> Iterable[Expected]:

@@ -193,7 +193,7 @@ class Brokers:
         return self._take(now_ms)
 
     def move(self, group_id: str, broker: int | None, now_ms: float) -> tuple[Effect, ...]:
-        """Another broker coordinates the group's partition: this one, or the next. Whoever waited is told to search.
+        """Another broker coordinates the group's partition: this one, or the next. Waiting clients get NOT_COORDINATOR.
 
         Raises `InputError` for a broker that is none.
         """
@@ -248,7 +248,7 @@ class Brokers:
                 self._disturb(asked, asked.rule, now_ms)
 
     def _refuse_unreadable(self, connection: _Connection, frame: bytes, at_ms: float, now_ms: float) -> None:
-        """An ApiVersions that is too new is told so, in version 0 (KIP-511); whoever sends anything else is cut off."""
+        """Answers a too new ApiVersions with version 0 (KIP-511); any other unreadable frame ends the connection."""
         header = read_header(frame)
         if header is not None:
             api = API_BY_KEY.get(header.api_key)

@@ -16,7 +16,7 @@ from fsm.serve.brokers import Brokers
 from fsm.serve.effects import Effect
 
 LARGEST_PRODUCE = 8 << 20
-"""Bytes of a frame with records; whoever announces more is disconnected."""
+"""The bytes of a frame with records; a client that announces more is disconnected."""
 LARGEST_FRAME = 4 << 20
 """Bytes of any other frame, of which objects are made that take many times their bytes."""
 PRODUCE = APIS["Produce"].key.to_bytes(2, "big")

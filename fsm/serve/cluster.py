@@ -48,7 +48,7 @@ class Served:
     """Kafka's own keys of a broker."""
     brokers: int = 1
     records_a_second: float = 0.0
-    """Made up in each partition to which nobody has produced."""
+    """How many records are generated in each partition without a producer."""
     offsets_partitions: int = 50
     """Of `__consumer_offsets`, as `offsets.topic.num.partitions` has it."""
 
@@ -72,7 +72,7 @@ class Cluster:
         self._news: list[Any] = []
         self._producer_ids = 0
         self._coordinates = any(name.startswith(OFFSETS_TOPIC) for name in kept)
-        """Whether anybody has asked for a coordinator, with which the topic of offsets comes into being."""
+        """Whether a client has searched for a coordinator, which creates the topic of offsets."""
         config = settings.broker_config(served.settings)
         if METADATA in kept:
             groups = self._restore_topics(kept[METADATA])
@@ -167,7 +167,7 @@ class Cluster:
     def api_versions(self, version: int, code: ErrorCode = ErrorCode.NONE) -> m.ApiVersionsResponse:
         """What is spoken; an error comes with the versions of ApiVersions alone (KIP-511).
 
-        Clients before version 4 cannot read a feature that may be at level 0 (KAFKA-17011), so they are not told of it.
+        Clients before version 4 cannot read a feature that may be at level 0 (KAFKA-17011), so their responses omit it.
         """
         keys = tuple(m.ApiVersion(key, *self.versions[key]) for key in sorted(self.versions))
         if code:

@@ -248,7 +248,7 @@ class Coordinators:
         return sorted(group.group_id for _, group in self._list_groups())
 
     def describe(self, group_id: str, now_ms: int) -> DescribedConsumerGroup | DescribedGroup | None:
-        """The group as the describe APIs have it; None where nobody knows it."""
+        """The group as the describe APIs have it; None if there is no such group."""
         return self._host(self.partition_of(group_id), now_ms).describe(group_id)
 
     # What else happens

@@ -37,7 +37,7 @@ MOST_ACCEPTED = 128
 ACCEPT_AGAIN_S = 1.0
 """How long none is accepted after that failed."""
 CROWDED_AGAIN_S = 60.0
-"""It is told at most so often that clients are turned away."""
+"""The least interval between reports of rejected clients."""
 LATEST_MS = 3_600_000.0
 """The event loop is never asked to wait longer."""
 

@@ -1,4 +1,4 @@
-"""Scripted faults: which requests a rule meets, and what becomes of them.
+"""Scripted faults: which requests a rule matches, and their treatment.
 
 A rule is data. It meets requests by client, API, group, member, epoch, and so on, and does one thing to those it
 meets, so often. Of several rules that meet a request, the first one counts.

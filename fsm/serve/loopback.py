@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         """The same of a POST, whose body is for `read_json`."""
 
     def _take(self, answer: Callable[[], None]) -> None:
-        """Answers whoever names this host; a foreign page that has led a browser here names another one."""
+        """Answers requests that name this host; those of a foreign page name another one."""
         if self.headers.get("Host") not in (self.server.host, f"localhost:{self.server.server_port}"):
             self.fail(403, "no such host")
             return
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
             self.fail(400, str(problem))
 
     def read_json(self, longest: int) -> dict[str, Any]:
-        """What a POST of the page says. Raises `RefusedError` for one of somebody else, and for what is no JSON."""
+        """The body of a POST of the page. Raises `RefusedError` for one of another origin, and for invalid JSON."""
         length = self.headers.get("Content-Length", "")
         if self.headers.get(KEY) != self.server.key:
             raise RefusedError(403, "only the page itself may ask that")

@@ -1,4 +1,4 @@
-"""What the brokers look like at one instant, as one JSON document: for the page, and for whoever asks it by HTTP."""
+"""A snapshot of the brokers at one instant, as one JSON document: for the page and other HTTP clients."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _error(response: Any) -> str:
 
 
 def _describe_answer(response: Any) -> str:
-    """What a member is told: its epoch, and what it is assigned."""
+    """The last response to a member: its epoch and its assignment."""
     if response is None:
         return ""
     epochs = [name for name in ("member_epoch", "generation_id") if hasattr(response, name)]

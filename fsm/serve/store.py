@@ -126,7 +126,7 @@ class Store:
             os.close(folder)
 
     def close(self) -> None:
-        """Closes every file. What was not synced may be lost: nobody was answered for it."""
+        """Closes every file. Unsynced records may be lost: they were not acknowledged."""
         for file in self._files.values():
             with suppress(OSError):
                 file.close()

@@ -1,7 +1,7 @@
 """The records of topics: made up, so many a second, or appended by Produce; the oldest make room.
 
-What is made up follows from its offset and is written when somebody reads it: nothing runs meanwhile, and nothing is
-held. It ends for a topic as soon as somebody produces to it. Batches of producers are kept as they came.
+A generated record depends only on its offset and is built when it is read: nothing runs meanwhile, and nothing is
+held. Generation ends for a topic when a client produces to it. Batches of producers are kept as they came.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ MOST_DESCRIBED = 2_000
 
 
 def create_topics(topics: Topics, request: m.CreateTopicsRequest, context: RequestContext) -> m.CreateTopicsResponse:
-    """Makes topics, each by itself."""
+    """Creates topics, each independently of the others."""
 
     def one(wanted: m.CreatableTopic) -> m.CreatableTopicResult:
         if wanted.name in topics.by_name or wanted.name == OFFSETS_TOPIC:

@@ -7,7 +7,7 @@
 * `read`, `read_file`, `write`, `write_machines`: deployments as YAML;
 * `Deployment`, `Service`, `Broker`, `Deed`, `Rate`: what they hold;
 * `Machines`, `Part`, `Delay`: a deployment of one's own machines;
-* `simulate`, `Outcome`, `GroupOutcome`, `Truth`, `Violation`: a run, and what came of it.
+* `simulate`, `Outcome`, `GroupOutcome`, `Truth`, `Violation`: a run, and its outcome.
 """
 
 from __future__ import annotations

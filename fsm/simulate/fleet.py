@@ -50,7 +50,7 @@ def run_seeds(
 
 
 def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int) -> Iterator[Row]:
-    """Hands out a few seeds at a time; whoever stops asking for rows, or interrupts, waits for no others."""
+    """Hands out a few seeds at a time, so that an iteration that ends early, or an interrupt, waits for few."""
     pool = ProcessPoolExecutor(jobs, initializer=signal, initargs=(SIGINT, SIG_DFL))
     waiting: deque[Future[Row]] = deque()
     try:

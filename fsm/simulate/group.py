@@ -1,6 +1,6 @@
 """One group of a deployment in virtual time: its processes, its coordinator, which moves among brokers, and its faults.
 
-Groups of a deployment do not touch each other, so each is run by itself, under the same seed and schedule.
+Groups of a deployment are independent, so each is run separately, under the same seed and schedule.
 """
 
 from __future__ import annotations

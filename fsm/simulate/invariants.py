@@ -36,7 +36,7 @@ SMALL, SELDOM = 64, 16
 times as many."""
 MEMBERS_WATCHED = 8
 EXPECTED = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
-"""What a static member is told while another process has its instance id, or its last one did not leave (KIP-848)."""
+"""Errors of a static member while another process has its instance id, or its last one did not leave (KIP-848)."""
 MOST = 50
 """How many violations are reported."""
 

@@ -29,7 +29,7 @@ LONGEST_LINE = 8 << 20
 
 
 class Exchange(NamedTuple):
-    """A request as it reached a broker, and what became of it."""
+    """A request as it reached a broker, and its response or failure."""
 
     at_ms: float
     """When the request had arrived, in epoch milliseconds."""

@@ -1,4 +1,4 @@
-"""A lock with leases: whoever holds it writes to a store; a lease may end while its holder does not know.
+"""A lock with leases: its holder writes to a store; a lease may expire without the holder's knowledge.
 
     fsm check lock --disturb expire            an old holder writes after a new one
     fsm check fenced-lock --disturb expire     the store turns the old holder away: holds
@@ -53,7 +53,7 @@ def server_choices(state: Lock) -> Iterable[Choice]:
 
 
 def server_step(state: Lock, given: Any) -> Step:
-    """Gives the lock to whoever asks while nobody holds it."""
+    """Grants the lock to a client that requests it while it is free."""
     match given:
         case Received(sender, "acquire") if not state.holder and state.token < MOST:
             return Step(Lock(sender, state.token + 1), [(sender, state.token + 1)])

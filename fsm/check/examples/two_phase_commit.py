@@ -1,4 +1,4 @@
-"""Two-phase commit: a transaction manager, and resource managers that prepare or abort by themselves.
+"""Two-phase commit: a transaction manager, and resource managers that prepare or abort on their own.
 
     fsm check two-phase-commit --disturb lose --disturbances 2
 

@@ -1,7 +1,7 @@
 """A Connect worker and its process, in which the units run: the effect of each input on both.
 
-What really runs in the process is kept apart from what its worker holds: a unit that is told to stop runs until the
-stop has ended. A process that is halted goes on later with what it is told meanwhile.
+The units that run in the process are kept apart from those its worker holds: a unit that is to stop runs until the
+stop has ended. A halted process handles its inputs when it resumes.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class WorkerModel:
     ) -> None:
         """`story` is the single action of the first process.
 
-        It `waits` with that until a delay is in progress and somebody has come back.
+        It `waits` with that until a delay is in progress and a worker has returned.
         """
         self.name, self.topic, self.story, self.waits = name, topic, story, waits
         self.new = Process(new_worker(config, f"http://{name}/"))

@@ -1,7 +1,7 @@
 """The coordinator of a consumer group as a component. It has no clock, as the members have none.
 
 A timer is over or runs; that it runs out is a choice. Another broker may take over: with what the log says, or at
-another address, which its members have to find; and with the last request lost, whose answer nobody has seen.
+another address, which its members have to find; and with the last request lost before its response was received.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class CoordinatorModel:
     def component(self) -> Component:
         """The component; its features are the membership, epochs, held and assigned partitions of each member.
 
-        What it `holds` is told by id, everything else by name: a topic that was made anew has had two ids.
+        Partitions it `holds` are counted by topic id, all others by name: a recreated topic has had two ids.
         """
         features: dict[str, Any] = {"rests": lambda at: _rests(at.state)}
         for name in self.names:

@@ -1,6 +1,6 @@
 """The live coordinator of a replay: a host with the real log, real tokens and a clock.
 
-A timer that the path says is over is made due. An answer goes on its way to whoever asked; a request that will have
+A timer that the path says is over is made due. A response is sent to the requesting client; a request that will have
 none ends as its client gives it up.
 """
 

@@ -86,7 +86,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         self._awaiting = 0
         self._close_deadline_ms = NEVER
         self.observe: Callable[[inputs.MemberInput, tuple[MemberEffect, ...]], None] | None = None
-        """Called after each step of the member with what went in and what came of it; for traces and pictures."""
+        """Called after each step of the member with its input and its result; for traces and pictures."""
         self.stepped_from = self.member
         """The member before the step that `observe` is told of."""
 

@@ -1,6 +1,6 @@
 """Rounds of Kafka Connect: who joins with what, who leads, and what the leader's assignor gives to whom.
 
-The kind of `seed_connect.yaml`, a list of `scenarios`, each with its `initial` assignments, `config_topic`,
+The kind of `seed_connect.yaml`, a list of `scenarios`, each with its `initial` holdings, `config_topic`,
 `initial_leader` and `rounds`. Rounds are run from the start on the assignor's own results and printed as the design
 document prints them. It runs under the profiles of `fsm.connect.dialect`: `document`, the default, gives the document's
 five scenarios round by round; `shipped` is Kafka's code, for which the file may say something else.

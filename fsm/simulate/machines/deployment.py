@@ -34,7 +34,7 @@ class Delay:
 
 
 NEVER = Delay(0, 0)
-"""Of an event that does not happen by itself."""
+"""The delay of an event that does not happen externally."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Part:
     """The table's name, or its file from where the process runs."""
     count: int = 1
     happens: Mapping[str, Delay] = field(default_factory=dict)
-    """Events from outside by their names; one that is not here does not happen by itself."""
+    """The external events by name, with their delays."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For other processes, as a document: the enums of a table that is read have no module to be found in."""

@@ -333,7 +333,7 @@ class MachinesRun:
 
 
 def _index_timed(table: Any, happens: Any) -> dict[Symbol, tuple[Symbol, ...]]:
-    """Events that come by themselves, by the states that have a row for them."""
+    """External events by the states that have a row for them."""
     timed = [event for event in table.alphabet if happens.get(event.name, NEVER) != NEVER]
     return {
         state: found

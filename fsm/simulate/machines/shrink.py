@@ -16,7 +16,7 @@ SAME = Latency(10, 10, 10, 10)
 
 
 def script(found: Machines) -> Machines:
-    """The same run with each event that came from outside at its time; by themselves none come any more.
+    """The same run with each external event at its fixed time; there are no random ones any more.
 
     So nothing is to be reached any more either.
     """
