@@ -35,7 +35,7 @@ class Options(NamedTuple):
 
 
 def check_broker(options: Options) -> None:
-    """Raises `InputError` where the broker cannot be reached or is none. It is not checked behind passed-through TLS."""
+    """Raises `InputError` where the broker cannot be reached or is none. With passed-through TLS it is not checked."""
     if not options.passes_tls:
         asyncio.run(probe(options.host, options.port, options.tls))
 

@@ -1,4 +1,4 @@
-"""A path of the model taken once more by production objects that live on: running clocks, call numbers, generators.
+"""Replays a path of the model with live production objects: running clocks, call numbers, generators.
 
 After each step what both have is compared: states, epochs, targets, what is owned and used, the coordinator's book. A
 path that differs is a fault of the model, and no counterexample. Where the timers allow it, the path is then taken once
@@ -37,14 +37,14 @@ from fsm.trace import TraceRecord
 
 
 class Timeouts(NamedTuple):
-    """Of the group, and of each member its poll timer's."""
+    """The timeouts of the group, and the poll timeout of each member."""
 
     max_poll_interval_ms: dict[str, int]
     session_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
 
     def settings(self) -> dict[str, int]:
-        """As Kafka calls them."""
+        """The timeouts by Kafka's names."""
         group = {"session.timeout.ms": self.session_ms, "heartbeat.interval.ms": self.heartbeat_interval_ms}
         return group | {f"max.poll.interval.ms of {name}": ms for name, ms in self.max_poll_interval_ms.items()}
 
@@ -60,19 +60,19 @@ SILENT = (State.UNSUBSCRIBED, State.FENCED, State.STALE, State.FATAL)
 
 
 class Cast(NamedTuple):
-    """Who takes a path."""
+    """The models of the components that take a path."""
 
     consumers: Sequence[ConsumerModel]
     hub: CoordinatorModel
 
     @property
     def names(self) -> list[str]:
-        """Of the consumers."""
+        """The names of the consumers."""
         return [one.name for one in self.consumers]
 
 
 def book_of_consumer_group(group: Group | None) -> Seen:
-    """What a consumer group of the model and a live one have in common."""
+    """The parts of a consumer group's state that the model and a live group share."""
     if not isinstance(group, ConsumerGroup):
         return {}
     return {
@@ -86,7 +86,7 @@ def book_of_consumer_group(group: Group | None) -> Seen:
 
 
 def replay(cast: Cast, path: Path) -> Replayed:
-    """Takes a path twice: each member by its own clock, to compare; and all by one clock, where timers allow it."""
+    """Replays a path twice: with a clock for each member, to compare states; and with one clock, if timers allow it."""
     if differs := _Replay(cast, next(_timeouts(cast, path))).along(path):
         return Replayed(differs)
 
@@ -174,7 +174,7 @@ class _Replay:
         return ""
 
     def go_on(self, now_ms: int) -> None:
-        """Nothing disturbs it any more."""
+        """Continues without disturbances."""
         go_on(self.consumers, self._serve, self._pass_time, now_ms)
 
     def _pass_time(self, now_ms: int) -> None:
@@ -232,7 +232,7 @@ class _Replay:
             self.consumers[name].act(what)
 
     def _deliver(self, action: Action, consumer: LiveConsumer) -> None:
-        """What happens to a request of a consumer, or to an answer; nothing where live ones have none."""
+        """Delivers or loses a request or response of a consumer; nothing happens if the live consumer has none."""
         late = action.what == "receives late"
         if not (consumer.back if action.wire % 2 else consumer.late if late else consumer.out):
             return
@@ -254,7 +254,7 @@ class _Replay:
         self.consumers[name].learn(topics)
 
     def _request(self, action: Action, consumer: LiveConsumer) -> None:
-        """A request reaches the coordinator, or is lost with the broker that handled it."""
+        """Handles a request, or loses it together with the broker that handled it."""
         name, late = consumer.model.name, action.what == "receives late"
         waiting = consumer.late if late else consumer.out
         order = waiting.pop(next(i for i, one in enumerate(waiting) if _same(one, action.message)) if late else 0)
@@ -274,7 +274,7 @@ class _Replay:
             consumer.back += [(order, body) for body in bodies]
 
     def _let_pass(self, what: str) -> None:
-        """The coordinator does something by itself."""
+        """Takes a step of the coordinator without a request."""
         for kind, (_, told) in TIMERS.items():
             begins, ends = told.split("{}")
             if what.startswith(begins) and what.endswith(ends):
@@ -298,7 +298,7 @@ class _Replay:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two requests say the same; where live consumers name a rebalance timeout, it is another."""
+    """Whether two requests are equal apart from rebalance timeouts, which differ for live consumers."""
     return bool(_describe(one) == _describe(other))
 
 
