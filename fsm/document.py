@@ -256,10 +256,10 @@ def _is_part(fields: Mapping[str, Node], is_nested: bool) -> bool:
     """Whether the table stands inside another one only, as a nested table without exits does."""
     if "part" not in fields:
         return is_nested and "exits" not in fields
-    told = _flag(fields["part"])
-    if is_nested and not told and "exits" not in fields:
+    is_part = _flag(fields["part"])
+    if is_nested and not is_part and "exits" not in fields:
         raise InputError("a nested table is a part of the one around it", fields["part"].where, "leave part out")
-    return told
+    return is_part
 
 
 def _row(node: Node, members: _Members) -> Row | Ignore:

@@ -104,8 +104,8 @@ class Exchange:
 
     def outside(self, role: Role) -> tuple[Symbol, ...]:
         """Events of a role that no machine sends it."""
-        heard = set().union(*self.list_messages(role).values())
-        return tuple(event for event in role.table.alphabet if event.name not in heard)
+        received = set().union(*self.list_messages(role).values())
+        return tuple(event for event in role.table.alphabet if event.name not in received)
 
     def wires(self) -> Iterator[tuple[str, str]]:
         """(sender, receiver): machines between which messages pass, by the order of the roles."""

@@ -101,9 +101,9 @@ class Auditing:
             return []
         begin_ms, now_ms = min(line.at_ms for line in lines), max(line.at_ms for line in lines)
         found = [one for one in self._audit(lines) if one.start_ms <= now_ms - settled_ms]
-        told = {(_about(one), one.start_ms) for one in found}
+        current = {(_about(one), one.start_ms) for one in found}
         for about, before in self._found.items():  # later lines explain what is not found any more
-            before[:] = [one for one in before if one.start_ms <= begin_ms or (about, one.start_ms) in told]
+            before[:] = [one for one in before if one.start_ms <= begin_ms or (about, one.start_ms) in current]
         return [one for one in found if self._is_new(one)]
 
     def findings(self) -> list[Finding]:

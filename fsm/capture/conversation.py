@@ -146,5 +146,5 @@ def _decode(api: Api, frame: bytes, version: int) -> Any:
 
 
 @lru_cache(maxsize=2_048)
-def _decode_repeated(api: Api, said: bytes, version: int) -> Any:
-    return decode_response(api.response, bytes(LEAST_ANSWER) + said, version)[1]
+def _decode_repeated(api: Api, body: bytes, version: int) -> Any:
+    return decode_response(api.response, bytes(LEAST_ANSWER) + body, version)[1]

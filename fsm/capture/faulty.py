@@ -98,8 +98,8 @@ class FaultyLink(Link):
                 self._is_hole = True
                 return b""
             case Do.REWRITE | Do.THROTTLE if rule and answered.response is not None:
-                said = with_places(_rewrite(rule, answered.response), self._place)
-                data = encode_response(said, answered.version, correlation_id)
+                response = with_places(_rewrite(rule, answered.response), self._place)
+                data = encode_response(response, answered.version, correlation_id)
                 if rule.do is Do.THROTTLE:
                     self.deaf_until_ms = self._now_ms + rule.ms
                 return Frame(len(data), data).raw

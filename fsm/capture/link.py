@@ -121,14 +121,14 @@ class Link:
 
     def _rewrite(self, frame: Frame, answered: Answered) -> bytes:
         key, version, correlation_id, _ = answered.asked.header
-        said = answered.response
+        response = answered.response
         if key in SHARING and frame.is_whole:
             with suppress(InputError):
-                said = read_sharing(key, version, frame.data)
-        if said is None and key in READABLE:
+                response = read_sharing(key, version, frame.data)
+        if response is None and key in READABLE:
             self.unread.append(f"an answer to API {key} in version {version}, which may name brokers")
-        rewritten = with_places(said, self._place)
-        if rewritten is said:
+        rewritten = with_places(response, self._place)
+        if rewritten is response:
             return frame.raw
         if key in SHARING:
             data = write_sharing(rewritten, version, correlation_id)

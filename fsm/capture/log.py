@@ -43,8 +43,8 @@ class Log:
             self._trace.flush()
         if self._columns and abs(at_ms - self._drawn_ms) >= REDRAWING_MS:
             self._drawn_ms = at_ms
-            told = "".join(f"{line[: self._columns]}\n" for line in self._news)
-            self._show(f"{CLEAR}{self.watch.table(at_ms, self._columns)}\n{told}")
+            text = "".join(f"{line[: self._columns]}\n" for line in self._news)
+            self._show(f"{CLEAR}{self.watch.table(at_ms, self._columns)}\n{text}")
 
     def tell(self, news: Sequence[str]) -> None:
         """Shows lines, at once or with the table."""

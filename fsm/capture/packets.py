@@ -126,10 +126,10 @@ def _packet(parse: Parse, at_ms: float, raw: bytes) -> Packet:
 def _segment(at_ms: float, network: Any, tcp: Any) -> Segment:
     data = bytes(tcp.data)
     if len(network.src) == 4:
-        told = network.len - 4 * network.hl
+        length = network.len - 4 * network.hl
     else:
-        told = network.plen - sum(one.length for one in network.all_extension_headers)
-    missing = max(0, told - 4 * tcp.off - len(data)) if told > 0 else 0
+        length = network.plen - sum(one.length for one in network.all_extension_headers)
+    missing = max(0, length - 4 * tcp.off - len(data)) if length > 0 else 0
     syn, fin, rst, ack = tcp.flags & 2, tcp.flags & 1, tcp.flags & 4, tcp.flags & 16
     return Segment(
         round(at_ms, 3),

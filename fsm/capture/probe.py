@@ -20,7 +20,7 @@ async def probe(host: str, port: int, tls: ssl.SSLContext | None) -> None:
     """Requests versions. Raises `InputError` if there is no response, or one of something that is no broker."""
     place = f"{host}:{port}"
     try:
-        said = await asyncio.wait_for(_ask(host, port, tls), ANSWERING_S)
+        answer = await asyncio.wait_for(_ask(host, port, tls), ANSWERING_S)
     except TimeoutError:
         raise InputError(f"no answer within {ANSWERING_S:g} s", place, "is it a broker of Kafka's?") from None
     except (asyncio.IncompleteReadError, ConnectionResetError):
@@ -33,7 +33,7 @@ async def probe(host: str, port: int, tls: ssl.SSLContext | None) -> None:
     except OSError as problem:
         raise InputError(f"cannot be reached: {problem.strerror or problem}", place) from None
     try:
-        versions = decode_response(ApiVersionsResponse, said, 0)[1]
+        versions = decode_response(ApiVersionsResponse, answer, 0)[1]
     except InputError as problem:
         raise InputError(f"no broker of Kafka's: {problem}", place) from None
     if versions.error_code:

@@ -159,14 +159,14 @@ class RealPlace:
         """A topic is made, gets more partitions, or is deleted (0); returns when metadata have it so."""
         if not partitions:
             states = (DeleteTopicState(name),)
-            told = (await self._ask(DeleteTopicsRequest(states, (name,), TIMEOUT_MS))).responses
+            results = (await self._ask(DeleteTopicsRequest(states, (name,), TIMEOUT_MS))).responses
         elif name in self._topics:
             wanted = (CreatePartitionsTopic(name, partitions),)
-            told = (await self._ask(CreatePartitionsRequest(wanted, TIMEOUT_MS))).results
+            results = (await self._ask(CreatePartitionsRequest(wanted, TIMEOUT_MS))).results
         else:
-            told = (await self._ask(CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS))).topics
-        if told[0].error_code:
-            raise InputError(f"topic {name} cannot be changed: {error_name(told[0].error_code)}", "--broker")
+            results = (await self._ask(CreateTopicsRequest((CreatableTopic(name, partitions, 1),), TIMEOUT_MS))).topics
+        if results[0].error_code:
+            raise InputError(f"topic {name} cannot be changed: {error_name(results[0].error_code)}", "--broker")
         until_ms = now_ms() + SETTLED_S * 1000
         while not await self._is_settled(name, partitions):
             if now_ms() > until_ms:
@@ -204,10 +204,10 @@ class RealPlace:
         wanted = {"consumer.session.timeout.ms": SESSION_MS, "consumer.heartbeat.interval.ms": INTERVAL_MS}
         settings = tuple(AlterableConfig(name, 0, str(value)) for name, value in wanted.items())
         resource = AlterConfigsResource(GROUP_RESOURCE, self._scenario.group, settings)
-        (told,) = (await self._ask(IncrementalAlterConfigsRequest((resource,)))).responses
-        if told.error_code:
+        (result,) = (await self._ask(IncrementalAlterConfigsRequest((resource,)))).responses
+        if result.error_code:
             limits = "group.consumer.min.session.timeout.ms and group.consumer.min.heartbeat.interval.ms"
-            why = told.error_message or error_name(told.error_code)
+            why = result.error_message or error_name(result.error_code)
             raise InputError(f"groups cannot have short sessions: {why}", "--broker", f"lower {limits} of the broker")
 
     async def _look(self) -> None:
@@ -217,8 +217,8 @@ class RealPlace:
         if isinstance(coordinator, ErrorCode):
             return
         request = ConsumerGroupDescribeRequest if self._scenario.protocol == CONSUMER else DescribeGroupsRequest
-        told = await self._network.call(Purpose.COORDINATOR, coordinator, request((group,)))
-        self._described = None if told.groups[0].error_code else told.groups[0]
+        response = await self._network.call(Purpose.COORDINATOR, coordinator, request((group,)))
+        self._described = None if response.groups[0].error_code else response.groups[0]
 
     async def _produce(self) -> None:
         """Produces some records to each partition."""

@@ -163,7 +163,7 @@ class _Keeper:
             parts[:] = [self._put(part) for part in parts]
         search.states.flush()
         search.parent.flush()
-        told = {
+        saved = {
             **numbers(search, self.digest),
             "tables": self.tables,
             "states": [search.states.name, search.states.size],
@@ -174,9 +174,9 @@ class _Keeper:
             ],
         }
         kept = {self.tables, search.states.name, search.parent.name, *search.visited.names()}
-        kept |= {f"{name}{end}" for *_, names in told["waiting"] for name in names for end in (".words", ".sources")}
-        told["bytes"] = {name: (self.folder / name).stat().st_size for name in sorted(kept)}
-        write(self.folder / NOTE, json.dumps(told).encode())
+        kept |= {f"{name}{end}" for *_, names in saved["waiting"] for name in names for end in (".words", ".sources")}
+        saved["bytes"] = {name: (self.folder / name).stat().st_size for name in sorted(kept)}
+        write(self.folder / NOTE, json.dumps(saved).encode())
         for path in self.folder.iterdir():
             if OF_SEARCH.fullmatch(path.name) and path.name not in kept:
                 path.unlink(missing_ok=True)

@@ -50,11 +50,11 @@ class Outcome(NamedTuple):
 
     def document(self) -> dict[str, Any]:
         """As a dict."""
-        told = {"mutant": self.mutant.name, "operator": self.mutant.operator, "outcome": self.word}
+        document = {"mutant": self.mutant.name, "operator": self.mutant.operator, "outcome": self.word}
         if self.word != "killed":
-            return {**told, "states": self.states}
+            return {**document, "states": self.states}
         killer = {"property": self.property, "disturbances": self.disturbances, "steps": self.steps}
-        return {**told, **killer, "states": self.states}
+        return {**document, **killer, "states": self.states}
 
 
 @dataclass(frozen=True)

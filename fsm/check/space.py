@@ -137,7 +137,7 @@ class Space:
     def _first_queue(self, wire: int) -> int:
         """The initial queue of a wire."""
         one = self.model.wires[wire]
-        found = [self.message(one.sender, told, (wire, place)) for place, told in enumerate(_messages(one.start))]
+        found = [self.message(one.sender, message, (wire, place)) for place, message in enumerate(_messages(one.start))]
         line, late = found[: len(one.start.line)], found[len(one.start.line) :]
         return self.queue(wire, tuple(sorted(line) if one.reorders else line), tuple(sorted(late)))
 
@@ -184,8 +184,8 @@ class Space:
             if len(steps) < TWICE or len(steps) % TWICE == 0:
                 again = self._take(who, state, given)
                 if again != done:
-                    name, told = self.parts[who].component.name, self.describe_input(given)
-                    raise InputError(f"its step is not pure: {told} gave two different results", name)
+                    name, described = self.parts[who].component.name, self.describe_input(given)
+                    raise InputError(f"its step is not pure: {described} gave two different results", name)
         return done
 
     def _take(self, who: int, state: int, given: int) -> Done:
@@ -204,20 +204,20 @@ class Space:
         return Done(part.number(step.state, (state, given)), self.broken.number(names), orders)
 
     def _orders(self, who: int, step: Step, origin: tuple[int, int]) -> Iterable[tuple[int, int]]:
-        told: dict[int, list[Any]] = {}
+        orders: dict[int, list[Any]] = {}
         name = self.parts[who].component.name
         for wire, one in enumerate(self.model.wires):
             if step.hangs_up and name in (one.sender, one.receiver):
-                told[wire] = [(_HANG_UP if one.sender == name else _HUNG_UP,)]
+                orders[wire] = [(_HANG_UP if one.sender == name else _HUNG_UP,)]
         for place, sent in enumerate(step.sends):
             if not (isinstance(sent, tuple) and len(sent) == 2):
                 raise InputError(f"its step sends {sent!r}; give (receiver, message)", name)
             receiver, message = sent
-            told.setdefault(self._wire_to(name, receiver), []).append(
+            orders.setdefault(self._wire_to(name, receiver), []).append(
                 (_SEND, self.message(name, message, (who, *origin, place)))
             )
-        for wire in sorted(told):
-            yield wire, self.orders.number(tuple(told[wire]))
+        for wire in sorted(orders):
+            yield wire, self.orders.number(tuple(orders[wire]))
 
     def _wire_to(self, sender: str, receiver: str) -> int:
         for at, one in enumerate(self.model.wires):
@@ -337,15 +337,15 @@ class Space:
             if message in line[:at]:
                 continue  # one of equal messages stands for all
             rest = (*line[:at], *line[at + 1 :])
-            heard = self._hear(_RECEIVED, wire, message)
+            received = self._hear(_RECEIVED, wire, message)
             after = self.queue(wire, rest, late)
-            yield after, receiver, heard, self.action(one.receiver, "receives", "", wire, message), FREE
+            yield after, receiver, received, self.action(one.receiver, "receives", "", wire, message), FREE
             for kind, fault, notification in one.disturbances:
                 if kind not in self.kinds:
                     continue
                 again = late if fault is Fault.LOSE else tuple(sorted((*late, message)))
                 after = self.queue(wire, rest, again)
-                who, given = receiver, heard
+                who, given = receiver, received
                 if fault is not Fault.DUPLICATE and notification is Notification.SENDER:
                     who, given = sender, self._hear(_UNDELIVERED, wire, message)
                 elif fault is not Fault.DUPLICATE and notification is Notification.RECEIVER:
@@ -357,12 +357,12 @@ class Space:
         for at, message in enumerate(late):
             if message not in late[:at]:
                 after = self.queue(wire, line, (*late[:at], *late[at + 1 :]))
-                heard = self._hear(_LATE, wire, message)
-                yield after, receiver, heard, self.action(one.receiver, "receives late", "", wire, message), FREE
+                received = self._hear(_LATE, wire, message)
+                yield after, receiver, received, self.action(one.receiver, "receives late", "", wire, message), FREE
 
     def _hear(self, kind: str, wire: int, message: int) -> int:
-        told = self._tell(kind, self.model.wires[wire], self.messages.value(message))
-        return self.number_input(told, (kind, wire, message))
+        notice = self._tell(kind, self.model.wires[wire], self.messages.value(message))
+        return self.number_input(notice, (kind, wire, message))
 
     def _tell(self, kind: str, wire: Wire, message: Any) -> Received | Undelivered | Missed:
         if kind == _UNDELIVERED:
@@ -516,8 +516,8 @@ class _Cell:
             else:
                 elsewhere.setdefault(self.space.keepers[wire], []).append((wire, order))
         bundles = [0] * len(self.space.cells)
-        for i, told in elsewhere.items():
-            bundles[i] = self.space.bundles.number(tuple(told))
+        for i, bundle in elsewhere.items():
+            bundles[i] = self.space.bundles.number(tuple(bundle))
         return (self.ids.number(values), done.broken, *bundles)
 
     def _receive(self, cell: int, given: int) -> tuple[int, ...]:

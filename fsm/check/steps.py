@@ -213,10 +213,10 @@ class Steps:
                 if paid or not is_paid:
                     many, source, at = outgoing.join(rows[:, i])
                     receive, cost = space.cells[j].receive, outgoing.rows.column(COST, at)
-                    heard = receive.join(rows[:, j].take(source), outgoing.rows.column(INPUT, at))
-                    cells = {i: outgoing.rows.column(CELL, at), j: receive.rows.column(CELL, heard)}
+                    received = receive.join(rows[:, j].take(source), outgoing.rows.column(INPUT, at))
+                    cells = {i: outgoing.rows.column(CELL, at), j: receive.rows.column(CELL, received)}
                     one = Successors(source, cells, cost, outgoing.rows, at, many)
-                    yield self._tell(one, rows, receive.rows, heard)
+                    yield self._tell(one, rows, receive.rows, received)
 
     def _conditions(self, asked: int, many: int, holds: Callable[[int], Mask]) -> Longs | None:
         """The requested conditions that hold in each state, as bits; None if none is requested."""

@@ -158,9 +158,9 @@ class Symmetry:
                 other = self.space.parts[self._who(renaming, part.component.name)].component
                 rows = list(part.steps)
                 for state, given in rows[self._checked.get((number, who), 0) :]:
-                    before, told = part.states.value(state), self.space.inputs.value(given)
-                    one = _show(_take(part.component, before, told), renaming)
-                    if one != _show(_take(other, renaming(before), renaming(told)), None):
+                    before, input_ = part.states.value(state), self.space.inputs.value(given)
+                    one = _show(_take(part.component, before, input_), renaming)
+                    if one != _show(_take(other, renaming(before), renaming(input_)), None):
                         where = f"{part.component.describe(before)} on {self.space.describe_input(given)}"
                         self._refuse(f"renamed, {part.component.name} does another thing in {where}")
                 self._checked[number, who] = len(rows)

@@ -46,8 +46,8 @@ class Memo(NamedTuple):
         """The file of a space, and its digest."""
         settings = sorted(space.kinds), sorted(space.by), space.model.name, [one.name for one in space.model.components]
         versions = sys.version, np.__version__, platform.machine()
-        said = json.dumps([self.identity, settings, versions, _code(self.identity)])
-        digest = sha256(said.encode()).hexdigest()
+        identity = json.dumps([self.identity, settings, versions, _code(self.identity)])
+        digest = sha256(identity.encode()).hexdigest()
         return self.folder / f"{digest[:32]}.npz", digest
 
     def prepare(self) -> None:
@@ -97,8 +97,8 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 def _pack(space: Space, digest: str) -> bytes:
     """The content of a space's file."""
-    told, arrays = take_apart(space)
-    arrays["told"] = np.frombuffer(json.dumps({"digest": digest} | told).encode(), np.uint8)
+    texts, arrays = take_apart(space)
+    arrays["told"] = np.frombuffer(json.dumps({"digest": digest} | texts).encode(), np.uint8)
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
     return file.getvalue()
@@ -119,7 +119,7 @@ def write(path: Path, content: bytes) -> None:
 
 def take_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
     """Takes a space apart into texts and small lists, and arrays by name."""
-    told = {
+    texts = {
         "parts": [
             {
                 "origins": part.states.origins,
@@ -142,9 +142,9 @@ def take_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
         arrays[f"{i}"] = np.array(cell.ids.keys, np.int32).reshape(len(cell.ids), 1 + len(cell.wires))
         for name, table in _tables(cell):
             arrays |= {f"{i} {name} {k}": array for k, array in enumerate(table.arrays)}
-        for k, name in enumerate(told["measured"][i]):
+        for k, name in enumerate(texts["measured"][i]):
             arrays[f"{i} feature {k}"] = cell.measured[name][0].view
-    return told, arrays
+    return texts, arrays
 
 
 def restore(space: Space, saved: dict[str, Any], arrays: Arrays) -> None:

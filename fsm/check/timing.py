@@ -71,8 +71,8 @@ class Timing:
             if name in over:
                 self._asked.append(Asked(since, now, ms, f"{timer}, is over {at}", owner, name))
                 if prompt and (owner, name) not in self._over:
-                    told = f"{timer}, is over just then {at}"
-                    self._asked.append(Asked(now, since, -ms - LATE_MS, told, owner, name))
+                    text = f"{timer}, is over just then {at}"
+                    self._asked.append(Asked(now, since, -ms - LATE_MS, text, owner, name))
                 self._over.add((owner, name))
             elif name not in idle and (owner, name) not in self._over:
                 self._asked.append(Asked(now, since, 1 - ms, f"{timer}, still runs {at}", owner, name))

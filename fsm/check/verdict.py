@@ -235,17 +235,17 @@ def _number_of(invariant: str) -> str:
 def _violation(search: Search, found: Found) -> Violation:
     trail, steps = search.trail(found.state), search.steps
     meaning = next((one.meaning for one in search.model.properties if one.name == found.name), "")
-    told, path = list(_tell(search, trail)), states_on(search, found.state)
+    path_steps, path = list(_tell(search, trail)), states_on(search, found.state)
     if found.action >= 0:  # the step itself
         rows = search.rows([found.state])
         for one in successors_of(steps, rows):
             if one.action == found.action and found.name in one.breaks:
-                told.append(tell_step(steps, one.action, find_changes(steps, rows, one.rows), costs=one.costs))
+                path_steps.append(tell_step(steps, one.action, find_changes(steps, rows, one.rows), costs=one.costs))
                 path.append((search.space.actions.value(one.action), find_states(steps, one.rows)))
                 break
     start, hazards = describe_state(steps, search.rows([0])), _hazards(search, found.state)
     replayed = _replay(search.model, path, found.name)
-    return Violation(found.name, meaning, found.cost, start, tuple(told), replayed=replayed, hazards=hazards)
+    return Violation(found.name, meaning, found.cost, start, tuple(path_steps), replayed=replayed, hazards=hazards)
 
 
 def states_on(search: Search, state: int) -> list[tuple[Action, dict[str, State]]]:

@@ -167,11 +167,11 @@ class Walk:
         Among steps with equal descriptions, the one is taken after which the others are possible.
         """
         begin = self._here
-        ways, told = [iter(self._alike(path[:1]))], 0
+        ways, furthest = [iter(self._alike(path[:1]))], 0
         while ways and len(ways) <= len(path):
             index = next(ways[-1], None)
             if index is None:
-                told = max(told, len(ways))
+                furthest = max(furthest, len(ways))
                 ways.pop()
                 self._here = self._here.before or begin
             else:
@@ -179,7 +179,7 @@ class Walk:
                 ways.append(iter(self._alike(path[len(ways) : len(ways) + 1])))
         if not ways:
             self._here = begin
-            raise LocalProtocolError(f"step {told}: no such step here: {path[told - 1]}")
+            raise LocalProtocolError(f"step {furthest}: no such step here: {path[furthest - 1]}")
 
     def _alike(self, wanted: Sequence[PathStep]) -> list[int]:
         return [index for index, step in enumerate(self.options()) if step in wanted]
@@ -287,8 +287,8 @@ def tell_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool
     if wire < 0:
         return PathStep(actor, what, disturbance, changes)
     one = steps.model.wires[wire]
-    told = str(ask(f"{one.sender} to {one.receiver}", one.describe, message))
-    return PathStep(actor, what, disturbance, changes, one.sender, one.receiver, told)
+    text = str(ask(f"{one.sender} to {one.receiver}", one.describe, message))
+    return PathStep(actor, what, disturbance, changes, one.sender, one.receiver, text)
 
 
 def find_states(steps: Steps, rows: Ids) -> dict[str, State]:
@@ -310,7 +310,7 @@ def find_changes(steps: Steps, before: Ids, after: Ids) -> dict[str, str]:
         was, now = (cell.ids.value(number)[0] for number in both)
         if was != now:
             one, states = cell.part.component, cell.part.states
-            then, told = (str(ask(one.name, one.describe, states.value(number))) for number in (was, now))
-            if told != then:
-                found[one.name] = told
+            old, new = (str(ask(one.name, one.describe, states.value(number))) for number in (was, now))
+            if new != old:
+                found[one.name] = new
     return found

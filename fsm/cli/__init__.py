@@ -42,9 +42,9 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 def _columns() -> int:
     """As `shutil.get_terminal_size` has it, without that module and all the compressors that it loads."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and int(told):
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80 if sys.__stdout__ else 80
     except (OSError, ValueError):

@@ -216,8 +216,8 @@ def _stoppable() -> Iterator[None]:
         raise KeyboardInterrupt
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heard = [one for one in signals if signal.getsignal(one) is not signal.SIG_IGN]  # nohup
-    before = {number: signal.signal(number, stop) for number in heard}
+    handled = [one for one in signals if signal.getsignal(one) is not signal.SIG_IGN]  # nohup
+    before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
     except (KeyboardInterrupt, FsmError) as stopped:
@@ -276,10 +276,10 @@ def _instant_ms(option: str, text: str | None, zone: str) -> int | None:
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        told = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         raise InputError(f"{text!r} is no time", option, "give one such as 2026-11-21T07:00Z") from None
-    return int((told if told.tzinfo else told.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
+    return int((instant if instant.tzinfo else instant.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
 
 
 def _percent(text: str) -> float:

@@ -39,16 +39,18 @@ def run_compare(args: argparse.Namespace) -> int:
     given = [f"--{name.replace('_', '-')}" for name in NEVER_THEN if getattr(args, name)]
     if given:
         raise InputError("is about results that are there", "--compare", f"leave {', '.join(given)} out")
-    told = compare(*map(Path, args.paths))
+    changes = compare(*map(Path, args.paths))
     page = args.folder / PAGE
-    write(page, render_comparison(told).encode())
+    write(page, render_comparison(changes).encode())
     counts = ("errors", "warnings", "rebalances", "moved")
     for name in counts:
-        before, after = getattr(told.before.counts, name), getattr(told.after.counts, name)
+        before, after = getattr(changes.before.counts, name), getattr(changes.after.counts, name)
         say(f"  {name.replace('moved', 'partitions moved'):18} {before:8} -> {after}\n")
-    for change in told.worse[:5]:
+    for change in changes.worse[:5]:
         more = ", ".join(f"{count} {kind}{f' ({cause})' if cause else ''}" for kind, cause, count in change.came)
         say(f"worse: {change.group}{f': more of {more}' if more else ''}\n")
-    said = f"{many(told.worse_count, 'group')} worse, {told.better_count} better, {told.same_count} as before"
-    say(f"{said}; page: {page}\n")
-    return 1 if told.worse_count else 0
+    summary = (
+        f"{many(changes.worse_count, 'group')} worse, {changes.better_count} better, {changes.same_count} as before"
+    )
+    say(f"{summary}; page: {page}\n")
+    return 1 if changes.worse_count else 0

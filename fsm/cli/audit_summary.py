@@ -58,8 +58,8 @@ def check_understood(result: Result, out: Path) -> None:
     """Raises `InputError` where too little was understood for a verdict."""
     if not result.enough:
         remedy = "see what was not understood in the report, or give --min-understood"
-        told = f"not enough was understood: {result.understood}{_in_files(result.inputs)}"
-        raise InputError(told, str(out), remedy)
+        problem = f"not enough was understood: {result.understood}{_in_files(result.inputs)}"
+        raise InputError(problem, str(out), remedy)
 
 
 def say_change(change: Change) -> None:
@@ -77,8 +77,8 @@ def say_change(change: Change) -> None:
 def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:
     """Its sentence, since when it is so and what to try, and its worst findings with a line each."""
     say(*_colour(one.severity), f": {one.group}: {one.sentence}\n" if one.group else f": {one.sentence}\n")
-    told = f"{one.setting} ({one.value})" in one.sentence
-    setting = f"{one.setting} is {one.value}; " if one.value and not told else ""
+    is_named = f"{one.setting} ({one.value})" in one.sentence
+    setting = f"{one.setting} is {one.value}; " if one.value and not is_named else ""
     say(f"  {_when(one)}; {setting}to try: {one.next_step}\n")
     for found in findings[:at_most]:
         place = next((f"{evidence.file}:{evidence.line}" for evidence in found.evidence), "")
@@ -92,9 +92,9 @@ def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int)
 
 def _count_incidents(counts: Mapping[str, int]) -> str:
     """How many incidents there are; of a single one nothing has to be said."""
-    told = [many(counts[severity], severity) for severity in ("error", "warning") if counts.get(severity)]
-    told += [f"{counts['info']} for information"] if counts.get("info") else []
-    return f"{many(sum(counts.values()), 'incident')}: {', '.join(told)}\n" if sum(counts.values()) > 1 else ""
+    parts = [many(counts[severity], severity) for severity in ("error", "warning") if counts.get(severity)]
+    parts += [f"{counts['info']} for information"] if counts.get("info") else []
+    return f"{many(sum(counts.values()), 'incident')}: {', '.join(parts)}\n" if sum(counts.values()) > 1 else ""
 
 
 def _when(one: Incident) -> str:
@@ -111,10 +111,10 @@ def _in_files(read: Mapping[str, Any]) -> str:
     return f", too little in {many(count, 'file')}" if count and read["files"] > 1 else ""
 
 
-def _share(told: Mapping[str, Any]) -> str:
+def _share(counts: Mapping[str, Any]) -> str:
     from fsm.audit.certainty import TooLittle
 
-    one = TooLittle(**told)
+    one = TooLittle(**counts)
     return f"{one.where} ({one.understood})"
 
 

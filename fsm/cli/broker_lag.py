@@ -94,16 +94,16 @@ class LagWatch:
         self._thread.join(TIMEOUT_S)
 
     def _go_on(self) -> None:
-        said = ""
+        reported = ""
         while not self._ends.wait(self.every_s):
             try:
                 self.kept.add(read_broker_lag(*self.place, self.chosen, security=self.security))
                 text = ""
             except (InputError, OSError, sqlite3.Error) as problem:
                 text = str(problem)
-            if text and text != said:  # once, as it asks again
+            if text and text != reported:  # once, as it asks again
                 print(f"fsm: {text}", file=sys.stderr)  # noqa: T201
-            said = text
+            reported = text
 
 
 class _Cluster:
@@ -114,12 +114,14 @@ class _Cluster:
         first = Connection(host, port, CLIENT, TIMEOUT_S, security)
         self.open: dict[int, Connection] = {}
         try:
-            told = first.call(MetadataRequest(None, allow_auto_topic_creation=False))
+            metadata = first.call(MetadataRequest(None, allow_auto_topic_creation=False))
         finally:
             first.close()
-        self.addresses = {broker.node_id: (broker.host, broker.port) for broker in told.brokers}
+        self.addresses = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
         self.leaders: dict[Partition, int] = {
-            (topic.name or "", one.partition_index): one.leader_id for topic in told.topics for one in topic.partitions
+            (topic.name or "", one.partition_index): one.leader_id
+            for topic in metadata.topics
+            for one in topic.partitions
         }
 
     def call(self, node_id: int, request: Any) -> Any:
@@ -134,9 +136,9 @@ class _Cluster:
     def fetch_committed(self, chosen: set[str]) -> Iterator[tuple[tuple[str, Partition], int]]:
         """Each group is asked of its coordinator, which is who lists it."""
         for node_id in sorted(self.addresses):
-            told = self.call(node_id, ListGroupsRequest())
-            _check(told.error_code, "lists no groups")
-            groups = [one.group_id for one in told.groups if not chosen or one.group_id in chosen]
+            listed = self.call(node_id, ListGroupsRequest())
+            _check(listed.error_code, "lists no groups")
+            groups = [one.group_id for one in listed.groups if not chosen or one.group_id in chosen]
             for at in range(0, len(groups), AT_ONCE):
                 asked = tuple(OffsetFetchRequestGroup(group) for group in groups[at : at + AT_ONCE])
                 for group in self.call(node_id, OffsetFetchRequest(groups=asked)).groups:

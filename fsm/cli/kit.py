@@ -160,8 +160,8 @@ def _run(args: argparse.Namespace) -> int:
     make_place: MakePlace = OurPlace
     if args.broker:
         scenarios, make_place = _elsewhere(args, scenarios)
-    told = _progress(len(scenarios), args.keep)
-    results = asyncio.run(run_all(command, scenarios, args.jobs, told, make_place))
+    progress = _progress(len(scenarios), args.keep)
+    results = asyncio.run(run_all(command, scenarios, args.jobs, progress, make_place))
     client = documents.software(results, args.adapter)
     if args.json:
         out(json.dumps(documents.as_document(results, client), indent=2) + "\n")

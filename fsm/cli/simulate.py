@@ -178,8 +178,8 @@ def _fleet(deployment: Deployment | Machines, args: argparse.Namespace) -> Fleet
         return run_on_spark(deployment, first, last, args.master)
     tell = _progress()
     count = last - first + 1
-    told = None if tell is None else lambda number: tell(f"{count} seeds", number / count)
-    return Fleet.of(run_seeds(deployment, range(first, last + 1), args.jobs, told))
+    on_seed = None if tell is None else lambda number: tell(f"{count} seeds", number / count)
+    return Fleet.of(run_seeds(deployment, range(first, last + 1), args.jobs, on_seed))
 
 
 def _seeds(text: str) -> tuple[int, int]:

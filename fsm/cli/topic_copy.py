@@ -141,9 +141,9 @@ class TopicCopy:
                 for number, mark in marks.items()
             )
             asked = FetchTopic(self.place.topic, topic_id, wanted)
-            told = self._leaders[leader].call(FetchRequest(max_bytes=MAX_BYTES, min_bytes=1, topics=(asked,)))
-            _check(told.error_code)
-            for topic in told.responses:
+            response = self._leaders[leader].call(FetchRequest(max_bytes=MAX_BYTES, min_bytes=1, topics=(asked,)))
+            _check(response.error_code)
+            for topic in response.responses:
                 for one in topic.partitions:
                     number = one.partition_index
                     if one.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -161,11 +161,11 @@ class TopicCopy:
         if self._first is None or self._first.is_closed:
             self._first = Connection(self.place.host, self.place.port, CLIENT, TIMEOUT_S, self.security)
         asked = MetadataRequest((MetadataRequestTopic(name=self.place.topic),), allow_auto_topic_creation=False)
-        told = self._first.call(asked)
-        (topic,) = told.topics
+        metadata = self._first.call(asked)
+        (topic,) = metadata.topics
         _check(topic.error_code)
         self._topic_id = str(topic.topic_id)
-        addresses = {one.node_id: (one.host, one.port) for one in told.brokers}
+        addresses = {one.node_id: (one.host, one.port) for one in metadata.brokers}
         found: dict[int, tuple[Any, list[int]]] = {}
         for one in topic.partitions:
             if one.leader_id in addresses:
@@ -203,17 +203,17 @@ class TopicCopy:
         said and left out."""
         records: list[LogRecord] = []
         offset = mark.next
-        said = []
+        parts = []
         for batch in whole_batches(fetched):
             end = max(offset, batch.end)
             if batch.problem:
                 end = max(offset + 1, min(batch.end, high_watermark))
-                said.append(f"partition {number}: offsets {batch.start} to {end - 1} are left out: {batch.problem}")
+                parts.append(f"partition {number}: offsets {batch.start} to {end - 1} are left out: {batch.problem}")
             records += (one for one in batch.records if one.offset >= mark.next and one.value)
             offset = end
         if offset > mark.next:
             self.files.add(number, mark, records, offset)
-        for text in said:
+        for text in parts:
             self._print(text)
         return offset > mark.next
 

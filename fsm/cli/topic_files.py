@@ -138,5 +138,5 @@ def _name(partition: int, key: bytes | None) -> str:
     if not key:
         return f"{partition}.log"
     shown = _KEY.sub("_", key.decode("utf-8", "replace"))[:80]
-    told = "" if shown.encode() == key else f"-{hashlib.sha256(key).hexdigest()[:8]}"
-    return f"{partition}-{shown}{told}.log"
+    suffix = "" if shown.encode() == key else f"-{hashlib.sha256(key).hexdigest()[:8]}"
+    return f"{partition}-{shown}{suffix}.log"

@@ -126,9 +126,9 @@ class _Capture:
         lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
         for record in records:
             if seen.answered_ms is not None and record.ts_ms >= round(seen.answered_ms):
-                told = _name_topics(record, self.names)
-                lane.take(told)
-                _note(hub, lane.name, told)
+                named = _name_topics(record, self.names)
+                lane.take(named)
+                _note(hub, lane.name, named)
         text = self._text(_show_answer, seen.response) if seen.response is not None else "an answer"
         ends = lane.name, hub.name
         return Moment(

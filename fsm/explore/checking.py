@@ -68,5 +68,5 @@ def ask(model: Model, question: Question, clock: Callable[[], float]) -> tuple[V
         )
     except _TooLongError:
         return None, {"word": "stopped", "states": seen[0], "stopped": f"more than {LONGEST_S:.0f} s"}
-    told = {"word": verdict.word, "states": verdict.states, "stopped": verdict.stopped}
-    return verdict, {**told, "checked": list(verdict.checked), "never": list(verdict.never)}
+    summary = {"word": verdict.word, "states": verdict.states, "stopped": verdict.stopped}
+    return verdict, {**summary, "checked": list(verdict.checked), "never": list(verdict.never)}

@@ -31,15 +31,15 @@ def page(opening: Mapping[str, Any] | None = None, steps: Iterable[Mapping[str, 
         steps: every step of the path, with what it changed, for a page that holds all it shows.
         key: what a served page sends back with a request that makes the server work.
     """
-    told = None if opening is None else _hold(opening, steps)
+    held = None if opening is None else _hold(opening, steps)
     style, script = _asset("page.css"), "".join(_asset(f"{part}.js") for part in _SCRIPTS)
     values = {
-        "policy": _policy(style, script, served=told is None),
+        "policy": _policy(style, script, served=held is None),
         "title": escape(name(str(opening["title"]))) if opening else TITLE,
         "key": escape(key),
         "style": style,
         "script": script,
-        "data": json.dumps(told, separators=(",", ":")).replace("<", "\\u003c"),
+        "data": json.dumps(held, separators=(",", ":")).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _asset("page.html"))
 

@@ -35,13 +35,13 @@ class Missing:
     def tell(self) -> list[str]:
         """One line for each kind of it."""
         where = f"of {many(self._connections, 'connection')}"
-        told = {
+        lines = {
             f"{many(self._packets, 'packet')} damaged or cut": self._packets,
             f"{many(self._bytes, 'byte')} {where} not captured or not read": self._bytes,
             f"{many(self._answers, 'answer')} {where} without a request": self._answers,
             "1 line left out: it is the last one, and was cut": self.is_cut,
         }
-        return [line for line, is_so in told.items() if is_so]
+        return [line for line, is_so in lines.items() if is_so]
 
 
 def _is_json(line: str) -> bool:

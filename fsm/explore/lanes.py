@@ -41,9 +41,9 @@ class Lane:
             fields = {
                 name: self.fields[name] for name in sorted(self.fields, key=lambda name: (name not in OF_GROUP, name))
             }
-        said = [state.state for state in states if not state.of]
-        said += [f"epoch {fields['epoch']}"] if "epoch" in fields else []
-        return Shown(", ".join(said), Look(states, tuple(fields.items())))
+        texts = [state.state for state in states if not state.of]
+        texts += [f"epoch {fields['epoch']}"] if "epoch" in fields else []
+        return Shown(", ".join(texts), Look(states, tuple(fields.items())))
 
     def take(self, record: TraceRecord) -> None:
         """A record is about it."""

@@ -69,8 +69,8 @@ def record(
     """
     held = list(records)
     check_size(len(held), source)
-    told = (one for one in held if one.client_id or one.member_id or one.thread == COORDINATOR)
-    chosen = _of_group(sorted(told, key=attrgetter("ts_ms")), group)
+    attributed = (one for one in held if one.client_id or one.member_id or one.thread == COORDINATOR)
+    chosen = _of_group(sorted(attributed, key=attrgetter("ts_ms")), group)
     if not chosen:
         what = f"holds nothing of a group {group!r}" if group else "holds no model, scenario, trace, capture or log"
         raise InputError(what, source, "see fsm explore --help")

@@ -107,7 +107,7 @@ class Recording:
 
     def _step(self, at: int) -> Document:
         moment = self.moments[at]
-        told = {
+        document = {
             "text": moment.text,
             "actor": moment.actor,
             "action": moment.action or moment.text,
@@ -124,8 +124,8 @@ class Recording:
             },
         }
         if (at + 1) % WHOLE_EVERY == 0:
-            told["position"] = self._position(at + 1)
-        return told
+            document["position"] = self._position(at + 1)
+        return document
 
     def _position(self, many: int) -> Document:
         """After so many steps."""

@@ -135,15 +135,15 @@ class _Telling:
         """The action, the events that follow from it, and with the last of them the changed states."""
         timed = _TIME.fullmatch(step.title)
         at_ms, title = (float(timed[1]), timed[2]) if timed else (None, step.title)
-        told = [Moment(f"{title} ({step.note})" if step.note else title, at_ms, action=title)]
-        told += [self._happens(arrow, at_ms) for arrow in step.arrows]
-        told += [Moment(line[2], float(line[1])) for line in map(_TIME.fullmatch, step.lines) if line]
+        moments = [Moment(f"{title} ({step.note})" if step.note else title, at_ms, action=title)]
+        moments += [self._happens(arrow, at_ms) for arrow in step.arrows]
+        moments += [Moment(line[2], float(line[1])) for line in map(_TIME.fullmatch, step.lines) if line]
         shown = {name: self._with_queues(name, _show(fields)) for name, fields in _group(step.seen).items()}
         changed = {name: one for name, one in shown.items() if self._shown.get(name) != one}
         self._shown |= changed
         broken = tuple(f"{one.field}: {one.got_in(step)}" for one in step.expected if one.got_in(step) != one.value)
-        yield from told[:-1]
-        yield told[-1]._replace(components={**told[-1].components, **changed}, broken=broken)
+        yield from moments[:-1]
+        yield moments[-1]._replace(components={**moments[-1].components, **changed}, broken=broken)
 
     def _happens(self, arrow: Arrow, at_ms: float | None) -> Moment:
         """A message, something that is put into a queue or taken out of it, or another state."""
@@ -196,8 +196,8 @@ def _group(seen: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 def _show(fields: Mapping[str, str]) -> Shown:
     table, state = _table_of(fields), fields.get("state", "")
-    said = state or ", ".join(f"{name} {value}" for name, value in list(fields.items())[:3])
-    return Shown(said, Look(_states(state, (table,) if table else ()), tuple(fields.items())))
+    text = state or ", ".join(f"{name} {value}" for name, value in list(fields.items())[:3])
+    return Shown(text, Look(_states(state, (table,) if table else ()), tuple(fields.items())))
 
 
 def _states(state: str, tables: Sequence[Table]) -> list[InState]:

@@ -91,9 +91,9 @@ class Explorer:
             question = read_question(asked)
             with self.asking:
                 model = self._model().model_at(question.path)
-            verdict, told = ask(model, question, time.monotonic)
+            verdict, summary = ask(model, question, time.monotonic)
             with self.asking:
-                return {**told, "violations": self._model().tell(question.path, verdict)}
+                return {**summary, "violations": self._model().tell(question.path, verdict)}
         finally:
             self.checking.release()
 
@@ -107,8 +107,8 @@ class _Handler(Handler):
             text = self.explorer.page(self.explorer.key)
             self.send(200, "text/html; charset=utf-8", text, {"Content-Security-Policy": POLICY})
         else:
-            said = {name: found[-1] for name, found in parse_qs(asked.query).items()}
-            self._tell(200, self.explorer.answer(asked.path, said))
+            query = {name: found[-1] for name, found in parse_qs(asked.query).items()}
+            self._tell(200, self.explorer.answer(asked.path, query))
 
     def post(self) -> None:
         self._tell(200, self.explorer.answer(self.path, self.read_json(LARGEST_BODY), is_own=True))

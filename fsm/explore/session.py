@@ -101,11 +101,11 @@ class ModelSession:
     ) -> Iterator[Document]:
         """The steps between these stands; the first of them is the `begin`-th of the path."""
         for at, (before, after) in enumerate(pairwise(stands), 1):
-            told = _describe_step(after.step)
-            told["delta"] = self._show(after.parts, before.parts, broken[at], costs[at])
+            document = _describe_step(after.step)
+            document["delta"] = self._show(after.parts, before.parts, broken[at], costs[at])
             if (begin + at) % WHOLE_EVERY == 0:
-                told["position"] = self._position(after, broken[at], costs[at])
-            yield told
+                document["position"] = self._position(after, broken[at], costs[at])
+            yield document
 
     def _position(self, stand: Stand, broken: list[str], cost: int) -> Document:
         return self._show(stand.parts, None, broken, cost)

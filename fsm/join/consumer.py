@@ -122,10 +122,10 @@ class _Parts:
         A classic member may lead its group, and then has to know the topics of all: its metadata are of every topic.
         """
         topics = None if isinstance(to, re.Pattern | SubscriptionPattern) else sorted(set(to))
-        told = await check_cluster(self.network, topics, is_classic=self.is_classic)
+        metadata = await check_cluster(self.network, topics, is_classic=self.is_classic)
         if not self.is_classic:
             self.transport.topics = topics
-            self.transport.hand_in(told)
+            self.transport.hand_in(metadata)
         return to if topics is None else topics
 
     async def take(self, partitions: Partitions, until_s: float, most: int) -> list[Message]:

@@ -229,8 +229,8 @@ class Fetcher:
         if member is not None and epoch > 0:
             group = group._replace(member_id=member.member_id, member_epoch=epoch)
         request = OffsetFetchRequest(self._group_id, topics, (group,), require_stable=True)
-        told = await self._network.call(Purpose.COORDINATOR, coordinator, request)
-        answer = next(iter(told.groups), told)
+        response = await self._network.call(Purpose.COORDINATOR, coordinator, request)
+        answer = next(iter(response.groups), response)
         found = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
         codes = [code for code in (answer.error_code, *(one.error_code for _, one in found)) if code]
         if codes:

@@ -215,8 +215,8 @@ def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
     name_of = names_of_clients(trace)
     clients = Clients()
     events = _in_order(trace)
-    said = [one for one in trace if isinstance(one, Note) and one.event == "application"]
-    said.sort(key=_time)
+    notes = [one for one in trace if isinstance(one, Note) and one.event == "application"]
+    notes.sort(key=_time)
     searches: dict[str, list[float]] = defaultdict(list)
     for _, is_answer, one in events:
         if isinstance(one, Exchange) and not is_answer and one.api == What.SEARCH.value:
@@ -227,12 +227,12 @@ def follow(seen: Iterable[Exchange | Note]) -> Iterator[Moment]:
         elif is_answer:
             clients.take(one, name_of(one))
         else:
-            begin = bisect_right(said, one.at_ms, key=_time)
-            end = bisect_right(said, one.at_ms + LAG_MS, lo=begin, key=_time)
+            begin = bisect_right(notes, one.at_ms, key=_time)
+            end = bisect_right(notes, one.at_ms + LAG_MS, lo=begin, key=_time)
             name = name_of(one)
             first = bisect_left(searches[name], one.at_ms)
             at_once = first < bisect_right(searches[name], one.at_ms + AT_ONCE_MS)
-            yield from clients.send(one, name, said[begin:end], searches_at_once=at_once)
+            yield from clients.send(one, name, notes[begin:end], searches_at_once=at_once)
     if events:
         yield from clients.end(events[-1][0])
 
@@ -332,8 +332,8 @@ class Clients:
         client.seen_ms = exchange.at_ms
         if exchange.at_ms > (client.application.exited_ms or exchange.at_ms):
             client.restart()
-        heard = tuple(note for note in said_next if note.about.get("client") == name)
-        yield Moment(what, exchange.at_ms, client, exchange, heard_next=heard, searches_at_once=searches_at_once)
+        notes = tuple(note for note in said_next if note.about.get("client") == name)
+        yield Moment(what, exchange.at_ms, client, exchange, heard_next=notes, searches_at_once=searches_at_once)
         _SENDS[what](client, exchange)
 
     def take(self, exchange: Exchange, name: str) -> None:

@@ -223,5 +223,5 @@ def flat(given: TopicPartitions | None) -> Owned:
 
 def is_full(request: Any) -> bool:
     """Whether a heartbeat has all fields, so that the coordinator repeats the assignment."""
-    told = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-    return told and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return subscribes and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None

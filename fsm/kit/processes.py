@@ -80,10 +80,10 @@ class Program:
 
     async def _listen(self) -> None:
         async for line in _lines(self._process.stdout):
-            said = _object(line)
-            if said is not None:
+            message = _object(line)
+            if message is not None:
                 self.spoke = True
-                self._hear(said)
+                self._hear(message)
             elif line.strip():
                 self.strange = self.strange or line.strip()
 
@@ -106,10 +106,10 @@ async def _lines(stream: asyncio.StreamReader | None) -> Any:
 
 def _object(line: str) -> Mapping[str, Any] | None:
     try:
-        said = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) and isinstance(said.get("ev"), str) else None
+    return value if isinstance(value, dict) and isinstance(value.get("ev"), str) else None
 
 
 class Place(play.Place, Protocol):

@@ -31,13 +31,13 @@ def seconds(ms: float) -> str:
 
 def heartbeat(request: Any) -> str:
     """What a heartbeat says, in short: its epoch and what it tells."""
-    told = []
+    parts = []
     if request.rebalance_timeout_ms != -1:
-        told.append("rebalance timeout")
+        parts.append("rebalance timeout")
     if request.subscribed_topic_names is not None:
-        told.append("topics")
+        parts.append("topics")
     if request.subscribed_topic_regex is not None:
-        told.append("pattern")
+        parts.append("pattern")
     if request.topic_partitions is not None:
-        told.append(f"{sum(len(numbers) for _, numbers in request.topic_partitions)} owned partitions")
-    return f"epoch {request.member_epoch}" + (f" with {', '.join(told)}" if told else "")
+        parts.append(f"{sum(len(numbers) for _, numbers in request.topic_partitions)} owned partitions")
+    return f"epoch {request.member_epoch}" + (f" with {', '.join(parts)}" if parts else "")

@@ -109,12 +109,12 @@ class Batch:
     max_timestamp_ms: int = field(default=0)
 
     @classmethod
-    def of(cls, records: Sequence[LogRecord], **said: int) -> Batch:
+    def of(cls, records: Sequence[LogRecord], **fields: int) -> Batch:
         """The batch of one or more records: offsets and times are theirs, all else is said."""
         first, times = records[0], [record.timestamp_ms for record in records]
-        said |= {"last_offset_delta": records[-1].offset - first.offset}
-        said |= {"base_timestamp_ms": times[0], "max_timestamp_ms": max(times)}
-        return cls(first.offset, tuple(records), **said)
+        fields |= {"last_offset_delta": records[-1].offset - first.offset}
+        fields |= {"base_timestamp_ms": times[0], "max_timestamp_ms": max(times)}
+        return cls(first.offset, tuple(records), **fields)
 
     @property
     def is_transactional(self) -> bool:

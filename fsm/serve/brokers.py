@@ -254,7 +254,7 @@ class Brokers:
             api = API_BY_KEY.get(header.api_key)
             name = api.name if api else str(header.api_key)
             answered = api is not None and api.request is ApiVersionsRequest
-            told = Exchange(
+            exchange = Exchange(
                 at_ms,
                 connection.number,
                 header.client_id,
@@ -264,7 +264,7 @@ class Brokers:
                 broker=connection.broker,
                 correlation_id=header.correlation_id,
             )
-            self._event(told)
+            self._event(exchange)
             if answered:
                 response = self.cluster.api_versions(0, ErrorCode.UNSUPPORTED_VERSION)
                 self._send(connection, encode_response(response, 0, header.correlation_id))
@@ -295,8 +295,8 @@ class Brokers:
                 if not request.acks:
                     response = None
             self._answer(asked, response, now_ms)
-            for told in self.cluster.take_news():
-                self._tell("topics", now_ms, topics=told)
+            for news in self.cluster.take_news():
+                self._tell("topics", now_ms, topics=news)
 
     def _give(self, answers: list[Answer], removed: list[tuple[str, str]], now_ms: float) -> None:
         """Sends what the coordinators answered, and tells of whom they removed."""

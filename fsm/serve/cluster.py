@@ -102,10 +102,10 @@ class Cluster:
     def _restore_topics(self, data: bytes) -> PersistentMap[str, PersistentMap[str, int]]:
         """The topics of an earlier run; gives the settings of its groups."""
         try:
-            said = json.loads(data)
-            for name, topic_id, partitions, since_ms in said["topics"]:
+            document = json.loads(data)
+            for name, topic_id, partitions, since_ms in document["topics"]:
                 self.topics.set(str(name), Topic(str(topic_id), int(partitions)), float(since_ms))
-            return PersistentMap({str(group): PersistentMap(own) for group, own in said["groups"].items()})
+            return PersistentMap({str(group): PersistentMap(own) for group, own in document["groups"].items()})
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise InputError(f"not what a broker has written: {problem!r}", METADATA, "give another --data") from None
 

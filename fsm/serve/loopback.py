@@ -101,10 +101,10 @@ class Handler(BaseHTTPRequestHandler):
         if not length.isascii() or not length.isdigit() or int(length) > longest:
             raise RefusedError(413, "too long")
         try:
-            said = json.loads(self.rfile.read(int(length)))
+            document = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError) as problem:
             raise RefusedError(400, f"no JSON: {problem}") from None
-        return said if isinstance(said, dict) else {}
+        return document if isinstance(document, dict) else {}
 
     def fail(self, status: int, why: str) -> None:
         """Answers that it does not."""

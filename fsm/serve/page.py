@@ -116,8 +116,8 @@ class _Handler(Handler):
             self.fail(404, "nothing here")
 
     def post(self) -> None:
-        said = self.read_json(LARGEST_BODY)
+        request = self.read_json(LARGEST_BODY)
         if self.path != "/do":
             raise RefusedError(404, "nothing here")
-        self.page.do(said)
+        self.page.do(request)
         self.send(200, "application/json", "{}")

@@ -59,8 +59,8 @@ class Requests:
         """Header and request; None where they cannot be read, or are of a version that is not spoken."""
         if frame[:2] not in REPEATED or len(frame) > SHORT:
             return self._decode(frame)
-        said = frame[:4] + frame[8:]
-        known = self._known.get(said)
+        content = frame[:4] + frame[8:]
+        known = self._known.get(content)
         if known is not None:
             key, version, _, client_id = known.header
             number = int.from_bytes(frame[4:8], "big", signed=True)
@@ -69,7 +69,7 @@ class Requests:
         if found is not None:
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
-            self._known[said] = found
+            self._known[content] = found
         return found
 
     def _decode(self, frame: bytes) -> Read | None:

@@ -111,8 +111,8 @@ def _of_group(config: BrokerConfig, group_id: str, with_synonyms: bool) -> list[
         if f"consumer_{name}" in own:
             synonyms.insert(0, m.DescribeConfigsSynonym(key, str(own[f"consumer_{name}"]), OF_GROUP))
         _, value, source = synonyms[0]
-        said = tuple(synonyms) if with_synonyms else ()
-        found.append(m.DescribeConfigsResourceResult(key, value, False, source, False, said, INT))
+        shown = tuple(synonyms) if with_synonyms else ()
+        found.append(m.DescribeConfigsResourceResult(key, value, False, source, False, shown, INT))
     return found
 
 

@@ -37,7 +37,7 @@ class Recent:
 
     def since(self, number: int) -> list[dict[str, Any]]:
         """Those after this number, the oldest first."""
-        return [told for told in self._seen if told["number"] > number]
+        return [event for event in self._seen if event["number"] > number]
 
 
 def snapshot(brokers: Brokers, now_ms: float) -> dict[str, Any]:

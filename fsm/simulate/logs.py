@@ -29,15 +29,15 @@ def log_files(deployment: Deployment, truth: Truth, level: str) -> Iterator[tupl
 
     A process that is started again writes on.
     """
-    told: dict[str, list[TraceRecord]] = {}
+    by_client: dict[str, list[TraceRecord]] = {}
     for record in truth.records:
-        told.setdefault(record.client_id, []).append(record)
+        by_client.setdefault(record.client_id, []).append(record)
     for service in deployment.services.values():
         for number in range(service.processes):
             if service.protocol == CONNECT:
-                messages = [*write_connect(told.get(f"connect-{service.process(number)}", ()))]
+                messages = [*write_connect(by_client.get(f"connect-{service.process(number)}", ()))]
             else:
-                members = [told.get(service.member(number, i), []) for i in range(service.members)]
+                members = [by_client.get(service.member(number, i), []) for i in range(service.members)]
                 messages = _messages(service, members, truth.topic_ids)
             text = "".join(map(kafka_line, _at(level, messages)))
             yield f"{service.host(number)}/{service.process(number)}.log", text.encode()
@@ -65,8 +65,8 @@ def _messages(
     if service.protocol == CLASSIC:
         names = [assignor.name for assignor in classic_config(service).assignors]
         settings["partition.assignment.strategy"] = ",".join(names)
-    told = chain.from_iterable(write_java(records, settings, topic_ids) for records in members)
-    return sorted(told, key=lambda message: message.ts_ms)
+    messages = chain.from_iterable(write_java(records, settings, topic_ids) for records in members)
+    return sorted(messages, key=lambda message: message.ts_ms)
 
 
 def _at(level: str, messages: Iterable[Message]) -> Iterable[Message]:

@@ -67,11 +67,11 @@ def to_line(seen: Exchange | Note) -> str:
     """One line of a trace, without its end."""
     if isinstance(seen, Note):
         return _text({"event": seen.event, "at_ms": seen.at_ms, **seen.about})
-    said = ['{"event": "exchange"']
+    parts = ['{"event": "exchange"']
     for key, before, value in zip(Exchange._fields, _BEFORE, seen, strict=True):
         if key in _ALWAYS or value not in (None, "", 0):
-            said += (before, _member(key, value, seen))
-    return f"{''.join(said)}}}"
+            parts += (before, _member(key, value, seen))
+    return f"{''.join(parts)}}}"
 
 
 _ALWAYS = ("at_ms", "answered_ms", "client_id", "version")
@@ -119,14 +119,14 @@ def from_line(line: str, place: str = "line") -> Exchange | Note:
     if len(line) > LONGEST_LINE:
         raise InputError(f"a line of {len(line)} characters; {LONGEST_LINE} are read", place)
     try:
-        said = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError) as problem:
         raise InputError(f"no JSON: {problem}", place, "give a trace of exchanges, one JSON object a line") from None
     try:
-        event, at_ms = said.pop("event"), float(said.pop("at_ms"))
+        event, at_ms = document.pop("event"), float(document.pop("at_ms"))
         if event != "exchange":
-            return Note(at_ms, str(event), said)
-        return _load(at_ms, said)
+            return Note(at_ms, str(event), document)
+        return _load(at_ms, document)
     except InputError as problem:
         raise InputError(str(problem), place) from None
     except (AttributeError, KeyError, TypeError, ValueError) as problem:

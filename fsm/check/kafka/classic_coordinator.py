@@ -198,8 +198,8 @@ class AnyCoordinator:
             for (kind, who), _, epoch in group.timers.in_order():
                 member = group.members.by_id.get(who)  # None where another one took its place
                 if member is not None and (kind is not TimerKind.REBALANCE or member.epoch == epoch):
-                    kind_of, told = TOLD[kind]
-                    yield Choice(told.format(_short(who)), (kind, who), kind_of, _excuse(who))
+                    kind_of, text = TOLD[kind]
+                    yield Choice(text.format(_short(who)), (kind, who), kind_of, _excuse(who))
             yield from choices_of_tasks(group)
         yield Choice(FAILS_OVER, disturbance="failover")
 
@@ -257,13 +257,13 @@ class AnyCoordinator:
         if group is None:
             return "no group"
         if isinstance(group, ClassicGroup):
-            told = (
+            texts = (
                 f"{_short(who)} {'waits' if who in {*group.delayed_joins, *group.delayed_syncs} else 'has'}"
                 f"{'' if who in group.delayed_joins else ' ' + self.tell_assignment(group.members[who].assignment)}"
                 for who in sorted(group.members)
             )
-            return "; ".join((f"{group.state.name}, generation {group.generation}", *told))
-        told = (
+            return "; ".join((f"{group.state.name}, generation {group.generation}", *texts))
+        texts = (
             f"{_short(who)} {member.current.state.name} at {member.epoch}: "
             + _partitions(self.context.image, (one for one, _ in member.current.assigned))
             + (
@@ -273,7 +273,7 @@ class AnyCoordinator:
             )
             for who, member in sorted(group.members.items())
         )
-        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *told))
+        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *texts))
 
 
 def _is_all_classic(group: Group | None) -> bool:
@@ -290,8 +290,8 @@ def is_used(fresh: str, body: Any, answers: Iterable[Answer], group: Group | Non
     """Whether the fresh member id was used: for a join without an id, whether it has been answered or not."""
     if not isinstance(body, JoinGroupRequest) or body.member_id:
         return False
-    told = (one.body.member_id for one in answers if isinstance(one.body, JoinGroupResponse))
-    return any(who.endswith(fresh) for who in (*told, *(group.members if group is not None else ())))
+    answered_ids = (one.body.member_id for one in answers if isinstance(one.body, JoinGroupResponse))
+    return any(who.endswith(fresh) for who in (*answered_ids, *(group.members if group is not None else ())))
 
 
 def waiting(group: Group | None) -> Iterator[Any]:
@@ -403,8 +403,8 @@ def _ask_heartbeat(
 ) -> Iterator[str]:
     """The invariants that a heartbeat breaks: a stable member at the target epoch is not told to rejoin in vain."""
     member = group.members.by_id.get(request.member_id)
-    told = any(one.body == HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS) for one in answers)
-    if member is None or not told or (_is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in context.dialect):
+    rejoins = any(one.body == HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS) for one in answers)
+    if member is None or not rejoins or (_is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in context.dialect):
         return
     if member.current.state is Settled.STABLE and member.epoch >= group.target_epoch:
         yield FOR_SOMETHING

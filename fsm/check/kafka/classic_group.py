@@ -100,7 +100,7 @@ def classic_group(
     changes = (CLUSTER, "everything") if topic_changes else None
     cluster = [known.component(names)] if topic_changes else []
     asked = ClassicGroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
-    told = name_those({"static": static, "they commit": commits, "with changes of topics": topic_changes})
+    options = name_those({"static": static, "they commit": commits, "with changes of topics": topic_changes})
 
     def make(timeouts: Timeouts | None, trace: TraceTo | None) -> ClassicReplay:
         of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}
@@ -111,7 +111,7 @@ def classic_group(
         return ClassicReplay(live, context)
 
     return Model(
-        f"classic-group, {members} {protocol} members, coordinator of {context.dialect.name}, {known}{told}",
+        f"classic-group, {members} {protocol} members, coordinator of {context.dialect.name}, {known}{options}",
         [*(one.component() for one in consumers), hub.component(), *cluster],
         [*wires(names, known), *(known.wires(names) if topic_changes else [])],
         asked.properties(),
@@ -132,8 +132,8 @@ def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...
         if name not in ASSIGNORS:
             raise InputError(f"no classic protocol {name!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
     if len(named) not in (1, members):
-        told = f"{len(named)} protocols for {members} members"
-        raise InputError(told, "--protocol", "give one, or one for each member")
+        problem = f"{len(named)} protocols for {members} members"
+        raise InputError(problem, "--protocol", "give one, or one for each member")
     return [ASSIGNORS[name] for name in named] * (members // len(named))
 
 
@@ -170,10 +170,10 @@ def _is_first_join(message: Any) -> bool:
 
 
 def _id_bit(message: Any) -> int:
-    told = message.body if hasattr(message, "body") else message[1]
-    if isinstance(told, LeaveGroupRequest):
-        told = told.members[0]
-    number = number_of(getattr(told, "member_id", "") or "")
+    body = message.body if hasattr(message, "body") else message[1]
+    if isinstance(body, LeaveGroupRequest):
+        body = body.members[0]
+    number = number_of(getattr(body, "member_id", "") or "")
     return 1 << number if number >= 0 else 0
 
 
@@ -260,8 +260,8 @@ def describe(message: Any, names: TopicNames) -> str:
             return f"JoinGroup{who}, owns {list_partitions(owned)}"
         case SyncGroupRequest():
             given = [(i, decode_assignment(a).partitions) for i, a in body.assignments]
-            told = "; ".join(f"{i}: {list_partitions(p)}" for i, p in given)
-            return f"SyncGroup of generation {body.generation_id}" + (f", gives {told}" if told else "")
+            text = "; ".join(f"{i}: {list_partitions(p)}" for i, p in given)
+            return f"SyncGroup of generation {body.generation_id}" + (f", gives {text}" if text else "")
         case HeartbeatRequest():
             return f"Heartbeat of generation {body.generation_id}"
         case LeaveGroupRequest():

@@ -90,7 +90,7 @@ def connect(
     begins so, too, and has three workers and connectors of its own. Raises `InputError` for more workers than it can,
     for an unknown protocol, profile or scenario.
     """
-    told = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
+    chosen = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
     members, connectors = (3, CONNECTORS) if scenario else (members, connectors)
     names = choose_names(members, "workers")
     if protocol not in PROTOCOLS:
@@ -98,7 +98,7 @@ def connect(
     topic = ConfigTopic(names, connectors)
     rules = profile_of(profile)
     config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay, profile=rules)
-    workers = [WorkerModel(name, config, topic, told.story.get(name), waits=name in told.delayed) for name in names]
+    workers = [WorkerModel(name, config, topic, chosen.story.get(name), waits=name in chosen.delayed) for name in names]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
     hub, asked = _Coordinator(names, None, context), _ClusterProperties(names, 0)
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
@@ -118,7 +118,7 @@ def connect(
         asked_of_steps=(*ASKED_OF_STEPS, *ASKED_OF_GROUP),
         not_modelled=NOT_MODELLED,
     )
-    before = settle(model, told.there) if told.there else ()
+    before = settle(model, chosen.there) if chosen.there else ()
     start = before[-1][1] if before else {}
 
     components = [replace(one, start=start.get(one.name, one.start)) for one in model.components]
@@ -229,8 +229,8 @@ def _describe(message: Any) -> str:
         case JoinGroupRequest(member_id=who):
             return "JoinGroup" + (f" as {who}" if who else "")
         case SyncGroupRequest():
-            told = "; ".join(f"{who}: {_assignment(given)}" for who, given in body.assignments)
-            return f"SyncGroup of generation {body.generation_id}" + (f", gives {told}" if told else "")
+            text = "; ".join(f"{who}: {_assignment(given)}" for who, given in body.assignments)
+            return f"SyncGroup of generation {body.generation_id}" + (f", gives {text}" if text else "")
         case HeartbeatRequest():
             return f"Heartbeat of generation {body.generation_id}"
         case LeaveGroupRequest(members=members):

@@ -135,11 +135,11 @@ def handle(process: Process, given: Any, now_ms: int, note: Note | None = None) 
         return process._replace(worker=make_due(process.worker, given, now_ms)), (), []
     if not _is_written(process, given) and given not in ("goes on", "goes on after its session"):
         return process._replace(waiting=(*process.waiting, given)), (), []
-    heard = [given, *process.waiting]
+    inputs = [given, *process.waiting]
     process = process._replace(halt=None, waiting=())
     effects: list[WorkerEffect | Asked] = []
     broken: list[str] = []
-    for one in heard:
+    for one in inputs:
         process, more, asked = _handle_one(process, one, now_ms, note)
         effects += more
         broken += asked
@@ -148,8 +148,8 @@ def handle(process: Process, given: Any, now_ms: int, note: Note | None = None) 
 
 def _is_written(process: Process, given: Any) -> bool:
     """Whether the input says that the pending write is done."""
-    told = given.message if isinstance(given, Received) else None
-    return isinstance(told, Reading) and told.given is None and told.life == process.lives
+    message = given.message if isinstance(given, Received) else None
+    return isinstance(message, Reading) and message.given is None and message.life == process.lives
 
 
 def _handle_one(process: Process, given: Any, now_ms: int, note: Note | None) -> Outcome:

@@ -327,8 +327,8 @@ class ConnectReplay:
         """Reads or changes the config topic."""
         done = self.topic.step(self.configs, given)
         self.configs = done.state
-        for name, told in done.sends:
-            self.workers[name].readings.append(told)
+        for name, reading in done.sends:
+            self.workers[name].readings.append(reading)
 
     def _set_clocks(self, now_ms: int) -> None:
         """Sets all clocks to the same time; each component advances its own by a millisecond when it acts."""

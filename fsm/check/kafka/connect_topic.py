@@ -172,8 +172,8 @@ def _choice(what: Write, connector: str) -> Choice:
 
 def describe(at: TopicState) -> str:
     """The topic on one line."""
-    told = [word for word, is_so in (("paused", at.paused), ("stopped", at.stopped)) if is_so]
-    return ", ".join((counts(at.snapshot), *told))
+    words = [word for word, is_so in (("paused", at.paused), ("stopped", at.stopped)) if is_so]
+    return ", ".join((counts(at.snapshot), *words))
 
 
 def look_at(at: TopicState) -> Look:

@@ -114,7 +114,7 @@ def consumer_group(
     rules = rules_of(coordinator)
     context = Context(NOW, rules, broker_settings)
     hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
-    told = (BROKER, *names)
+    receivers = (BROKER, *names)
     changes = (CLUSTER, "everything") if topic_changes else None
     group = GroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
     clients = ", ".join(dict.fromkeys(one.name for one in dialects))
@@ -130,8 +130,12 @@ def consumer_group(
     }
     return Model(
         f"consumer-group, {members} members of {clients}, coordinator of {rules.name}, {known}{name_those(options)}",
-        [*(one.component() for one in consumers), hub.component(), *([known.component(told)] if topic_changes else [])],
-        [*_wires(names, known), *(known.wires(told) if topic_changes else [])],
+        [
+            *(one.component() for one in consumers),
+            hub.component(),
+            *([known.component(receivers)] if topic_changes else []),
+        ],
+        [*_wires(names, known), *(known.wires(receivers) if topic_changes else [])],
         group.properties(),
         group.goal(),
         {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},

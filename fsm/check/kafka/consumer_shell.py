@@ -98,8 +98,8 @@ class Shell(ConsumerMember, Driven):
     @property
     def has_left(self) -> bool:
         """Whether the leave was sent, now or before, or need not be sent."""
-        told = (one.body for one in self.sent if isinstance(one.body, ConsumerGroupHeartbeatRequest))
-        return self.member.state in SILENT or any(body.member_epoch < 0 for body in told)
+        bodies = (one.body for one in self.sent if isinstance(one.body, ConsumerGroupHeartbeatRequest))
+        return self.member.state in SILENT or any(body.member_epoch < 0 for body in bodies)
 
     @property
     def closing(self) -> str:

@@ -130,9 +130,9 @@ class CoordinatorModel:
         for (kind, who), _, epoch in group.timers.in_order():
             member = group.members.by_id.get(who)  # None where another one took its place
             if kind in TIMERS and member is not None and (kind is TimerKind.SESSION or member.epoch == epoch):
-                disturbance, told = TIMERS[kind]
+                disturbance, text = TIMERS[kind]
                 excuse = f"{who} is silent" if kind is TimerKind.SESSION else ""
-                yield Choice(told.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
+                yield Choice(text.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
         yield from choices_of_tasks(group)
         yield Choice("fails over", disturbance="failover")
         if self.compacts:
@@ -206,26 +206,26 @@ class CoordinatorModel:
     def look(self, at: Broker) -> Look:
         """The group and its topics in detail."""
         found = look_at_group(consumer_group_of(at.state), self.known.all_names)
-        told = [("not told that it moved", ", ".join(sorted(at.elsewhere)))] if at.elsewhere else []
+        moved = [("not told that it moved", ", ".join(sorted(at.elsewhere)))] if at.elsewhere else []
         topics = [("topics", self.known.describe(at.topics))] if self.known.change else []
-        return found._replace(fields=[*found.fields, *told, *topics])
+        return found._replace(fields=[*found.fields, *moved, *topics])
 
     def describe(self, at: Broker) -> str:
         """The group on one line."""
         group = consumer_group_of(at.state)
         if group is None:
             return "no group"
-        told = []
+        texts = []
         for who, member in group.members.items():
             current = member.current
             held = self._partitions(one for one, _ in current.assigned)
             pending = self._partitions(one for one, _ in current.pending)
-            told.append(
+            texts.append(
                 f"{who.removesuffix('-0')} {current.state.name} at {current.epoch}: {held}"
                 + (f", to give up {pending}" if current.pending else "")
             )
         away = f"; {', '.join(sorted(at.elsewhere))} not told that it moved" if at.elsewhere else ""
-        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *told)) + away
+        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *texts)) + away
 
     def _partitions(self, found: Iterable[tuple[str, int]]) -> str:
         return list_partitions((self.known.all_names[topic_id], number) for topic_id, number in sorted(found))

@@ -121,8 +121,8 @@ def _describe_answer(answer: Any, image_names: Mapping[str, str]) -> str:
     if answer.error_code is not ErrorCode.NONE:
         return str(answer.error_code.name)
     given = answer.assignment
-    told = "" if given is None else f", is assigned {show_partitions(given, image_names)}"
-    return f"epoch {answer.member_epoch}{told}"
+    assigned = "" if given is None else f", is assigned {show_partitions(given, image_names)}"
+    return f"epoch {answer.member_epoch}{assigned}"
 
 
 def show_partitions(found: TopicPartitions, names: Mapping[str, str]) -> str:

@@ -111,8 +111,10 @@ def replay(cast: Cast, path: Path) -> Replayed:
 def _timeouts(cast: Cast, path: Path) -> Iterator[Timeouts]:
     """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 300 idle seconds."""
     tells = {name: ("poll timer runs out", TIMERS[TimerKind.REBALANCE][1].format(name)) for name in cast.names}
-    told = {(action.actor, action.what) for action, _ in path}
-    short = {name: 10_000 for name, (own, theirs) in tells.items() if (name, own) in told or (BROKER, theirs) in told}
+    actions = {(action.actor, action.what) for action, _ in path}
+    short = {
+        name: 10_000 for name, (own, theirs) in tells.items() if (name, own) in actions or (BROKER, theirs) in actions
+    }
     usual = Timeouts(dict.fromkeys(cast.names, 300_000))
     for polls in (usual, *([usual._replace(max_poll_interval_ms=usual.max_poll_interval_ms | short)] if short else [])):
         for heartbeat_interval_ms in (5_000, 15_000, 3_000, 25_000):

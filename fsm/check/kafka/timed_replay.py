@@ -70,9 +70,9 @@ class Timeouts(NamedTuple):
 
 def _list_timeouts(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
     """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 45 or 300 idle seconds."""
-    told = " ".join(f"{action.actor} {action.what}" for action, _ in path if action.wire < 0)
-    is_over = {name for name in names if re.search(rf"{name} poll timer|(time for|timeout of) {name}\d* ", told)}
-    everybody = frozenset(names) if "phase is over" in told else frozenset[str]()
+    actions = " ".join(f"{action.actor} {action.what}" for action, _ in path if action.wire < 0)
+    is_over = {name for name in names if re.search(rf"{name} poll timer|(time for|timeout of) {name}\d* ", actions)}
+    everybody = frozenset(names) if "phase is over" in actions else frozenset[str]()
     for short in sorted({frozenset[str](), frozenset(is_over), everybody}, key=lambda one: (len(one), sorted(one))):
         for heartbeat_interval_ms in (3_000, 9_000, 44_000):
             yield Timeouts(short, heartbeat_interval_ms)

@@ -157,9 +157,9 @@ def _row(after: Worker, taken: inputs.Taken) -> Partial:
             }
             full, revoked = _partitions(held.assigned), _partitions(held.revoked)
             yield Kind.TARGET, {"epoch": after.generation, "full": full, "revoked": revoked, "settings": settings}
-    told = STEPS.get(name.partition("_")[0] if name.startswith("STARTED") else name)
-    if told is not None:
-        yield Kind.TRANSITION, told
+    step = STEPS.get(name.partition("_")[0] if name.startswith("STARTED") else name)
+    if step is not None:
+        yield Kind.TRANSITION, step
     if taken.target in (State.STARTING, State.CATCHING_UP):
         yield Kind.TRANSITION, {"next_state": taken.target.name}
 

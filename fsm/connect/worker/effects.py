@@ -210,7 +210,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.assignments = dict(done.assignments)
 
     def send_sync(self) -> None:
-        told = tuple(
+        assignments = tuple(
             messages.SyncGroupRequestAssignment(member, encode_assignment(mine, mine.version))
             for member, mine in self.assignments.items()
         )
@@ -220,7 +220,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
             self.member_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=self.elected,
-            assignments=told,
+            assignments=assignments,
         )
         self.awaited = self.send(body)
 

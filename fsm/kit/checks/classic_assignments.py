@@ -69,9 +69,9 @@ def leader_waits_for_revocation(moment: Moment) -> Verdict:
         return None
     owners: dict[tuple[str, int], str] = {}
     for member_id, metadata in sorted(moment.classic.group.items()):
-        said = read_subscription(metadata)
-        if said is not None and said.generation_id in (-1, moment.classic.generation - 1):
-            owners.update(dict.fromkeys(said.owned_partitions, member_id))
+        subscription = read_subscription(metadata)
+        if subscription is not None and subscription.generation_id in (-1, moment.classic.generation - 1):
+            owners.update(dict.fromkeys(subscription.owned_partitions, member_id))
     moved = {p for to, found in given.items() for p in found if owners.get(p, to) != to}
     return hold(not moved, "owners keep what they have until they gave it up", f"{partitions(moved)} moved at once")
 
@@ -91,9 +91,11 @@ def commits_as_told(moment: Moment) -> Verdict:
     member, request = moment.classic, moment.request
     if not member.is_member or moment.at_ms - member.generation_ms <= SLACK_MS:
         return None
-    told = (request.generation_id_or_member_epoch, request.member_id)
-    is_kept = told == (member.generation, member.member_id)
-    return hold(is_kept, f"generation {member.generation} of {member.member_id}", f"{told[0]} of {told[1] or 'nobody'}")
+    identity = (request.generation_id_or_member_epoch, request.member_id)
+    is_kept = identity == (member.generation, member.member_id)
+    return hold(
+        is_kept, f"generation {member.generation} of {member.member_id}", f"{identity[0]} of {identity[1] or 'nobody'}"
+    )
 
 
 @classic_rule("K21", Grade.MUST, "OffsetCommit API", What.COMMIT)

@@ -111,8 +111,8 @@ def backoff_grows(moment: Moment) -> Verdict:
     if len(times) < 5 or moment.request.member_epoch < 0:
         return None
     gaps = [later - earlier for earlier, later in pairwise(times)]
-    said = ", ".join(f"{gap:.0f}" for gap in gaps)
-    return hold(gaps[-1] > 1.3 * gaps[0], "growing waits", f"waits of {said} ms")
+    text = ", ".join(f"{gap:.0f}" for gap in gaps)
+    return hold(gaps[-1] > 1.3 * gaps[0], "growing waits", f"waits of {text} ms")
 
 
 @rule("E13", Grade.MUST, "KIP-848, Member Lifecycle", What.HEARTBEAT)

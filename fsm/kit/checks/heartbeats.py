@@ -23,8 +23,8 @@ def _gap_ms(moment: Moment) -> float | None:
 
 def _has_news(moment: Moment) -> bool:
     request = moment.request
-    told = (request.topic_partitions, request.subscribed_topic_names, request.subscribed_topic_regex)
-    return any(value is not None for value in told)
+    fields = (request.topic_partitions, request.subscribed_topic_names, request.subscribed_topic_regex)
+    return any(value is not None for value in fields)
 
 
 @rule("H1", Grade.SHOULD, INTERVAL, What.HEARTBEAT)

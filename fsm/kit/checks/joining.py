@@ -45,8 +45,8 @@ def subscription(moment: Moment) -> Verdict:
     request = moment.request
     if request.member_epoch:
         return None
-    told = request.subscribed_topic_names is not None or request.subscribed_topic_regex
-    return hold(told, "topic names or a pattern", "neither")
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex
+    return hold(subscribes, "topic names or a pattern", "neither")
 
 
 @rule("J5", Grade.SHOULD, "KIP-1082", What.HEARTBEAT)

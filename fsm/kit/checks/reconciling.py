@@ -14,8 +14,8 @@ LISTENER = "KIP-848; ConsumerRebalanceListener"
 
 def _read_owned(moment: Moment) -> Owned | None:
     """What this heartbeat says that the member owns; None where it says nothing, joins or leaves."""
-    told = moment.request.topic_partitions
-    return None if told is None or moment.request.member_epoch <= 0 else flat(told)
+    reported = moment.request.topic_partitions
+    return None if reported is None or moment.request.member_epoch <= 0 else flat(reported)
 
 
 @rule("R1", Grade.MUST, RECONCILIATION, What.HEARTBEAT)

@@ -85,8 +85,8 @@ def warn(what: str, **fields: str) -> None:
     if structlog.is_configured():
         structlog.get_logger().warning(what, **fields)
     else:
-        said = ", ".join(f"{name}: {value}" for name, value in fields.items())
-        logging.getLogger("fsm.member").warning("%s (%s)", what, said)
+        text = ", ".join(f"{name}: {value}" for name, value in fields.items())
+        logging.getLogger("fsm.member").warning("%s (%s)", what, text)
 
 
 class MemberTrace(ABC):

@@ -106,15 +106,15 @@ def render_comparison(comparison: Comparison) -> str:
 def _verdict(comparison: Comparison) -> tuple[str, str]:
     """(class, headline)."""
     errors, warnings, *_ = comparison.after.counts.worse_than(comparison.before.counts)
-    said = [
+    parts = [
         f"{abs(n):,} {'more' if n > 0 else 'fewer'} {what}"
         for n, what in ((errors, "errors"), (warnings, "warnings"))
         if n
     ]
     worse = (errors, warnings) > (0, 0)
-    if not said:
+    if not parts:
         return ("warning" if comparison.worse_count else "good"), "As many errors and warnings as before"
-    return ("error" if errors > 0 else "warning" if worse else "good"), " and ".join(said).capitalize()
+    return ("error" if errors > 0 else "warning" if worse else "good"), " and ".join(parts).capitalize()
 
 
 def _rows(comparison: Comparison) -> Any:

@@ -83,13 +83,13 @@ def read_index(folder: Path) -> Iterator[tuple[dict[str, Any], int]]:
             key = path.stem.partition("-")[0]
             sizes[key] = sizes.get(key, 0) + path.stat().st_size
     for path in paths:
-        told = ""
+        line = ""
         if path.stem in sizes:
             with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
                 file.readline()
-                told = file.readline().rstrip().removesuffix(",")
-        if told.startswith("{"):
-            yield json.loads(told), sizes[path.stem]
+                line = file.readline().rstrip().removesuffix(",")
+        if line.startswith("{"):
+            yield json.loads(line), sizes[path.stem]
 
 
 def _details(folder: Path, keys: list[str]) -> Iterator[tuple[str, str]]:

@@ -200,7 +200,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
 
     machines = list(_machines(report.machines))
     script = "".join(template(f"{name}.js") for name in _SCRIPTS)
-    told = summary(report, index) | {
+    document = summary(report, index) | {
         "kinds": glossary.KINDS,
         "causes": glossary.CAUSES,
         "glyphs": shades.GLYPHS,
@@ -225,7 +225,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
         "script": Markup(script),  # noqa: S704  the package's own file
         "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
         "scripts_beside": Markup(" 'self' file:") if beside else "",
-        "data": Markup(dump(told)),  # noqa: S704  no < is left in it
+        "data": Markup(dump(document)),  # noqa: S704  no < is left in it
         "inline": [(name, Markup(text)) for name, text in inline.items()],  # noqa: S704  likewise
     }
 

@@ -32,8 +32,8 @@ _DRAWING = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 def svg(picture: Picture) -> str:
     """The picture as SVG, with its DOT's hash. Raises `InputError` where the `dot` program is not there."""
     text = dot(picture)
-    told = {"dot_sha256": dot_hash(text), "edges": edge_ids(picture)}
-    data = escape(json.dumps(told, separators=(",", ":")), quote=False)
+    metadata = {"dot_sha256": dot_hash(text), "edges": edge_ids(picture)}
+    data = escape(json.dumps(metadata, separators=(",", ":")), quote=False)
     drawn = draw(text, "svg").decode()
     return re.sub(r"<svg [^>]*>\n", lambda m: f"{m[0]}<metadata>{data}</metadata>\n", drawn, count=1)
 

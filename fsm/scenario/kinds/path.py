@@ -45,8 +45,8 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     stage = _Path(Walk(model))
     steps = play(stage, read_steps(given["steps"]))
     dialects = {name: model.made_by[name] for name in _DIALECTS if name in model.made_by}
-    told = dialect or ", ".join(f"{name} {value}" for name, value in dialects.items())
-    yield Replay(file, NAME, given[NAME].text(), told, (*steps, *_live(stage.walk, document.where)))
+    shown = dialect or ", ".join(f"{name} {value}" for name, value in dialects.items())
+    yield Replay(file, NAME, given[NAME].text(), shown, (*steps, *_live(stage.walk, document.where)))
 
 
 def read_model(document: Node, dialect: str | None = None) -> tuple[dict[str, Node], Model]:
@@ -135,8 +135,8 @@ class _Path(Stage):
         for name, (key, value) in node.mapping().items():
             if name not in seen:
                 raise InputError(f"no component {name!r}", key.where, nearest(name, tuple(seen)))
-            told = show_list([one.text() for one in value.items()]) if name == "broken" else value.text()
-            yield Expected(name, told, value.where)
+            expected = show_list([one.text() for one in value.items()]) if name == "broken" else value.text()
+            yield Expected(name, expected, value.where)
 
 
 def _live(walk: Walk, where: str) -> Iterator[Step]:
