@@ -24,7 +24,7 @@ MOST_WAITING = 10_000
 """The maximal number of requests in flight on one connection; older ones count as unanswered."""
 
 
-class Asked(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request that waits for its answer."""
 
     at_ms: float
@@ -38,10 +38,10 @@ class Asked(NamedTuple):
         return find_api(self.header.api_key, self.header.api_version)
 
 
-class Answered(NamedTuple):
+class DecodedResponse(NamedTuple):
     """What an answer says, and in which version: a broker that does not know the version of ApiVersions speaks 0."""
 
-    asked: Asked
+    asked: PendingRequest
     response: Any
     version: int
 
@@ -55,7 +55,7 @@ class Conversation:
         """The node id, where it is known."""
         self.seen: list[Exchange] = []
         """The exchanges that have ended, in that order; readers empty it."""
-        self._waiting: OrderedDict[int, Asked] = OrderedDict()
+        self._waiting: OrderedDict[int, PendingRequest] = OrderedDict()
 
     @property
     def oldest(self) -> int | None:
@@ -66,14 +66,14 @@ class Conversation:
         """Whether the answer to this request is due."""
         return correlation_id in self._waiting
 
-    def ask(self, frame: Frame, at_ms: float) -> Asked:
+    def ask(self, frame: Frame, at_ms: float) -> PendingRequest:
         """Takes a request. Raises `RemoteProtocolError` for one without a header."""
         read = _REQUESTS.read(frame.data) if frame.is_whole else None
         try:
             header, request = read or (decode_header(frame.data), None)
         except InputError as problem:
             raise RemoteProtocolError(f"no request: {problem}") from None
-        asked = Asked(at_ms, header, request)
+        asked = PendingRequest(at_ms, header, request)
         if earlier := self._waiting.pop(header.correlation_id, None):
             self._end(earlier)
         if len(self._waiting) >= MOST_WAITING:
@@ -81,7 +81,7 @@ class Conversation:
         self._waiting[header.correlation_id] = asked
         return asked
 
-    def answer(self, frame: Frame, at_ms: float) -> Answered:
+    def answer(self, frame: Frame, at_ms: float) -> DecodedResponse:
         """Takes a response. Raises `RemoteProtocolError` if no request waits for it."""
         correlation_id = int.from_bytes(frame.data[:LEAST_ANSWER], "big", signed=True)
         if correlation_id not in self._waiting:
@@ -92,7 +92,7 @@ class Conversation:
             passed_over, asked = self._waiting.popitem(last=False)
         response, version = _response(asked, frame)
         self._end(asked, at_ms, response)
-        return Answered(asked, response, version)
+        return DecodedResponse(asked, response, version)
 
     def end(self) -> None:
         """Ends the conversation: the requests in flight remain unanswered."""
@@ -100,7 +100,7 @@ class Conversation:
             self._end(asked)
         self._waiting.clear()
 
-    def _end(self, asked: Asked, answered_ms: float | None = None, response: Any = None) -> None:
+    def _end(self, asked: PendingRequest, answered_ms: float | None = None, response: Any = None) -> None:
         key, version, correlation_id, client_id = asked.header
         api = API_BY_KEY.get(key)
         self.seen.append(
@@ -125,7 +125,7 @@ def find_api(key: int, version: int) -> Api | None:
     return api if api and api.oldest <= version <= api.newest else None
 
 
-def _response(asked: Asked, frame: Frame) -> tuple[Any, int]:
+def _response(asked: PendingRequest, frame: Frame) -> tuple[Any, int]:
     version = asked.header.api_version
     if asked.api is None or not frame.is_whole:
         return None, version

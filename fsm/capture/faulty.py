@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from fsm.capture.addresses import Place, with_places
-from fsm.capture.conversation import Answered, Asked
+from fsm.capture.conversation import DecodedResponse, PendingRequest
 from fsm.capture.frames import Frame
 from fsm.capture.link import Link, Passed
 from fsm.capture.proxy import Proxy, Record
@@ -36,7 +36,7 @@ class Script:
         self.client = client
         self._rules, self._names = rules, names
 
-    def find(self, asked: Asked) -> Rule | None:
+    def find(self, asked: PendingRequest) -> Rule | None:
         """Finds the rule that applies to a request."""
         if asked.request is None or asked.api is None:
             return None
@@ -66,7 +66,7 @@ class FaultyLink(Link):
         self._now_ms, self.wait_s = now_ms, 0.0
         return Passed() if self._is_hole else super().from_broker(data, now_ms)
 
-    def _forward(self, frame: Frame, asked: Asked, now_ms: float) -> bytes:
+    def _forward(self, frame: Frame, asked: PendingRequest, now_ms: float) -> bytes:
         rule = self._script.find(asked)
         if rule is None:
             return frame.raw
@@ -88,7 +88,7 @@ class FaultyLink(Link):
                 self.wait_s = rule.ms / 1000
         return frame.raw
 
-    def _rewrite(self, frame: Frame, answered: Answered) -> bytes:
+    def _rewrite(self, frame: Frame, answered: DecodedResponse) -> bytes:
         correlation_id = answered.asked.header.correlation_id
         rule = self._met.get(correlation_id)
         match rule.do if rule else None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from fsm.capture.addresses import READABLE, Place, with_places
-from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Answered, Asked, Conversation
+from fsm.capture.conversation import LEAST_ANSWER, LEAST_REQUEST, Conversation, DecodedResponse, PendingRequest
 from fsm.capture.frames import HELD, Frame, Frames
 from fsm.capture.share_groups import SHARING, read_sharing, write_sharing
 from fsm.errors import InputError
@@ -107,7 +107,7 @@ class Link:
             self.opaque = OLD_SASL
         return self._forward(frame, asked, now_ms)
 
-    def _forward(self, frame: Frame, _asked: Asked, _now_ms: float) -> bytes:
+    def _forward(self, frame: Frame, _asked: PendingRequest, _now_ms: float) -> bytes:
         """What goes on of a request that has been read."""
         return frame.raw
 
@@ -119,7 +119,7 @@ class Link:
             out += refused.raw
         return bytes(out)
 
-    def _rewrite(self, frame: Frame, answered: Answered) -> bytes:
+    def _rewrite(self, frame: Frame, answered: DecodedResponse) -> bytes:
         key, version, correlation_id, _ = answered.asked.header
         response = answered.response
         if key in SHARING and frame.is_whole:

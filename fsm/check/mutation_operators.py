@@ -274,7 +274,7 @@ class Flips(NamedTuple):
     """The model's dialect has this choice where it had it not, and the other way round."""
 
 
-class Asked(frozenset[Any]):
+class RecordedChoices(frozenset[Any]):
     """Choices that record which of them were read."""
 
     asked: set[Any]

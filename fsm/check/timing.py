@@ -16,7 +16,7 @@ LATE_MS = 1_000
 """How long after its expiry a timer is handled at most: threads may be busy."""
 
 
-class Asked(NamedTuple):
+class Constraint(NamedTuple):
     """A constraint of a timer on the times of two steps, which are numbered from 0."""
 
     earlier: int
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
         return range(min(self.earlier, self.later) + 1, max(self.earlier, self.later) + 1)
 
 
-_Put = tuple[int, int, int, Asked]
+_Put = tuple[int, int, int, Constraint]
 """The two steps, the milliseconds, and the constraint."""
 
 
@@ -50,12 +50,12 @@ class Timing:
         after it."""
         self._over: set[tuple[Hashable, str]] = set()
         """The timers that ran out."""
-        self._asked: list[Asked] = []
+        self._asked: list[Constraint] = []
 
     def step(self) -> None:
         """Begins the next step of the path."""
         if self._steps:
-            self._asked.append(Asked(self._steps - 1, self._steps, APART_MS))
+            self._asked.append(Constraint(self._steps - 1, self._steps, APART_MS))
         self._steps += 1
 
     def meets(
@@ -69,13 +69,13 @@ class Timing:
         for name, (_, since, ms) in self._armed.get(owner, {}).items():
             timer, at = f"{owner}: {name}, {ms} ms from step {self._number(since)} on", f"at step {self._number(now)}"
             if name in over:
-                self._asked.append(Asked(since, now, ms, f"{timer}, is over {at}", owner, name))
+                self._asked.append(Constraint(since, now, ms, f"{timer}, is over {at}", owner, name))
                 if prompt and (owner, name) not in self._over:
                     text = f"{timer}, is over just then {at}"
-                    self._asked.append(Asked(now, since, -ms - LATE_MS, text, owner, name))
+                    self._asked.append(Constraint(now, since, -ms - LATE_MS, text, owner, name))
                 self._over.add((owner, name))
             elif name not in idle and (owner, name) not in self._over:
-                self._asked.append(Asked(now, since, 1 - ms, f"{timer}, still runs {at}", owner, name))
+                self._asked.append(Constraint(now, since, 1 - ms, f"{timer}, still runs {at}", owner, name))
 
     def _number(self, step: int) -> int:
         return max(0, step + 1 - self._before)
@@ -108,13 +108,13 @@ class Timing:
             enough, too_many = (enough, half) if self._settle(half) is None else (half, too_many)
         return enough
 
-    def circle(self, room: int | None = None) -> tuple[Asked, ...]:
+    def circle(self, room: int | None = None) -> tuple[Constraint, ...]:
         """The first constraints that contradict each other, in the order of steps; empty if none do.
 
         It is at the first step for which there is no `room`; that, where it is known, is given.
         """
         steps = min((self.room() if room is None else room) + 1, self._steps)
-        times, why, last, asked = [0] * steps, dict[int, Asked](), -1, self._list_asked(steps)
+        times, why, last, asked = [0] * steps, dict[int, Constraint](), -1, self._list_asked(steps)
         for _ in range(steps + 1):  # who is still put off then is put off by itself
             last = _put_off(times, why, asked)
             if last < 0:
@@ -137,14 +137,14 @@ class Timing:
 
     def _settle(self, steps: int) -> list[int] | None:
         """The times of the first steps; None if their constraints form a cycle."""
-        times, why, asked = [0] * steps, dict[int, Asked](), self._list_asked(steps)
+        times, why, asked = [0] * steps, dict[int, Constraint](), self._list_asked(steps)
         while _put_off(times, why, asked) >= 0:
             if _has_circle(why):
                 return None
         return times
 
 
-def _put_off(times: list[int], why: dict[int, Asked], asked: Sequence[_Put]) -> int:
+def _put_off(times: list[int], why: dict[int, Constraint], asked: Sequence[_Put]) -> int:
     """Delays each step as its constraints require, and notes why. Returns the last delayed step; -1 for none."""
     last = -1
     for earlier, later, ms, one in asked:
@@ -154,7 +154,7 @@ def _put_off(times: list[int], why: dict[int, Asked], asked: Sequence[_Put]) -> 
     return last
 
 
-def _has_circle(why: Mapping[int, Asked]) -> bool:
+def _has_circle(why: Mapping[int, Constraint]) -> bool:
     """Whether a step is delayed because of itself."""
     known: dict[int, int] = {}
     for begin in why:

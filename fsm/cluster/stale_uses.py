@@ -42,7 +42,7 @@ CAUSES: Mapping[str, str] = {
     "untold": "its member gave the partition up, and the application was never called back: a fault of the client",
 }
 NOBODY: PersistentMap[str, Any] = PersistentMap()
-Asked = Callable[[TopicPartition], bool]
+Predicate = Callable[[TopicPartition], bool]
 TIMERS = {
     TimerKind.SESSION: "expired",
     TimerKind.REBALANCE: "A7",
@@ -184,7 +184,7 @@ def _list_owned(group: Group | None, member_id: str, image: Image) -> set[TopicP
     return set() if member is None else {(image.names[topic_id], number) for topic_id, number in member.current.held}
 
 
-def _counting(group: Group | None, member_id: str, image: Image) -> Asked:
+def _counting(group: Group | None, member_id: str, image: Image) -> Predicate:
     """A predicate for the partitions that count as this member's; a classic group knows only its members."""
     if isinstance(group, ClassicGroup):
         is_member = member_id in group.members
@@ -192,7 +192,7 @@ def _counting(group: Group | None, member_id: str, image: Image) -> Asked:
     return _list_owned(group, member_id, image).__contains__
 
 
-def _giving(group: Group | None, member_id: str, image: Image) -> Asked:
+def _giving(group: Group | None, member_id: str, image: Image) -> Predicate:
     """A predicate for the partitions that the coordinator assigns to the member."""
     if not isinstance(group, ClassicGroup):
         return _counting(group, member_id, image)
@@ -208,7 +208,7 @@ def find_assigned(group: Group, member_id: str, image: Image) -> Partitions:
     return decode_assignment(member.assignment).partitions if member and member.assignment else ()
 
 
-def _losing(client: Client, change: Change) -> Asked:
+def _losing(client: Client, change: Change) -> Predicate:
     """A predicate for the partitions that were the client's before the step and are not afterwards."""
     before, after, member_id, image = change.before, change.after, client.member_id, change.image
     had, has = _counting(before, member_id, image), _counting(after, member_id, image)

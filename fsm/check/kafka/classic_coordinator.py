@@ -32,7 +32,7 @@ from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.groups import NO_GROUPS, Group
 from fsm.coordinator.model.step import Answer
-from fsm.coordinator.model.step import Step as Taken
+from fsm.coordinator.model.step import Step as CoordinatorStep
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import keep_stored, load
 from fsm.coordinator.storage.replay import replay
@@ -90,7 +90,7 @@ TOLD = {
 }
 
 
-class Asked(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request, which is its own token."""
 
     sender: str
@@ -210,7 +210,7 @@ class AnyCoordinator:
                 made = dict(at.made)
                 number = next_number(made.get(sender, 0), order, converts=self.converts)
                 fresh = f"{sender}{number}"
-                token: Any = Asked(sender, order, late)
+                token: Any = PendingRequest(sender, order, late)
                 done = broker.handle(at.state, request(token, sender, order, fresh), self.context)
                 if is_used(fresh, order.body, done.answers, done.state.groups.get(GROUP)):
                     made[sender] = number + 1
@@ -226,7 +226,7 @@ class AnyCoordinator:
         after = self._note(at, load(stored, self.context))
         return Step(after, unanswered)
 
-    def _after(self, at: Broker, done: Taken[Coordinator], request: Any = None) -> Step:
+    def _after(self, at: Broker, done: CoordinatorStep[Coordinator], request: Any = None) -> Step:
         """The step of the model after a request or a timer, with the invariants that it breaks."""
         before, after = _group(at), done.state.groups.get(GROUP)
         given_up = find_unanswered(before, after, done.answers)
@@ -244,7 +244,7 @@ class AnyCoordinator:
             asked += [name for name in found if name not in OF_HEARTBEATS]
         return Step(self._note(at, done), sends, asked)
 
-    def _note(self, at: Broker, done: Taken[Coordinator]) -> Broker:
+    def _note(self, at: Broker, done: CoordinatorStep[Coordinator]) -> Broker:
         if not isinstance(done.state.groups.get(GROUP), ClassicGroup):
             return Broker(timeless(done.state, has_interval=self.has_interval), NOBODYS, at.made)
         stored = at.log if isinstance(_group(at), ClassicGroup) else keep_stored(at.state)

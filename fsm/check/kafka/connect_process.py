@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-from fsm.check.kafka.connect_topic import Asked, Reading, Write, counts, describe_reading
+from fsm.check.kafka.connect_topic import Reading, TopicRequest, Write, counts, describe_reading
 from fsm.check.kafka.descriptions import Seen
 from fsm.check.model import InState, Look, Missed, Received, Undelivered
 from fsm.connect.simulation.invariants import broken_by_start, broken_in_round, broken_in_step
@@ -116,7 +116,7 @@ def read(process: Process, given: Any) -> WorkerInput | None:
     return Tick()
 
 
-Outcome = tuple[Process, tuple[WorkerEffect | Asked, ...], list[str]]
+Outcome = tuple[Process, tuple[WorkerEffect | TopicRequest, ...], list[str]]
 """The process after an input, the effects, and the broken invariants."""
 Note = Callable[[Process, WorkerInput, tuple[WorkerEffect, ...], Process], None]
 """Called with the process before a step of its worker, the input, the effects, and the process after it."""
@@ -128,7 +128,7 @@ def handle(process: Process, given: Any, now_ms: int, note: Note | None = None) 
         since = max(process.worker.generation, process.worker.last_completed_generation)
         return process._replace(halt=Halt.FROZEN, zombie_since=since), (), []
     if isinstance(given, Write):
-        return process._replace(halt=Halt.WRITES), (Asked(process.lives, given),), []
+        return process._replace(halt=Halt.WRITES), (TopicRequest(process.lives, given),), []
     if process.halt is None:
         return _handle_one(process, given, now_ms, note)
     if given == "remembered delay is over":
@@ -137,7 +137,7 @@ def handle(process: Process, given: Any, now_ms: int, note: Note | None = None) 
         return process._replace(waiting=(*process.waiting, given)), (), []
     inputs = [given, *process.waiting]
     process = process._replace(halt=None, waiting=())
-    effects: list[WorkerEffect | Asked] = []
+    effects: list[WorkerEffect | TopicRequest] = []
     broken: list[str] = []
     for one in inputs:
         process, more, asked = _handle_one(process, one, now_ms, note)

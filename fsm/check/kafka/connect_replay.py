@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic_replay import book
 from fsm.check.kafka.connect_process import Halt, Life, Order, Process, handle, observe
-from fsm.check.kafka.connect_topic import READ_AT_START, TOPIC, Asked, Reading
+from fsm.check.kafka.connect_topic import READ_AT_START, TOPIC, Reading, TopicRequest
 from fsm.check.kafka.connect_worker import WorkerModel, list_sent
 from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.idle_steps import BEATS, find_room
@@ -149,7 +149,7 @@ class _LiveWorker:
         self.out: list[Order] = []
         self.late: list[Order] = []
         self.back: list[tuple[Order, Any]] = []
-        self.asks: list[Asked] = []
+        self.asks: list[TopicRequest] = []
         """Requests to the config topic that it has not handled."""
         self.readings: list[Reading] = []
         """Readings of the config topic that the worker has not received."""
@@ -196,7 +196,7 @@ class _LiveWorker:
         """Takes a step: a choice, a reading of the config topic, or the end of a request."""
         if what == "starts":
             self.process = self.new._replace(lives=self.process.lives + 1, life=Life.ALIVE)
-            self.asks.append(Asked(self.process.lives, READ_AT_START))
+            self.asks.append(TopicRequest(self.process.lives, READ_AT_START))
         elif self.process.life is Life.ALIVE and what == "is killed":
             self._hang_up(Life.GONE)
         elif self.process.life is Life.ALIVE:

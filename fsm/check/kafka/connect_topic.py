@@ -54,7 +54,7 @@ KIND_OF = {
 """The kind of disturbance of each write."""
 
 
-class Asked(NamedTuple):
+class TopicRequest(NamedTuple):
     """A request of a process to the topic."""
 
     life: int

@@ -12,7 +12,7 @@ from typing import Any
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic import number_of, timeless_heartbeats
 from fsm.check.kafka.connect_process import Halt, Life, Order, Process, describe, handle, look_at
-from fsm.check.kafka.connect_topic import READ, READ_AT_START, TOPIC, Asked, ConfigTopic
+from fsm.check.kafka.connect_topic import READ, READ_AT_START, TOPIC, ConfigTopic, TopicRequest
 from fsm.check.model import Choice, Component, Step
 from fsm.connect.simulation.invariants import ROUND
 from fsm.connect.units import Unit, kinds
@@ -126,7 +126,7 @@ class WorkerModel:
         """The step on an input: the label of a choice, a reading, a response, or a request that failed."""
         if given == "starts":
             fresh = self.new._replace(lives=process.lives + 1, life=Life.ALIVE)
-            return Step(fresh, [(TOPIC, Asked(fresh.lives, READ_AT_START))])
+            return Step(fresh, [(TOPIC, TopicRequest(fresh.lives, READ_AT_START))])
         if process.life is not Life.ALIVE:
             return Step(process)
         after = self.new._replace(lives=process.lives, life=Life.AWAY if given == "is bounced" else Life.GONE)
@@ -180,15 +180,17 @@ def _timers(worker: Worker) -> Iterable[Choice]:
         yield Choice("delay is over", disturbance="early_delay", free_when=DELAY_OVER)
 
 
-def list_sent(process: Process, effects: Iterable[WorkerEffect | Asked]) -> Iterator[tuple[str, Order | Asked]]:
+def list_sent(
+    process: Process, effects: Iterable[WorkerEffect | TopicRequest]
+) -> Iterator[tuple[str, Order | TopicRequest]]:
     """The messages that a process sends, with their receivers."""
     for effect in effects:
         match effect:
             case Send(number=number, body=body):
                 yield BROKER, Order(process.lives, number, body)
             case ReadConfigToEnd():
-                yield TOPIC, Asked(process.lives, READ)
-            case Asked():
+                yield TOPIC, TopicRequest(process.lives, READ)
+            case TopicRequest():
                 yield TOPIC, effect
 
 

@@ -27,7 +27,7 @@ from fsm.coordinator.model.context import Context, Image
 from fsm.coordinator.model.dialect import Choice as Rule
 from fsm.coordinator.model.groups import NO_GROUPS
 from fsm.coordinator.model.step import Answer, Request, ResponseBody
-from fsm.coordinator.model.step import Step as Taken
+from fsm.coordinator.model.step import Step as CoordinatorStep
 from fsm.coordinator.model.timers import Deadlines, TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.protocol.assignment import TopicNames
@@ -147,7 +147,7 @@ class CoordinatorModel:
         match given:
             case Received(sender=sender, message=topics) if isinstance(topics, tuple):
                 changed = broker.change_image(at.state, context.image, self.context(topics))
-                return self._make_step(at, Taken(changed), at._replace(topics=topics), sends=())
+                return self._make_step(at, CoordinatorStep(changed), at._replace(topics=topics), sends=())
             case Received(sender, message, late) if message == FIND:
                 found = at.elsewhere if late else at.elsewhere - {sender}
                 return Step(at._replace(elsewhere=found), [] if late else [(sender, (FIND, FOUND))])
@@ -162,7 +162,7 @@ class CoordinatorModel:
                 return self._make_step(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
             case str() if given in (FROM_COMPACTED, FROM_CLEANED):
                 wanted, loaded = load(at.state, context).state, load_from(at.log, given, context)
-                step = self._make_step(at, Taken(loaded))
+                step = self._make_step(at, CoordinatorStep(loaded))
                 differs = _timeless(wanted, has_interval=False) != _timeless(loaded, has_interval=False)
                 return step._replace(broken=[*step.broken, *([SAYS_THE_SAME] if differs else [])])
         return self._make_step(at, let_pass(at.state, given, context))
@@ -183,7 +183,7 @@ class CoordinatorModel:
     def _make_step(
         self,
         before: Broker,
-        done: Taken[Coordinator],
+        done: CoordinatorStep[Coordinator],
         around: Broker | None = None,
         *,
         sends: Sequence[tuple[str, Any]] = (),
@@ -251,7 +251,7 @@ def request(token: Any, sender: str, order: Any, fresh_id: str = "") -> Request:
     return Request(token, sender, "/127.0.0.1", version, body, fresh_id)
 
 
-def let_pass(state: Coordinator, given: Any, context: Context) -> Taken[Coordinator]:
+def let_pass(state: Coordinator, given: Any, context: Context) -> CoordinatorStep[Coordinator]:
     """The coordinator's step without a request: a timer (kind and member) runs out, or a task ends."""
     group = consumer_group_of(state)
     match given:
@@ -259,12 +259,12 @@ def let_pass(state: Coordinator, given: Any, context: Context) -> Taken[Coordina
             timers = group.timers.set((kind, who), context.now_ms, group.timers.epoch((kind, who)))
             return broker.handle_timer(state.with_group(replace(group, timers=timers)), context)
         case "assignment interval is over" if group is not None:
-            return Taken(state.with_group(replace(group, target_time_ms=OLD)))
+            return CoordinatorStep(state.with_group(replace(group, target_time_ms=OLD)))
         case str() if given == RESOLVED:
             return broker.handle_resolution(state, GROUP, context)
         case "may resolve its regular expressions anew" if group is not None:
             old = {p: replace(one, timestamp=RESOLVED_BEFORE) for p, one in group.regexes.items()}
-            return Taken(state.with_group(replace(group, regexes=group.regexes.merge(old))))
+            return CoordinatorStep(state.with_group(replace(group, regexes=group.regexes.merge(old))))
     return load(state, context)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from fsm.check.kafka.application import BROKER
 from fsm.check.model import Action, Choice, Path, Replayed
-from fsm.check.timing import Asked, Timing
+from fsm.check.timing import Constraint, Timing
 from fsm.trace import TraceRecord
 
 MOST = 12
@@ -70,7 +70,7 @@ class Cast(NamedTuple):
         )
 
 
-class Woven(NamedTuple):
+class PathWithIdle(NamedTuple):
     """A path with idle steps in it."""
 
     path: Path
@@ -97,7 +97,7 @@ class Woven(NamedTuple):
             yield number
             number += one is None
 
-    def with_idle(self, at: int, one: Idle, cast: Cast) -> Woven:
+    def with_idle(self, at: int, one: Idle, cast: Cast) -> PathWithIdle:
         """The path with an idle step inserted before this index, which is not the first."""
         actions = [Action(one.who, one.what)]
         if one.what == HEARTBEAT:
@@ -107,17 +107,17 @@ class Woven(NamedTuple):
             actions += [Action(name, "receives", wire=cast.wires(name)[1], message=ANSWER) for name in both]
         steps: list[tuple[Action, Mapping[str, Any]]] = [(action, {}) for action in actions[:-1]]
         steps += [(actions[-1], self.path[at - 1][1])]
-        return Woven(
+        return PathWithIdle(
             (*self.path[:at], *steps, *self.path[at:]), (*self.idle[:at], *[one] * len(steps), *self.idle[at:])
         )
 
 
-class Taken(NamedTuple, Generic[T]):
+class ReplayResult(NamedTuple, Generic[T]):
     """The result of a replay: the times at which the path can happen, and the constraints of its timers."""
 
     timing: Timing
     times_ms: tuple[int, ...]
-    woven: Woven
+    woven: PathWithIdle
     timeouts: T
 
     def tell_run(self, settings: Mapping[str, int], records: Iterable[TraceRecord]) -> Replayed:
@@ -134,17 +134,17 @@ def find_room(
     models: Mapping[str, Chooses],
     *,
     alternate: bool = False,
-) -> Taken[T] | None:
+) -> ReplayResult[T] | None:
     """Finds the first timeouts that allow the path, with idle steps if it needs some; else those that get furthest.
 
     `take` gives None where live objects do not take a path. None where they take this one with no timeouts.
     """
-    tried: list[Taken[T]] = []
+    tried: list[ReplayResult[T]] = []
     cast = Cast(models, alternate)
-    plain = Woven(path, (None,) * len(path))
+    plain = PathWithIdle(path, (None,) * len(path))
     for one in timeouts:
         if (taken := take(one, path)) is not None:
-            tried.append(Taken(*taken, plain, one))
+            tried.append(ReplayResult(*taken, plain, one))
             if tried[-1].times_ms:
                 return tried[-1]
     left = OF_ALL
@@ -156,28 +156,30 @@ def find_room(
     return max(tried, key=_rank, default=None)
 
 
-def _idling(begun: Taken[T], take: Callable[[T, Path], _Took | None], cast: Cast) -> Iterator[Taken[T] | None]:
+def _idling(
+    begun: ReplayResult[T], take: Callable[[T, Path], _Took | None], cast: Cast
+) -> Iterator[ReplayResult[T] | None]:
     """Paths with idle steps, the fewest first; None for one that live objects do not take."""
     kept = [begun]
     for _ in range(MOST):
-        further: list[Taken[T]] = []
+        further: list[ReplayResult[T]] = []
         for one in kept:
             for woven in _candidates(one, cast):
                 taken = take(begun.timeouts, woven.path)
-                found = Taken(*taken, woven, begun.timeouts) if taken is not None else None
+                found = ReplayResult(*taken, woven, begun.timeouts) if taken is not None else None
                 further += [found] if found is not None else []
                 yield found
         kept = sorted(further, key=_rank, reverse=True)[:KEPT]
 
 
-def _rank(one: Taken[Any]) -> tuple[int, int]:
+def _rank(one: ReplayResult[Any]) -> tuple[int, int]:
     """How many of the path's own steps it gets to, and how little is missing for the next one."""
     room = one.timing.room()
     own = sum(1 for idle in one.woven.idle[:room] if idle is None)
     return own, -sum(each.ms for each in one.timing.circle(room))
 
 
-def _candidates(one: Taken[Any], cast: Cast) -> Iterator[Woven]:
+def _candidates(one: ReplayResult[Any], cast: Cast) -> Iterator[PathWithIdle]:
     """Paths with one more idle step that restarts a timer which is too short, the later positions first."""
     woven = one.woven
     for asked in one.timing.circle():
@@ -188,7 +190,7 @@ def _candidates(one: Taken[Any], cast: Cast) -> Iterator[Woven]:
                     yield woven.with_idle(at, idle, cast)
 
 
-def _idle_for(asked: Asked, names: Sequence[str]) -> Iterator[Idle]:
+def _idle_for(asked: Constraint, names: Sequence[str]) -> Iterator[Idle]:
     """Idle steps that restart a timer which must not have expired yet."""
     own = [str(asked.owner)] if asked.owner in names and asked.name in ("poll", "heartbeat", "session") else []
     for who in own or (name for name in names if asked.name.startswith(f"session of {name}")):

@@ -11,7 +11,7 @@ from typing import Any
 
 from fsm.check.model import Model
 from fsm.check.mutation import replace_function
-from fsm.check.mutation_operators import Asked, Flips, find_rules
+from fsm.check.mutation_operators import Flips, RecordedChoices, find_rules
 from fsm.check.mutation_score import Subject
 from fsm.connect import dialect as profiles
 from fsm.coordinator.model import dialect as coordinators
@@ -101,7 +101,7 @@ def _watching(asked: dict[str, set[Any]]) -> ExitStack:
 
 def _note_profile(asked: dict[str, set[Any]], original: Any, *given: Any) -> Any:
     found = original(*given)
-    rules = Asked(found.rules)
+    rules = RecordedChoices(found.rules)
     rules.asked = asked.setdefault("profile", set())
     return profiles.Profile(found.name, rules)
 
@@ -110,7 +110,7 @@ def _note_profile(asked: dict[str, set[Any]], original: Any, *given: Any) -> Any
 def _noting(asked: dict[str, set[Any]], side: str, module: Any, function: Any) -> Iterator[None]:
     def note(original: Any, *given: Any) -> Any:
         found = original(*given)
-        choices = Asked(found.choices)
+        choices = RecordedChoices(found.choices)
         choices.asked = asked.setdefault(side, set())
         rest = (found.table,) if hasattr(found, "table") else ()
         return module.Dialect(found.name, choices, *rest)

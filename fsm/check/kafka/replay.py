@@ -27,7 +27,7 @@ from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.consumer_group import ConsumerGroup
 from fsm.coordinator.model.groups import Group
-from fsm.coordinator.model.step import Step as Taken
+from fsm.coordinator.model.step import Step as CoordinatorStep
 from fsm.coordinator.model.timers import TimerKind
 from fsm.coordinator.storage.load import load
 from fsm.member.effects import UnsentRequest
@@ -291,7 +291,7 @@ class _Replay:
             return
         self.host.take(let_pass(self.host.state, what, self.host.context))
 
-    def _note(self, done: Taken[Coordinator]) -> None:
+    def _note(self, done: CoordinatorStep[Coordinator]) -> None:
         """Compacts the coordinator's log after a step."""
         self.log = append(self.log, done.records)
         if self.trace is not None:
