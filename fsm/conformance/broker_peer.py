@@ -228,7 +228,7 @@ class Broker:
         return self._observe(found, 0)
 
     def _observe(self, responses: list[Response], records: int) -> Observed:
-        """What is written and described now; a timer that fires in between shows in both."""
+        """The present log and description; a timer that fires in between affects both."""
         read = self._read_log(records)
         described = self._describe()
         while more := self._read_log(0):
@@ -255,7 +255,7 @@ class Broker:
         return found
 
     def _read_log(self, count: int) -> tuple[Mapping[str, Any], ...]:
-        """What was appended; records may come a little after the answer that goes with them."""
+        """The appended records; they may come a little after the response that belongs to them."""
         if self._log is None:
             return ()
         found = self._log.read()

@@ -1,4 +1,4 @@
-"""What one step of a coordinator showed, compared with what was recorded: the fields that differ.
+"""Compares an observed step of a coordinator with a recorded one: the fields that differ.
 
 Compared are answers, records and the description of the group, every field, with these exceptions: texts of errors,
 instants inside records, and the value of a metadata hash of a broker that has one of its own, of which only counts
@@ -41,12 +41,12 @@ class FieldDifference(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What a step lets others see."""
+    """The observable results of a step."""
 
     answers: Mapping[int, Mapping[str, Any]]
     """By the step they answer."""
     records: Sequence[Mapping[str, Any]]
-    """As Kafka's tools print them."""
+    """The records as Kafka's tools print them."""
     described: Mapping[str, Any] | None
     """None if there is no such group."""
 
@@ -165,7 +165,7 @@ def _normalize(name: str, value: Any) -> Any:
 
 
 def _decode(assignment: str) -> Any:
-    """What a classic member was assigned: version, partitions, user data; other bytes stay as they are."""
+    """The decoded assignment of a classic member: version, partitions, user data; other bytes stay as they are."""
     data = b64decode(assignment)
     try:
         found = decode_assignment(data)
@@ -175,7 +175,7 @@ def _decode(assignment: str) -> Any:
 
 
 def _topic_of(name: str, entry: Mapping[str, Any]) -> str:
-    """What tells the entries of such a list apart; inside the record of a classic group it is the topic's name."""
+    """The key of the entries of such a list; inside the record of a classic group it is the topic's name."""
     return str(entry.get(SETS[name], entry.get("topic")))
 
 

@@ -10,7 +10,7 @@ from fsm.errors import InputError
 
 @dataclass(frozen=True)
 class Family:
-    """What a walk is made of."""
+    """The composition of a walk."""
 
     what: str
     consumer: bool = True
@@ -47,7 +47,7 @@ SEVERAL_VERSIONS = ("OffsetCommit", "OffsetFetch")
 """Requests that clients in the field send in many versions; walks send each in all that both sides speak."""
 
 TOPICS = {"foo": 6, "bar": 3, "baz": 2}
-"""What walks subscribe to, and how many partitions each has."""
+"""The topics of walks, with their partition counts."""
 
 STATIC = ("i1", "i2")
 PATTERNS = ("foo", "ba[rz]", "foo.*", "nothing", ".*a.*", "[")

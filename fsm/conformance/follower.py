@@ -99,7 +99,7 @@ def _do(host: Host, act: Callable[[Host], object]) -> tuple[Host, list[Step[Any]
 
 
 class Candidate(NamedTuple):
-    """What the coordinator may be between two steps."""
+    """A possible state of the coordinator between two steps."""
 
     host: Host
     pending: tuple[Update, ...] = ()
@@ -169,9 +169,9 @@ class Verdict(NamedTuple):
 
     fits: tuple[Fit, ...]
     differences: tuple[FieldDifference, ...]
-    """Where nothing fits: the fields in which the most natural run differs."""
+    """The fields in which the most natural run differs, if no run matches."""
     happened: tuple[Happened, ...]
-    """What our tables decide in the most natural run."""
+    """The decisions of our tables in the most natural run."""
     described: Mapping[str, Any] | None
     image: Image
 
@@ -182,7 +182,7 @@ class Verdict(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """What a request brings for certain."""
+    """The certain results of a request."""
 
     answered: frozenset[int]
     """The steps that are answered."""
@@ -210,27 +210,27 @@ class Follower:
         context = Context(STARTED_MS, dialect(release), BrokerConfig.of(settings), first_image(topics))
         self.group = group
         self.image = context.image
-        """What the broker's metadata shows."""
+        """The topics in the broker's metadata."""
         self.slack_ms = slack_ms
         self.ignored = ignored
         self.candidates: tuple[Candidate, ...] = (Candidate(Host(context, resolves=False)),)
-        """Those that needed the least freedom first, and of those the ones that know the newest image."""
+        """The candidates, those first that needed the least freedom, and among them those with the newest image."""
         self.described: Mapping[str, Any] | None = None
         """The group as it was described after the last step."""
         self.log: tuple[Record, ...] = ()
-        """What the last step appended."""
+        """The records that the last step appended."""
         self._extra_slot_stays = Choice.EXTRA_SLOT_STAYS in context.dialect
         self._versions: dict[int, int] = {}
         """The API version of each request, by its step."""
 
     @property
     def host(self) -> Host:
-        """What the coordinator most probably is."""
+        """The most probable state of the coordinator."""
         return self.candidates[0].host
 
     @property
     def freedoms(self) -> Freedoms:
-        """What was needed so far, at least."""
+        """The least freedoms that were needed so far."""
         return self.candidates[0].freedoms
 
     def follow(self, step: WalkStep, until_ms: int, answer: Any) -> Sequence[FieldDifference]:
@@ -303,7 +303,7 @@ class Follower:
         self.image = verdict.image
 
     def expect(self, n: int, request: WalkRequest, t_ms: int) -> Expectation:
-        """What this request brings for certain if it is step `n`; nothing changes."""
+        """The certain results of this request as step `n`, without taking it."""
         imagined = WalkStep(n, t_ms, request, 0, None, (), (), None)
         starts = self._begin(self.candidates, (), t_ms)
         runs = [(start, run) for start in starts for run in self._runs(start, imagined, t_ms, None, Ties(()))]
@@ -311,7 +311,7 @@ class Follower:
         return Expectation(frozenset.intersection(*answered), min(len(run.log) for _, run in runs))
 
     def _begin(self, candidates: Iterable[Candidate], updates: tuple[Update, ...], t_ms: int) -> tuple[Candidate, ...]:
-        """What the coordinator may be as a step begins: images that are due have reached it, others may have."""
+        """The possible states when a step begins: images that are due have reached it, others may have."""
         found: list[Candidate] = []
         for candidate in candidates:
             known = [candidate._replace(pending=(*candidate.pending, *updates))]
@@ -377,7 +377,7 @@ class Follower:
         return [member_id for member_id in (step.described or {}).get("members", {}) if member_id not in known]
 
     def _background(self, run: Run, until_ms: int) -> Iterator[Run]:
-        """What images, tasks and timers may have done by then, in any order; what is due is done first.
+        """The runs after images, tasks and timers up to then, in any order; those that are due come first.
 
         An image that reaches the coordinator before or after everything else is a matter of the steps around this one.
         """
@@ -416,7 +416,7 @@ def _count_old_image(candidate: Candidate) -> Candidate:
 
 
 def _atoms(value: Any) -> Iterator[Any]:
-    """What a value is made of, in its order."""
+    """The parts of a value, in order."""
     if is_dataclass(value):
         for part in fields(value):
             if part.compare:

@@ -1,4 +1,4 @@
-"""What a broker appends to a group's partition of `__consumer_offsets`, read while the group is walked."""
+"""Reads the records that a broker appends to a group's partition of `__consumer_offsets` during a walk."""
 
 from __future__ import annotations
 

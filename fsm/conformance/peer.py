@@ -1,4 +1,4 @@
-"""What a walk needs of a coordinator; and our own as such a peer: what a broker would be, without sockets.
+"""The interface of a walk to a coordinator, and our own coordinator behind it: a broker without sockets.
 
 Every request and every answer of ours goes through the bytes of the wire, every record through the bytes of the log. A
 coordinator that follows another release than it is compared with shows where the two part.
@@ -27,14 +27,14 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.assignment.interval.ms": "0",
 }
-"""What walks want to get on; timers are walked by families of their own."""
+"""The settings of walks; timers are covered by families of their own."""
 
 STEP_MS = 3
 """How long a request takes on this clock."""
 
 
 class Observed(NamedTuple):
-    """What one step showed."""
+    """The observation of one step."""
 
     responses: tuple[Response, ...]
     records: tuple[Mapping[str, Any], ...]
@@ -54,7 +54,7 @@ class Peer(Protocol):
 
     @property
     def topics(self) -> Mapping[str, TopicChange]:
-        """What there is when the walk begins."""
+        """The state at the beginning of the walk."""
 
     @property
     def keeps_log(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a comparison found: as text for a reader of the KIP, and as one JSON document."""
+"""The results of a comparison as text for readers of the KIP, and as one JSON document."""
 
 from __future__ import annotations
 

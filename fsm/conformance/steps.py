@@ -71,7 +71,7 @@ class WalkStep(NamedTuple):
     admin: TopicChange | None
     responses: tuple[Response, ...]
     records: tuple[Mapping[str, Any], ...]
-    """As Kafka's tools print them."""
+    """The records as Kafka's tools print them."""
     described: Mapping[str, Any] | None
     """None where the description stayed as it was, empty if there is no such group."""
 
@@ -82,7 +82,7 @@ class WalkStep(NamedTuple):
 
     @property
     def answer(self) -> Any:
-        """What its request was answered within the step; None where it was not."""
+        """The response to its request within the step; None if there was none."""
         return next((response.message for response in self.responses if response.to == self.n), None)
 
 

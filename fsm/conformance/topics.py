@@ -30,7 +30,7 @@ class Topics:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.made: list[str] = []
-        """Those that walks made and did not delete."""
+        """The topics that walks created and did not delete."""
 
     def all(self) -> dict[str, TopicChange]:
         """Every topic by name: a regular expression may match any of them."""

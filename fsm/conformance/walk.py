@@ -26,18 +26,18 @@ from fsm.wire.dialogue import PeerError
 
 NOTHING_OBSERVED = Observed((), (), None)
 UNDER_WAY_MS = 100
-"""So long may an answer or a record be on its way when the description shows already what it goes with."""
+"""How long a response or a record may be delayed after the description shows the step it belongs to."""
 
 
 @dataclass(frozen=True)
 class FirstDifference:
-    """Where a peer parted from Kafka."""
+    """A deviation of a peer from Kafka."""
 
     step: WalkStep
     fields: tuple[FieldDifference, ...]
     """`expected` is Kafka's, `got` the peer's."""
     decided: tuple[Happened, ...]
-    """What Kafka decides in this step, as our tables have it."""
+    """The decisions of Kafka in this step, according to our tables."""
     before: tuple[WalkStep, ...]
     """The steps of the walk before this one."""
     group: Mapping[str, Any] | None

@@ -97,7 +97,7 @@ class Walker:
         return client
 
     def next(self, n: int) -> Move:
-        """What happens in step `n`."""
+        """Chooses step `n`."""
         if self.family.changes_topics and (not self.own or self.chance.random() < 0.05):
             return self._change_topics()
         if self.family.waits and self.chance.random() < 0.12:

@@ -39,7 +39,7 @@ class Application:
     lost_by_fence: Held = frozenset()
     """The partitions it held when its client was fenced or met a fatal error, until its next assignment."""
     unreleased: Held = frozenset()
-    """Those of them that were not reported as lost."""
+    """The partitions among these that were not reported as lost."""
     callback: Callback | None = None
     changed_ms: float = NEVER_MS
     """When the last callback began or ended."""

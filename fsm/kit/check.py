@@ -1,4 +1,4 @@
-"""What a check is: a rule for clients, where it stands, and a function that sees whether it is kept.
+"""Checks: rules for clients with their sources, and functions that test whether they are kept.
 
 A check looks at one moment of a client at a time: something that it did, with all that was known of it until then. It
 says that the rule was kept (True), how it was broken (`Broken`), or that there is nothing to judge (None).
@@ -22,9 +22,9 @@ class Grade(Enum):
     """The grade of a rule."""
 
     MUST = "MUST"
-    """Who breaks it harms the group, or is refused by Kafka."""
+    """A violation harms the group, or is refused by Kafka."""
     SHOULD = "SHOULD"
-    """Who breaks it is slow, wasteful, or leaves its application in the dark."""
+    """A violation is slow or wasteful, or hides events from the application."""
     NOTE = "NOTE"
     """A difference between clients."""
 

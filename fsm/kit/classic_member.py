@@ -1,4 +1,4 @@
-"""What is known of a member of a classic group from its requests: what it said, and what it was told.
+"""The state of a member of a classic group according to its requests and the responses.
 
 Source: KIP-62, KIP-394 (member ids), KIP-345 (static members), KIP-429 (cooperative rebalancing), KIP-814
 (a static leader that comes back); `AbstractCoordinator`, `ConsumerCoordinator`.
@@ -198,7 +198,7 @@ def read_assignment(data: bytes) -> Held:
 
 
 def read_subscription(data: bytes) -> Subscription | None:
-    """What a member wants; None where it cannot be read."""
+    """The subscription of a member; None if it cannot be read."""
     try:
         return decode_subscription(data)
     except RemoteProtocolError:

@@ -13,16 +13,16 @@ from fsm.serve.effects import Effect
 
 HOST = "127.0.0.1"
 DOOR = 1 << 16
-"""What the number of a client is multiplied by, to stand in one number with that of a broker."""
+"""The factor of a client's number in a number that combines it with a broker's."""
 CLIENT_ID_AT = 8
-"""Where the client id stands in a request: after API, version and correlation id."""
+"""The position of the client id in a request: after API, version and correlation id."""
 
 
 class NamedBrokers(Brokers):
     """Brokers that know the client of each connection."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        """As `Brokers`."""
+        """The arguments are those of `Brokers`."""
         super().__init__(*given, **named)
         self.clients: dict[int, tuple[str, dict[int, tuple[str, int]]]] = {}
         """The client's name and its addresses of brokers, by connection."""

@@ -170,7 +170,7 @@ class Moment:
     about: Mapping[str, Any] = field(default_factory=dict)
     """The fields of a note."""
     heard_next: tuple[Note, ...] = ()
-    """Of a heartbeat: what the application said within `LAG_MS`, which may have happened before."""
+    """The notes of the application within `LAG_MS` after a heartbeat, which may be about events before it."""
     searches_at_once: bool = False
     """Whether the client looks for the coordinator within `AT_ONCE_MS`, which may have happened before."""
 

@@ -1,4 +1,4 @@
-"""What is known of a member of a consumer group from its heartbeats: what it said, and what it was told.
+"""The state of a member of a consumer group according to its heartbeats and the responses.
 
 Source: KIP-848, section "ConsumerGroupHeartbeat API"; `ConsumerGroupHeartbeatRequest.json`.
 """
@@ -52,7 +52,7 @@ class ConsumerMember:
     member_id: str = ""
     instance_id: str | None = None
     connections: set[int] = field(default_factory=set)
-    """Those that carried this member id."""
+    """The connections that carried requests with this member id."""
     is_known: bool = False
     """Whether its join was seen; otherwise the trace begins later."""
     epoch: int | None = None

@@ -29,7 +29,7 @@ def software(results: Sequence[Result], command: str) -> str:
 
 
 def as_document(results: Sequence[Result], client: str) -> dict[str, Any]:
-    """As the contract of the command line has it."""
+    """The results as the JSON document that the command line promises."""
     return {
         "client": client,
         "scenarios": [

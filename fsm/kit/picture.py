@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 def story(finding: Finding, trace: Sequence[Exchange | Note]) -> list[Line]:
-    """What the client of a finding did around it, in order of time, with the finding itself."""
+    """The requests and events of a finding's client around it, in order of time, with the finding itself."""
     name = finding.client.partition("/")[0]
     is_read = finding.exchange is not None and finding.exchange.api in QUIET
     seen = [

@@ -163,7 +163,7 @@ class Stage:
     place: Place
     launch: Launch
     trace: list[Exchange | Note]
-    """Where those who see exchanges write, too."""
+    """The trace; observers of exchanges write to it as well."""
     running: dict[str, Process] = field(default_factory=dict)
     watching: set[asyncio.Task[None]] = field(default_factory=set)
 

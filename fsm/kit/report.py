@@ -22,7 +22,7 @@ def check_lines(checks: Sequence[Check] = tuple(CHECKS.values())) -> Iterator[st
 
 
 def report_lines(report: Report) -> Iterator[str]:
-    """What failed, with the first findings of each check; then what passed and what was not seen."""
+    """The failed checks with their first findings; then those that passed and those that were not seen."""
     for check in CHECKS.values():
         found = [finding for finding in report.findings if finding.check is check]
         if not found:

@@ -30,7 +30,7 @@ def seconds(ms: float) -> str:
 
 
 def heartbeat(request: Any) -> str:
-    """What a heartbeat says, in short: its epoch and what it tells."""
+    """A heartbeat in short: its epoch and its fields."""
     parts = []
     if request.rebalance_timeout_ms != -1:
         parts.append("rebalance timeout")

@@ -402,7 +402,7 @@ class Brokers:
         return next((rule for rule in self.rules if rule.meets(seen)), None)
 
     def _disturb(self, asked: _Open, rule: Rule, now_ms: float) -> None:
-        """What happens to a request before it is handled; `_answer` does the rest."""
+        """Applies faults to a request before it is handled; `_answer` applies the others."""
         if rule.do is Do.REFUSE:
             if isinstance(asked.request, ProduceRequest) and not asked.request.acks:
                 self._record(asked, None, None)  # it expects no answer, so that all a broker can do is hang up

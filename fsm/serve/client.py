@@ -141,13 +141,13 @@ class Client(asyncio.Protocol):
         self._keep(data[at:])
 
     def _keep(self, rest: bytes) -> None:
-        """So much has arrived and is not handed over."""
+        """Updates the count of bytes that have arrived and were not handed over."""
         if rest or self._bytes:
             self._bytes = bytearray(rest)
         self._count()
 
     def _count(self) -> None:
-        """Who has more than before goes, where all together have too much."""
+        """Disconnects the client if its count has grown and all together hold too much."""
         buffered = len(self._bytes) + self._waiting
         if buffered == self._buffered:
             return
@@ -158,7 +158,7 @@ class Client(asyncio.Protocol):
 
 
 STRANGERS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP"}
-"""What others begin with, and what they speak."""
+"""The first bytes of other protocols, with their names."""
 
 
 def stranger(data: bytes) -> str:
@@ -189,9 +189,9 @@ class Clients:
         self.carry_out, self.most_idle_s = carry_out, most_idle_s
         self.open: dict[int, Client] = {}
         self.full: dict[int, Client] = {}
-        """Those that leave much unread; the one that has done so for the longest comes first."""
+        """The clients that leave much unread; the one that has done so for the longest comes first."""
         self.paused: dict[int, Client] = {}
-        """Those that are not read, by the descriptor of their socket."""
+        """The paused clients, by the descriptor of their socket."""
         self.buffered = 0
         """Bytes of frames that are not whole, or not handled yet."""
         self._gone = select.poll()

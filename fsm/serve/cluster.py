@@ -30,9 +30,9 @@ from fsm.serve.topics import ANSWERED, LEGAL_TOPIC, OFFSETS_TOPIC, Topics
 
 CLUSTER_ID = "fsm-serve"
 GROUP_KEY, TRANSACTION_KEY = 0, 1
-"""Of FindCoordinator: what is asked for is a group's coordinator, or a transaction's."""
+"""The key types of FindCoordinator: groups and transactions."""
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
-"""What a client calls itself and its version."""
+"""The pattern of a client's software name and version."""
 METADATA = "metadata"
 """The log that has topics and settings, as one JSON document."""
 OFFSETS_TOPIC_ID = "X19jb25zdW1lcl9vZmZzZQ"
@@ -50,7 +50,7 @@ class Served:
     records_a_second: float = 0.0
     """How many records are generated in each partition without a producer."""
     offsets_partitions: int = 50
-    """Of `__consumer_offsets`, as `offsets.topic.num.partitions` has it."""
+    """The partition count of `__consumer_offsets`: `offsets.topic.num.partitions`."""
 
 
 class Cluster:
@@ -165,7 +165,7 @@ class Cluster:
         return _ANSWERS[type(request)](self, request, context)
 
     def api_versions(self, version: int, code: ErrorCode = ErrorCode.NONE) -> m.ApiVersionsResponse:
-        """What is spoken; an error comes with the versions of ApiVersions alone (KIP-511).
+        """The supported versions; an error has only those of ApiVersions (KIP-511).
 
         Clients before version 4 cannot read a feature that may be at level 0 (KAFKA-17011), so their responses omit it.
         """

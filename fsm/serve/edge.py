@@ -205,7 +205,7 @@ class Edge:
         self._timer = self._loop.call_later(wait_s, self.advance)
 
     def advance(self) -> None:
-        """What is due by now happens."""
+        """Runs everything that is due."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""What the brokers want done outside: bytes to send, connections to end, logs to keep."""
+"""The effects of the brokers: bytes to send, connections to end, logs to write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HangUp(NamedTuple):
 
 
 class ReadOn(NamedTuple):
-    """What waited on this connection is being handled: there is room for more."""
+    """The waiting frames of this connection are being handled: there is room for more."""
 
     connection: int
 

@@ -19,7 +19,7 @@ ALWAYS = 1 << 31
 
 
 class Do(Enum):
-    """What becomes of a request, by the word that stands in a file of rules."""
+    """The kinds of faults, by their words in a file of rules."""
 
     REFUSE = "refuse"
     """It is answered with an error and not handled."""
@@ -51,15 +51,15 @@ class Do(Enum):
 
 @dataclass(slots=True)
 class Rule:
-    """What a fault meets, and what it does, so often. `met` and `done` count."""
+    """A rule: the requests that it matches, and its fault. `met` and `done` are counters."""
 
     do: Do
     code: ErrorCode = ErrorCode.NONE
-    """Of `REFUSE`."""
+    """The error code of `REFUSE`."""
     ms: int = 0
-    """Of those that take time."""
+    """The duration of faults that take time."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Of `REWRITE`: values by the name of a field of the answer."""
+    """The values of `REWRITE`, by the field of the response."""
     name: str = ""
     client: str | None = None
     """The client id."""
@@ -70,7 +70,7 @@ class Rule:
     epoch: int | None = None
     """The member epoch or generation that the request names: 0 joins, -1 and -2 leave."""
     full: bool | None = None
-    """Of heartbeats of consumer groups: whether the request says everything (subscription, timeout, partitions)."""
+    """For consumer heartbeats: whether the request has all fields (subscription, timeout, partitions)."""
     partition: TopicPartition | None = None
     """A partition that the request names by its topic's name, or a heartbeat reports as owned."""
     nth: int = 1

@@ -128,4 +128,4 @@ def _has_batch(data: bytes, begin: int) -> bool:
 
 
 MAGIC_AT, MAGIC_BYTE = 16, bytes([MAGIC])
-"""Where a batch says of which format it is, and what it says."""
+"""The position of the format in a batch, and its value."""

@@ -17,7 +17,7 @@ from typing import Any
 from fsm.errors import FsmError, InputError
 
 ANSWER_S = 10.0
-"""So long a browser may take over a request."""
+"""The timeout of a request of a browser."""
 MOST_AT_ONCE = 16
 """Requests that are answered at once; who comes then is turned away."""
 KEY = "X-Fsm-Key"

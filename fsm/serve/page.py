@@ -32,7 +32,7 @@ POLICY = (
 )
 OF_REQUESTS = {do.value: do for do in Do if do not in (Do.EXPIRE, Do.MOVE, Do.PAUSE)}
 VALUES = {Do.REFUSE: "error", Do.REWRITE: "fields"}
-"""What the value of a fault is called; else `ms`."""
+"""The name of a fault's value; `ms` by default."""
 T = TypeVar("T")
 
 
@@ -58,12 +58,12 @@ class Page:
         return text.replace("{{nonce}}", nonce).replace("{{key}}", self.key)
 
     def state(self, since: int) -> dict[str, Any]:
-        """What there is, and what was exchanged since."""
+        """The snapshot of the brokers, and the exchanges since a number."""
         brokers = self.edge.brokers
         return self._call(lambda: {**snapshot(brokers, self.edge.clock()), "recent": self.recent.since(since)})
 
     def do(self, request: dict[str, Any]) -> None:
-        """What a button means. Raises `InputError` for what none does."""
+        """Carries out the action of a button. Raises `InputError` for an unknown one."""
         self._call(lambda: self.edge.carry_out(self._act(request) or ()))
 
     def _act(self, request: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What stands around a request: where it arrived, from whom, in which version, when."""
+"""The context of a request: its broker, client, version and time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class RequestContext(NamedTuple):
-    """What an answer depends on besides the request."""
+    """The inputs of a response besides the request."""
 
     token: int
     """Names the request: its answer may come later."""
     broker: int
     client_id: str
     client_host: str
-    """As Kafka prints it: `/127.0.0.1`."""
+    """The client's host as Kafka prints it: `/127.0.0.1`."""
     version: int
     now_ms: float
     random: Random

@@ -25,13 +25,13 @@ WORDS = {
 }
 """Settings that are words, and those words."""
 STATIC, DEFAULT, OF_GROUP = 4, 5, 8
-"""Where a value comes from: the broker's file, Kafka's default, the group."""
+"""The sources of a value: the broker's file, Kafka's default, the group."""
 INT, TEXT, LIST = 3, 2, 7
 """Types of a value."""
 MOST_GROUPS = 1_000
 """Groups with settings of their own, which are written down as a whole at each change."""
 SET, DELETE = 0, 1
-"""What becomes of a setting."""
+"""The operations of IncrementalAlterConfigs."""
 
 
 def broker_config(settings: Mapping[str, str]) -> BrokerConfig:
@@ -119,7 +119,7 @@ def _of_group(config: BrokerConfig, group_id: str, with_synonyms: bool) -> list[
 def alter(
     request: m.IncrementalAlterConfigsRequest, config: BrokerConfig, topics: Mapping[str, object]
 ) -> tuple[m.IncrementalAlterConfigsResponse, BrokerConfig]:
-    """What becomes of each resource, and the settings afterwards: only those of groups can be changed."""
+    """The result of each resource, and the settings afterwards: only those of groups can be changed."""
     found = []
     groups: dict[str, PersistentMap[str, int]] = dict(config.groups)
     for kind, name, changes in request.resources:

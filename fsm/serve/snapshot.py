@@ -16,7 +16,7 @@ from fsm.wire.exchange import Exchange, Note
 KEPT = 200
 """Exchanges and notes that are shown."""
 QUIET = frozenset({"Fetch", "Metadata", "ApiVersions", "FindCoordinator", "ListOffsets"})
-"""What clients do all the time, shown only if that is asked for."""
+"""Frequent requests, shown only on request."""
 MOST_GROUPS, MOST_MEMBERS = 50, 100
 """Groups, and members of each, that are shown; of the others their number is told."""
 
@@ -36,7 +36,7 @@ class Recent:
         self._seen.append(_tell(self._number, seen))
 
     def since(self, number: int) -> list[dict[str, Any]]:
-        """Those after this number, the oldest first."""
+        """The exchanges after this number, the oldest first."""
         return [event for event in self._seen if event["number"] > number]
 
 

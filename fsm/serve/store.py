@@ -40,7 +40,7 @@ class Store:
         self._unsynced: set[str] = set()
 
     def read(self) -> dict[str, bytes]:
-        """What each log has, by name. What was never finished is removed, at the end of a log too.
+        """The content of each log by name. Unfinished writes are removed, at the end of a log as well.
 
         Raises `InputError` for a log that is damaged elsewhere.
         """

@@ -25,7 +25,7 @@ from fsm.protocol.record_batches import (
 )
 
 KEPT_BYTES = 4 << 20
-"""Of one partition, where nothing else is said; the newest batch is kept however large."""
+"""The default size limit of a partition; the newest batch is kept however large it is."""
 LARGEST_BATCH = 1_048_588
 """Bytes of a batch that is accepted: `max.message.bytes` of Kafka."""
 MADE_AT_ONCE = 500
@@ -64,7 +64,7 @@ class PartitionLog:
     end_offset: int = 0
     size: int = 0
     producers: dict[int, tuple[tuple[int, int, int, int], ...]] = field(default_factory=dict)
-    """Of idempotent producers, the last batches: epoch, first sequence, records, offset."""
+    """The last batches of idempotent producers: epoch, first sequence, records, offset."""
 
     def grow(self, now_ms: float) -> None:
         """Makes up what is due by now."""
@@ -108,7 +108,7 @@ class PartitionLog:
         return ErrorCode.NONE, base
 
     def _repeats(self, head: BatchHead) -> tuple[ErrorCode, int] | None:
-        """What becomes of an idempotent producer's batch that was appended before, or comes out of order."""
+        """The result for an idempotent producer's batch that was appended before, or is out of order."""
         last = self.producers.get(head.producer_id, ())
         if not last or last[-1][0] != head.producer_epoch:
             return None

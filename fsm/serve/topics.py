@@ -31,9 +31,9 @@ LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000
-"""Of one topic."""
+"""The maximal partition count of one topic."""
 MOST_PARTITIONS_IN_ALL = 20_000
-"""Of all topics: a client that asks for all of them gets an answer within some tenths of a second."""
+"""The maximal partition count of all topics: the metadata of all takes some tenths of a second."""
 
 
 class TooManyError(InputError):
@@ -91,11 +91,11 @@ class Topics:
 
     @property
     def partitions(self) -> int:
-        """Of all topics."""
+        """The partition count of all topics."""
         return len(self._logs)
 
     def _kept_bytes(self) -> int:
-        """Of one partition."""
+        """The size limit of one partition."""
         return min(KEPT_BYTES, KEPT_IN_ALL // max(1, len(self._logs)))
 
     def since_ms(self, name: str) -> float:
@@ -214,7 +214,7 @@ class Topics:
     def end_of_epoch(
         self, request: m.OffsetForLeaderEpochRequest, broker: int, now_ms: float
     ) -> m.OffsetForLeaderEpochResponse:
-        """Where the leader epoch of each partition ends: there is one epoch, 0."""
+        """The end offset of the leader epoch of each partition: there is one epoch, 0."""
 
         def one(name: str, wanted: m.OffsetForLeaderPartition) -> m.EndOfLeaderEpoch:
             log = self._find(name, wanted.partition, now_ms)
