@@ -54,7 +54,7 @@ class Peer(Protocol):
 
     @property
     def topics(self) -> Mapping[str, TopicChange]:
-        """The state at the beginning of the walk."""
+        """The topics at the beginning of the walk."""
 
     @property
     def keeps_log(self) -> bool:

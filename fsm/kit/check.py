@@ -74,7 +74,7 @@ class Finding(NamedTuple):
 
 
 def hold(is_kept: object, expected: str, got: object) -> Verdict:
-    """None if the condition holds, else the violation in these words."""
+    """True if the condition holds, else the violation in these words."""
     return True if is_kept else Broken(expected, str(got))
 
 

@@ -79,7 +79,7 @@ class ClassicMember:
     rebalance_asked_ms: float | None = None
     """When it was told to rejoin, until it does."""
     beats_since: list[float] = field(default_factory=list)
-    """The number of heartbeats since then."""
+    """The times of its heartbeats since then."""
     join: Exchange | None = None
     sent: Exchange | None = None
     """Its last request of the group."""

@@ -141,7 +141,7 @@ class Client(asyncio.Protocol):
         self._keep(data[at:])
 
     def _keep(self, rest: bytes) -> None:
-        """Updates the count of bytes that have arrived and were not handed over."""
+        """Keeps the bytes that have arrived and were not handed over."""
         if rest or self._bytes:
             self._bytes = bytearray(rest)
         self._count()

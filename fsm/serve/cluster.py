@@ -48,7 +48,7 @@ class Served:
     """Kafka's own keys of a broker."""
     brokers: int = 1
     records_a_second: float = 0.0
-    """How many records are generated in each partition without a producer."""
+    """The rate of generated records in each partition without a producer."""
     offsets_partitions: int = 50
     """The partition count of `__consumer_offsets`: `offsets.topic.num.partitions`."""
 
