@@ -30,7 +30,7 @@ READABLE: Mapping[int, tuple[int, int]] = {
     **{APIS[name].key: (0, APIS[name].newest) for name in (*NAMING, "ApiVersions")},
     **dict.fromkeys(share_groups.SHARING, (share_groups.OLDEST, share_groups.NEWEST)),
 }
-"""Those whose answers have to be read, by their numbers, and the versions that clients may use: no other is known here.
+"""APIs whose responses have to be read, by key, with the versions that clients may use: no others are known here.
 Versions that are older than what is known name no brokers, but for those of ShareFetch and ShareAcknowledge."""
 _FIELDS: Mapping[type[Any], str] = {
     **{APIS[name].response: naming for name, naming in NAMING.items()},

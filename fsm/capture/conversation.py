@@ -39,7 +39,7 @@ class PendingRequest(NamedTuple):
 
 
 class DecodedResponse(NamedTuple):
-    """What an answer says, and in which version: a broker that does not know the version of ApiVersions speaks 0."""
+    """A response with its version: a broker that does not know the version of ApiVersions uses 0."""
 
     asked: PendingRequest
     response: Any

@@ -108,7 +108,7 @@ class Link:
         return self._forward(frame, asked, now_ms)
 
     def _forward(self, frame: Frame, _asked: PendingRequest, _now_ms: float) -> bytes:
-        """What goes on of a request that has been read."""
+        """The bytes to pass on for a request that was read."""
         return frame.raw
 
     def _refuse(self, now_ms: float) -> bytes:
@@ -138,7 +138,7 @@ class Link:
 
 
 def _refusal(correlation_id: int) -> Frame:
-    """As a broker answers that does not know this version of ApiVersions, so that the client asks again (KIP-511)."""
+    """The response of a broker that does not know this version of ApiVersions, so that the client retries (KIP-511)."""
     api = API_BY_KEY[API_VERSIONS]
     known = ApiVersion(api.key, api.oldest, api.newest)
     refused = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (known,))

@@ -13,16 +13,16 @@ class Chance(Protocol):
     """The methods of a seeded `random.Random` that are used."""
 
     def random(self) -> float:
-        """From 0 to below 1."""
+        """A random number from 0 to below 1."""
 
     def choice(self, given: Any, /) -> Any:
-        """One of them."""
+        """A random element."""
 
     def randint(self, low: int, high: int, /) -> int:
-        """One of these, both ends included."""
+        """A random integer, both ends included."""
 
     def sample(self, given: Any, count: int, /) -> Any:
-        """So many of them."""
+        """A sample of so many of them."""
 
 
 class Steady:

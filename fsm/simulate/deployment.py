@@ -15,7 +15,7 @@ from fsm.protocol.releases import LATEST
 
 CONSUMER, CLASSIC, CONNECT = "consumer", "classic", "connect"
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-"""Of durations, in milliseconds."""
+"""The units of durations, in milliseconds."""
 CHANCE = 1
 """The version of the random draws; increased when the same seed gives another run."""
 NETWORK = Latency(1, 2, 20, 100)
@@ -37,22 +37,22 @@ class Service:
     protocol: str = CONSUMER
     processes: int = 1
     members: int = 1
-    """Of each process."""
+    """The number of members of each process."""
     hosts: int = 0
-    """How many members share the processes; 0 for one in each."""
+    """How many hosts the processes share; 0 for a host of each process."""
     release: str = LATEST
-    """Of its client."""
+    """The release of its client."""
     assignor: str = ""
-    """Of classic members their `partition.assignment.strategy`, of others `group.remote.assignor`; or the default."""
+    """`partition.assignment.strategy` of classic members, `group.remote.assignor` of others; empty for the default."""
     static: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of the client, under Kafka's own keys."""
+    """The settings of the client, by Kafka's keys."""
     poll_ms: int = 500
     """The interval of polls."""
     starts_ms: int = 0
     """Its processes start one after the other within this time."""
     connectors: Mapping[str, int] = field(default_factory=dict)
-    """Of Connect: tasks by connector."""
+    """The task counts of connectors, for Connect."""
 
     def process(self, number: int) -> str:
         """The name of a process, counted from 0."""
@@ -150,7 +150,7 @@ class Deployment:
         return found
 
     def list_targets(self, rate: Rate) -> list[str]:
-        """Of whom a fault at a rate meets one: brokers, the processes that are meant, or what is no process itself."""
+        """The targets of which a random fault draws one: brokers, processes, or another target by its name."""
         if rate.target == "brokers":
             return list(self.brokers)
         return [service.process(i) for service, i in self.processes_of(rate.target)] or [rate.target]

@@ -17,7 +17,7 @@ from fsm.simulate.run import simulate
 from fsm.simulate.text import name_all, show, table
 
 MEASURES = (*SERIES, "longest_unowned_ms")
-"""Of groups, which all have them."""
+"""The measures that all groups have."""
 MOST_FAILED = 20
 """How many failed seeds are named."""
 AHEAD = 16

@@ -21,7 +21,7 @@ DEBUG = "debug"
 
 
 SEGMENT = "brokers/__consumer_offsets-0/00000000000000000000.log"
-"""Where the coordinators' log is, as if one partition had all groups."""
+"""The path of the coordinators' log, as if one partition had all groups."""
 
 
 def log_files(deployment: Deployment, truth: Truth, level: str) -> Iterator[tuple[str, bytes]]:

@@ -1,4 +1,4 @@
-"""What is measured of a group over time: partitions without an owner or with two, moves, rebalances, heartbeats."""
+"""Measures of a group over time: partitions without an owner or with two, moves, rebalances, heartbeats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Meter:
         self.gaps: list[tuple[TopicPartition, int, int]] = []
         """Partitions that had an owner and had none for a time: from when, until when."""
         self.held: list[tuple[str, TopicPartition, int, int]] = []
-        """Who used which partition, from when, until when."""
+        """The uses of partitions: the client, from when, until when."""
         self.keeps = False
         """Whether gaps and uses are kept."""
         self._unowned, self._shared = partitions, 0

@@ -74,7 +74,7 @@ class Outcome:
 
     @property
     def violations(self) -> list[tuple[str, Violation]]:
-        """Those of all groups, with the group."""
+        """The violations of all groups, each with its group."""
         return [(one.group, violation) for one in self.groups for violation in one.violations]
 
     def totals(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Outcome:
         return dict(sorted(found.items()))
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The outcome as a JSON document."""
         return {
             "deployment": self.deployment,
             "seed": self.seed,

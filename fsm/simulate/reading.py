@@ -178,7 +178,7 @@ def _service(name: str, node: Node, topics: Mapping[str, int]) -> Service:
 
 
 def _changes(given: Mapping[str, Node], topics: Mapping[str, int]) -> dict[str, object]:
-    """What of a service these say."""
+    """Reads the changes of a service's settings."""
     found: dict[str, object] = {}
     if "protocol" in given:
         found["protocol"] = one_of(given["protocol"], PROTOCOLS)

@@ -38,7 +38,7 @@ def latency_of(given: Mapping[str, Node], where: str) -> Latency:
 
 
 def read_names(node: Node) -> list[tuple[str, Node]]:
-    """What stands under each name, in order. Raises `InputError` for what is no name."""
+    """The values by name, in order. Raises `InputError` for an invalid name."""
     found = []
     for name, (key, value) in node.mapping().items():
         if not NAME.fullmatch(name):
@@ -62,7 +62,7 @@ def count_of(node: Node, most: int) -> int:
 
 
 def seed_of(node: Node) -> int:
-    """What all chance of a run is drawn from. Raises `InputError` for what is no whole number from 0 on."""
+    """The seed of a run. Raises `InputError` for anything but a whole number from 0 on."""
     if node.number() < 0:
         raise InputError(f"{node.number()}", node.where, "a seed is 0 or more")
     return node.number()

@@ -88,7 +88,7 @@ class Machines:
 
     @cached_property
     def exchange(self) -> Exchange:
-        """Who tells whom what."""
+        """The messages between machines."""
         return exchange_of(Role(part.name, part.table, part.count) for part in self.parts)
 
     @property
@@ -103,7 +103,7 @@ class Machines:
         )  # fmt: skip
 
     def list_targets(self, rate: Rate) -> list[str]:
-        """Of whom a fault at a rate meets one; an event, of the machines that have it."""
+        """The machines of which a random fault draws one; for an event, those that have it."""
         if rate.what != "event":
             return list(self.machines_of(rate.target)) or [rate.target]
         owner, _, event = rate.target.rpartition(".")

@@ -1,4 +1,4 @@
-"""What is measured of machines over time: the time in each state, transitions, messages."""
+"""Measures of machines over time: the time in each state, transitions, messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COUNTED = ("transitions", "messages", "lost")
 
 
 class Measures:
-    """Those of the machines of one role, in parts of equal length."""
+    """The measures of the machines of one role, in intervals of equal length."""
 
     def __init__(self, part: Part, lasts_ms: int) -> None:
         self.lasts_ms = lasts_ms

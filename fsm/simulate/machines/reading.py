@@ -46,7 +46,7 @@ NETWORK_KEYS = (*LATENCY, "loses", "duplicates", "reorders")
 DEED = ("at", "every", "from", "until", "for")
 MOST_MACHINES, MOST_EVENTS = 100_000, 1_000_000_000
 USUAL = Delay(10_000, 10_000, is_mean=True)
-"""Of events from outside where nothing else is said."""
+"""The default delay of external events."""
 
 
 def read_machines(document: Node, folder: Path) -> Machines:
@@ -132,7 +132,7 @@ def _delay(node: Node) -> Delay:
 
 
 def _read_questions(given: Mapping[str, Node], found: Machines) -> dict[str, Any]:
-    """What may never be, and the goal."""
+    """Reads the exclusions and the goal."""
     asked: dict[str, Any] = {}
     if "never" in given:
         items = given["never"].items()

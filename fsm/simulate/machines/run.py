@@ -308,7 +308,7 @@ class MachinesRun:
             self._add(self.deployment.parts[0].name, STUCK)
 
     def _describe(self, places: tuple[Place, ...]) -> str:
-        """Where the machines are, or those that take these places; of many, some."""
+        """The states of the machines, or of those that take these places; of many, only some are listed."""
         taking = {name for place in places for name in place.machines if self.machines[name].state in place.leaves}
         shown = [one for one in self.machines.values() if not places or (one.name in taking and not one.is_away)]
         there = [f"{one.name} {AWAY if one.is_away else one.state.name}" for one in shown]

@@ -46,7 +46,7 @@ def fewer_machines(found: Machines) -> Iterator[Machines]:
 
 
 def _keep_deeds(found: Machines, smaller: Machines, role: str) -> Iterator[Deed]:
-    """What still happens, to machines under their new names."""
+    """The deeds that remain, with the new names of machines."""
     names = smaller.exchange.named[role].machines
     met = {part for deed in found.deeds for part in (deed.target, deed.target.rpartition(".")[0])}
     stay = sorted(found.exchange.named[role].machines, key=lambda name: name not in met)[: len(names)]
