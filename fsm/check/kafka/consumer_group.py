@@ -146,8 +146,8 @@ def consumer_group(
         },
         kinds,
         partial(replay, Cast(consumers, hub)),
-        [*_list_asked(dialects), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
-        list(_not_asked(dialects)),
+        [*_list_checked(dialects), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
+        list(_list_unchecked(dialects)),
         NOT_MODELLED,
     )
 
@@ -177,7 +177,7 @@ def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
         yield Wire(BROKER, name, ANSWERS, features=features, describe=tell)
 
 
-def _list_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
+def _list_checked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
     """The invariants that are checked on each step of a member and of the coordinator."""
     for one in MEMBER_INVARIANTS:
         if any(one in select_invariants(dialect) for dialect in dialects):
@@ -222,7 +222,7 @@ def _read_dialects(client: str | MemberDialect, members: int) -> list[MemberDial
     return found * (members // len(found))
 
 
-def _not_asked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
+def _list_unchecked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
     """The invariants that some members are known to break, with their dialects if not all do."""
     for one in MEMBER_INVARIANTS:
         breaking = list(dict.fromkeys(dialect.name for dialect in dialects if one not in select_invariants(dialect)))
