@@ -5,7 +5,7 @@ Frontiers of a search are columns of such numbers; `Rows.join` and `Pairs.join` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -18,6 +18,7 @@ Longs = npt.NDArray[np.int64]
 
 
 _ABSENT = object()
+NOTHING: Longs = np.zeros(0, np.int64)
 
 
 class Numbers:
@@ -158,8 +159,8 @@ class Rows:
         places = [start.take(those) + which for which, those in enumerate(index)]
         return int(count.sum()), np.concatenate(index), np.concatenate(places)
 
-    def _counts(self, ids: Ids) -> Ids:
-        """The count of rows of each number; rows that do not exist are made."""
+    def unmade(self, ids: Ids) -> Longs:
+        """The numbers whose rows do not exist yet, each once, sorted."""
         top = int(ids.max(initial=-1)) + 1
         if top > len(self._count):
             more = max(top, 2 * len(self._count)) - len(self._count)
@@ -167,16 +168,19 @@ class Rows:
             self._signs = np.concatenate([self._signs, np.zeros(more, np.int64)])
             self._count = np.concatenate([self._count, np.full(more, -1, np.int32)])
         count = self._count.take(ids)
-        if count.min(initial=0) < 0:
-            new = np.unique(ids[count < 0])
+        new: Longs = np.unique(ids[count < 0]) if count.min(initial=0) < 0 else NOTHING
+        return new
+
+    def _counts(self, ids: Ids) -> Ids:
+        """The count of rows of each number; rows that do not exist are made."""
+        if len(new := self.unmade(ids)):
             made = [self.make(one) for one in new.tolist()]
             self._count[new] = counts = np.array(list(map(len, made)), np.int32)
             self._start[new] = self.rows.size + np.cumsum(counts) - counts
             self._signs[new] = [reduce(or_, map(self.sign, some), 0) for some in made]
             if rows := [row for some in made for row in some]:
                 self.rows.extend(rows, len(rows))
-            count = self._count.take(ids)
-        return count
+        return self._count.take(ids)
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -201,16 +205,28 @@ class Pairs:
         self.rows, self.make, self.width = Table(width), make, width
 
     def join(self, first: Ids, second: Ids) -> Longs:
-        """The place of the row of each pair."""
+        """The place of the row of each pair; rows that do not exist are made."""
+        return self.find(first, second).made()
+
+    def find(self, first: Ids, second: Ids) -> Sought:
+        """The same in two parts: rows that do not exist are made later."""
         codes = (first.astype(np.int64) << 32) | second
-        at = self._at.take(self._find(codes))
+        return Sought(self, codes, self._look_up(codes))
+
+    def make_all(self, codes: Longs) -> Ids:
+        """The place of the row of each of these pairs; rows that do not exist are made."""
+        at = self._look_up(codes)
         if at.min(initial=0) < 0:
             new = np.unique(codes[at < 0])
             begin = self.rows.size
-            self.rows.extend([self.make(code >> 32, code & 0xFFFFFFFF) for code in new.tolist()], len(new))
+            self.rows.extend([self.make(*pair) for pair in _pairs(new)], len(new))
             self._insert(new, np.arange(begin, self.rows.size, dtype=np.int32))
-            at = self._at.take(self._find(codes))
-        return at.astype(np.int64)
+            at = self._look_up(codes)
+        return at
+
+    def _look_up(self, codes: Longs) -> Ids:
+        found: Ids = self._at.take(self._find(codes))
+        return found
 
     def _find(self, codes: Longs) -> Longs:
         """The slot that holds each code, or the empty one where it belongs."""
@@ -254,6 +270,29 @@ class Pairs:
 
     def __len__(self) -> int:
         return self.rows.size
+
+
+class Sought:
+    """The result of a look-up of pairs, some of which may not have a row yet."""
+
+    def __init__(self, pairs: Pairs, codes: Longs, at: Ids) -> None:
+        self._in, self._at = pairs, at
+        self._missing = np.flatnonzero(at < 0)
+        self._codes = codes[self._missing]
+
+    def unmade(self) -> Iterator[tuple[int, int]]:
+        """The pairs without a row, each once."""
+        return _pairs(np.unique(self._codes))
+
+    def made(self) -> Longs:
+        """The place of the row of each pair; rows that do not exist are made."""
+        if len(self._missing):
+            self._at[self._missing] = self._in.make_all(self._codes)
+        return self._at.astype(np.int64)
+
+
+def _pairs(codes: Longs) -> Iterator[tuple[int, int]]:
+    return ((code >> 32, code & 0xFFFFFFFF) for code in codes.tolist())
 
 
 def _spread(codes: Longs) -> Longs:

@@ -46,6 +46,8 @@ class Limits:
     max_states: int = 200_000_000
     max_memory: int = 6 << 30
     """Bytes of states, keys, tables and, roughly, the objects behind them; temporary arrays of NumPy do not count."""
+    step_s: float = 10.0
+    """CPU seconds of one step of a component; a longer step is a counterexample."""
 
     @property
     def beyond_memory(self) -> str:
@@ -119,6 +121,7 @@ class Search:
                     f"no known hazard: {name!r}", self.model.name, f"choose from {_list(sorted(self.model.hazards))}"
                 )
         self.space = Space(self.model, self.kinds) if self.tables is None else self.tables
+        self.space.limit_s = self.limits.step_s
         self.steps = Steps(self.model, self.space)
         self.quotient = Symmetry(self.steps, self.symmetry) if self.symmetry else None
         self.packing = Packing.of(len(self.space.cells))

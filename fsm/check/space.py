@@ -6,12 +6,17 @@ component and the wires that are kept with it make a cell; a global state is one
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from operator import ne
+from typing import Any
 
 import numpy as np
 
+from fsm.check.ahead import Ahead, Asked, Done
+from fsm.check.endless import EndlessError, within
 from fsm.check.memo import Growing, Ids, Numbers, Pairs, Rows
 from fsm.check.model import (
     Action,
@@ -49,15 +54,6 @@ CHOICE, _RECEIVED, _LATE, _UNDELIVERED, _MISSED = "choice", "received", "late", 
 _SEND, _HANG_UP, _HUNG_UP = range(3)
 
 
-class Done(NamedTuple):
-    """The result of a component's step, in numbers."""
-
-    state: int
-    broken: int
-    orders: tuple[tuple[int, int], ...]
-    """(wire, order), for each wire that the step changes."""
-
-
 def ask(where: str, question: Callable[..., Any], *given: Any) -> Any:
     """Calls a function of the model. Raises `InputError` where it raises."""
     try:
@@ -70,12 +66,25 @@ def ask(where: str, question: Callable[..., Any], *given: Any) -> Any:
         raise InputError(f"{name} raises {what}", where, "mend the model") from None
 
 
+def _number(where: str, what: str, numbers: Numbers, *given: Any) -> int:
+    """The number of a key. Raises `InputError` where the key cannot be hashed or compared."""
+    try:
+        return numbers.number(*given)
+    except TypeError:
+        raise InputError(f"{what} cannot be hashed: {given[0]!r}", where, "give hashable values, or a key") from None
+    except Exception as problem:  # of the model's own `__eq__` or `__hash__`
+        raised = f"{type(problem).__name__}: {problem}".partition("\n")[0]
+        raise InputError(f"{what} cannot be compared: {raised}", where, "mend the model") from None
+
+
 class _Part:
     """The states of one component."""
 
     def __init__(self, component: Component) -> None:
         self.component = component
         self.states = Numbers()
+        self.nbytes = 0
+        """The approximate memory of the states."""
         self.steps: dict[tuple[int, int], Done] = {}
         self.offers: dict[int, list[Choice]] = {}
 
@@ -83,11 +92,11 @@ class _Part:
         """The number of a state; its origin is the (state, input) that first led to it, None for the start."""
         self.states.complete(self._key)
         key = self._key(state)
-        try:
-            at = self.states.number(key, state, origin)
-        except TypeError:
-            raise InputError(f"a state cannot be hashed: {key!r}", self.component.name, "give a key") from None
-        if self.component.key is not None and self.states.value(at) != state:
+        known = len(self.states)
+        at = _number(self.component.name, "a state", self.states, key, state, origin)
+        if at == known:
+            self.nbytes += max(STATE_BYTES, sys.getsizeof(state))
+        if self.component.key is not None and ask(self.component.name, ne, self.states.value(at), state):
             two = f"{self.states.value(at)!r} and {state!r}"
             raise InputError(
                 f"two states have one key: {two}", self.component.name, "tell them apart, or make them equal"
@@ -117,6 +126,13 @@ class Space:
         self.queues = [Numbers(recall=partial(self._recall_queue, wire)) for wire in range(len(model.wires))]
         self.taken = 0
         """The number of component steps that were executed."""
+        self.jobs = 1
+        """The number of processes that execute steps; 0 where the tables are filled elsewhere."""
+        self.limit_s = math.inf
+        """The CPU time of one step; a longer step is taken for endless."""
+        self._ahead = Ahead(self, ())
+        self._endless: set[int] = set()
+        """The `broken` numbers of endless steps."""
         self._pushed: dict[tuple[int, int, int], int] = {}
         self._delivered: dict[tuple[int, int], list[tuple[int, int, int, int, int]]] = {}
         for wire in range(len(model.wires)):
@@ -144,9 +160,9 @@ class Space:
     @property
     def nbytes(self) -> int:
         """The memory of the tables and, roughly, of the objects behind them."""
-        states = sum(len(part.states) for part in self.parts)
+        states = sum(part.nbytes for part in self.parts)
         entries = sum(len(part.steps) for part in self.parts) + sum(len(cell.ids) for cell in self.cells)
-        return sum(cell.nbytes for cell in self.cells) + STATE_BYTES * states + ENTRY_BYTES * entries
+        return sum(cell.nbytes for cell in self.cells) + states + ENTRY_BYTES * entries
 
     # Components
 
@@ -180,18 +196,31 @@ class Space:
         done = steps.get((state, given))
         if done is None:
             self.taken += 1
-            done = steps[state, given] = self._take(who, state, given)
-            if len(steps) < TWICE or len(steps) % TWICE == 0:
-                again = self._take(who, state, given)
+            take = partial(self.take, who, state, given)
+            done = steps[state, given] = self._ahead.step((who, state, given), take)
+            if (len(steps) < TWICE or len(steps) % TWICE == 0) and done.broken not in self._endless:
+                again = take()
                 if again != done:
                     name, described = self.parts[who].component.name, self.describe_input(given)
                     raise InputError(f"its step is not pure: {described} gave two different results", name)
         return done
 
-    def _take(self, who: int, state: int, given: int) -> Done:
+    def ahead(self, asked: Iterable[Asked]) -> Ahead:
+        """Starts workers for steps that will be needed in this order; the result is a context manager."""
+        unknown = (one for one in asked if one[1:] not in self.parts[one[0]].steps)
+        self._ahead = Ahead(self, list(dict.fromkeys(unknown)))
+        return self._ahead
+
+    def take(self, who: int, state: int, given: int) -> Done:
+        """Executes a component's step, whether or not the tables have it."""
         part = self.parts[who]
         try:
-            step = part.component.step(part.states.value(state), self.inputs.value(given))
+            before, told = part.states.value(state), self.inputs.value(given)
+            step = within(self.limit_s, part.component.step, before, told)
+        except EndlessError as problem:
+            broken = self.broken.number((str(problem),))
+            self._endless.add(broken)
+            return Done(state, broken, ())
         except (Exception, SystemExit) as problem:  # whatever a step raises is a counterexample
             what = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
             return Done(state, self.broken.number((what,)), ())
@@ -228,18 +257,12 @@ class Space:
     def message(self, sender: str, message: Any, origin: tuple[int, ...]) -> int:
         """The number of a message; wires and orders have those. Raises `InputError` where it cannot be hashed."""
         self.messages.complete(lambda message, _: message)
-        try:
-            return self.messages.number(message, message, origin)
-        except TypeError:
-            raise InputError(f"a message cannot be hashed: {message!r}", sender) from None
+        return _number(sender, "a message", self.messages, message, message, origin)
 
     def number_input(self, given: Any, origin: tuple[Any, ...]) -> int:
         """The number of an input: of the choice (component, state, place), or of a wire's input about a message."""
         self.inputs.complete(_input_key)
-        try:
-            return self.inputs.number(_input_key(given, origin), given, origin)
-        except TypeError:
-            raise InputError(f"an input cannot be hashed: {given!r}", self.model.name) from None
+        return _number(self.model.name, "an input", self.inputs, _input_key(given, origin), given, origin)
 
     def describe_input(self, given: int) -> str:
         """An input, described: the label of a choice, or a message and whose it is."""
@@ -464,6 +487,16 @@ class _Cell:
         return pairs + sum(one.nbytes for one in (*self.local.values(), *self.outgoing.values()))
 
     # Tables
+
+    def asked(self, paid: bool, cells: Iterable[int]) -> Iterable[Asked]:
+        """The steps of the component that `_act` executes for these cells."""
+        for values in map(self.ids.value, cells):
+            for given, *_ in self._list_choices(values[0], paid):
+                yield self.who, values[0], given
+            for wire in self.wires:
+                for _, who, given, _, cost in self.space.deliveries(wire, values[self.places[wire]]):
+                    if who == self.who and paid == (cost == PAID):
+                        yield who, values[0], given
 
     def _act(self, paid: bool, cell: int) -> list[tuple[int, ...]]:
         values, space = self.ids.value(cell), self.space

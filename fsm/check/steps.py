@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fsm.check.memo import Growing, Ids, Longs, Pairs, Table, every
+from fsm.check.ahead import Asked
+from fsm.check.memo import Growing, Ids, Longs, Pairs, Sought, Table, every
 from fsm.check.model import Condition, Model, PairProperty, Property
 from fsm.check.packing import Keys, Packing
 from fsm.check.space import ACTION, CELL, COST, FREE, FREE_WHEN, INPUT, LAST_BIT, NO_ROOM, PAID, WAITS, Space, ask
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 
 NONE: Any = np.zeros(0, np.int32)
+_Heard = tuple[int, Longs, Longs, Sought]
+"""Deliveries from some states: their number, the index of the state of each, the place of its row, and its effect."""
 
 
 class Successors(NamedTuple):
@@ -199,24 +202,45 @@ class Steps:
         def free(asked: int) -> Longs | None:
             return self._conditions(asked, len(rows), holds)
 
+        sought = {}
         for i, cell in enumerate(space.cells):
-            for is_paid, local in cell.local.items():
-                if paid or not is_paid:
-                    many, source, at = local.join(rows[:, i], every if paid or by else free)
-                    cost = self._costs(source, local.rows, at, holds)
-                    if not is_paid and local.rows.used[COST]:
-                        wanted = self._select(local.rows, at, cost, by, paid=paid)
-                        source, at, cost = source.take(wanted), at.take(wanted), cost.take(wanted)
-                    one = Successors(source, {i: local.rows.column(CELL, at)}, cost, local.rows, at, many)
-                    yield self._tell(one, rows, local.rows, at)
             for (j, is_paid), outgoing in cell.outgoing.items():
                 if paid or not is_paid:
-                    many, source, at = outgoing.join(rows[:, i])
-                    receive, cost = space.cells[j].receive, outgoing.rows.column(COST, at)
-                    received = receive.join(rows[:, j].take(source), outgoing.rows.column(INPUT, at))
-                    cells = {i: outgoing.rows.column(CELL, at), j: receive.rows.column(CELL, received)}
-                    one = Successors(source, cells, cost, outgoing.rows, at, many)
-                    yield self._tell(one, rows, receive.rows, received)
+                    joined = _, source, at = outgoing.join(rows[:, i])
+                    heard = space.cells[j].receive.find(rows[:, j].take(source), outgoing.rows.column(INPUT, at))
+                    sought[i, j, is_paid] = *joined, heard
+        with space.ahead(self._asked_of(rows, sought, paid=paid)):
+            for i, cell in enumerate(space.cells):
+                for is_paid, local in cell.local.items():
+                    if paid or not is_paid:
+                        many, source, at = local.join(rows[:, i], every if paid or by else free)
+                        cost = self._costs(source, local.rows, at, holds)
+                        if not is_paid and local.rows.used[COST]:
+                            wanted = self._select(local.rows, at, cost, by, paid=paid)
+                            source, at, cost = source.take(wanted), at.take(wanted), cost.take(wanted)
+                        one = Successors(source, {i: local.rows.column(CELL, at)}, cost, local.rows, at, many)
+                        yield self._tell(one, rows, local.rows, at)
+                for (j, is_paid), outgoing in cell.outgoing.items():
+                    if paid or not is_paid:
+                        many, source, at, heard = sought.pop((i, j, is_paid))
+                        receive, where = space.cells[j].receive.rows, heard.made()
+                        cells = {i: outgoing.rows.column(CELL, at), j: receive.column(CELL, where)}
+                        cost = outgoing.rows.column(COST, at)
+                        one = Successors(source, cells, cost, outgoing.rows, at, many)
+                        yield self._tell(one, rows, receive, where)
+
+    def _asked_of(self, rows: Ids, sought: Mapping[tuple[int, int, bool], _Heard], *, paid: bool) -> Iterator[Asked]:
+        """The component steps that these states need and that the tables do not have."""
+        if not self.space.jobs:
+            return
+        for i, cell in enumerate(self.space.cells):
+            for is_paid, local in cell.local.items():
+                if paid or not is_paid:
+                    yield from cell.asked(is_paid, local.unmade(rows[:, i]).tolist())
+            for j, is_paid in cell.outgoing:
+                if paid or not is_paid:
+                    ids = self.space.cells[j].ids
+                    yield from ((j, ids.value(one)[0], given) for one, given in sought[i, j, is_paid][-1].unmade())
 
     def _conditions(self, asked: int, many: int, holds: Callable[[int], Mask]) -> Longs | None:
         """The requested conditions that hold in each state, as bits; None if none is requested."""

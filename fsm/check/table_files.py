@@ -28,8 +28,9 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from fsm.check.ahead import Done
 from fsm.check.memo import Growing
-from fsm.check.space import Done, Space
+from fsm.check.space import STATE_BYTES, Space
 from fsm.errors import InputError
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -151,6 +152,7 @@ def restore(space: Space, saved: dict[str, Any], arrays: Arrays) -> None:
     """Fills an empty space from what `take_apart` gave."""
     for part, known in zip(space.parts, saved["parts"], strict=True):
         part.states.restore(None, _tuples(known["origins"]))
+        part.nbytes = STATE_BYTES * len(part.states)
         part.steps = {(a, b): Done(state, broken, _tuples(orders)) for a, b, state, broken, orders in known["steps"]}
     space.inputs.restore(None, _tuples(saved["inputs"]))
     space.messages.restore(None, _tuples(saved["messages"]))

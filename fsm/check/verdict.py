@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from fsm.check.disk import Disk
+from fsm.check.endless import ENDLESS, EndlessError, watching, within
 from fsm.check.liveness import find_doomed
 from fsm.check.model import Action, Goal, Model, Path, Replayed, State
 from fsm.check.search import DEADLOCK, USUAL, Limits, Search
@@ -148,14 +149,15 @@ def check(
     memo: Memo | None = None,
     disk: Disk | None = None,
     engine: Callable[..., Search] = Search,
+    jobs: int = 1,
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
 ) -> Verdict:
     """Explores every state of a model with at most so many disturbances of these kinds, and checks all properties.
 
     `properties` chooses some by name; `known` are hazards to cut off; `symmetry` names interchangeable components.
-    `memo` keeps tables between two runs, `disk` states and all else. `engine` makes the
-    search, of these arguments. `clock` gives CPU seconds, for the verdict. The first counterexample ends the search
+    `memo` keeps tables between two runs, `disk` states and all else. `engine` makes the search, of these arguments;
+    `jobs` processes execute steps. `clock` gives CPU seconds, for the verdict. The first counterexample ends the search
     unless `every` is given. Liveness is asked when every state was met and nothing else was broken. Raises `InputError`
     for a name that there is not, a model whose step is not pure, and components that are not interchangeable.
     """
@@ -164,10 +166,11 @@ def check(
     search = engine(model, frozenset(disturb), disturbances, known, limits, every, progress, symmetry)
     if symmetry and not (memo is None and disk is None and engine is Search):
         raise InputError("a quotient is kept nowhere", "--symmetry", "leave --memo, --dir and --engine out")
+    search.space.jobs = jobs
     if memo is not None:
         memo.prepare()
         memo.load(search.space)
-    with nullcontext() if disk is None else disk.keeping(search):
+    with watching(), nullcontext() if disk is None else disk.keeping(search):
         violations = [_violation(search, one) for one in search.run().found.values()]
         met, goal = search.met, [] if model.goal is None else [DEADLOCK, model.goal.name][: 1 + asks_goal]
         if model.goal is not None and asks_goal and not search.stopped and (every or not violations):
@@ -244,7 +247,7 @@ def _violation(search: Search, found: Found) -> Violation:
                 path.append((search.space.actions.value(one.action), find_states(steps, one.rows)))
                 break
     start, hazards = describe_state(steps, search.rows([0])), _hazards(search, found.state)
-    replayed = _replay(search.model, path, found.name)
+    replayed = _replay(search, path, found.name)
     return Violation(found.name, meaning, found.cost, start, tuple(path_steps), replayed=replayed, hazards=hazards)
 
 
@@ -262,15 +265,21 @@ def _hazards(search: Search, state: int) -> tuple[str, ...]:
     return tuple(name for name, shows in sorted(search.model.hazards.items()) if ask(name, shows, view)[0])
 
 
-def _replay(model: Model, path: Path, broken: str) -> Replayed | None:
-    """Replays the path with live objects, which raise where a step of the model raised."""
-    if model.replay is None:
+def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
+    """Replays the path with live objects, which raise, or do not end, where a step of the model did."""
+    replay, limit_s = search.model.replay, search.limits.step_s
+    if replay is None:
         return None
+    is_endless = broken.startswith(ENDLESS)
     try:
-        done = model.replay(path)
+        done = within(limit_s, replay, path) if is_endless else replay(path)
+    except EndlessError:
+        return Replayed()
     except Exception as problem:  # whatever a step raises is what was found
         raised = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
         return Replayed("" if raised == broken else raised)
+    if is_endless and not done.differs:
+        return Replayed("live objects end the step")
     return Replayed("live objects raise nothing") if broken.startswith("raises ") and not done.differs else done
 
 
@@ -288,7 +297,7 @@ def _find_doomed(search: Search, goal: Goal, state: int) -> Violation:
         rows = step.rows
         seen.add(rows.tobytes())
     start, hazards = describe_state(steps, search.rows([0])), _hazards(search, state)
-    cost, replayed = search.cost_of(state), _replay(search.model, states_on(search, state), goal.name)
+    cost, replayed = search.cost_of(state), _replay(search, states_on(search, state), goal.name)
     return Violation(goal.name, goal.meaning, cost, start, tuple(path), len(trail) - 1, replayed, hazards)
 
 

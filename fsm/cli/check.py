@@ -68,7 +68,6 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Checks, prints the verdict, gives the exit status. Raises `InputError` for what is no model."""
     import gc
-    import time
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is asked of its threads, whose start takes time
     require_numpy()
@@ -109,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
                 limits=limits,
                 every=args.every,
                 memo=args.memo and _memo(args, args.memo),
-                clock=time.process_time,
+                jobs=args.jobs,
+                clock=lambda: sum(os.times()[:4]),
                 progress=show,
                 **how,
             )

@@ -128,6 +128,13 @@ def _add_search(command: Any) -> None:
     command.add_argument("--dir", type=Path, metavar="DIR", help="of an engine: a search that was killed goes on there")
     command.add_argument("--symmetry", default="", metavar="LIST", help="interchangeable components; that is checked")
     command.add_argument("--memo", type=Path, metavar="DIR", help="keep tables of steps here for the next run")
+    command.add_argument(
+        "--jobs",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="processes that execute steps (1); for steps of some ms",
+    )
     command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
     command.add_argument(
         "--mutate",

@@ -94,6 +94,7 @@ def steps_of(task: Task) -> Steps:
 def survey(task: Task, files: Iterable[int]) -> dict[str, Any]:
     """Steps that the tables do not know; where they know all: what the steps of these files come to."""
     steps = task.steps()
+    steps.space.jobs = 0
     missing: dict[str, set[tuple[int, ...]]] = {}
     for name, table in named_tables(steps.space):
         table.make = _recorder(missing.setdefault(name, set()), table)

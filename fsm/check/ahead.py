@@ -1,0 +1,161 @@
+"""Component steps that forked workers execute before the search needs them.
+
+The steps that the states of a level need are known when the level begins. The process of the search executes them in
+order; workers execute the last ones at the same time and return the results as numbers. A number that existed before
+the fork has the same meaning in both processes. For a number that a worker assigned itself, the search executes the
+step again, and knows the meaning of the number from then on. Numbers are therefore assigned in the same order as
+without workers, no object passes between processes, and a worker that fails costs only time.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
+
+from fsm.errors import InputError
+
+if TYPE_CHECKING:
+    from fsm.check.space import Space
+
+WORTH = 50
+"""The fewest steps for one worker. A fork costs 5 to 20 ms: both processes copy the memory that they write."""
+AGAIN = 0.25
+"""The approximate share of a worker's steps that the search executes again, as their results are new."""
+BROKEN, ORDER = -1, -2
+"""Kinds of numbers besides the states of each component."""
+
+Asked = tuple[int, int, int]
+"""(component, state, input)"""
+
+
+class Done(NamedTuple):
+    """The result of a component's step, in numbers."""
+
+    state: int
+    broken: int
+    orders: tuple[tuple[int, int], ...]
+    """(wire, order), for each wire that the step changes."""
+
+
+class Ahead:
+    """The workers of one level."""
+
+    def __init__(self, space: Space, asked: Sequence[Asked]) -> None:
+        """Forks workers if there are enough steps."""
+        self._workers: list[_Worker] = []
+        self._of: dict[Asked, _Worker] = {}
+        helpers = min(space.jobs - 1, len(asked) // WORTH)
+        if helpers > 0:
+            each = min(len(asked) // helpers, int(len(asked) / (1 + helpers * (1 - AGAIN))))  # all end at the same time
+            for first in range(len(asked) - helpers * each, len(asked), each):
+                self._start(space, asked[first : first + each])
+
+    def _start(self, space: Space, asked: Sequence[Asked]) -> None:
+        try:
+            worker = _Worker(space, asked)
+        except OSError:  # no more processes, or no memory for one
+            return
+        self._workers.append(worker)
+        self._of |= dict.fromkeys(asked, worker)
+
+    def step(self, asked: Asked, take: Callable[[], Done]) -> Done:
+        """The result of a step, from a worker where possible."""
+        worker = self._of.get(asked)
+        return take() if worker is None else worker.step(asked, take)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        for worker in self._workers:
+            worker.end()
+
+
+class _Worker:
+    """A forked process that executes some steps."""
+
+    def __init__(self, space: Space, asked: Sequence[Asked]) -> None:
+        counts = {who: len(part.states) for who, part in enumerate(space.parts)}
+        self._counts = counts | {BROKEN: len(space.broken), ORDER: len(space.orders)}
+        self._means: dict[tuple[int, int], int] = {}
+        self._told: dict[Asked, Done] | None = None
+        self._pipe, write = os.pipe()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about the idle threads of NumPy
+                self._process = os.fork()
+            if not self._process:
+                _work(space, asked, write)
+        except OSError:
+            os.close(self._pipe)
+            raise
+        finally:
+            os.close(write)
+
+    def step(self, asked: Asked, take: Callable[[], Done]) -> Done:
+        if self._told is None:
+            self._told = self._read()
+        told = self._told.get(asked)
+        if told is None:
+            return take()
+        known = [number for one in _numbers(asked, told) if (number := self._understand(*one)) is not None]
+        if len(known) == 2 + len(told.orders):
+            state, broken, *orders = known
+            return Done(state, broken, tuple((wire, now) for (wire, _), now in zip(told.orders, orders, strict=True)))
+        done = take()
+        for told_one, (_, number) in zip(_numbers(asked, told), _numbers(asked, done), strict=False):
+            self._means.setdefault(told_one, number)
+        return done
+
+    def _understand(self, kind: int, number: int) -> int | None:
+        return number if number < self._counts[kind] else self._means.get((kind, number))
+
+    def _read(self) -> dict[Asked, Done]:
+        with open(self._pipe, "rb", closefd=False) as pipe:
+            text = pipe.read()
+        self.end()
+        try:
+            return {asked: Done(*done) for asked, done in marshal.loads(text)}  # noqa: S302  # of a fork of this process
+        except (EOFError, ValueError, TypeError):
+            return {}
+
+    def end(self) -> None:
+        """Kills the process, if it still runs."""
+        if self._process:
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, 0)
+            os.close(self._pipe)
+            self._process = 0
+
+
+def _numbers(asked: Asked, done: Done) -> Iterator[tuple[int, int]]:
+    """The numbers of a result, each with its kind."""
+    yield asked[0], done.state
+    yield BROKEN, done.broken
+    for _, order in done.orders:
+        yield ORDER, order
+
+
+def _work(space: Space, asked: Sequence[Asked], pipe: int) -> NoReturn:
+    """Executes the steps and writes their results; stops at a step for which the model is refused."""
+    status = 1
+    try:
+        gc.disable()
+        for ends in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ends, signal.SIG_DFL)
+        found = []
+        for one in asked:
+            try:
+                found.append((one, tuple(space.take(*one))))
+            except InputError:
+                break
+        with open(pipe, "wb") as file:
+            file.write(marshal.dumps(found))
+        status = 0
+    finally:
+        os._exit(status)

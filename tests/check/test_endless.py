@@ -1,0 +1,85 @@
+"""A step that does not end is a counterexample: of a model of one's own, and of the background of a member."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from threading import Thread
+
+import pytest
+
+from fsm.check import Choice, Component, Limits, Model, Replayed, Step, Verdict, check, tell
+from fsm.check.catalog import make_model
+from fsm.check.endless import EndlessError, within
+from fsm.member.runtime.consumer_shell import ConsumerMember
+
+SOON = Limits(step_s=0.05)
+SAID = "takes more than 0.05 s of CPU time: it may never end"
+
+
+def loops(*, passes_over: bool = False) -> Model:
+    """One that loops for ever in its third step."""
+
+    def choices(state: int) -> Iterable[Choice]:
+        return [Choice("goes on")] if state < 4 else []
+
+    def step(state: int, _given: object) -> Step:
+        while state == 2:
+            try:
+                sum(range(1_000))
+            except Exception:
+                if not passes_over:
+                    raise
+        return Step(state + 1)
+
+    return Model("loops", [Component("one", 0, choices, step)])
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("passes_over", [False, True])
+def test_an_endless_step_is_the_last_of_a_counterexample(*, passes_over: bool, jobs: int) -> None:
+    """Even one that passes over all exceptions."""
+    before = signal.getsignal(signal.SIGVTALRM)
+    verdict = check(loops(passes_over=passes_over), limits=SOON, jobs=jobs)
+    (found,) = verdict.violations
+    assert (found.property, len(found.path)) == (SAID, 3)
+    assert next(iter(tell(found))).startswith(f"broken: {SAID}")
+    assert signal.getsignal(signal.SIGVTALRM) == before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+
+
+def test_live_objects_have_to_loop_too() -> None:
+    def forever(_path: object) -> Replayed:
+        while True:
+            pass
+
+    def end(_path: object) -> Replayed:
+        return Replayed()
+
+    for replay, differs in ((forever, ""), (end, "live objects end the step")):
+        model = Model("loops", loops().components, replay=replay)
+        (found,) = check(model, limits=SOON).violations
+        assert found.replayed == Replayed(differs)
+
+
+def test_a_step_that_ends_in_time_is_none() -> None:
+    assert check(make_model("lock"), limits=SOON).word == "holds"
+
+
+def test_nothing_is_stopped_outside_of_a_check() -> None:
+    """Nor in another thread, where no signal can be heard."""
+    assert within(0.0, lambda: sum(range(100_000))) == 4_999_950_000
+    found: list[Verdict] = []
+    thread = Thread(target=lambda: found.append(check(make_model("lock"), limits=SOON)))
+    thread.start()
+    thread.join()
+    assert found[0].word == "holds"
+    assert not issubclass(EndlessError, Exception)
+
+
+def test_a_background_that_never_waits_is_a_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that has something to do in each turn, for ever, breaks what each of its steps is asked for."""
+    poll = ConsumerMember.poll
+    monkeypatch.setattr(ConsumerMember, "poll", lambda *given: poll(*given)._replace(time_until_next_poll_ms=0))
+    (found,) = check(make_model("consumer-group", members=1)).violations
+    assert (found.property, len(found.path)) == ("the background waits for something", 1)
