@@ -120,6 +120,8 @@ class Component:
     """Numbers that properties use; each is computed once for each distinct state."""
     key: Callable[[State], Hashable] | None = None
     """The identity of a state; the state itself by default. Different states with one key are refused."""
+    sort: Callable[[State], State] | None = None
+    """Restores the order of what a state keeps sorted by names, after `Symmetry` has exchanged the names."""
     describe: Callable[[State], str] = str
     """A state on one line."""
     look: Callable[[State], Look] | None = None

@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from fsm.check.endless import EndlessError, within
 from fsm.check.memo import Growing, Ids
-from fsm.check.model import Choice, Step
+from fsm.check.model import Choice, Component, Step
 from fsm.check.steps import Steps
 from fsm.errors import InputError
 
@@ -46,8 +47,8 @@ class Renaming:
             if _same(parts, value):
                 return value
             return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-        if isinstance(value, frozenset):
-            return frozenset(map(self, value))
+        if isinstance(value, frozenset | list):
+            return make(map(self, value))
         if make.__reduce__ is not object.__reduce__:  # it says itself what it is made of
             make, before, *_ = value.__reduce__()
             parts = [self(one) for one in before]
@@ -87,7 +88,7 @@ class Symmetry:
         for renaming in self._neighbours:
             for part in self.space.parts:
                 other = self.space.parts[self._who(renaming, part.component.name)].component
-                if renaming(part.component.start) != other.start:
+                if rename(part.component, part.component.start, renaming) != other.start:
                     self._refuse(f"{part.component.name} and {other.name} start in different states")
 
     def _who(self, renaming: Renaming, name: str) -> int:
@@ -143,7 +144,7 @@ class Symmetry:
             other = self._wires[number][wire]
             line = sorted(line) if self.model.wires[other].reorders else line
             renamed[other] = space.queue(other, tuple(line), tuple(sorted(late)))
-        after = space.parts[there].number(renaming(space.parts[i].states.value(state)))
+        after = space.parts[there].number(rename(cell.part.component, cell.part.states.value(state), renaming))
         return target.ids.number((after, *(renamed[wire] for wire in target.wires)))
 
     def _message(self, wire: int, message: int, renaming: Renaming) -> int:
@@ -159,18 +160,26 @@ class Symmetry:
                 rows = list(part.steps)
                 for state, given in rows[self._checked.get((number, who), 0) :]:
                     before, input_ = part.states.value(state), self.space.inputs.value(given)
-                    one = _show(_take(part.component, before, input_), renaming)
-                    if one != _show(_take(other, renaming(before), renaming(input_)), None):
+                    one = _show(part.component, self._take(part.component, before, input_), renaming)
+                    renamed = rename(part.component, before, renaming)
+                    if one != _show(other, self._take(other, renamed, renaming(input_)), None):
                         where = f"{part.component.describe(before)} on {self.space.describe_input(given)}"
                         self._refuse(f"renamed, {part.component.name} does another thing in {where}")
                 self._checked[number, who] = len(rows)
                 for state in list(part.offers)[self._checked.get((number, -1 - who), 0) :]:
                     before = part.states.value(state)
                     mine = {_choice(one, renaming) for one in part.component.choices(before)}
-                    if mine != {_choice(one, None) for one in other.choices(renaming(before))}:
+                    if mine != {_choice(one, None) for one in other.choices(rename(part.component, before, renaming))}:
                         where = part.component.describe(before)
                         self._refuse(f"renamed, {part.component.name} has other choices in {where}")
                 self._checked[number, -1 - who] = len(part.offers)
+
+    def _take(self, component: Component, state: Any, given: Any) -> Step | str:
+        try:
+            step: Step = within(self.space.limit_s, component.step, state, given)
+        except (Exception, EndlessError) as problem:  # what a step raises has to be the same, too
+            return type(problem).__name__
+        return step
 
     def check_questions(self, rows: Ids) -> None:
         """Checks that properties have the same values after every renaming. Raises `InputError` otherwise."""
@@ -188,15 +197,13 @@ class Symmetry:
                     self._refuse(f"{name!r} is true of one and not of the others")
 
 
-def _take(component: Any, state: Any, given: Any) -> Step | str:
-    try:
-        step: Step = component.step(state, given)
-    except Exception as problem:  # what a step raises has to be the same, too
-        return type(problem).__name__
-    return step
+def rename(component: Component, state: Any, renaming: Renaming) -> Any:
+    """A state of a component with other names in it."""
+    renamed = renaming(state)
+    return renamed if component.sort is None else component.sort(renamed)
 
 
-def _show(step: Step | str, renaming: Renaming | None) -> Any:
+def _show(component: Component, step: Step | str, renaming: Renaming | None) -> Any:
     """The renamed result of a step; messages to different receivers are not ordered."""
     change: Callable[[Any], Any] = renaming or _keep
     if isinstance(step, str):
@@ -204,7 +211,8 @@ def _show(step: Step | str, renaming: Renaming | None) -> Any:
     sent: dict[str, list[Any]] = {}
     for receiver, message in step.sends:
         sent.setdefault(change(receiver), []).append(change(message))
-    return change(step.state), sent, {change(one) for one in step.broken}, step.hangs_up
+    state = step.state if renaming is None else rename(component, step.state, renaming)
+    return state, sent, {change(one) for one in step.broken}, step.hangs_up
 
 
 def _keep(value: Any) -> Any:

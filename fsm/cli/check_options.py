@@ -23,6 +23,7 @@ GROUPS = {
         "search",
         "topic_changes",
         "compaction",
+        "equivariant",
     ),
     "classic-group": ("members", "topics", "protocol", "coordinator", "static", "commits", "topic_changes"),
     "mixed-group": (
@@ -79,6 +80,7 @@ def _add_what_they_do(group: Any) -> None:
     group.add_argument("--assignment-interval", action="store_true", help="targets keep their distance in time")
     group.add_argument("--search", action="store_true", help="the coordinator is searched for, and can move")
     group.add_argument("--topic-changes", action="store_true", help="topics come, grow, go and are made anew")
+    group.add_argument("--equivariant", action="store_true", help="targets do not depend on member ids, for --symmetry")
     group.add_argument("--compaction", action="store_true", help="another broker may read a compacted log")
 
 

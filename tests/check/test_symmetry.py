@@ -8,14 +8,19 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis.strategies import DataObject, data, integers, sampled_from
+from hypothesis.strategies import permutations as orders
 from naive_search import Naive, State
 
-from fsm.check import Choice, Component, Goal, Memo, Model, Property, Step, Wire, check
+from fsm.check import Choice, Component, Goal, Limits, Memo, Model, Property, Step, Wire, check
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
-from fsm.check.symmetry import Renaming
+from fsm.check.kafka.targets import equivariant_target
+from fsm.check.symmetry import Renaming, rename
 from fsm.cli import main
+from fsm.coordinator.assignors import GroupSpec, MemberSpec
 from fsm.errors import InputError
 
 
@@ -31,7 +36,7 @@ def orbits(model: Model, names: list[str]) -> int:
     def renamed(state: State, renaming: Renaming) -> State:
         states, queues = list(state[0]), list(state[1])
         for i, one in enumerate(model.components):
-            states[naive.index[renaming.names.get(one.name, one.name)]] = renaming(state[0][i])
+            states[naive.index[renaming.names.get(one.name, one.name)]] = rename(one, state[0][i], renaming)
         for i, wire in enumerate(model.wires):
             ends = (renaming.names.get(end, end) for end in (wire.sender, wire.receiver))
             queues[naive.wires[tuple(ends)]] = renaming(state[1][i])  # type: ignore[index]
@@ -74,11 +79,93 @@ def test_the_lock_has_two_like_clients() -> None:
     assert (found.property, len(found.path)) == ("writes come in the order of the lock", 11)
 
 
-def test_members_of_a_group_are_not_interchangeable() -> None:
-    """The assignor goes by a hash of their names."""
-    with pytest.raises(InputError, match=r"not interchangeable: renamed, .* in .* on ") as refused:
-        check(consumer_group(), symmetry=["a", "b"])
+RESTARTS: dict[str, Any] = {"topics": {"foo": 3}, "client": "fixed", "coordinator": "fixed"}
+
+
+def test_members_are_not_interchangeable_where_the_assignor_goes_by_a_hash_of_their_names() -> None:
+    """It walks members in that order, which decides where two could have the third partition."""
+    with pytest.raises(InputError, match=r"not interchangeable: renamed, broker does .* in ASSIGNING.* on ") as refused:
+        check(consumer_group(**RESTARTS), disturb=["restart"], disturbances=1, symmetry=["a", "b"])
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("most", "states"), [(8_000, None), pytest.param(400_000, 383_356, marks=pytest.mark.deep)])
+def test_they_are_where_targets_do_not_depend_on_ids(most: int, states: int | None) -> None:
+    """The same question: the other one is refused before it has met as many."""
+    model, limits = consumer_group(equivariant=True, **RESTARTS), Limits(max_states=most)
+    found = check(model, disturb=["restart"], disturbances=1, symmetry=["a", "b"], limits=limits)
+    assert (found.word, found.states if states else None) == ("holds" if states else "stopped", states)
+    assert "targets independent of member ids" in found.model
+    assert any(one.startswith("Kafka's assignors: targets do not") for one in found.uncovered)
+
+
+@pytest.mark.parametrize(
+    ("options", "states", "quotient"),
+    [({}, 2_893, 1_448), ({"equivariant": True}, 2_893, 1_448), ({"equivariant": True, "static": True}, 2_893, 1_448)],
+)
+def test_the_quotient_of_a_group_has_one_state_of_each_orbit(
+    options: dict[str, Any], states: int, quotient: int
+) -> None:
+    """As many states as there are but for who is who, and the same word."""
+    model = consumer_group(**options)
+    full, half = check(model), check(model, symmetry=["a", "b"])
+    assert (full.word, full.states) == ("holds", states)
+    assert (half.word, half.states) == ("holds", quotient)
+
+
+@pytest.mark.deep
+def test_that_is_what_renaming_each_state_of_a_group_counts() -> None:
+    assert orbits(consumer_group(equivariant=True), ["a", "b"]) == 1_448
+
+
+def test_a_group_is_broken_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    """With as many steps, and live objects whose targets do not depend on ids either, take the path."""
+    found = [
+        check(consumer_group(equivariant=True), disturb=["late"], disturbances=1, symmetry=names).violations
+        for names in ((), ("a", "b"))
+    ]
+    told = [(one.property, len(one.path), one.replayed and one.replayed.differs) for (one,) in found]
+    assert told[0] == told[1]
+    assert told[0][2] == ""
+    assert main(["check", "consumer-group", "--equivariant", "--symmetry", "a,b"]) == 0
+    assert "interchangeable, as every step shows: a, b" in capsys.readouterr().out
+
+
+def test_only_names_tell_two_members_apart_who_have_nothing() -> None:
+    """Both have joined before their pattern is resolved."""
+    model = consumer_group(pattern="fo.*", equivariant=True)
+    with pytest.raises(InputError, match="not interchangeable: renamed, broker does another thing in"):
+        check(model, symmetry=["a", "b"])
+
+
+@given(data())
+def test_a_target_independent_of_ids_commutes_with_renaming(drawn: DataObject) -> None:
+    """It is even, keeps what it can, and is renamed with the members of which no two have nothing."""
+    names = drawn.draw(orders(["a-0", "b-0", "c-0"]))
+    topics = {"one": drawn.draw(integers(0, 4)), "two": drawn.draw(integers(0, 3))}
+    places = [(topic, number) for topic, count in topics.items() for number in range(count)]
+    owner = {place: drawn.draw(sampled_from([*names, None])) for place in places}
+    had = {name: [place for place in places if owner[place] == name] for name in names}
+    assume(sum(not places for places in had.values()) < 2)
+
+    def target(called: dict[str, str]) -> dict[str, Any]:
+        places_of = {called[name]: _by_topic(places) for name, places in had.items()}
+        members = {name: MemberSpec(list(topics), places_of[name]) for name in sorted(places_of)}
+        return dict(equivariant_target("uniform", GroupSpec(members, topics, homogeneous=True), {}))
+
+    plain, other = ({name: name for name in names}, dict(zip(names, names[1:] + names[:1], strict=True)))
+    found = target(plain)
+    assert target(other) == {other[name]: parts for name, parts in found.items()}
+    counts = [sum(len(numbers) for _, numbers in parts) for parts in found.values()]
+    assert sum(counts) == len(places)
+    assert max(counts) - min(counts) <= 1
+    for name, places_before in had.items():
+        kept = {(topic, number) for topic, numbers in found[name] for number in numbers}.intersection(places_before)
+        assert len(kept) >= min(len(places_before), len(places) // 3)
+
+
+def _by_topic(places: list[tuple[Any, int]]) -> Any:
+    return tuple((topic, tuple(n for t, n in places if t == topic)) for topic in sorted({t for t, _ in places}))
 
 
 def pair(**changes: Any) -> Model:

@@ -20,6 +20,7 @@ from fsm.check.kafka.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.replay import Cast, replay
+from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
@@ -90,12 +91,14 @@ def consumer_group(
     search: bool = False,
     topic_changes: bool = False,
     compaction: bool = False,
+    equivariant: bool = False,
 ) -> Model:
     """Members of one dialect, or of one each (`4.0,4.4`), and their coordinator.
 
     `search` makes finding the coordinator a request of its own, and lets it move; with `topic_changes` topics are
-    created, grow, are deleted and made anew; with `compaction` another broker may read a compacted log. Raises
-    `InputError` for more members or partitions than it can, and for a pattern that is none.
+    created, grow, are deleted and made anew; with `compaction` another broker may read a compacted log;
+    `equivariant` targets let members be interchangeable. Raises `InputError` for more members or partitions than it
+    can, and for a pattern that is none.
     """
     _check_patterns(pattern, client_pattern)
     names, dialects = choose_names(members), _read_dialects(client, members)
@@ -112,7 +115,7 @@ def consumer_group(
     consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, dialects, strict=True)]
     broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
     rules = rules_of(coordinator)
-    context = Context(NOW, rules, broker_settings)
+    context = Context(NOW, rules, broker_settings, adopt=equivariant_target if equivariant else None)
     hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
     receivers = (BROKER, *names)
     changes = (CLUSTER, "everything") if topic_changes else None
@@ -127,6 +130,7 @@ def consumer_group(
         "with a search for the coordinator": search,
         "with changes of topics": topic_changes,
         "with compaction": compaction,
+        "targets independent of member ids": equivariant,
     }
     return Model(
         f"consumer-group, {members} members of {clients}, coordinator of {rules.name}, {known}{name_those(options)}",
@@ -148,7 +152,7 @@ def consumer_group(
         partial(replay, Cast(consumers, hub)),
         [*_list_checked(dialects), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
         list(_list_unchecked(dialects)),
-        NOT_MODELLED,
+        (*NOT_MODELLED, IS_EQUIVARIANT) if equivariant else NOT_MODELLED,
     )
 
 

@@ -95,6 +95,7 @@ class CoordinatorModel:
             self.choices,
             self.step,
             features,
+            sort=lambda at: at._replace(state=self._without_time(at.state)),
             describe=self.describe,
             look=self.look,
             role="coordinator",
@@ -199,9 +200,11 @@ class CoordinatorModel:
             asked = find_broken(Moment(was, group, context, sent, answer), held_before=same)
         if getattr(answer and answer.body, "error_code", None) in INVALID:
             asked = [VALID, *asked]
-        has_interval = self._context.config.assignment_interval_ms(GROUP) > 0
         log = append(before.log, done.records) if self.compacts else ()
-        return Step(around._replace(state=_timeless(after, has_interval=has_interval), log=log), sends, asked)
+        return Step(around._replace(state=self._without_time(after), log=log), sends, asked)
+
+    def _without_time(self, state: Coordinator) -> Coordinator:
+        return _timeless(state, has_interval=self._context.config.assignment_interval_ms(GROUP) > 0)
 
     def look(self, at: Broker) -> Look:
         """The group and its topics in detail."""
