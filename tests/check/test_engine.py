@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +34,8 @@ from fsm.check import (
     Wire,
     check,
 )
+from fsm.check.examples import lock as lock_module
+from fsm.check.examples import two_phase_commit as commit_module
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
 from fsm.check.kafka.consumer_group import consumer_group
@@ -108,6 +113,20 @@ def test_real_models_have_the_states_of_a_naive_search(
     found = states_of(model, kinds, most)
     assert found.states.size == len(naive.cost)
     assert states is None or found.states.size == states
+
+
+@pytest.mark.parametrize("example", [lock_module, commit_module])
+def test_an_example_takes_forty_lines(example: ModuleType) -> None:
+    """Without docstrings, imports and blank lines."""
+    text = inspect.getsource(example)
+    skipped = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
+    assert sum(bool(line.strip()) for at, line in enumerate(text.splitlines(), 1) if at not in skipped) <= 40
 
 
 def test_states_are_met_in_the_order_of_disturbances_and_steps() -> None:
@@ -289,6 +308,14 @@ def test_a_limit_stops_with_what_is_known() -> None:
     assert check(two_phase_commit(5), limits=Limits(max_memory=1)).word == "stopped"
 
 
+def test_a_few_large_states_reach_the_limit_of_memory() -> None:
+    """Each is a hundred kilobytes longer than the one before."""
+    grows = Component("grows", "", lambda _: [Choice("grows")], lambda s, _: Step(s + "x" * 100_000))
+    found = check(Model("m", [grows]), limits=Limits(max_memory=10_000_000))
+    assert (found.word, found.stopped) == ("stopped", "more than 10,000,000 bytes")
+    assert found.states < 20
+
+
 @pytest.mark.deep
 def test_the_limit_of_memory_counts_objects_too() -> None:
     """Roughly: what Python says that a search took is within twice of it."""
@@ -442,6 +469,14 @@ def test_a_full_wire_leaves_things_unknown() -> None:
     assert (verdict.word, verdict.stopped) == ("stopped", "a wire that was full: give it more room (Wire.at_most)")
 
 
+class Incomparable:
+    def __eq__(self, other: object) -> bool:
+        return bool(1 / 0)
+
+    def __hash__(self) -> int:
+        return 1
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -452,6 +487,8 @@ def test_a_full_wire_leaves_things_unknown() -> None:
         ({"step": lambda s, _: Step(s, broken="oops")}, "one: its step breaks 'oops'; give names"),
         ({"step": lambda s, _: Step(s, broken=["x"]), "describe": lambda _: 1 / 0}, "one: <lambda> raises ZeroDiv"),
         ({"step": lambda s, _: Step(s + 1), "key": lambda _: 1}, "one: two states have one key: 0 and 1"),
+        ({"step": lambda *_: Step(Incomparable())}, "one: a state cannot be compared: ZeroDivisionError: "),
+        ({"step": lambda *_: Step(0, [("one", [])])}, "one: sends to 'one', to whom it has no wire"),
     ],
 )
 def test_what_a_model_does_wrong_is_one_line(changes: dict[str, Any], said: str) -> None:

@@ -1,4 +1,4 @@
-"""A lock with leases: its holder writes to a store; a lease may expire without the holder's knowledge.
+"""A lock with leases: whoever holds it writes to a store; a lease may end while its holder does not know.
 
     fsm check lock --disturb expire            an old holder writes after a new one
     fsm check fenced-lock --disturb expire     the store turns the old holder away: holds
@@ -28,40 +28,32 @@ class Lock(NamedTuple):
 
 def client_choices(state: Any) -> Iterable[Choice]:
     """A client asks for the lock; with its token it writes once."""
-    if state == "idle":
-        yield Choice("asks")
-    if isinstance(state, int):
-        yield Choice("writes")
+    return [Choice("asks")] if state == "idle" else [Choice("writes")] if isinstance(state, int) else []
 
 
 def client_step(state: Any, given: Any) -> Step:
-    """The server's answer is a token, or that it has to ask again; once the store has answered, the lock is free."""
-    match given:
-        case "asks":
-            return Step("waits", [("server", "acquire")])
-        case "writes":
-            return Step("writing", [("store", state)])
-        case Received("store", token):
-            return Step("has_ended", [("server", ("release", token))])
-    return Step(given.message)
+    """The server answers with a token, or with "idle"; after the answer of the store the client releases the lock."""
+    if isinstance(given, Received):
+        return (
+            Step("done", [("server", ("release", given.message))]) if given.sender == "store" else Step(given.message)
+        )
+    return Step("waits", [("server", "acquire")]) if given == "asks" else Step("writing", [("store", state)])
 
 
 def server_choices(state: Lock) -> Iterable[Choice]:
-    """A lease may end before it is given back."""
-    if state.holder:
-        yield Choice("ends the lease", disturbance="expire")
+    """A lease may end before the lock is released."""
+    return [Choice("ends the lease", disturbance="expire")] if state.holder else []
 
 
 def server_step(state: Lock, given: Any) -> Step:
-    """Grants the lock to a client that requests it while it is free."""
+    """Grants the lock while nobody holds it."""
     match given:
         case Received(sender, "acquire") if not state.holder and state.token < MOST:
             return Step(Lock(sender, state.token + 1), [(sender, state.token + 1)])
         case Received(sender, "acquire"):
             return Step(state, [(sender, "idle")])
-        case Received(sender, (_, token)) if Lock(sender, token) != state:
-            return Step(state)
-    return Step(state._replace(holder=""))
+    is_over = given == "ends the lease" or state == (given.sender, given.message[1])
+    return Step(state._replace(holder="") if is_over else state)
 
 
 def look_at_server(state: Lock) -> Look:
@@ -70,32 +62,25 @@ def look_at_server(state: Lock) -> Look:
 
 
 def store_step(newest: int, given: Received, *, fenced: bool) -> Step:
-    """A store that is fenced passes over what an old holder writes."""
-    answer = [(given.sender, given.message)]
-    if given.message >= newest:
-        return Step(given.message, answer)
-    return Step(newest, answer, () if fenced else ["writes come in the order of the lock"])
+    """A fenced store ignores writes of an old holder."""
+    broken = ["writes come in the order of the lock"] if given.message < newest and not fenced else []
+    return Step(max(newest, given.message), [(given.sender, given.message)], broken)
 
 
 def has_ended(view: View) -> Any:
     """Whether every client has written, or the lock is not granted any more."""
-    return (view.of("server", "token") == MOST) | (sum(view.of(name, "has_ended") for name in NAMES) == len(NAMES))
+    return (view.of("server", "token") == MOST) | (sum(view.of(name, "done") for name in NAMES) == len(NAMES))
 
 
 def lock(*, fenced: bool = False) -> Model:
     """The model."""
-    features = {"has_ended": lambda state: int(state == "has_ended")}
+    features = {"done": lambda state: int(state == "done")}
     clients = [Component(name, "idle", client_choices, client_step, features) for name in NAMES]
-    server = Component(
-        "server", Lock(), server_choices, server_step, {"token": lambda state: state.token}, look=look_at_server
-    )
+    server = Component("server", Lock(), server_choices, server_step, {"token": lambda s: s.token}, look=look_at_server)
     store = Component("store", 0, lambda _: (), partial(store_step, fenced=fenced))
-    ends = [(name, there) for name in NAMES for there in ("server", "store")]
-    wires = [wire for name, there in ends for wire in (Wire(name, there), Wire(there, name))]
-    goal = Goal("everybody has written", has_ended)
-    return Model(
-        "fenced lock" if fenced else "lock", [*clients, server, store], wires, (), goal, disturbances=["expire"]
-    )
+    wires = [Wire(*ends) for name in NAMES for it in ("server", "store") for ends in ((name, it), (it, name))]
+    name, goal = "fenced lock" if fenced else "lock", Goal("everybody has written", has_ended)
+    return Model(name, [*clients, server, store], wires, (), goal, disturbances=["expire"])
 
 
 def fenced_lock() -> Model:

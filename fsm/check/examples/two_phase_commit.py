@@ -41,10 +41,8 @@ def two_phase_commit(managers: int = 3, *, counts_to: int | None = None) -> Mode
         return Step(decision, [(name, decision) for name in names])
 
     def agree(view: View) -> Any:
-        return ~(any_of(view, "committed") & any_of(view, "aborted"))
-
-    def any_of(view: View, state: str) -> Any:
-        return sum(view.of(name, state) for name in names) > 0
+        committed, aborted = (sum(view.of(name, state) for name in names) > 0 for state in ("committed", "aborted"))
+        return ~(committed & aborted)
 
     def has_decided(view: View) -> Any:
         return sum(view.of(name, "committed") + view.of(name, "aborted") for name in names) == managers
@@ -54,12 +52,11 @@ def two_phase_commit(managers: int = 3, *, counts_to: int | None = None) -> Mode
     manager = Component(MANAGER, frozenset(), manager_choices, manager_step, describe=_describe)
     lossy = (Disturbance("lose", Fault.LOSE),)
     wires = [wire for name in names for wire in (Wire(name, MANAGER, lossy), Wire(MANAGER, name, lossy))]
-    meaning = "no resource manager commits where another one aborts"
     return Model(
         f"two-phase commit of {managers}",
         [*resources, manager],
         wires,
-        [Property("all agree", agree, meaning)],
+        [Property("all agree", agree, "no resource manager commits where another one aborts")],
         Goal("everybody decides", has_decided, meaning="every resource manager commits or aborts at last"),
         not_modelled=["a manager that fails"],
     )
