@@ -29,7 +29,7 @@ AGAIN = 0.25
 BROKEN, ORDER = -1, -2
 """Kinds of numbers besides the states of each component."""
 
-Asked = tuple[int, int, int]
+StepInput = tuple[int, int, int]
 """(component, state, input)"""
 
 
@@ -45,28 +45,30 @@ class Done(NamedTuple):
 class Ahead:
     """The workers of one level."""
 
-    def __init__(self, space: Space, asked: Sequence[Asked]) -> None:
+    def __init__(self, space: Space, wanted: Sequence[StepInput]) -> None:
         """Forks workers if there are enough steps."""
         self._workers: list[_Worker] = []
-        self._of: dict[Asked, _Worker] = {}
-        helpers = min(space.jobs - 1, len(asked) // WORTH)
+        self._of: dict[StepInput, _Worker] = {}
+        helpers = min(space.jobs - 1, len(wanted) // WORTH)
         if helpers > 0:
-            each = min(len(asked) // helpers, int(len(asked) / (1 + helpers * (1 - AGAIN))))  # all end at the same time
-            for first in range(len(asked) - helpers * each, len(asked), each):
-                self._start(space, asked[first : first + each])
+            each = min(
+                len(wanted) // helpers, int(len(wanted) / (1 + helpers * (1 - AGAIN)))
+            )  # all end at the same time
+            for first in range(len(wanted) - helpers * each, len(wanted), each):
+                self._start(space, wanted[first : first + each])
 
-    def _start(self, space: Space, asked: Sequence[Asked]) -> None:
+    def _start(self, space: Space, wanted: Sequence[StepInput]) -> None:
         try:
-            worker = _Worker(space, asked)
+            worker = _Worker(space, wanted)
         except OSError:  # no more processes, or no memory for one
             return
         self._workers.append(worker)
-        self._of |= dict.fromkeys(asked, worker)
+        self._of |= dict.fromkeys(wanted, worker)
 
-    def step(self, asked: Asked, take: Callable[[], Done]) -> Done:
+    def step(self, wanted: StepInput, take: Callable[[], Done]) -> Done:
         """The result of a step, from a worker where possible."""
-        worker = self._of.get(asked)
-        return take() if worker is None else worker.step(asked, take)
+        worker = self._of.get(wanted)
+        return take() if worker is None else worker.step(wanted, take)
 
     def __enter__(self) -> Self:
         return self
@@ -79,48 +81,48 @@ class Ahead:
 class _Worker:
     """A forked process that executes some steps."""
 
-    def __init__(self, space: Space, asked: Sequence[Asked]) -> None:
+    def __init__(self, space: Space, wanted: Sequence[StepInput]) -> None:
         counts = {who: len(part.states) for who, part in enumerate(space.parts)}
         self._counts = counts | {BROKEN: len(space.broken), ORDER: len(space.orders)}
         self._means: dict[tuple[int, int], int] = {}
-        self._told: dict[Asked, Done] | None = None
+        self._results: dict[StepInput, Done] | None = None
         self._pipe, write = os.pipe()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about the idle threads of NumPy
                 self._process = os.fork()
             if not self._process:
-                _work(space, asked, write)
+                _work(space, wanted, write)
         except OSError:
             os.close(self._pipe)
             raise
         finally:
             os.close(write)
 
-    def step(self, asked: Asked, take: Callable[[], Done]) -> Done:
-        if self._told is None:
-            self._told = self._read()
-        told = self._told.get(asked)
-        if told is None:
+    def step(self, wanted: StepInput, take: Callable[[], Done]) -> Done:
+        if self._results is None:
+            self._results = self._read()
+        result = self._results.get(wanted)
+        if result is None:
             return take()
-        known = [number for one in _numbers(asked, told) if (number := self._understand(*one)) is not None]
-        if len(known) == 2 + len(told.orders):
+        known = [number for one in _numbers(wanted, result) if (number := self._understand(*one)) is not None]
+        if len(known) == 2 + len(result.orders):
             state, broken, *orders = known
-            return Done(state, broken, tuple((wire, now) for (wire, _), now in zip(told.orders, orders, strict=True)))
+            return Done(state, broken, tuple((wire, now) for (wire, _), now in zip(result.orders, orders, strict=True)))
         done = take()
-        for told_one, (_, number) in zip(_numbers(asked, told), _numbers(asked, done), strict=False):
-            self._means.setdefault(told_one, number)
+        for theirs, (_, number) in zip(_numbers(wanted, result), _numbers(wanted, done), strict=False):
+            self._means.setdefault(theirs, number)
         return done
 
     def _understand(self, kind: int, number: int) -> int | None:
         return number if number < self._counts[kind] else self._means.get((kind, number))
 
-    def _read(self) -> dict[Asked, Done]:
+    def _read(self) -> dict[StepInput, Done]:
         with open(self._pipe, "rb", closefd=False) as pipe:
             text = pipe.read()
         self.end()
         try:
-            return {asked: Done(*done) for asked, done in marshal.loads(text)}  # noqa: S302  # of a fork of this process
+            return {wanted: Done(*done) for wanted, done in marshal.loads(text)}  # noqa: S302  # of a fork of this process
         except (EOFError, ValueError, TypeError):
             return {}
 
@@ -133,15 +135,15 @@ class _Worker:
             self._process = 0
 
 
-def _numbers(asked: Asked, done: Done) -> Iterator[tuple[int, int]]:
+def _numbers(wanted: StepInput, done: Done) -> Iterator[tuple[int, int]]:
     """The numbers of a result, each with its kind."""
-    yield asked[0], done.state
+    yield wanted[0], done.state
     yield BROKEN, done.broken
     for _, order in done.orders:
         yield ORDER, order
 
 
-def _work(space: Space, asked: Sequence[Asked], pipe: int) -> NoReturn:
+def _work(space: Space, wanted: Sequence[StepInput], pipe: int) -> NoReturn:
     """Executes the steps and writes their results; stops at a step for which the model is refused."""
     status = 1
     try:
@@ -149,7 +151,7 @@ def _work(space: Space, asked: Sequence[Asked], pipe: int) -> NoReturn:
         for ends in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ends, signal.SIG_DFL)
         found = []
-        for one in asked:
+        for one in wanted:
             try:
                 found.append((one, tuple(space.take(*one))))
             except InputError:

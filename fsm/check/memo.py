@@ -159,7 +159,7 @@ class Rows:
         places = [start.take(those) + which for which, those in enumerate(index)]
         return int(count.sum()), np.concatenate(index), np.concatenate(places)
 
-    def unmade(self, ids: Ids) -> Longs:
+    def list_missing(self, ids: Ids) -> Longs:
         """The numbers whose rows do not exist yet, each once, sorted."""
         top = int(ids.max(initial=-1)) + 1
         if top > len(self._count):
@@ -173,7 +173,7 @@ class Rows:
 
     def _counts(self, ids: Ids) -> Ids:
         """The count of rows of each number; rows that do not exist are made."""
-        if len(new := self.unmade(ids)):
+        if len(new := self.list_missing(ids)):
             made = [self.make(one) for one in new.tolist()]
             self._count[new] = counts = np.array(list(map(len, made)), np.int32)
             self._start[new] = self.rows.size + np.cumsum(counts) - counts
@@ -206,12 +206,12 @@ class Pairs:
 
     def join(self, first: Ids, second: Ids) -> Longs:
         """The place of the row of each pair; rows that do not exist are made."""
-        return self.find(first, second).made()
+        return self.find(first, second).complete()
 
-    def find(self, first: Ids, second: Ids) -> Sought:
+    def find(self, first: Ids, second: Ids) -> Lookup:
         """The same in two parts: rows that do not exist are made later."""
         codes = (first.astype(np.int64) << 32) | second
-        return Sought(self, codes, self._look_up(codes))
+        return Lookup(self, codes, self._look_up(codes))
 
     def make_all(self, codes: Longs) -> Ids:
         """The place of the row of each of these pairs; rows that do not exist are made."""
@@ -272,7 +272,7 @@ class Pairs:
         return self.rows.size
 
 
-class Sought:
+class Lookup:
     """The result of a look-up of pairs, some of which may not have a row yet."""
 
     def __init__(self, pairs: Pairs, codes: Longs, at: Ids) -> None:
@@ -280,11 +280,11 @@ class Sought:
         self._missing = np.flatnonzero(at < 0)
         self._codes = codes[self._missing]
 
-    def unmade(self) -> Iterator[tuple[int, int]]:
+    def list_missing(self) -> Iterator[tuple[int, int]]:
         """The pairs without a row, each once."""
         return _pairs(np.unique(self._codes))
 
-    def made(self) -> Longs:
+    def complete(self) -> Longs:
         """The place of the row of each pair; rows that do not exist are made."""
         if len(self._missing):
             self._at[self._missing] = self._in.make_all(self._codes)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fsm.check.ahead import Ahead, Asked, Done
+from fsm.check.ahead import Ahead, Done, StepInput
 from fsm.check.endless import EndlessError, within
 from fsm.check.memo import Growing, Ids, Numbers, Pairs, Rows
 from fsm.check.model import (
@@ -205,7 +205,7 @@ class Space:
                     raise InputError(f"its step is not pure: {described} gave two different results", name)
         return done
 
-    def ahead(self, asked: Iterable[Asked]) -> Ahead:
+    def ahead(self, asked: Iterable[StepInput]) -> Ahead:
         """Starts workers for steps that will be needed in this order; the result is a context manager."""
         unknown = (one for one in asked if one[1:] not in self.parts[one[0]].steps)
         self._ahead = Ahead(self, list(dict.fromkeys(unknown)))
@@ -488,7 +488,7 @@ class _Cell:
 
     # Tables
 
-    def asked(self, paid: bool, cells: Iterable[int]) -> Iterable[Asked]:
+    def list_steps(self, paid: bool, cells: Iterable[int]) -> Iterable[StepInput]:
         """The steps of the component that `_act` executes for these cells."""
         for values in map(self.ids.value, cells):
             for given, *_ in self._list_choices(values[0], paid):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fsm.check.ahead import Asked
-from fsm.check.memo import Growing, Ids, Longs, Pairs, Sought, Table, every
+from fsm.check.ahead import StepInput
+from fsm.check.memo import Growing, Ids, Longs, Lookup, Pairs, Table, every
 from fsm.check.model import Condition, Model, PairProperty, Property
 from fsm.check.packing import Keys, Packing
 from fsm.check.space import ACTION, CELL, COST, FREE, FREE_WHEN, INPUT, LAST_BIT, NO_ROOM, PAID, WAITS, Space, ask
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 NONE: Any = np.zeros(0, np.int32)
-_Heard = tuple[int, Longs, Longs, Sought]
+_Lookups = tuple[int, Longs, Longs, Lookup]
 """Deliveries from some states: their number, the index of the state of each, the place of its row, and its effect."""
 
 
@@ -207,9 +207,9 @@ class Steps:
             for (j, is_paid), outgoing in cell.outgoing.items():
                 if paid or not is_paid:
                     joined = _, source, at = outgoing.join(rows[:, i])
-                    heard = space.cells[j].receive.find(rows[:, j].take(source), outgoing.rows.column(INPUT, at))
-                    sought[i, j, is_paid] = *joined, heard
-        with space.ahead(self._asked_of(rows, sought, paid=paid)):
+                    lookup = space.cells[j].receive.find(rows[:, j].take(source), outgoing.rows.column(INPUT, at))
+                    sought[i, j, is_paid] = *joined, lookup
+        with space.ahead(self._list_missing_steps(rows, sought, paid=paid)):
             for i, cell in enumerate(space.cells):
                 for is_paid, local in cell.local.items():
                     if paid or not is_paid:
@@ -222,25 +222,29 @@ class Steps:
                         yield self._tell(one, rows, local.rows, at)
                 for (j, is_paid), outgoing in cell.outgoing.items():
                     if paid or not is_paid:
-                        many, source, at, heard = sought.pop((i, j, is_paid))
-                        receive, where = space.cells[j].receive.rows, heard.made()
+                        many, source, at, lookup = sought.pop((i, j, is_paid))
+                        receive, where = space.cells[j].receive.rows, lookup.complete()
                         cells = {i: outgoing.rows.column(CELL, at), j: receive.column(CELL, where)}
                         cost = outgoing.rows.column(COST, at)
                         one = Successors(source, cells, cost, outgoing.rows, at, many)
                         yield self._tell(one, rows, receive, where)
 
-    def _asked_of(self, rows: Ids, sought: Mapping[tuple[int, int, bool], _Heard], *, paid: bool) -> Iterator[Asked]:
+    def _list_missing_steps(
+        self, rows: Ids, sought: Mapping[tuple[int, int, bool], _Lookups], *, paid: bool
+    ) -> Iterator[StepInput]:
         """The component steps that these states need and that the tables do not have."""
         if not self.space.jobs:
             return
         for i, cell in enumerate(self.space.cells):
             for is_paid, local in cell.local.items():
                 if paid or not is_paid:
-                    yield from cell.asked(is_paid, local.unmade(rows[:, i]).tolist())
+                    yield from cell.list_steps(is_paid, local.list_missing(rows[:, i]).tolist())
             for j, is_paid in cell.outgoing:
                 if paid or not is_paid:
                     ids = self.space.cells[j].ids
-                    yield from ((j, ids.value(one)[0], given) for one, given in sought[i, j, is_paid][-1].unmade())
+                    yield from (
+                        (j, ids.value(one)[0], given) for one, given in sought[i, j, is_paid][-1].list_missing()
+                    )
 
     def _conditions(self, asked: int, many: int, holds: Callable[[int], Mask]) -> Longs | None:
         """The requested conditions that hold in each state, as bits; None if none is requested."""
