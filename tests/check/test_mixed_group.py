@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from models import mixed_group, replayed
+from models import classic_group, consumer_group, mixed_group, replayed
 
 from fsm.check import Limits, Verdict, Violation, check
+from fsm.check.kafka.consumer_group import DUPLICATES
+from fsm.check.kafka.topics import CHANGES
 from fsm.check.search import Search
 from fsm.errors import InputError
 
@@ -174,3 +176,19 @@ def test_paths_are_taken_by_live_objects_too(options: dict, kinds: tuple[str, ..
 def test_unusable_questions_are_refused(options: dict) -> None:
     with pytest.raises(InputError, match=r"--members|--classic|--policy|--protocol"):
         mixed_group(**options)
+
+
+def test_what_other_groups_do_not_have_is_named() -> None:
+    """Kinds of `consumer-group` only, as the README names them; each model says what it leaves out."""
+    topics = {"foo": 1, "bar": 1}
+    first = consumer_group(topics=topics, search=True, compaction=True, topic_changes=True)
+    classic, mixed = classic_group(topics=topics, topic_changes=True), mixed_group(topics=topics)
+    lacking = {"failover_losing", "close_timeout", "hanging", "interrupted", "move", "failover_compacted"}
+    assert set(first.kinds) - set(classic.kinds) == lacking
+    assert set(first.kinds) - set(mixed.kinds) == lacking | set(CHANGES)
+    assert set(mixed.kinds) - set(first.kinds) == {"convert"}
+    assert "pattern subscriptions" in classic.not_modelled
+    assert "pattern subscriptions of classic members" in mixed.not_modelled
+    assert mixed_group(pattern="fo.*").not_modelled == mixed.not_modelled
+    for model in (first, classic, mixed):
+        assert DUPLICATES in model.not_modelled

@@ -26,7 +26,16 @@ from fsm.check.kafka.classic_coordinator import (
 )
 from fsm.check.kafka.classic_replay import ClassicReplay, LiveClassic
 from fsm.check.kafka.consumer import LIVES, Setting
-from fsm.check.kafka.consumer_group import ANSWERS, REQUESTS, SETTINGS, choose_names, fewer_of, name_those, rules_of
+from fsm.check.kafka.consumer_group import (
+    ANSWERS,
+    DUPLICATES,
+    REQUESTS,
+    SETTINGS,
+    choose_names,
+    fewer_of,
+    name_those,
+    rules_of,
+)
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join, list_partitions
 from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.live_consumers import LiveMember
@@ -63,14 +72,16 @@ DISTURBANCES = (
     *("rebalance_timeout", "rejoin", "restart"),
 )
 CLASSIC_SETTINGS = replace(SETTINGS, group_initial_rebalance_delay_ms=500)
-NOT_MODELLED = (
-    "callbacks that never return",
+NOT_OF_ANY_CLASSIC_MEMBER = (
+    "callbacks that never return, or are interrupted",
     "deadlines of commits and of close()",
-    "pattern subscriptions",
     "a second heartbeat before the first is answered",
     "the client's session timer",
-    "the search for the coordinator",
+    "the search for the coordinator, and that it moves",
+    "a failover that loses the last record, or reads a compacted log",
+    DUPLICATES,
 )
+NOT_MODELLED = ("pattern subscriptions", *NOT_OF_ANY_CLASSIC_MEMBER)
 
 
 def classic_group(

@@ -23,7 +23,7 @@ from fsm.check.kafka.connect_replay import replay
 from fsm.check.kafka.connect_scenarios import CONNECTORS, Scenario, scenario_of, settle
 from fsm.check.kafka.connect_topic import TOPIC, ConfigTopic, describe_reading
 from fsm.check.kafka.connect_worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
-from fsm.check.kafka.consumer_group import ANSWERS, NAMES, REQUESTS, choose_names
+from fsm.check.kafka.consumer_group import ANSWERS, DUPLICATES, NAMES, REQUESTS, choose_names
 from fsm.check.model import (
     Condition,
     Goal,
@@ -70,6 +70,7 @@ NOT_MODELLED = (
     "a request that a leader forwards or refuses",
     "a second heartbeat before the first is answered",
     "the worker's session timer",
+    DUPLICATES,
 )
 
 

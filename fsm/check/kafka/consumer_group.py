@@ -69,11 +69,13 @@ KINDS = (
     "rejoin",
     "restart",
 )
+DUPLICATES = "requests that arrive twice, other than late and retried"
 NOT_MODELLED = (
     "deadlines of commits",
     "backoffs of an application's own commits",
     "more than two restarts of a member",
     "the first search for the coordinator",
+    DUPLICATES,
 )
 
 

@@ -18,7 +18,7 @@ from fsm.check.kafka.classic_coordinator import ASKED_OF_STEPS, FOR_SOMETHING, O
 from fsm.check.kafka.classic_group import (
     CLASSIC_SETTINGS,
     DISTURBANCES,
-    NOT_MODELLED,
+    NOT_OF_ANY_CLASSIC_MEMBER,
     ClassicGroupProperties,
     strategies_of,
     wires,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 ALL_POLICIES = (*sorted(POLICIES), "disabled")
 KINDS = (*DISTURBANCES, "convert")
+NOT_MODELLED = ("pattern subscriptions of classic members", "changes of topics", *NOT_OF_ANY_CLASSIC_MEMBER)
 
 
 def mixed_group(
