@@ -108,7 +108,7 @@ def survey(task: Task, files: Iterable[int]) -> dict[str, Any]:
 
 def named_tables(space: Space) -> Iterator[tuple[str, Any]]:
     """The tables of all cells by name, in the order in which one needs the other."""
-    for kind in ("local", "outgoing", "receive", "told"):
+    for kind in ("local", "outgoing", "receive", "notified"):
         for i, cell in enumerate(space.cells):
             found = getattr(cell, kind)
             for at, table in sorted(found.items()) if isinstance(found, dict) else [("", found)]:
