@@ -100,6 +100,27 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "undisturbed with a pattern": "book 15, users 22",
         "undisturbed with commits": "owner 17",
     },
+    ("4.2.1", "4.2.1"): {
+        "expire": "book 23, users 30",
+        "late": "book 11, users 18, settles 17",
+        "lose": "book 13, users 20",
+        "poll_timeout": "book 15, users 18",
+        "rebalance_timeout": "book 26, users 33",
+        "unanswered": "book 14, users 21",
+        "commit_async": "owner 17",
+        "commit_sync": "owner 17",
+        "failover_losing": "book 14, users 21",
+        "restart": "book 19, users 26",
+        "move": "book 16, users 27",
+        "topic_created": "book 14, users 22",
+        "topic_deleted": "book 21",
+        "topic_grown": "book 16, users 23",
+        "topic_recreated": "book 8, users 16",
+        "static restart": "book 19, ended 9, users 26",
+        "static unanswered": "book 14, ended 7, users 21",
+        "undisturbed with a pattern": "book 15, users 22",
+        "undisturbed with commits": "owner 17",
+    },
     ("4.4.0", "4.0.0"): {
         "commit_async": "owner 17",
         "commit_sync": "owner 17",
@@ -183,6 +204,9 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
 partition; `settles`: the group cannot settle; `ended`: an error ends an application; `owner`: an owner's commit is
 refused.
 """
+
+SAME: Mapping[str, str] = {"4.1.2": "4.0.0", "4.3.1": "4.4.0"}
+"""Releases whose members and coordinator show among themselves what those of another one do."""
 
 
 class Broken(NamedTuple):

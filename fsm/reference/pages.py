@@ -11,7 +11,7 @@ from fsm.logs import all_facts
 from fsm.reference.clauses import CLAUSES, Clauses
 from fsm.reference.dialects import Part, parts
 from fsm.reference.entries import SECTIONS, WEAK_SPOTS, Section
-from fsm.reference.findings import ELSEWHERE, FOUND, SCENES
+from fsm.reference.findings import ELSEWHERE, FOUND, SAME, SCENES
 from fsm.reference.reports import CAUSES, KINDS, REPORTS, SHORTEST, Report
 from fsm.render.tables.markdown import escape, grid
 
@@ -125,8 +125,9 @@ def _other_scenes() -> Iterator[str]:
         "owner is refused; `ended`: an error ends an application. What cells leave empty is proven clean, and so are "
         "scenes that stand in no row: a callback that raises, hangs or is interrupted, an application that closes, "
         "leaves or subscribes to less, a process that is killed, a coordinator that fails over, with a compacted log, "
-        "too, and an assignment interval. Releases between "
-        "those in the heads show the same under the coordinator of 4.4.0: those before 4.3.0 as 4.0.0, those since as "
+        "too, and an assignment interval. Groups of "
+        f"{', and '.join(f'{one} show what those of {other} do' for one, other in SAME.items())}. Members "
+        "of releases between show the same under the coordinator of 4.4.0: those before 4.3.0 as 4.0.0, those since as "
         "4.4.0. Members of `document` have no poll timer, so where a callback never returns, their group cannot settle "
         "(`--client document --disturb hanging`, 5 steps)."
     )

@@ -16,7 +16,7 @@ from fsm.check import check
 from fsm.check.catalog import make_model
 from fsm.check.kafka.consumer_group import consumer_group
 from fsm.cli import parser
-from fsm.reference.findings import ELSEWHERE, FOUND, SCENES, Broken
+from fsm.reference.findings import ELSEWHERE, FOUND, SAME, SCENES, Broken
 
 SHORT = {
     "held by the coordinator's book": "book",
@@ -61,6 +61,14 @@ def test_no_kind_of_disturbance_is_left_out() -> None:
 def test_each_release_breaks_what_is_known_of_it(pair: tuple[str, str]) -> None:
     told = {scene: found(*pair, scene) for scene in SCENES}
     assert {scene: what for scene, what in told.items() if what} == FOUND[pair]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("timed")
+@pytest.mark.parametrize(("release", "other"), SAME.items())
+def test_a_release_breaks_what_another_one_does(release: str, other: str) -> None:
+    told = {scene: found(release, release, scene) for scene in SCENES}
+    assert {scene: what for scene, what in told.items() if what} == FOUND[other, other]
 
 
 @pytest.mark.deep
