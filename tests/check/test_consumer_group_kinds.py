@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial, partialmethod
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -226,3 +227,17 @@ def test_who_is_out_of_the_group_and_hangs_is_gone() -> None:
     model = consumer_group(client="fixed", coordinator="fixed")
     verdict = check(model, disturb=["expire", "hanging"], disturbances=2, every=True)
     assert (verdict.word, verdict.states) == ("holds", 827_032)
+
+
+KINDS = frozenset(consumer_group(client="fixed", coordinator="fixed").kinds) - {"restart"}
+"""All but one that leads to more than 12 million states by itself."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", combinations(sorted(KINDS), 2), ids="-".join)
+def test_two_disturbances_of_any_two_kinds_harm_no_fixed_group(pair: tuple[str, str]) -> None:
+    """Two disturbances are of two kinds at most: together these are two of any kind. What is known is W22."""
+    model = consumer_group(client="fixed", coordinator="fixed")
+    verdict = check(model, disturb=pair, disturbances=2, every=True)
+    assert (verdict.stopped, verdict.cut) == ("", {})
+    assert lengths(verdict) == ({"the group settles": 17} if pair == ("hanging", "leave") else {})

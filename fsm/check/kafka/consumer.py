@@ -151,7 +151,7 @@ class ConsumerModel:
             "omitted": lambda c: (1 << len(bits)) - 1 if c.member.sent is None else 0,
             "ended": lambda c: int(c.app in (App.CRASHED, App.DEAD)),
             "crashed": lambda c: int(c.app is App.CRASHED),
-            "silent": lambda c: int(c.app is App.CLOSED or c.member.state in SILENT),
+            "silent": lambda c: int(c.app is App.CLOSED or _is_silent(c)),
             "wants": lambda c: int(c.app in SUBSCRIBED),
             "rests": lambda c: int(self._rests(c)),
         }
@@ -183,7 +183,7 @@ class ConsumerModel:
             return True
         member = consumer.member
         if consumer.app is App.HUNG:
-            return member.state in (*SILENT, State.FENCED)
+            return _is_silent(consumer)
         is_busy = consumer.events or consumer.calling or member.run or member.awaited
         is_stable = consumer.app is App.RUNNING and member.state is State.STABLE
         return is_stable and not is_busy and consumer.using == member.ownership.owned
@@ -285,6 +285,11 @@ class ConsumerModel:
             case Missed(message=(order, _)) | Undelivered(message=order) if order != FIND:
                 shell.receive_answer(order, TIMED_OUT, 0.0, NOW)
         return doing
+
+
+def _is_silent(consumer: Consumer) -> bool:
+    """Whether its member sends nothing more; one that is fenced joins again only when its callback is over."""
+    return consumer.member.state in SILENT or (consumer.app is App.HUNG and consumer.member.state is State.FENCED)
 
 
 def _let_pass(consumer: Consumer, given: Any) -> Consumer:
