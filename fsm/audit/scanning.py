@@ -28,6 +28,7 @@ from fsm.logs.entries import (
     Entry,
     Run,
     assemble,
+    has_other,
     headers_by_first,
     parse_entry,
 )
@@ -370,7 +371,7 @@ class _Knowledge:
             records = one.parse(text, zone)
             if records:
                 return owners.formats, one, records
-            missed = missed or records is None
+            missed = missed or (records is None and not has_other(one, self._owners[kind]))
             if isinstance(records, NoBearing):
                 understood = True
                 left = tuple(other for other in known[key].formats if other is not one)

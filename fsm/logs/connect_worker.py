@@ -286,7 +286,7 @@ _CANDIDATE = re.compile(  # begins with a literal: the search runs over every li
     rb" \(org\.apache\.kafka\.(?:connect\.(?:runtime|cli)\.(?:distributed\.|rest\.)?(?:"
     + "|".join(sorted(RULES)).encode()
     + rb")|common\.(?:config\.AbstractConfig|utils\.AppInfoParser)|clients\.producer\.KafkaProducer)"
-    rb"(?::\d{1,6})?\)(?:\n|\Z)"
+    rb"(?::\d{1,6})?\)"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from fsm.logs import fields as structured
@@ -79,12 +79,18 @@ _MARKUP = re.compile(r"(?:\s*(?:</[a-z]\w{0,20}>|<br ?/?>))+\s*\Z| ?[$|]\Z", re.
 
 
 def _common_end(whole: Sequence[str]) -> str:
-    """What stands behind a blank at the end of most lines, the same in each; empty where nothing does."""
-    texts = (line.rstrip() if (tail := structured.json_tail(line)) is None else tail[0] for line in whole)
-    text = _find_shared([text[-_CLOSING_LENGTH:] for text in texts], max(_FEWEST_CLOSED, 0.7 * len(whole)))
-    blank = text.find(" ") if len(whole) >= _FEWEST_CLOSED else -1
-    blank -= blank > 0 and text[blank - 1] in ",:;"
-    return text[blank:] if blank >= 0 and len(text) - blank > 2 else ""
+    """What stands behind a blank at the end of nearly all lines, or else of most, the same in each; empty where nothing
+    does."""
+    if len(whole) < _FEWEST_CLOSED:
+        return ""
+    texts = [line.rstrip() if (tail := structured.json_tail(line)) is None else tail[0] for line in whole]
+    for share in (0.95, 0.7):
+        text = _find_shared([text[-_CLOSING_LENGTH:] for text in texts], max(_FEWEST_CLOSED, share * len(whole)))
+        blank = text.find(" ")
+        blank -= blank > 0 and text[blank - 1] in ",:;"
+        if blank >= 0 and len(text) - blank > 2:
+            return text[blank:]
+    return ""
 
 
 def _find_shared(texts: Sequence[str], least: float) -> str:
@@ -126,14 +132,27 @@ def line_end(
     """What stands behind each line of a message, not only behind the last one; None where nothing does."""
     if after is None:
         return None
-    *_, last = after.tokens
-    text = last.what if last.kind == "text" and (len(last.what) > 1 or last.what in _ALONE) else ""
-    ends = re.compile((re.escape(text) if text else after.pattern.pattern) + r"[ \t]*\Z", re.ASCII)
     goes_on = repeated.match if repeated is not None else lambda line: CONTINUES(line[:_CLOSING_LENGTH].encode())
     others = [line for line in lines if line.strip() and not any(header.pattern.match(line) for header in headers)]
     others = [line for line in others if goes_on(line)]
-    ended = sum(ends.search(line[-HEADER_LIMIT:]) is not None for line in others)
-    return ends if ended > 1 and ended > 0.8 * len(others) else None
+    for pattern in _parts_of(after.tokens):
+        ends = re.compile(pattern + r"[ \t]*\Z", re.ASCII)
+        ended = sum(ends.search(line[-HEADER_LIMIT:]) is not None for line in others)
+        if ended > 1 and ended > 0.8 * len(others):
+            return ends
+    return None
+
+
+def _parts_of(tokens: tuple[Token, ...]) -> Iterator[str]:
+    """Patterns of what may stand behind each line, where these tokens stand behind the last one of a message: all of
+    it, or what is behind the logger."""
+    last = tokens[-1]
+    if last.kind == "text" and (len(last.what) > 1 or last.what in _ALONE):
+        yield re.escape(last.what)
+        return
+    for i, token in enumerate(tokens):
+        if i == 0 or token.kind == "blank":
+            yield header_of(tokens[i:], ()).pattern.pattern
 
 
 _ALONE = "$|│┃\"'"

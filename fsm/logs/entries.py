@@ -113,9 +113,14 @@ def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[Tra
             found = format_.parse(entry.data.decode("utf-8", "replace"), zone)
             if found:
                 return format_, found
-            missed = missed or (hit and found is None)
+            missed = missed or (hit and found is None and not has_other(format_, entry.formats))
             concerns_nobody = concerns_nobody or isinstance(found, NoBearing)
     return None, None if missed and not concerns_nobody else ()
+
+
+def has_other(known: Format, owners: Sequence[Format]) -> bool:
+    """Whether its client speaks in a learned layout, too: that one tells whether it was understood."""
+    return known.client is None and any(one.client is not None and one.name == known.name for one in owners)
 
 
 def first_line(data: bytes) -> str:

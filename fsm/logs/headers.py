@@ -26,7 +26,10 @@ _THREAD = re.compile(
     r"|.*-C-\d+|.*\d-consumer|.*kafka-coordinator.*|.*connector-.*)\Z"
 )
 _BACKGROUND = re.compile(r"kafka-coordinator-heartbeat-thread(?: \| [^\s\]\)>\"]+)?")
-_CLASS = re.compile(r"(?:[\w$-]{1,60}\.){1,20}[A-Z][\w$]{2,100}\Z|[A-Z][a-z0-9]+(?:[A-Z][\w$]{1,100})+\Z", re.ASCII)
+_CLASS = re.compile(
+    r"(?:(?:[\w$-]{1,60}\.){1,20}[A-Z][\w$]{2,100}|[A-Z][a-z0-9]+(?:[A-Z][\w$]{1,100})+)(?::\d{1,6})?\Z", re.ASCII
+)
+"""The number of a line may stand behind it."""
 _DOTTED = re.compile(r"[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}\Z", re.ASCII)
 _CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}

@@ -22,7 +22,8 @@ LEVELS = r"(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
 
 
 def kafka(entry: str, zone: tzinfo) -> Message | None:
-    """An entry of Kafka's log4j pattern. The logger stands behind the message, a stack trace behind the logger."""
+    """An entry of Kafka's log4j pattern. The logger stands behind the message, a stack trace behind the logger. None
+    where anything else stands there: that is another pattern."""
     head = _KAFKA_HEAD.match(entry)
     if head is None:
         return None
@@ -30,10 +31,19 @@ def kafka(entry: str, zone: tzinfo) -> Message | None:
     minute, seconds, milliseconds, level = head.groups()
     ts_ms = _time_ms(minute, seconds, milliseconds, zone)
     if logger is None:
-        return Message(ts_ms, entry[head.end() :], level, cut=True)
+        return None if has_more(entry) else Message(ts_ms, entry[head.end() :], level, cut=True)
     text = entry[head.end() : logger.start()]
     error = _first_line(entry[logger.end() :]) if logger.end() < len(entry) else ""
     return Message(ts_ms, text, level, logger[1], "", error)
+
+
+def has_more(entry: str) -> bool:
+    """Whether text stands behind the logger of an entry that begins like one of Kafka's log4j pattern."""
+    return (
+        _KAFKA_HEAD.match(entry) is not None
+        and _KAFKA_LOGGER.search(entry) is None
+        and _KAFKA_CLASS.search(entry) is not None
+    )
 
 
 def spring(entry: str, zone: tzinfo) -> Message | None:
@@ -68,7 +78,8 @@ def kafka_line(message: Message) -> str:
 
 _KAFKA_TIME = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d),(\d{3})\]"
 _KAFKA_HEAD = re.compile(_KAFKA_TIME + rf" ({LEVELS}) {{1,2}}", re.ASCII)
-_KAFKA_LOGGER = re.compile(r" \((org\.apache\.kafka\.[\w.$]{1,200})(?::\d{1,6})?\)(?=\n|\Z)", re.ASCII)
+_KAFKA_CLASS = re.compile(r" \((org\.apache\.kafka\.[\w.$]{1,200})(?::\d{1,6})?\)", re.ASCII)
+_KAFKA_LOGGER = re.compile(_KAFKA_CLASS.pattern + r"(?=\n|\Z)", re.ASCII)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?![\d:])", re.ASCII)
 _SPRING_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?"
 _SPRING_HEAD = re.compile(

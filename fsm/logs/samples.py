@@ -19,6 +19,7 @@ from fsm.logs.broken_lines import find_broken
 from fsm.logs.entries import CONTINUES, LINE_LIMIT, Run
 from fsm.logs.fields import Csv
 from fsm.logs.frames import clean
+from fsm.logs.java_layouts import has_more
 from fsm.logs.layout import Layout, marks_of
 from fsm.logs.learned import Guess, Sample, explain_failure, explains, learn, of_each_shape, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, UpTo, in_memory, open_packed
@@ -317,9 +318,9 @@ def _candidates(line: bytes, owners: Iterable[Format]) -> list[Format]:
 
 
 def _misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) -> frozenset[int]:
-    """The lines that look like those of known layouts and cannot be read so, as where something stands behind each;
-    none where that are few."""
-    understood, not_understood = 0, set[int]()
+    """The lines that look like those of known layouts and cannot be read so; where only what the client says may be the
+    cause, none where that are few."""
+    understood, not_understood, other_layout = 0, set[int](), set[int]()
     for i, its in explained.items():
         line = lines[i][:LINE_LIMIT]
         asked = [one for one in its if one.header.match(line)]
@@ -335,9 +336,9 @@ def _misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) 
                 understood += 1
                 break
         if silent:
-            not_understood.add(i)
+            (other_layout if has_more(entry) else not_understood).add(i)
     few = len(not_understood) < _FEWEST_MISREAD or len(not_understood) < understood / 4
-    return frozenset() if few else frozenset(not_understood)
+    return frozenset(other_layout if few else other_layout | not_understood)
 
 
 _FEWEST_MISREAD = 3

@@ -136,6 +136,14 @@ def test_a_text_that_is_printed_again_means_the_same_at_its_own_time(line: str) 
     assert only(line.replace("Z ", " "), zone).ts_ms == MS - 3_600_000
 
 
+@pytest.mark.parametrize("more", [" host-1", " [host-1]", "$", "\tx"])
+def test_a_line_with_text_behind_the_logger_is_not_understood(more: str) -> None:
+    """Kafka's layout ends with the logger: it is another one, which has to be learned."""
+    line = f"{kafka(STEP).rstrip()}{more}\n"
+    assert read(line) == [None]
+    assert read(line + kafka(STEP)) == [None, read(kafka(STEP))[0]]
+
+
 def test_a_static_member_shows_its_instance() -> None:
     """The prefix of a static member begins with its instance id."""
     record = only(kafka(STEP.replace("clientId=c", "instanceId=i-a, clientId=c")))

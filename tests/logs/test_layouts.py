@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -161,6 +161,28 @@ def test_what_was_learned_is_told(tmp_path: Path) -> None:
     assert layout.lost == ("date", "zone")
     _, (layout,) = read(write(tmp_path / "b.log", JAVA["docker json"](told), told), CLIENTS["java"])
     assert (layout.pattern, layout.guessed) == ("json > [%{time}] %{level} %{message} (%{logger})", ())
+
+
+BEHIND: dict[str, Callable[[int], str]] = {
+    "a word": lambda _: " host-1",
+    "a word in brackets": lambda _: " [host-1]",
+    "a trace": lambda i: f" [traceId={i * 2_654_435_761 % 2**32:08x}]",
+    "cat -A": lambda _: "$",
+}
+"""What may stand behind each line of a file, by the number of the line."""
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_stands_behind_each_line_changes_nothing(name: str, tmp_path: Path) -> None:
+    """Of Kafka's own layout, which ends with the logger; first lines, last lines and those between."""
+    for kind in RECORDED.keys() - {"librdkafka"}:
+        told = events(kind)
+        client = CLIENTS["java" if kind in ("classic", "info", "throws") else kind]
+        rows = JAVA["kafka"](told).splitlines()
+        text = "".join(f"{line}{BEHIND[name](i)}\n" for i, line in enumerate(rows))
+        found, (layout,) = read(write(tmp_path / f"{kind}.log", text, told), client)
+        assert found == said(client, told, {"thread"})
+        assert layout.lost == ("thread", "zone")
 
 
 def test_known_layouts_need_no_learning(tmp_path: Path) -> None:
