@@ -43,6 +43,8 @@ def record(client: str, message: Message, kind: Kind, **values: Any) -> TraceRec
 class Rule(NamedTuple):
     pattern: re.Pattern[str]
     build: Build
+    beginning: re.Pattern[str]
+    """The pattern without its end."""
 
 
 class Words:
@@ -54,19 +56,29 @@ class Words:
         for pattern, means in rules:
             build = partial(self._plain, means) if isinstance(means, Kind) else means or _nothing
             word = _first_word(pattern.replace("\\", ""))
-            self.by_word[word] = (*self.by_word.get(word, ()), Rule(re.compile(pattern, re.ASCII | re.DOTALL), build))
+            rule = Rule(_compile(pattern), build, _compile(pattern.removesuffix(r"\Z")))
+            self.by_word[word] = (*self.by_word.get(word, ()), rule)
 
     def _plain(self, kind: Kind, message: Message, values: Values) -> Records:
         return (record(self.client, message, kind, **values),)
 
     def read(self, message: Message) -> Records | None:
         """The records of the first rule that fits; None where none does, or a value cannot be read."""
-        for pattern, build in self.by_word.get(_first_word(message.text), ()):
+        for pattern, build, _ in self.by_word.get(_first_word(message.text), ()):
             match = pattern.match(message.text)
             if match is not None:
                 values = _values(match)
                 return None if values is None else build(message, values)
         return None
+
+    def begin(self, message: Message) -> bool:
+        """Whether a message begins as a rule says, however it ends."""
+        rules = self.by_word.get(_first_word(message.text), ())
+        return any(rule.beginning.match(message.text) for rule in rules)
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII | re.DOTALL)
 
 
 def _first_word(text: str) -> str:

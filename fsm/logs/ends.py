@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from fsm.logs import fields as structured
 from fsm.logs.entries import CONTINUES
-from fsm.logs.headers import HEADER_LIMIT, Header, Token, as_logger, commonest, header_of, split
+from fsm.logs.headers import CLOSING, HEADER_LIMIT, SLOTS, Header, Token, as_logger, commonest, header_of, split
 
 _MOST_LOOKS = 200
 
@@ -21,13 +21,79 @@ def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     best = _find_bracketed(whole) or _find_stamp(whole) or _find_elapsed(whole)
     if best is not None:
         return best
-    text = _markup(whole) or _closing(headers, whole) or _common_end(whole)
-    if not text and len(whole) >= _FEWEST_CLOSED and sum(line.endswith(" ") for line in whole) > 0.9 * len(whole):
-        text = " "
-    if not text:
-        return None
-    best = _find_bracketed([line.rstrip().removesuffix(text) for line in whole])
-    return header_of((*(best.tokens if best else ()), Token("text", text)), best.roles if best else ())
+    behind = [line[_begin(line, headers) :] for line in whole]
+    closing = _markup(whole) or _closing(headers, whole)
+    tail = _find_varying(behind, closing) if closing else find_tail(behind)
+    if not tail and len(whole) >= _FEWEST_CLOSED and sum(line.endswith(" ") for line in whole) > 0.9 * len(whole):
+        tail = (Token("text", " "),)
+    best = _find_bracketed([without_end(tail, line) for line in whole]) if tail else None
+    tokens = (*(best.tokens if best else ()), *tail)
+    roles = (*(best.roles if best else ()), *("word" for token in tail if token.kind in SLOTS))
+    return header_of(tokens, roles) if tokens else None
+
+
+def _begin(line: str, headers: Sequence[Header]) -> int:
+    """Where the message begins."""
+    return next((match.end() for header in headers if (match := header.pattern.match(line))), 0)
+
+
+def without_end(tokens: tuple[Token, ...], line: str) -> str:
+    """The line without such an end, if it has it."""
+    return re.sub(header_of(tokens, ()).pattern.pattern + r"[ \t]*\Z", "", line, flags=re.ASCII) if tokens else line
+
+
+def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:
+    """What stands behind most of the texts: the same words, or what varies."""
+    text = _markup(texts)
+    return _find_varying(texts, text) or _find_varying(texts, _common_end(texts))
+
+
+def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
+    """The text, and what stands before it in nearly all of the texts and varies: fields, ids, columns; and words
+    between those."""
+    found: tuple[Token, ...] = (Token("text", text),) if text else ()
+    rest = [_without_fields(one).rstrip().removesuffix(text)[-HEADER_LIMIT:] for one in texts]
+    for _ in range(_MOST_UNITS):
+        units = Counter(unit for one in rest if (unit := _last_unit(one, behind=found)))
+        unit, count = units.most_common(1)[0] if units else ((), 0)
+        if count < max(_FEWEST_CLOSED, 0.9 * len(texts)):
+            break
+        found = (*unit, *found)
+        rest = [without_end(unit, one) for one in rest]
+    return found
+
+
+def _last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The field, id or column at the end of a text, or a word with something behind it that varies."""
+    for unit, pattern in _UNITS:
+        if pattern.search(text):
+            return unit
+    if field := _FIELD.search(text):
+        before = (Token("text", field[1]), _BLANK) if field[1] else (_BLANK,)
+        closes = (Token("text", '"'),) if field[3] else ()
+        return *before, Token("text", field[2]), Token("inner", field[3] or "="), *closes
+    word = _WORD.search(text) if behind else None
+    return (_BLANK, Token("text", word[1])) if word else ()
+
+
+_BLANK = Token("blank", " ")
+_UNITS = tuple(
+    (unit, re.compile(header_of(unit, ()).pattern.pattern + r"[ \t]*\Z", re.ASCII))
+    for unit in (
+        (Token("text", "\t"), Token("inner", "\t")),
+        (_BLANK, Token("inner", "#")),
+        *(
+            (_BLANK, Token("text", opens), Token("inner", what), Token("text", closes))
+            for opens, closes in CLOSING.items()
+            for what in ("#", f"{opens}=")
+        ),
+    )
+)
+_FIELD = re.compile(
+    r"([,:;]?)[ \t]([A-Za-z][\w.-]{0,60}=(?:\"(?=[^\"\n]*\"[ \t]*\Z))?)(?:[^\"\n]*(\")|[^\s\"]*)[ \t]*\Z", re.ASCII
+)
+_WORD = re.compile(r"[ \t]([^\s=(]{1,60})[ \t]*\Z")
+_MOST_UNITS = 12
 
 
 def _whole(lines: Sequence[str], headers: Sequence[Header]) -> list[str]:
@@ -83,7 +149,7 @@ def _common_end(whole: Sequence[str]) -> str:
     does."""
     if len(whole) < _FEWEST_CLOSED:
         return ""
-    texts = [line.rstrip() if (tail := structured.json_tail(line)) is None else tail[0] for line in whole]
+    texts = list(map(_without_fields, whole))
     for share in (0.95, 0.7):
         text = _find_shared([text[-_CLOSING_LENGTH:] for text in texts], max(_FEWEST_CLOSED, share * len(whole)))
         blank = text.find(" ")
@@ -91,6 +157,11 @@ def _common_end(whole: Sequence[str]) -> str:
         if blank >= 0 and len(text) - blank > 2:
             return text[blank:]
     return ""
+
+
+def _without_fields(line: str) -> str:
+    tail = structured.json_tail(line)
+    return tail[0] if tail and tail[1] else line.rstrip()
 
 
 def _find_shared(texts: Sequence[str], least: float) -> str:
@@ -146,13 +217,12 @@ def line_end(
 def _parts_of(tokens: tuple[Token, ...]) -> Iterator[str]:
     """Patterns of what may stand behind each line, where these tokens stand behind the last one of a message: all of
     it, or what is behind the logger."""
+    for i, token in enumerate(tokens):
+        if i == 0 or token.kind == "blank" or token.what == "\t":
+            yield header_of(tokens[i:], ()).pattern.pattern
     last = tokens[-1]
     if last.kind == "text" and (len(last.what) > 1 or last.what in _ALONE):
         yield re.escape(last.what)
-        return
-    for i, token in enumerate(tokens):
-        if i == 0 or token.kind == "blank":
-            yield header_of(tokens[i:], ()).pattern.pattern
 
 
 _ALONE = "$|│┃\"'"
@@ -163,7 +233,7 @@ def end_with_fields(lines: Sequence[str], headers: Sequence[Header], after: Head
     whole = _whole(lines, headers)
     ends = re.compile(after.pattern.pattern + r"[ \t]*\Z", re.ASCII) if after is not None else None
     whole = [ends.sub("", line) if ends is not None else line for line in whole]
-    return sum(structured.json_tail(line) is not None for line in whole) > 0.3 * len(whole)
+    return sum(bool((tail := structured.json_tail(line)) and tail[1]) for line in whole) > 0.3 * len(whole)
 
 
 _LAST = re.compile(r"(?:[ \t]+(?:\([^()\s]{1,200}(?: \w{1,60})?\)|\[[^\[\]\n]{1,120}\])){1,2}\Z")

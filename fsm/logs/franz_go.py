@@ -78,8 +78,10 @@ def _plain(kind: Kind) -> _Read:
 
 def _read_join(message: Message, fields: Fields) -> Records | None:
     """`joined` is a word of many programs."""
-    epoch = number(fields.get("generation"))
-    return () if epoch is None else (_record(message, fields, Kind.JOINED, epoch=epoch),)
+    if "generation" not in fields:
+        return ()
+    epoch = number(fields["generation"])
+    return None if epoch is None else (_record(message, fields, Kind.JOINED, epoch=epoch),)
 
 
 def _joining(message: Message, fields: Fields) -> Records:

@@ -31,8 +31,12 @@ _CLASS = re.compile(
 )
 """The number of a line may stand behind it."""
 _DOTTED = re.compile(r"[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}\Z", re.ASCII)
-_CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
+CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
+_FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}={inner}" for opens, inner in _INNER.items()}
+_INNER |= {**_FIELDS, "{=": f"(?:{_FIELDS['{=']})?"}  # log4j prints braces where no field is set, too
+_INNER |= {"\t": r"[^\t\n{]*", "=": r"[^\s\"]*", '"': r"[^\"\n]*"}  # a column, a value, one in quotes
+_INNER["#"] = r"#?\d{1,20}|[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"  # a number, an id
 _PLAIN = r"[^\s\[\]()<>{}|\"'=,;:#]+"
 _ANY_WORD = rf"{_PLAIN}(?:#(?=(?:consumer|producer)-\d){_PLAIN})*"
 """A sharp divides columns; librdkafka's instances have one in their names."""
@@ -44,7 +48,8 @@ class Token(NamedTuple):
     kind: str
     """`time`, `word`, `inner` (between brackets), `lazy` (anything), `blank` or `text`."""
     what: str
-    """The row of a stamp, the bracket that opens, or the fixed text."""
+    """The row of a stamp, what `_INNER` calls the contents of brackets, the fixed text; of a blank whether it has to
+    be there."""
 
 
 class Split(NamedTuple):
@@ -93,11 +98,11 @@ def split(text: str) -> Split:
 
 def _closes(text: str, place: int) -> int:
     """Where the bracket that opens at a place closes, with no other inside; 0 where there is none."""
-    if text[place] not in _CLOSING:
+    if text[place] not in CLOSING:
         return 0
     match = re.compile(_INNER[text[place]]).match(text, place + 1)
     end = match.end() if match else 0
-    return end if text[end : end + 1] == _CLOSING[text[place]] else 0
+    return end if text[end : end + 1] == CLOSING[text[place]] else 0
 
 
 class Header(NamedTuple):
@@ -146,7 +151,7 @@ def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
     for i, (kind, what) in enumerate(tokens):
         if kind == "blank":
             # What stands first may be aligned to the right.
-            out += r"[ \t]*" if i == 0 else r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
+            out += r"[ \t]*" if i == 0 and not what else r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
         elif kind == "text":
             out += re.escape(what)
         else:

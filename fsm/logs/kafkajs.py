@@ -39,9 +39,11 @@ def understand(message: Message) -> Records | None:
     text, tail = found["text"], found["tail"]
     read = _MESSAGES.get(text) or (_read_crash if text.startswith("Crash: ") else None)
     if read is None:
-        return ()
+        return None if text.startswith(_BEGINNINGS) else ()
     fields = _fields(message.fields, tail)
-    return read(message, fields) if "groupId" in fields or text not in _EVERYBODYS else ()
+    if text in _EVERYBODYS and "groupId" not in (fields or ()):
+        return ()
+    return None if fields is None else read(message, fields)
 
 
 _TEXT = re.compile(
@@ -50,16 +52,16 @@ _TEXT = re.compile(
 )
 
 
-def _fields(fields: Fields, tail: str | None) -> Fields:
-    """The fields of a line, wherever its layout puts them."""
+def _fields(fields: Fields, tail: str | None) -> Fields | None:
+    """The fields of a line, wherever its layout puts them; None where something else stands there."""
     if "groupId" in fields:
         return fields
     if tail:
         try:
             read = json.loads(tail)
         except (ValueError, RecursionError):
-            return {}
-        return read if isinstance(read, dict) else {}
+            return None
+        return read if isinstance(read, dict) else None
     nested = (one for one in fields.values() if isinstance(one, Mapping) and "groupId" in one)
     return next(nested, {})
 
@@ -128,6 +130,8 @@ _MESSAGES = {
     "Stopped": _read_stop,
     "Consumer group received unsubscribed topics": _read_topics,
 }
+_BEGINNINGS = tuple(f"{text} " for text in _MESSAGES if text not in _EVERYBODYS)
+"""A message that only begins so was not understood."""
 
 CLIENT = Client(
     FACTS.name,

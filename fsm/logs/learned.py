@@ -22,7 +22,7 @@ import numpy as np
 from fsm.logs import Client, Message, stamps
 from fsm.logs import fields as structured
 from fsm.logs.documents import AROUND
-from fsm.logs.ends import end_with_fields, find_end, line_end
+from fsm.logs.ends import end_with_fields, find_end, find_tail, line_end, without_end
 from fsm.logs.entries import CONTINUES, LINE_LIMIT
 from fsm.logs.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
 from fsm.logs.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, split
@@ -61,7 +61,7 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
     """The layouts in which messages of these clients stand."""
     lines = [clean(line) for line in sample.lines]
     marked = _find_marked(lines, clients)
-    objects = {i for i in marked if structured.json_object(lines[i]) is not None}
+    objects = {i for i in marked if (fields := structured.json_object(lines[i])) is not None and fields[1]}
     found: list[Layout] = []
     for left in ([i for i in marked if i in objects], [i for i in marked if i not in objects]):
         while left and len(found) < MOST_LAYOUTS:
@@ -69,7 +69,7 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
             rest = [i for i in left if layout is not None and not explains(layout, lines[i])]
             if layout is None or len(rest) == len(left):
                 break
-            found.append(_describe(_without_false_logger(layout, lines, clients), lines, clients, sample.cut))
+            found.append(_describe(_without_false_parts(layout, lines, clients), lines, clients, sample.cut))
             left = rest if len(rest) > 0.02 * len(marked) else []  # noqa: PLW2901
     return tuple(found)
 
@@ -250,14 +250,17 @@ def _hits(seen: _Lines) -> list[tuple[int, str]]:
     """Lines with messages, which begin behind the last boundary from which a client understands the rest, and what
     stands before those."""
     out: list[tuple[int, str]] = []
-    for i in seen.some:
+    found = {i: _marks(seen.lines[i], seen.clients) for i in seen.some}
+    tail = find_tail([seen.lines[i][min(mark for _, mark in marks) :] for i, marks in found.items() if marks])
+    for i, marks in found.items():
         if len(out) == ENOUGH_SAMPLES:
             break
-        line = seen.lines[i]
-        begins = [_begin(line, mark, client) for client, mark in _marks(line, seen.clients)]
-        places = [place for place in begins if place is not None and place <= HEADER_LIMIT]
-        if places:  # of two clients the one that understands more: its message may hold words of the other
-            out.append((i, line[: min(places)]))
+        for text in dict.fromkeys((without_end(tail, seen.lines[i]), seen.lines[i])):
+            begins = [_begin(text, mark, client) for client, mark in marks]
+            places = [place for place in begins if place is not None and place <= HEADER_LIMIT]
+            if places:  # of two clients the one that understands more: its message may hold words of the other
+                out.append((i, text[: min(places)]))
+                break
     return out
 
 
@@ -451,8 +454,9 @@ def explains(layout: Layout, line: str) -> bool:
 _MOST_LOOKS = 200
 
 
-def _without_false_logger(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
-    """The layout; what it takes for the logger is another word where clients are understood better then."""
+def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
+    """The layout; what it takes for the logger is another word, and what for the end of lines a part of messages, where
+    clients are understood better then."""
     some = [lines[i] for i in of_each_shape(lines, _find_marked(lines, clients), ENOUGH_SAMPLES)]
     if layout.second is not None:
         some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
@@ -461,19 +465,15 @@ def _without_false_logger(layout: Layout, lines: Sequence[str], clients: tuple[C
         messages = (tried.message(line, tried.clock.zone) for line in some)
         return sum(found is not None and any(one.understand(found[0]) for one in clients) for found in messages)
 
-    with_it = understood(layout)
-    if with_it == len(some):
+    if understood(layout) == len(some):
         return layout
-    bare = replace(
-        layout,
-        frames=tuple(
-            replace(frame, roles=frame.roles._replace(logger="")) if isinstance(frame, Named) else frame
-            for frame in layout.frames
-        ),
-        headers=tuple(map(_without_logger, layout.headers)),
-        after=_without_logger(layout.after) if layout.after is not None else None,
+    frames = tuple(
+        replace(frame, roles=frame.roles._replace(logger="")) if isinstance(frame, Named) else frame
+        for frame in layout.frames
     )
-    return bare if understood(bare) > with_it else layout
+    after = _without_logger(layout.after) if layout.after is not None else None
+    nameless = replace(layout, frames=frames, headers=tuple(map(_without_logger, layout.headers)), after=after)
+    return max((layout, nameless, replace(layout, after=None, line_end=None)), key=understood)
 
 
 def _without_logger(header: Header) -> Header:

@@ -20,14 +20,16 @@ _QUIET = frozenset({"DEBUG", "D", "TRACE", "NOTSET"})
 def read_known(words: Words, package: str, strict: tuple[str, ...], message: Message) -> Records | None:
     """The records of a message of the client whose loggers begin with `package`.
 
-    None where a logger of `strict` says above DEBUG what no rule knows; those speak of nothing but the membership.
+    None where a message begins with its words and ends otherwise, and where a logger of `strict` says above DEBUG what
+    no rule knows; those speak of nothing but the membership.
     """
     logger = message.logger
     if logger and logger != package and not logger.startswith(f"{package}."):
         return ()
     found = words.read(message)
     if found is None:
-        return None if logger in strict and message.level.upper() not in _QUIET else ()
+        loud = logger in strict and message.level.upper() not in _QUIET
+        return None if loud or words.begin(message) else ()
     if not logger and _SHARED.match(message.text):
         return tuple(replace(one, group="", client_id="") for one in found)
     return found

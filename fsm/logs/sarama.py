@@ -34,13 +34,18 @@ _WORDS = re.compile(
     r"|(?P<closing>Closing Client)\Z",
     re.ASCII,
 )
+_BEGINNINGS = re.compile(
+    r"(?:DEBUG )?consumer(?:/broker/-?\d{1,10} added subscription to \S|group/session/\S{1,500}/-?\d{1,9} released\b)",
+    re.ASCII,
+)
+"""Of messages that nobody else prints: one that ends otherwise was not understood."""
 
 
 def understand(message: Message) -> Records | None:
     """The records of a message of sarama's consumer group."""
     found = _WORDS.match(message.text.removeprefix("DEBUG "))
     if found is None:
-        return ()
+        return None if _BEGINNINGS.match(message.text) else ()
     if found["started"]:
         settings = {"client": FACTS.name, "group.protocol": "classic"}
         return (record(FACTS.name, message, Kind.STARTED, settings=settings),)

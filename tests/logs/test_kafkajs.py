@@ -76,3 +76,9 @@ def test_the_subscription_is_told_where_it_is_not_kept() -> None:
     fields = {"groupId": "g", "memberId": "m-1", "topicsSubscribed": ["t2", "t1"], "topicsNotSubscribed": ["t3"]}
     text = "[ConsumerGroup] Consumer group received unsubscribed topics"
     assert understand(Message(5, text, fields=fields)) == (record(Kind.SUBSCRIBED, topics=("t1", "t2")),)
+
+
+@pytest.mark.parametrize("more", [" [trace=7]", BEHIND + " [trace=7]"])
+def test_a_line_that_ends_otherwise_is_not_understood(more: str) -> None:
+    """It would tell what is owned, and the end that is not its own hides that."""
+    assert understand(Message(5, f"[ConsumerGroup] Consumer has joined the group{more}")) is None

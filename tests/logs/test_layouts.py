@@ -20,7 +20,7 @@ from logs.coded import CODED
 from logs.exports import EXPORTS
 from logs.shown import SHOWN
 from logs.wrappers import JAVA, OTHERS, PLAIN, TOOLS, Event, Writer, iso, java_events, librdkafka_events
-from recordings import DATA, opened
+from recordings import DATA, logs, opened
 
 from fsm.audit.scanning import Scanner
 from fsm.errors import InputError
@@ -163,11 +163,25 @@ def test_what_was_learned_is_told(tmp_path: Path) -> None:
     assert (layout.pattern, layout.guessed) == ("json > [%{time}] %{level} %{message} (%{logger})", ())
 
 
+OTHER_CLIENTS = (
+    ("sarama.sigstop", "A.log", "sarama"),
+    ("kafkajs.sigstop", "A.log", "kafkajs"),
+    ("aiokafka.maxpoll", "A.log", "aiokafka"),
+    ("kafkapython_range.bounce", "A.log", "kafka-python"),
+    ("franz_consumer.sigstop_twice", "A.log", "franz-go"),
+)
 BEHIND: dict[str, Callable[[int], str]] = {
     "a word": lambda _: " host-1",
     "a word in brackets": lambda _: " [host-1]",
     "a trace": lambda i: f" [traceId={i * 2_654_435_761 % 2**32:08x}]",
     "cat -A": lambda _: "$",
+    "a field in brackets": lambda i: f" [trace={i}]",
+    "fields": lambda i: f" trace_id={i * 2_654_435_761 % 2**32:032x} span_id={i:016x}",
+    "fields that may be missing": lambda i: f" {{requestId={i}, user=bob}}" if i % 3 else " {}",
+    "a column": lambda i: f"\t2026-11-21 07:{i % 60:02}:01.000",
+    "an id": lambda i: f" {i * 2_654_435_761 % 2**32:08x}-{i:04x}",
+    "a number": lambda i: f" #{i}",
+    "an id before a word": lambda i: f" id={i} host-1",
 }
 """What may stand behind each line of a file, by the number of the line."""
 
@@ -183,6 +197,20 @@ def test_what_stands_behind_each_line_changes_nothing(name: str, tmp_path: Path)
         found, (layout,) = read(write(tmp_path / f"{kind}.log", text, told), client)
         assert found == said(client, told, {"thread"})
         assert layout.lost == ("thread", "zone")
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_stands_behind_each_line_of_other_clients_changes_nothing(name: str, tmp_path: Path) -> None:
+    """Whatever their messages end with themselves."""
+    for scenario, member, client in OTHER_CLIENTS:
+        data = logs("client")[scenario][member].decode()
+        path = tmp_path / f"{scenario}.log"
+        path.write_text(data)
+        want, _ = read(path, CLIENTS[client])
+        path.write_text("".join(f"{line}{BEHIND[name](i)}\n" for i, line in enumerate(data.splitlines())))
+        found, _ = read(path, CLIENTS[client])
+        assert [replace(r, detail="") for r in found] == [replace(r, detail="") for r in want]
+        assert want
 
 
 def test_known_layouts_need_no_learning(tmp_path: Path) -> None:

@@ -57,6 +57,14 @@ def test_a_line_that_both_print_is_nobodys_without_its_logger(client: ModuleType
 
 
 @pytest.mark.parametrize("client", [aiokafka, kafka_python])
+def test_a_message_that_ends_otherwise_is_not_understood(client: ModuleType) -> None:
+    """With a logger or without."""
+    for logger in ("", ME[client][1]):
+        text = f"Setting newly assigned partitions {SET} for group {'g' * 301}"
+        assert client.understand(Message(1000, text, "DEBUG", logger)) is None
+
+
+@pytest.mark.parametrize("client", [aiokafka, kafka_python])
 def test_above_debug_the_coordinator_is_understood_or_reported(client: ModuleType) -> None:
     """Its logger speaks of nothing but the membership; half a list is not taken for a whole one."""
     logger = ME[client][1]

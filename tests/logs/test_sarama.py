@@ -48,3 +48,11 @@ def test_a_line_is_one_record(text: str, expected: TraceRecord) -> None:
 def test_other_lines_have_no_bearing(text: str) -> None:
     """The end of a partition's consumer is not the end of ownership: Cleanup may still run."""
     assert understand(Message(5, text)) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["consumer/broker/1 added subscription to foo/1 [trace=7]", "consumergroup/session/a-B/2 released {}"]
+)
+def test_a_line_that_ends_otherwise_is_not_understood(text: str) -> None:
+    """Nobody else says so, and what stands behind it is not its own."""
+    assert understand(Message(5, text)) is None
