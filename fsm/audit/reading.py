@@ -35,6 +35,19 @@ NAMES_A_PIECE = 1000
 """Client ids by which entries are counted."""
 _CLIENT_ID = re.compile(rb"clientId=([^,\]\s]{1,300})|[\[|]([^\[\]|\s]{1,300}#consumer-\d{1,9})[\]|]")
 """How Java and librdkafka name the client that speaks."""
+OWNERSHIP = {
+    "assigned": (rb"assigned|assignment", (Kind.ASSIGN_BEGIN, Kind.OWNED, Kind.ADDED)),
+    "revoked": (rb"[Rr]evok(?:e|ed|ing)", (Kind.REVOKE_BEGIN, Kind.OWNED, Kind.DROPPED)),
+    "lost": (rb"[Ll]ost", (Kind.LOST_BEGIN, Kind.LOST_DECIDED, Kind.DROPPED)),
+    "joined": (rb"(?:[Rr]e-)?[Jj]oin(?:ed|ing)", (Kind.JOINING, Kind.JOINED)),
+    "left": (rb"[Ll]eav(?:e|es|ing)|left", (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT, Kind.LEFT)),
+}
+"""What lines tell of a member, by words of theirs, and the kinds of records that tell it."""
+_OWNERSHIP = re.compile(
+    rb"(?<![\w.=/-])(?:"
+    + b"|".join(b"(?P<%s>%s)" % (name.encode(), words) for name, (words, _) in OWNERSHIP.items())
+    + rb")(?![\w=/-])"
+)
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 
@@ -78,6 +91,11 @@ class PieceSummary:
     missed_of: Mapping[str, int] = field(default_factory=Counter)
     """Those of `missed` that name a client id, by that."""
 
+    kinds: Mapping[str, int] = field(default_factory=Counter)
+    """Of records, the number of each."""
+    missed_ownership: Mapping[str, int] = field(default_factory=Counter)
+    """Those of `missed` that tell who owns what, by names of `OWNERSHIP`."""
+
     def take(self, parsed: Parsed, signs: Words) -> None:
         """Counts an entry and its records; by `signs` lines are known of the clients that are looked for."""
         entry, format_, found = parsed
@@ -93,6 +111,8 @@ class PieceSummary:
         if missed:
             named = _CLIENT_ID.search(entry.data, 0, _NAMED_WITHIN)
             self._count_client(self.missed_of, _client_id(named) if named else "")
+            if tells := _OWNERSHIP.search(entry.data, 0, _NAMED_WITHIN):
+                _count(self.missed_ownership, tells.lastgroup or "")
         if format_ is not None:  # several programs share a layout: it is counted for the one that is understood
             _count(self.layouts, f"{format_.name}/{format_.layout}")
         if found is None:
@@ -124,6 +144,8 @@ class PieceSummary:
 
     def _count_records(self, found: Sequence[TraceRecord], entry: Entry) -> None:
         self.records += len(found)
+        for record in found:
+            _count(self.kinds, record.kind.value)
         level = _LEVEL.search(entry.data, 0, 100)
         if level:
             _count(self.levels, level.group(1).decode())

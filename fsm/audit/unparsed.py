@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fsm.audit.certainty import TooLittle, Understood
 from fsm.audit.findings import Evidence, Finding, FindingKind, finding
-from fsm.audit.reading import PieceSummary
+from fsm.audit.reading import OWNERSHIP, PieceSummary
 from fsm.logs.pieces import Unreadable
 from fsm.render.wording import many
 
@@ -33,6 +33,8 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
         top = sorted(shapes.items(), key=lambda shape: (-shape[1], shape[0]))[:SHAPES]
         shown = " | ".join(f"{count} x {shape or 'others'}" for shape, count in top)
         said.append(f"not understood in {file}: {many(lines, 'line')}, the commonest: {shown}")
+    if untold := find_untold(pieces):
+        said.append(f"no line of {file} was understood that tells what was {' or '.join(untold)}")
     if tried:
         said.append(f"no layout could be learned from {file}, --layout states it; tried: {' | '.join(tried)}")
     if no_time:
@@ -45,10 +47,11 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
 
 
 def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
-    """Where less than this share of what clients say was understood: in a whole file, or else of clients in it."""
+    """Where less than this share of what clients say was understood: in a whole file, or else of clients in it. In a
+    file, too, where nothing that tells who owns what was understood, however few lines that are."""
     file = pieces[0].file
     whole = Understood(sum(one.understood for one in pieces), sum(one.missed for one in pieces))
-    if whole.missed and not whole.enough(least):
+    if whole.missed and (not whole.enough(least) or (least and find_untold(pieces))):
         return [TooLittle(file, "", *whole)]
     entries, missed = Counter[str](), Counter[str]()
     for one in pieces:
@@ -56,6 +59,13 @@ def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
         missed.update(one.missed_of)
     clients = [TooLittle(file, client, entries[client], missed[client]) for client in sorted(missed)]
     return [one for one in clients if not one.understood.enough(least)]
+
+
+def find_untold(pieces: Sequence[PieceSummary]) -> list[str]:
+    """What lines of a file tell of members, as `OWNERSHIP` names it, where not one of those lines was understood."""
+    missed = {name for one in pieces for name in one.missed_ownership}
+    told = {kind for one in pieces for kind in one.kinds}
+    return [name for name, (_, kinds) in OWNERSHIP.items() if name in missed and told.isdisjoint(kinds)]
 
 
 def report_unreadable(file: Unreadable) -> Finding:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import UTC
 from pathlib import Path
 
+import pytest
+
 from fsm.audit.reading import read_piece
+from fsm.audit.unparsed import of_file, too_little
 from fsm.logs import formats
 from fsm.logs.pieces import WHOLE, Piece
 
@@ -17,3 +20,42 @@ def test_words_in_no_layout_that_could_be_learned_count_as_missed(tmp_path: Path
     summary = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary
     assert summary.not_learned
     assert (summary.understood, summary.missed) == (0, 1)
+
+
+INVOKER, COORDINATOR = "ConsumerRebalanceListenerInvoker", "ConsumerCoordinator"
+SAID = {
+    "assigned": (INVOKER, "Adding newly assigned partitions: [t-0]"),
+    "revoked": (INVOKER, "Revoke previously assigned partitions [t-0]"),
+    "lost": (INVOKER, "Lost previously assigned partitions [t-0]"),
+    "joined": (COORDINATOR, "(Re-)joining group"),
+    "left": (
+        COORDINATOR,
+        "Member m sending LeaveGroup request to coordinator h:9092 (id: 1 rack: null) due to a close",
+    ),
+}
+
+
+def line(logger: str, text: str) -> str:
+    head = "[2026-11-21 07:57:36,001] INFO [Consumer clientId=c, groupId=g-lost-assigned]"
+    return f"{head} {text} (org.apache.kafka.clients.consumer.internals.{logger})\n"
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_where_no_line_that_tells_who_owns_what_was_understood_too_little_was(what: str, tmp_path: Path) -> None:
+    """However many others were, whatever the group is called, and unless whoever asks is content with anything."""
+    strange = line(INVOKER, f"Words of no release: {what}")
+    nothing = line(INVOKER, "Words of no release")
+    others = [line(*said) for name, said in SAID.items() if name != what] * 20
+    path = tmp_path / "a.log"
+    for lines, least, want in (
+        ([*others, line(*SAID[what]), strange], 0.9, []),
+        ([*others, nothing], 0.9, []),
+        ([*others, strange], 0.9, [""]),
+        ([*others, strange], 0, []),
+    ):
+        path.write_text("".join(lines))
+        summary = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary
+        assert summary.missed == 1
+        assert [one.client for one in too_little([summary], least)] == want
+        untold = f"no line of {path} was understood that tells what was {what}"
+        assert (untold in next(of_file([summary])).summary) == (strange in lines and line(*SAID[what]) not in lines)

@@ -38,7 +38,7 @@ LOOSE_CHUNKS = 64
 _WHOLE = "whole"
 """The layout of what cannot be read in parts."""
 _LOOKED_BACK = 1 << 16
-_COUNTERS = ("layouts", "levels", "shapes", "understood_of", "missed_of")
+_COUNTERS = ("layouts", "levels", "shapes", "understood_of", "missed_of", "kinds", "missed_ownership")
 
 
 class Growth(NamedTuple):
