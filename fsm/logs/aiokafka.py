@@ -38,7 +38,8 @@ _ME = FACTS.name
 _WORDS = Words(_ME, (
     (r"Updating subscribed topics to: (?P<topics>frozenset.*)",                          on_subscribed(_ME)),
     (rf"Discovered coordinator \d{{1,10}} for group {GROUP}\Z",                          Kind.COORDINATOR_FOUND),
-    (rf"Marking the coordinator dead \(node [^)]{{1,60}}\) ?for group {GROUP}\.\Z",      Kind.COORDINATOR_LOST),
+    (r"Marking the coordinator dead \(node [^)]{1,60}\) ?for group (?P<group>(?:(?!: ).){1,300})\.\Z",
+                                                                                         Kind.COORDINATOR_LOST),
     (rf"Revoking previously assigned partitions (?P<partitions>(?:frozen)?set.*) for group {GROUP}\Z",
                                                                                          Kind.REVOKE_BEGIN),
     (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),

@@ -11,7 +11,8 @@ from fsm.trace import Kind
 
 _SHARED = re.compile(
     r"(?:Revoking previously assigned partitions set\(\) for group |Setting newly assigned partitions "
-    r"|\(Re-\)joining group |Heartbeat failed for group .{1,300}: generation id is not current)"
+    r"|\(Re-\)joining group |Heartbeat failed for group .{1,300}: generation id is not current"
+    r"|Heartbeat session expired)"
 )
 """What both print, word for word. Without its logger such a line belongs to whoever else writes to the file."""
 _QUIET = frozenset({"DEBUG", "D", "TRACE", "NOTSET"})

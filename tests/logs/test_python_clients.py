@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC
 from types import ModuleType
 from typing import Any
 
 import pytest
+from recordings import logs
 
-from fsm.logs import aiokafka, kafka_python
+from fsm.logs import aiokafka, formats, kafka_python
+from fsm.logs.entries import parse_entry
 from fsm.logs.message import Message
+from fsm.logs.pieces import from_bytes
 from fsm.trace import Kind, Partition, TraceRecord
 
 ME = {
@@ -54,6 +59,17 @@ def test_a_line_that_both_print_is_nobodys_without_its_logger(client: ModuleType
     nameless = TraceRecord(1000, Kind.ASSIGN_BEGIN, partitions=FOO)
     assert list(client.understand(Message(1000, text)) or ()) == [nameless]
     assert client.understand(Message(1000, text, "INFO", "shop.orders")) == ()
+
+
+@pytest.mark.parametrize("name", ["kafkapython_range.bounce", "kafkapython_coop.brokerkill", "aiokafka.bounce"])
+def test_without_loggers_a_log_is_of_the_client_whose_words_stand_there(name: str) -> None:
+    """What only one of them prints is never taken for the other's."""
+    owner = "aiokafka" if name.startswith("aiokafka") else "kafka-python"
+    for data in logs("client")[name].values():
+        bare = re.sub(rb"(?m)^(\S+ \S+ \w+) \S+ ", rb"\1 ", data)
+        told = [one for entry in from_bytes(bare, formats()) for one in parse_entry(entry, UTC)[1] or ()]
+        assert {one.client_id for one in told} - {""} == {owner}
+        assert len(told) == sum(len(parse_entry(entry, UTC)[1] or ()) for entry in from_bytes(data, formats()))
 
 
 @pytest.mark.parametrize("client", [aiokafka, kafka_python])
