@@ -417,6 +417,10 @@ def time_of(value: object, clock: stamps.Clock, row: str = "") -> stamps.Time | 
     return None
 
 
+_LEAST = 0.01
+"""Of what is a time only where nothing else is."""
+
+
 def _as_time(path: str, values: list[Any], clock: stamps.Clock) -> float:
     read = [time_of(value, clock) for value in values[:50]]
     good = [one for one in read if one is not None]
@@ -425,6 +429,8 @@ def _as_time(path: str, values: list[Any], clock: stamps.Clock) -> float:
     lost = frozenset().union(*(one.lost for one in good))
     whole = path.lower()
     named = next((i for i, name in enumerate(_TIME_NAMES) if name in (whole, _last(path))), None)
+    if len(values) >= headers.ENOUGH_TIMES and len(set(map(str, values))) == 1:
+        return _LEAST
     score = 1.0 + (3.0 - 0.03 * named if named is not None else 0.5 if "time" in whole or "date" in whole else 0.0)
     return score - 2.0 * ("date" in lost) - 0.5 * ("milliseconds" in lost and len(good) > 3) - 0.2 * ("zone" in lost)
 

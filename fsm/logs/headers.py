@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from fsm.logs import stamps
 
+ENOUGH_TIMES = 10
+"""Entries after which a time that has not changed is no clock, where another one has."""
 HEADER_LIMIT = 600
 """Characters before a message that are looked at."""
 _LEVELS = (
@@ -181,7 +183,12 @@ def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[st
     """What each slot is, by its values in several lines."""
     columns = list(zip(*rows, strict=True))
     slots = [token for token in tokens if token.kind in SLOTS]
-    roles = ["time" if token.kind == "time" else "word" for token in slots]
+    same = [len(values) >= ENOUGH_TIMES and len(set(values)) == 1 for values in columns]
+    moves = any(slot.kind == "time" and not still for slot, still in zip(slots, same, strict=True))
+    roles = [
+        "time" if slot.kind == "time" and not (moves and still) else "word"
+        for slot, still in zip(slots, same, strict=True)
+    ]
     for i, values in enumerate(columns):
         if roles[i] == "word" and all(value.strip().upper() in LEVELS for value in values) and "level" not in roles:
             roles[i] = "level"

@@ -411,6 +411,12 @@ OTHERS: dict[str, Writer] = {
     "cef": lines(
         lambda e: f"<134>{e.at:%b %d %H:%M:%S} host CEF:0|acme|app|1|x|y|3|rt={e.ts_ms} cat={e.logger} msg={e.body}"
     ),
+    "start of a job": lines(
+        lambda e: f"{iso(e)} {e.level} [{e.thread}] [start=2026-11-20 00:00:00] {e.logger} - {e.body}"
+    ),
+    "start of a pod": objects(
+        lambda e: {"timestamp": "2026-11-20T00:00:00Z", "msg": e.body, "at": e.ts_ms / 1000, "logger": e.logger}
+    ),
     "brackets": lines(lambda e: f"[{iso(e)}][{e.level}][{e.thread}][{e.logger}] {e.body}"),
     "no space": lines(lambda e: f"[{iso(e)}][{e.level}][{e.logger}]{e.body}"),
     "datadog csv": lambda ev: (
