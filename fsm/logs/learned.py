@@ -57,6 +57,18 @@ class Sample(NamedTuple):
     """Long lines have lost their ends: somebody keeps no more of a line than so many bytes."""
 
 
+def are_cut(lines: Sequence[bytes]) -> bool:
+    """Whether several lines are as long as the longest one and end in different ways, none by closing something; in a
+    box all are."""
+    longest = max(map(len, lines), default=0)
+    ends = {line[-_END:] for line in lines if len(line) == longest and not line.endswith(_CLOSERS)}
+    return longest >= _SHORTEST_CUT and len(ends) >= _FEWEST_CUT
+
+
+_SHORTEST_CUT, _FEWEST_CUT, _END = 500, 4, 20
+_CLOSERS = (b")", b"]", b"}", b'"')
+
+
 def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
     """The layouts in which messages of these clients stand."""
     lines = [clean(line) for line in sample.lines]
@@ -504,6 +516,9 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
         lost |= missing
         thread, logger = thread or bool(message.thread), logger or bool(message.logger)
         order.append(message.ts_ms)
+    if layout.frames:
+        inner = (layout.look(line) for line in some)
+        cut = cut or are_cut([told.text.encode("utf-8", "replace") for told in inner if told is not None])
     whole = not any(isinstance(frame, Found) for frame in layout.frames)
     lost |= {n for n, has in (("thread", thread), ("logger", logger), (ENDS, not cut), (GAPS, whole)) if not has}
     if lost >= {"milliseconds"} and any(ms % 1000 for ms in order):

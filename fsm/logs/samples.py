@@ -21,7 +21,7 @@ from fsm.logs.fields import Csv
 from fsm.logs.frames import clean
 from fsm.logs.java_layouts import has_more
 from fsm.logs.layout import Layout, marks_of
-from fsm.logs.learned import Guess, Sample, explain_failure, explains, learn, of_each_shape, state, with_hours
+from fsm.logs.learned import Guess, Sample, are_cut, explain_failure, explains, learn, of_each_shape, state, with_hours
 from fsm.logs.opening import READ_ERRORS, UntilBroken, UpTo, in_memory, open_packed
 from fsm.logs.pattern import parse_pattern
 from fsm.logs.tables import Table, find_table, rows_of
@@ -372,7 +372,7 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
                 some_texts = _choose(rows, [i for i, row in enumerate(rows) if marks_of(clients).search(row)])
         else:
             some_texts = texts
-        sample = Sample(some_texts, clock, table if of_rows else None, not isinstance(table, Boxed) and _are_cut(lines))
+        sample = Sample(some_texts, clock, table if of_rows else None, not isinstance(table, Boxed) and are_cut(lines))
         layouts = state(sample, clients, stated) if stated else learn(sample, clients)
         if layouts:
             break
@@ -392,16 +392,6 @@ def _choose(lines: Sequence[bytes], marked: Sequence[int]) -> tuple[str, ...]:
         wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
     chosen = (lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST)
     return tuple(line.decode("utf-8", "replace") for line in chosen)
-
-
-def _are_cut(lines: Sequence[bytes]) -> bool:
-    """Whether several lines are as long as the longest one and end in different ways; in a box all are."""
-    longest = max(map(len, lines))
-    ends = {line[-_END:] for line in lines if len(line) == longest}
-    return longest >= _SHORTEST_CUT and len(ends) >= _FEWEST_CUT
-
-
-_SHORTEST_CUT, _FEWEST_CUT, _END = 500, 4, 20
 
 
 _MOST_ROWS = 1000

@@ -394,16 +394,22 @@ CHATTER = Event(
 )
 
 
-def test_lines_that_a_collector_cut_are_told(tmp_path: Path) -> None:
-    """Several lines as long as the longest one, which end anywhere."""
+@pytest.mark.parametrize("framed", [False, True])
+def test_lines_that_a_collector_cut_are_told(framed: bool, tmp_path: Path) -> None:
+    """Several lines as long as the longest one, which end anywhere: behind frames, whose own ends differ."""
     told = events("java")
-    whole = JAVA["logback date"](told)
-    cut_at = sorted(map(len, whole.splitlines()))[-9]
-    for name, text, want in (
+    whole = JAVA["logback date"](told).splitlines()
+    long = max(whole, key=len)
+    for name, lines, want in (
         ("whole", whole, False),
-        ("cut", "\n".join(line[:cut_at] for line in whole.splitlines()), True),
+        ("cut", [line[:500] for line in whole], True),
+        ("closed", [*whole, *(f"{long[:-9]}{i:08}]" for i in range(9))], False),
     ):
-        _, (layout,) = read(write(tmp_path / name, text, told), CLIENTS["java"])
+        rows = lines
+        if framed:
+            time = "2026-11-21T07:57:36.%09dZ"
+            rows = [json.dumps({"log": f"{line}\n", "time": time % i}) for i, line in enumerate(lines)]
+        _, (layout,) = read(write(tmp_path / name, "\n".join(rows), told), CLIENTS["java"])
         assert (ENDS in layout.lost) is want
 
 
