@@ -50,8 +50,8 @@ class Token(NamedTuple):
     kind: str
     """`time`, `word`, `inner` (between brackets), `lazy` (anything), `blank` or `text`."""
     what: str
-    """The row of a stamp, what `_INNER` calls the contents of brackets, the fixed text; of a blank whether it has to
-    be there."""
+    """The row of a stamp, what `_INNER` calls the contents of brackets, the fixed text; of a blank that it has to be
+    there, or how many characters it has where lines that go on have more."""
 
 
 class Split(NamedTuple):
@@ -123,6 +123,11 @@ class Header(NamedTuple):
         return _compile(line[: next(places, len(line)) + 1], self.roles)
 
     @property
+    def repeated(self) -> bool:
+        """Whether all lines of a message have it, and those that go on are told by what follows."""
+        return bool(self.tokens) and self.tokens[-1].kind == "blank" and self.tokens[-1].what.isdigit()
+
+    @property
     def rows(self) -> tuple[str, ...]:
         """The row of stamps that each slot has; empty for other slots."""
         return tuple(token.what if token.kind == "time" else "" for token in self.tokens if token.kind in SLOTS)
@@ -138,7 +143,8 @@ class Header(NamedTuple):
         """As one states it: `%{time} %{level} [%{thread}] `."""
         roles = iter(self.roles)
         return "".join(
-            f"%{{{next(roles, 'word')}}}" if token.kind in SLOTS else token.what or " " for token in self.tokens
+            f"%{{{next(roles, 'word')}}}" if token.kind in SLOTS else token.what if token.kind == "text" else " "
+            for token in self.tokens
         )
 
 
@@ -151,7 +157,9 @@ def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
     out, slot = "", 0
     opened = False  # after a slot of anything: it ends at the first place where what follows it stands
     for i, (kind, what) in enumerate(tokens):
-        if kind == "blank":
+        if kind == "blank" and what.isdigit():
+            out += rf"[ \t]{{{what}}}(?![ \t])"
+        elif kind == "blank":
             # What stands first may be aligned to the right.
             out += r"[ \t]*" if i == 0 and not what else r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
         elif kind == "text":

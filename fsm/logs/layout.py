@@ -118,7 +118,8 @@ class Layout:
         """Whether a line without frames is the first of an entry."""
         if not self.headers:
             return not self.by_lines or _GOES_ON.match(text) is None
-        return any(pattern.match(text) for pattern in self.first)
+        match = next((match for pattern in self.first if (match := pattern.match(text))), None)
+        return match is not None and not (self.headers[0].repeated and _GOES_ON.match(text, match.end()))
 
     def goes_on(self, text: str, above: int) -> bool:
         """Whether a line without frames, with so many above it, belongs to their entry."""

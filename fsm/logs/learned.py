@@ -171,7 +171,7 @@ def _learn(seen: _Lines) -> Layout | None:
 
 def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
     """The layout with these frames and headers; the lines are what the frames hold."""
-    headers = [_with_dates(header, lines, sample.clock) for header in headers]
+    headers = [_with_dates(_before_each(header, lines), lines, sample.clock) for header in headers]
     repeated, length, told_apart = _find_repeated(lines, headers)
     after = find_end(lines, headers)
     return Layout(
@@ -194,6 +194,26 @@ def _indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
         line[: len(line) - len(line.lstrip(" \t"))] for line in lines if any(h.pattern.match(line) for h in headers)
     }
     return found.pop() if len(found) == 1 else ""
+
+
+def _before_each(header: Header, lines: Sequence[str]) -> Header:
+    """The header as it stands before each line of a message, if it does: a collector's, which tells nothing of a
+    message but when, and the lines that go on are indented behind it."""
+    if not header.tokens or {"logger", "thread"} & set(header.roles):
+        return header
+    tokens = header.tokens[:-1] if header.tokens[-1].kind == "blank" else header.tokens
+    before = header_of(tokens, header.roles).pattern
+    matches = [match for line in lines if (match := before.match(line)) and line[match.end() :].strip()]
+    levels = {match[i + 1] for match in matches for i, role in enumerate(header.roles) if role == "level"}
+    rests = [match.string[match.end() :] for match in matches]
+    blanks = [len(rest) - len(rest.lstrip(" \t")) for rest in rests]
+    least = min(blanks, default=0)
+    if len(levels) > 1 or sum(count > least for count in blanks) < _FEWEST_INDENTED:
+        return header
+    return header_of((*tokens, Token("blank", str(least))), header.roles)
+
+
+_FEWEST_INDENTED = 2
 
 
 _DATES = ("month_day_year", "day_month_year")
@@ -242,7 +262,12 @@ def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool)
     """Frames hold lines of a program, not messages, where these have headers or go on in the next line."""
     goes_on = sum(line[:1] in (" ", "\t") and bool(line.strip()) for line in lines) > 0
     return tuple(
-        replace(frame, framing=frame.name not in ("csv", "xml") and (frame.whole_lines or headed or goes_on))
+        replace(
+            frame,
+            framing=goes_on
+            if frame.name == "csv"
+            else frame.name != "xml" and (frame.whole_lines or headed or goes_on),
+        )
         if isinstance(frame, Named)
         else frame
         for frame in frames
@@ -318,7 +343,8 @@ def _find_repeated(
         if tokens[end].kind == "blank":
             blank = re.compile(f"{pattern}([ \t]+)", re.ASCII)
             blanks = [len(match[match.lastindex or 0]) for line in first if (match := blank.match(line))]
-            pattern += f"[ \t]{{0,{min(blanks, default=1)}}}"
+            most = int(tokens[end].what) if tokens[end].what.isdigit() else min(blanks, default=1)
+            pattern += f"[ \t]{{0,{most}}}"
         part = re.compile(pattern, re.ASCII)
         found = [(line, match) for line in others if (match := part.match(line))]
         if all(token.kind in ("word", "blank") for token in tokens[:end]):  # names of settings are words, too
@@ -328,8 +354,8 @@ def _find_repeated(
         goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
         if goes_on > 1 and len(rests) > 0.6 * len(others):
             fits.append((goes_on, part, end))
-    most = max((goes_on for goes_on, _, _ in fits), default=0)
-    longest = [(part, end) for goes_on, part, end in fits if goes_on >= most / 5]
+    best = max((goes_on for goes_on, _, _ in fits), default=0)
+    longest = [(part, end) for goes_on, part, end in fits if goes_on >= best / 5]
     if not longest:
         return None, 0, ()
     part, end = longest[-1]

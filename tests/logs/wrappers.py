@@ -411,6 +411,16 @@ OTHERS: dict[str, Writer] = {
     "cef": lines(
         lambda e: f"<134>{e.at:%b %d %H:%M:%S} host CEF:0|acme|app|1|x|y|3|rt={e.ts_ms} cat={e.logger} msg={e.body}"
     ),
+    "time before each line": per_line(lambda e: e.body, lambda e, p: f"{iso(e, digits=9)} {p}"),
+    "fly": per_line(lambda e: e.body, lambda e, p: f"{iso(e)} app[148e21] ams [info]{p}"),
+    "cloud foundry": per_line(lambda e: e.body, lambda e, p: f"   {iso(e, zone='+0000')} [APP/PROC/WEB/0] OUT {p}"),
+    "journald of messages": per_line(
+        lambda e: e.body, lambda e, p: f"{iso(e, zone='+00:00', digits=6)} host-1 consumer[812]: {p}"
+    ),
+    "ts": per_line(lambda e: e.body, lambda e, p: f"{e.ts_ms // 1000}.{ms(e)}000 {p}"),
+    "csv of lines": lambda ev: (
+        "timestamp,message\n" + "".join(f"{e.ts_ms},{csv_cell(p)}\n" for e in ev for p in e.body.split("\n"))
+    ),
     "start of a job": lines(
         lambda e: f"{iso(e)} {e.level} [{e.thread}] [start=2026-11-20 00:00:00] {e.logger} - {e.body}"
     ),
