@@ -32,12 +32,10 @@ class Recoded:
         self._parts = recode(self._read())
 
     def _read(self) -> Iterator[bytes]:
-        read = getattr(self.handle, "read1", self.handle.read)  # what a damaged file still gives must not be lost
-        try:
-            while part := read(HEAD):
-                yield part
-        except READ_ERRORS as problem:
-            self._problem = problem  # raised once all that came before it is read
+        opened = UntilBroken(self.handle)
+        while part := opened.read(HEAD):
+            yield part
+        self._problem = opened.problem  # raised once all that came before it is read
 
     def read(self, size: int, /) -> bytes:
         """Some of the next bytes, none at the end. Raises `READ_ERRORS` where a damaged file gives no more."""
@@ -153,19 +151,40 @@ class UntilBroken:
     def __init__(self, handle: IO[bytes] | UpTo) -> None:
         self.handle = handle
         self.problem: Exception | None = None
+        # To fill a size a damaged file is read beyond what it can still give, and that would be lost.
+        self._read: Callable[[int], bytes] = getattr(handle, "read1", handle.read)
+        self._place = 0
 
     def read(self, size: int, /) -> bytes:
         """The next bytes, none at the end and where the file is damaged."""
+        if self.problem is not None:
+            return b""
         try:
-            # To fill `size` a damaged file is read beyond what it can still give, and that would be lost.
-            part: bytes = getattr(self.handle, "read1", self.handle.read)(size)
+            part = self._read(size)
         except READ_ERRORS as problem:
             self.problem = problem
-            return b""
+            return self._read_rest()
+        self._place += len(part)
         return part
 
+    def _read_rest(self) -> bytes:
+        """What stands before the damage: whoever unpacks it gives nothing of a part that is damaged further on."""
+        parts: list[bytes] = []
+        try:
+            if self.handle.seek(self._place) == self._place:
+                while part := self._read(_SMALL):
+                    parts.append(part)
+        except READ_ERRORS:
+            pass
+        return b"".join(parts)
+
     def seek(self, offset: int, /) -> int:
-        return self.handle.seek(offset)
+        self._place = self.handle.seek(offset)
+        return self._place
+
+
+_SMALL = 512
+"""Bytes that are read at once where the file is damaged soon."""
 
 
 def in_memory(data: bytes) -> UntilBroken:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
+import random
 import re
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ from hypothesis import strategies as st
 
 from fsm.logs import Format
 from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry
+from fsm.logs.opening import UntilBroken, open_packed
 from fsm.logs.pieces import CHUNK, WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
 
 HASH = Format("hash", "test", b"#", re.compile(b"# "), re.compile(b""), lambda _entry, _zone: ())
@@ -169,3 +174,21 @@ def test_what_a_damaged_gzip_file_can_still_give_is_read(tmp_path: Path) -> None
 def test_entries_of_a_text_in_memory() -> None:
     """A text needs no file; its lines are numbered from 1."""
     assert [(one.offset, one.number) for one in from_bytes(SMALL, (HASH,))] == [(0, 1), (29, 4), (36, 6)]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_what_stands_before_the_damage_in_a_packed_file_is_read(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    """As of one that was cut short: bytes in its middle were written over."""
+    chosen = random.Random(7)  # noqa: S311
+    text = b"".join(b"line %d %d\n" % (i, chosen.getrandbits(64)) for i in range(90_000))
+    data = bytearray(pack(text))
+    half = len(data) // 2
+    data[half : half + 64] = bytes(64)
+    path = tmp_path / "a.log.packed"
+    path.write_bytes(data)
+    with open_packed(str(path)) as handle:
+        until = UntilBroken(handle)
+        found = b"".join(iter(lambda: until.read(1 << 20), b""))
+    assert until.problem is not None
+    assert len(found) > len(text) / 4
+    assert text.startswith(found[: len(text) // 4])
