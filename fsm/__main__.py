@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from fsm.cli import main
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`fsm.cli.main`, ready for Ctrl-C while that is loaded, too."""
+    try:
+        from fsm import cli  # noqa: PLC0415
+
+        return cli.main(argv)
+    except KeyboardInterrupt:
+        print("fsm: stopped", file=sys.stderr)  # noqa: T201
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

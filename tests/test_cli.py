@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from fsm import __main__
 from fsm.cli import main
 from fsm.cli.output import write
 from fsm.document import from_json, from_yaml, to_json, to_yaml
@@ -428,13 +429,26 @@ def test_a_full_disk_is_no_traceback() -> None:
 
 
 def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt while a table is read ends the command with 130 and no word."""
+    """An interrupt while a table is read ends the command with 130 and a word."""
 
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fsm.render.tables.text.listing", interrupted)
-    assert run(capsys, "tables") == (130, "", "")
+    assert run(capsys, "tables") == (130, "", "fsm: stopped\n")
+
+
+def test_an_interrupt_while_the_command_line_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is heard before there is any command."""
+
+    def interrupted(_argv: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fsm.cli.main", interrupted)
+    assert __main__.main(["tables"]) == 130
+    assert capsys.readouterr().err == "fsm: stopped\n"
 
 
 def test_output_in_an_encoding_without_the_character() -> None:

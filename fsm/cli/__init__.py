@@ -99,7 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as problem:
         _drop_output()
         return _refuse(f"{problem.filename or 'output'}: {problem.strerror}; check the disk and the permissions")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
+        if not stopped.args:  # otherwise it is said already
+            print("fsm: stopped", file=sys.stderr)  # noqa: T201
         return INTERRUPTED
     return status
 

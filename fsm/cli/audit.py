@@ -45,7 +45,7 @@ EXAMPLES = """examples:
 EXIT = """
 
 exit status: 0 no finding above info; 1 findings; 2 where nothing can be read, too little was understood, or Spark
-cannot start"""
+cannot start; 130 stopped by Ctrl-C, or a signal that asks to end: no result was written"""
 
 
 def add(commands: Any) -> None:
@@ -225,7 +225,7 @@ def _stoppable() -> Iterator[None]:
         if not came and isinstance(stopped, FsmError):
             raise
         print("fsm: stopped; no result was written", file=sys.stderr)  # noqa: T201
-        raise KeyboardInterrupt from None
+        raise KeyboardInterrupt("said") from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
