@@ -84,7 +84,12 @@ _PACKED: tuple[tuple[re.Pattern[bytes], Callable[[IO[bytes]], Any]], ...] = (
     (re.compile(rb"\xfe\xff\0|(?:\0[\t\r\n -~]){4}"), lambda handle: Recoded(handle, _from("utf-16-be"))),
 )
 """How a file begins, and who reads it then."""
-_ZSTD = b"\x28\xb5\x2f\xfd"
+_REFUSED = (
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "compressed with zstd"),
+    (re.compile(rb".{257}ustar", re.DOTALL), "an archive of tar"),
+    (re.compile(rb"PK\x03\x04"), "an archive of zip"),
+)
+"""How a file begins that nobody here unpacks."""
 _MOST_LAYERS = 3
 
 READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
@@ -92,8 +97,9 @@ READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
 def is_packed(start: bytes) -> bool:
-    """Whether a file that begins with these bytes, at least 8, was packed, or is in UTF-16 or UTF-32."""
-    return start.startswith(_ZSTD) or any(begins.match(start) for begins, _ in _PACKED)
+    """Whether a file that begins with these bytes, at least 8, was packed, or is in UTF-16 or UTF-32; 300
+    tell archives of tar, too."""
+    return any(begins.match(start) for begins, _ in (*_REFUSED, *_PACKED))
 
 
 def is_coded(head: bytes) -> bool:
@@ -110,8 +116,8 @@ def open_packed(file: str) -> Iterator[IO[bytes]]:
         for _ in range(_MOST_LAYERS):
             start = _head(handle)
             handle.seek(0)
-            if start.startswith(_ZSTD):
-                raise OSError("compressed with zstd: unpack it first")
+            if what := next((what for begins, what in _REFUSED if begins.match(start)), ""):
+                raise OSError(f"{what}: unpack it first")
             opener = next((opener for begins, opener in _PACKED if begins.match(start)), None)
             if opener is None and (recode := find_recoding(start)) is not None:
                 opener = partial(Recoded, recode=recode)

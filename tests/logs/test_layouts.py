@@ -6,12 +6,14 @@ import gzip
 import json
 import os
 import random
+import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -300,6 +302,18 @@ def test_a_pattern_that_says_nothing_is_refused(pattern: str) -> None:
     """With one line that names what is missing or unknown."""
     with pytest.raises(InputError, match="pattern"):
         in_layout(formats(), pattern)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
+def test_archives_are_refused(mode: Literal["w", "w:gz", "w:xz"], tmp_path: Path) -> None:
+    """Packed or not: they hold several files, and what stands between those is no line of any."""
+    told = events("info")
+    path = write(tmp_path / "a.log", JAVA["logback date"](told), told)
+    with tarfile.open(tmp_path / "a.tar", mode) as archive:
+        archive.add(path, "logs/a.log")
+    assert is_gzip(tmp_path / "a.tar")
+    with pytest.raises(OSError, match="an archive of tar: unpack it first"):
+        read(tmp_path / "a.tar", CLIENTS["java"])
 
 
 def test_packed_twice(tmp_path: Path) -> None:
