@@ -116,7 +116,7 @@ class Named:
 def _epoch_time(values: structured.Fields, path: str) -> object:
     """A field's value; seconds are completed by the field of nanoseconds beside them."""
     value = structured.value_at(values, path)
-    if type(value) is int and path.lower().endswith("second"):
+    if type(value) is int and path.lower().endswith(("second", "seconds")):
         scalars = structured.flatten(values)
         nanos = next((v for k, v in scalars.items() if "nano" in k.lower() and type(v) is int), 0)
         return value * 1_000_000_000 + nanos

@@ -26,6 +26,24 @@ class Stamp(NamedTuple):
 
 
 _MONTH = r"(?P<mo>[A-Z][a-z]{2})[a-z]{0,6}\.?"
+_OTHER_MONTHS = {
+    "fév": 2,
+    "avr": 4,
+    "mai": 5,
+    "juin": 6,
+    "juil": 7,
+    "aoû": 8,
+    "déc": 12,
+    "mär": 3,
+    "okt": 10,
+    "dez": 12,
+    "ene": 1,
+    "abr": 4,
+    "ago": 8,
+    "dic": 12,
+}
+"""As they begin in French, German and Spanish, where they begin otherwise than in English."""
+_ANY_MONTH = rf"(?P<mo>(?i:{'|'.join((*MONTHS, *_OTHER_MONTHS))}))[a-zéû]{{0,6}}\.?"
 _CLOCK = r"(?P<h>\d{1,2}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?:[ \u202f]?(?P<pm>[AaPp][Mm])\b)?"
 ZONES = {
     **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
@@ -52,7 +70,7 @@ _NAMED = "|".join(sorted(ZONES, key=lambda name: (-len(name), name)))
 _ZONE = rf"(?:[ #]?(?=[A-Z+-])(?P<z>Z|UTC|[+-]\d\d:?\d\d|[+-]\d\d|{_NAMED})(?!\w|:\d)(?:(?<=\d) (?:{_NAMED})\b)?)?"
 _START = r"(?<![\d./-])(?<!\d:)"
 _ALONE = r"(?<![\w./-])(?<!\d:)"
-_BETWEEN = r"(?:[Tt:]|[ _]+|, ?| - )"
+_BETWEEN = r"(?:[Tt:]|[ _]+|, ?| - |\]\[)"
 _END = r"(?!\d|:\d)"
 _WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 
@@ -80,6 +98,22 @@ STAMPS = (
             "2026-11-21 07:57:36 CET": "2026-11-21T06:57:36",
             "2026-11-21 07:57:36.001 +0100 CET": "2026-11-21T06:57:36.001",
             "2026 11 21 07:57:36#+01": "2026-11-21T06:57:36",
+            "2026-11-21][07:57:36": "2026-11-21T07:57:36",
+        },
+    ),
+    Stamp(
+        "chinese",
+        _START + r"(?P<y>\d{4})年(?P<mo>\d{1,2})月(?P<d>\d{1,2})日 ?" + _CLOCK + _ZONE + _END,
+        {
+            "2026年11月21日 07:57:36.001": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "ordinal",
+        _START + r"(?P<y>\d{4})-(?P<yd>[0-3]\d\d)" + _BETWEEN + _CLOCK + _ZONE + _END,
+        {
+            "2026-325 07:57:36.001": "2026-11-21T07:57:36.001",
+            "2026-325T07:57:36Z": "2026-11-21T07:57:36",
         },
     ),
     Stamp(
@@ -101,7 +135,7 @@ STAMPS = (
         _START
         + _WEEKDAY
         + r"(?P<d>\d{1,2})(?P<sep>[-/ .])"
-        + _MONTH
+        + _ANY_MONTH
         + r"(?P=sep)(?P<y>\d{4})"
         + _BETWEEN
         + _CLOCK
@@ -112,6 +146,9 @@ STAMPS = (
             "21-Nov-2026 07:57:36.001": "2026-11-21T07:57:36.001",
             "21/Nov/2026:07:57:36 +0100": "2026-11-21T06:57:36",
             "Sat, 21 Nov 2026 07:57:36 GMT": "2026-11-21T07:57:36",
+            "21 nov. 2026 07:57:36,001": "2026-11-21T07:57:36.001",
+            "7 Okt. 2026 07:57:36": "2026-10-07T07:57:36",
+            "7 juil. 2026 07:57:36": "2026-07-07T07:57:36",
         },
     ),
     Stamp(
@@ -224,6 +261,18 @@ STAMPS = (
         {
             "11-21 07:57:36.001": "2026-11-21T07:57:36.001",
             "1121 07:57:36.001234": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
+        "time_first",
+        _ALONE
+        + r"(?P<h>[0-2]?\d):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?,? "
+        + r"(?P<d>0?[1-9]|[12]\d|3[01])(?P<sep>[/.-])(?P<mo>0?[1-9]|1[0-2])(?P=sep)(?:(?P<y>\d{4})|(?P<y2>\d\d))"
+        + _ZONE
+        + _END,
+        {
+            "07:57:36.001 21/11/26": "2026-11-21T07:57:36.001",
+            "07:57:36, 21.11.2026": "2026-11-21T07:57:36",
         },
     ),
     Stamp(
@@ -359,12 +408,15 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
         return None
     lost = whole_seconds if named else whole_seconds | {"zone"}
     clock_time, seconds = (hour, int(found["mi"])), int(found["s"]) * 1000 + ms
-    if "d" not in found:
+    if "d" not in found and "yd" not in found:
         start = _on_some_day(clock_time, seconds, clock, zone)
         return None if start is None else Time(start, frozenset({*lost, "date"}))
+    if "yd" in found:
+        start = _minute_ms((int(found["y"]), 1, 1), clock_time, zone)
+        return None if start is None else Time(start + (int(found["yd"]) - 1) * DAY_MS + seconds, frozenset(lost))
     month, day = _month(found["mo"]), int(found["d"])
     if "y" in found or "y2" in found:
-        year = int(found["y"]) if "y" in found else 2000 + int(found["y2"])
+        year = int(found.get("y") or f"20{found['y2']}")
         minute = _minute_ms((year, month, day), clock_time, zone)
         return None if minute is None else Time(minute + seconds, frozenset(lost))
     now_year = datetime.fromtimestamp(clock.now_ms / 1000, UTC).year
@@ -381,7 +433,8 @@ later ones are left out."""
 
 
 def _month(text: str) -> int:
-    return int(text) if text.isdigit() else MONTHS.index(text.lower()) + 1 if text.lower() in MONTHS else 0
+    name = text.lower()
+    return int(text) if text.isdigit() else MONTHS.index(name) + 1 if name in MONTHS else _OTHER_MONTHS.get(name, 0)
 
 
 def _on_some_day(clock_time: tuple[int, int], seconds: int, clock: Clock, zone: tzinfo) -> int | None:

@@ -421,6 +421,26 @@ OTHERS: dict[str, Writer] = {
     "csv of lines": lambda ev: (
         "timestamp,message\n" + "".join(f"{e.ts_ms},{csv_cell(p)}\n" for e in ev for p in e.body.split("\n"))
     ),
+    "dataflow": objects(
+        lambda e: {
+            "timestamp": {"seconds": e.ts_ms // 1000, "nanos": e.ts_ms % 1000 * 1_000_000},
+            "message": e.body,
+            "logger": e.logger,
+        }
+    ),
+    "spring on google": objects(
+        lambda e: {
+            "logger": e.logger,
+            "message": e.body,
+            "timestampNanos": e.ts_ms % 1000 * 1_000_000,
+            "timestampSeconds": e.ts_ms // 1000,
+        }
+    ),
+    "fern": lines(lambda e: f"[{e.at:%Y-%m-%d}][{e.at:%H:%M:%S}][{e.logger}][{e.level}] {e.body}"),
+    "time before date": lines(lambda e: f"{e.at:%H:%M:%S}.{ms(e)} {e.at:%d/%m/%y} {e.level} {e.logger} - {e.body}"),
+    "ordinal date": lines(lambda e: f"{e.at:%Y-%j %H:%M:%S}.{ms(e)} {e.level} [{e.thread}] {e.logger} - {e.body}"),
+    "chinese date": lines(lambda e: f"{e.at:%Y年%m月%d日 %H:%M:%S}.{ms(e)} {e.level} {e.logger} - {e.body}"),
+    "french date": lines(lambda e: f"{e.at:%d} nov. {e.at:%Y %H:%M:%S},{ms(e)} {e.level} {e.logger} - {e.body}"),
     "start of a job": lines(
         lambda e: f"{iso(e)} {e.level} [{e.thread}] [start=2026-11-20 00:00:00] {e.logger} - {e.body}"
     ),
