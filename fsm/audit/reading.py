@@ -92,7 +92,7 @@ class PieceSummary:
     """Those of `missed` that name a client id, by that."""
 
     kinds: Mapping[str, int] = field(default_factory=Counter)
-    """Of records, the number of each."""
+    """Those that the records have."""
     missed_ownership: Mapping[str, int] = field(default_factory=Counter)
     """Those of `missed` that tell who owns what, by names of `OWNERSHIP`."""
 
@@ -145,7 +145,8 @@ class PieceSummary:
     def _count_records(self, found: Sequence[TraceRecord], entry: Entry) -> None:
         self.records += len(found)
         for record in found:
-            _count(self.kinds, record.kind.value)
+            if record.kind not in self.kinds:
+                _count(self.kinds, record.kind.value)
         level = _LEVEL.search(entry.data, 0, 100)
         if level:
             _count(self.levels, level.group(1).decode())

@@ -20,7 +20,7 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
     """A finding where a file, all of whose pieces come in order, was damaged or not understood in every line."""
     file, lines = pieces[0].file, sum(one.orphans + one.not_understood for one in pieces)
     cut, error = sum(one.cut_lines for one in pieces), max(one.error for one in pieces)
-    tried, no_time = pieces[0].not_learned, "time" in pieces[0].lost
+    tried, no_time = pieces[0].not_learned, "time" in pieces[0].lost or tells_no_time(pieces)
     if not (lines or cut or error or tried or no_time):
         return
     shapes: Counter[str] = Counter()
@@ -59,6 +59,11 @@ def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
         missed.update(one.missed_of)
     clients = [TooLittle(file, client, entries[client], missed[client]) for client in sorted(missed)]
     return [one for one in clients if not one.understood.enough(least)]
+
+
+def tells_no_time(pieces: Sequence[PieceSummary]) -> bool:
+    """Whether records were read from a file, and none of them has a time."""
+    return any(one.records for one in pieces) and not any(one.last_ms for one in pieces)
 
 
 def find_untold(pieces: Sequence[PieceSummary]) -> list[str]:

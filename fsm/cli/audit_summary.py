@@ -34,6 +34,8 @@ def print_summary(result: Result, out: Path) -> None:
     say(
         f"read {read['lines']} lines of {read['files']} files{where}; understood {result.understood}{_in_files(read)}\n"
     )
+    if untimed := _list_timeless(read):
+        say(f"{untimed}\n")
     _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
     _name_files("no client was understood in", read["silent"], read["silent_files"])
     _name_files("not read, or not to the end:", [file for file, _ in read["unreadable"]], read["unreadable_files"])
@@ -60,6 +62,18 @@ def check_understood(result: Result, out: Path) -> None:
         remedy = "see what was not understood in the report, or give --min-understood"
         problem = f"not enough was understood: {result.understood}{_in_files(result.inputs)}"
         raise InputError(problem, str(out), remedy)
+
+
+def check_times(result: Result, out: Path) -> None:
+    """Raises `InputError` where some file tells no time, so that not finding anything is no verdict."""
+    if untimed := _list_timeless(result.inputs):
+        raise InputError(untimed, str(out), "give logs with time stamps, or state --layout")
+
+
+def _list_timeless(read: Mapping[str, Any]) -> str:
+    count = read["timeless_files"]
+    files = _list_files(read["timeless"], count)
+    return f"no verdict on double ownership: {files} tell{'s' if count == 1 else ''} no time" if count else ""
 
 
 def say_change(change: Change) -> None:
@@ -120,8 +134,12 @@ def _share(counts: Mapping[str, Any]) -> str:
 
 def _name_files(why: str, files: list[str], count: int) -> None:
     if count:
-        more = f" and {count - NAMED} more" if count > NAMED else ""
-        say(f"{why} {', '.join(files[:NAMED])}{more}\n")
+        say(f"{why} {_list_files(files, count)}\n")
+
+
+def _list_files(files: list[str], count: int) -> str:
+    more = f" and {count - NAMED} more" if count > NAMED else ""
+    return f"{', '.join(files[:NAMED])}{more}"
 
 
 class _Colour(str):

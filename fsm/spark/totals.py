@@ -87,6 +87,8 @@ class Totals:
     """The first files that could not be read to their ends, and why."""
     silent: list[str] = field(default_factory=list)
     """The first files in which no client was understood."""
+    timeless: list[str] = field(default_factory=list)
+    """The first files in which no record has a time."""
     too_little: list[TooLittle] = field(default_factory=list)
     """The first files of which too little was understood, whole or of one client."""
     learned: dict[str, LearnedLayout] = field(default_factory=dict)
@@ -118,6 +120,9 @@ class Totals:
         if not any(one.understood for one in pieces):
             self.sums["silent_files"] += 1
             self.silent = sorted([*self.silent, file])[:MOST]
+        if unparsed.tells_no_time(pieces):
+            self.sums["timeless_files"] += 1
+            self.timeless = sorted([*self.timeless, file])[:MOST]
         too_little = unparsed.too_little(pieces, self.min_understood)
         self.sums["too_little_files"] += bool(too_little)
         self.too_little = sorted([*self.too_little, *too_little])[:MOST]
@@ -192,6 +197,7 @@ class Totals:
         self._reach(other.start_ms, other.end_ms)
         self.damaged = sorted([*self.damaged, *other.damaged])[:MOST]
         self.silent = sorted([*self.silent, *other.silent])[:MOST]
+        self.timeless = sorted([*self.timeless, *other.timeless])[:MOST]
         self.too_little = sorted([*self.too_little, *other.too_little])[:MOST]
         self.others = sorted([*self.others, *other.others])[:MOST]
         self.not_learned = sorted([*self.not_learned, *other.not_learned])[:MOST]
@@ -228,7 +234,7 @@ class Totals:
 
     def inputs(self) -> dict[str, Any]:
         """Sums, times and the commonest layouts, levels and shapes."""
-        names = (*_SUMMED, "understood", "gzipped_files", "silent_files", "too_little_files")
+        names = (*_SUMMED, "understood", "gzipped_files", "silent_files", "timeless_files", "too_little_files")
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
         told = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
         learned = sorted(self.learned.values(), key=lambda one: (-one.files, one.told))[:MOST]
@@ -236,6 +242,7 @@ class Totals:
             "understood_share": self.understood.share,
             "enough": self.enough,
             "silent": self.silent,
+            "timeless": self.timeless,
             "too_little": [one._asdict() for one in self.too_little],
             "learned": [one._asdict() for one in learned],
             "not_learned": [[file, *tried] for file, tried in self.not_learned],

@@ -115,6 +115,20 @@ def test_words_of_other_programs_are_no_sign_of_a_client(
     assert (read["silent_files"], read["not_learned"]) == (3, [])
 
 
+def test_logs_that_tell_no_time(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who owned a partition at once with another is not known: that nothing was found is no verdict."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("A.log", "B.log"):
+        log = (recordings / "j18_topic_deleted" / name).read_bytes()
+        (logs / name).write_bytes(re.sub(rb"(?m)^\[[^\]\n]{23}\] ", b"", log))
+    status, said, error, read = audit(logs, tmp_path / "out", capsys)
+    untimed = f"no verdict on double ownership: {logs}/A.log, {logs}/B.log tell no time"
+    assert said.splitlines()[1] == untimed
+    assert (status, read["timeless_files"]) == (2, 2)
+    assert untimed in error
+
+
 def test_a_share_is_rounded_down_and_told_in_one_way() -> None:
     """Nothing looks better than it is, and nothing at all said is nothing understood."""
     assert str(Understood(9999, 1)) == "99.9 % of 10000 entries of clients"
