@@ -403,6 +403,12 @@ def _last(path: str) -> str:
     return path.lower().rpartition(".")[2]
 
 
+def find_time(values: Fields) -> object:
+    """The value of the field whose name tells most of a time; None where none does."""
+    named = {name.lower(): value for name, value in values.items()}
+    return next((named[name] for name in _TIME_NAMES if name in named), None)
+
+
 def time_of(value: object, clock: stamps.Clock, row: str = "") -> stamps.Time | None:
     """The time that a field holds, written as a row of stamps says, or as any."""
     if isinstance(value, bool) or value is None:

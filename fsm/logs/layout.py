@@ -158,6 +158,7 @@ class Layout:
         attributes: Mapping[str, Any] = {}
         if self.tail and (ended := structured.json_tail(text)) is not None:
             attributes = ended[1]
+            times = times or [(structured.find_time(attributes), "")]
             text, behind = self._without_end(ended[0]) if text == whole else (ended[0], behind)
         if behind:
             values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}

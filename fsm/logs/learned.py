@@ -547,6 +547,8 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
         cut = cut or are_cut([told.text.encode("utf-8", "replace") for told in inner if told is not None])
     whole = not any(isinstance(frame, Found) for frame in layout.frames)
     lost |= {n for n, has in (("thread", thread), ("logger", logger), (ENDS, not cut), (GAPS, whole)) if not has}
+    if sum(map(bool, order)) > len(order) / 2:  # the first line of a message may stand above the one with its time
+        lost -= {"time"}
     if lost >= {"milliseconds"} and any(ms % 1000 for ms in order):
         lost -= {"milliseconds"}
     backwards = sum(b < a for a, b in pairwise(order))

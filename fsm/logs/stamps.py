@@ -301,6 +301,13 @@ STAMPS = (
         },
     ),
     Stamp(
+        "epoch_in_groups",
+        _ALONE + r"(?P<lead>1),(?P<tail>\d{3},\d{3},\d{3},\d{3})(?![\w:/,-]|\.\d)",
+        {
+            "1,795,247,856,001": "2026-11-21T07:57:36.001",
+        },
+    ),
+    Stamp(
         "tai64n",
         r"@(?P<tai>4[0-9a-f]{15})(?P<nanos>[0-9a-f]{8})(?![0-9a-zA-Z])",
         {
@@ -398,7 +405,7 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
     if "tai" in found:
         return Time((int(found["tai"], 16) - _TAI_EPOCH) * 1000 + int(found["nanos"], 16) // 1_000_000, frozenset())
     if "lead" in found:
-        return Time(int(f"1{found['tail']}".ljust(13, "0")[:13]), frozenset())
+        return Time(int(f"1{found['tail'].replace(',', '')}".ljust(13, "0")[:13]), frozenset())
     hour = int(found["h"])
     if found.get("pm"):
         hour = hour % 12 + (12 if found["pm"].lower() == "pm" else 0)

@@ -441,6 +441,8 @@ OTHERS: dict[str, Writer] = {
     "ordinal date": lines(lambda e: f"{e.at:%Y-%j %H:%M:%S}.{ms(e)} {e.level} [{e.thread}] {e.logger} - {e.body}"),
     "chinese date": lines(lambda e: f"{e.at:%Y年%m月%d日 %H:%M:%S}.{ms(e)} {e.level} {e.logger} - {e.body}"),
     "french date": lines(lambda e: f"{e.at:%d} nov. {e.at:%Y %H:%M:%S},{ms(e)} {e.level} {e.logger} - {e.body}"),
+    "winston simple": lines(lambda e: f"info: {e.body} " + json.dumps({"label": "kafka", "timestamp": iso(e)})),
+    "groups of digits": lines(lambda e: f"{e.ts_ms:,} {e.level} [{e.thread}] {e.logger} - {e.body}"),
     "start of a job": lines(
         lambda e: f"{iso(e)} {e.level} [{e.thread}] [start=2026-11-20 00:00:00] {e.logger} - {e.body}"
     ),
