@@ -24,7 +24,6 @@ from fsm.audit.next_steps import (
 )
 from fsm.audit.rows import CoordinatorAway, Ended, Life
 from fsm.logs import facts_of
-from fsm.logs.client_facts import JAVA
 
 CONSUMER = "consumer"
 DEFAULTS_MS = {
@@ -83,10 +82,10 @@ class MemberLives:
         told = (_read_setting_ms(life, name) for own in self.by_member.values() for life in own)
         return max((ms for ms in told if ms is not None), default=DEFAULTS_MS[name])
 
-    def is_java_consumer(self, member: str, ts_ms: int) -> bool:
-        """Whether the member then was a Java client of KIP-848."""
+    def tells_each_heartbeat(self, member: str, ts_ms: int) -> bool:
+        """Whether the member then was one of KIP-848 that tells each heartbeat which it gives up, as Java's do."""
         life = self._at(member, ts_ms)
-        return life is not None and life.protocol == CONSUMER and facts_of(life.client_id).name == JAVA
+        return life is not None and life.protocol == CONSUMER and facts_of(life.client_id).tells_each_heartbeat
 
     def _at(self, member: str, ts_ms: int) -> Life | None:
         """The life of a member at a time, or its last one before."""

@@ -37,7 +37,6 @@ from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, Place
 from fsm.audit.wording import names, seconds
 from fsm.logs import facts_of
 from fsm.logs.broker import CLASSIC, MEMBER
-from fsm.logs.client_facts import JAVA
 from fsm.trace import Kind, Partition, by_partition
 
 LATE_MS = 120_000
@@ -90,9 +89,9 @@ class _Group:
         return sorted((one for one in self.rows.given_up if one.member == member), key=lambda one: one.ts_ms)
 
     def lives(self, member: str) -> list[Life]:
-        """Those that are certain of a Java client, which prints each rebalance and each heartbeat that it gives up."""
+        """Those that are certain of a client that prints each rebalance and each heartbeat that it gives up."""
         own = (one for one in self.rows.lives if one.member == member and one.doubtful_ms is None)
-        return [one for one in own if facts_of(one.client_id).name == JAVA]
+        return [one for one in own if facts_of(one.client_id).tells_each_heartbeat]
 
     @cached_property
     def current(self) -> list[Assignment]:

@@ -43,6 +43,8 @@ class ClientFacts:
     """It prints each partition that it adds and drops, and its callbacks count partitions without naming them."""
     last_step_since: tuple[int, int] = (0, 0)
     """The release since which the step that a close ends with is printed at INFO; older ones do at DEBUG."""
+    tells_each_heartbeat: bool = False
+    """It prints each rebalance and, as a member of the consumer protocol, each heartbeat that it gives up."""
     one_thread: bool = False
     """Lines of joins and heartbeats are in order."""
     leaves_at_poll: bool = False

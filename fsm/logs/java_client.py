@@ -65,6 +65,7 @@ FACTS = ClientFacts(
     },
     chosen_id_length=22,  # a UUID in base64 (KIP-848)
     last_step_since=(3, 2),
+    tells_each_heartbeat=True,
 )
 
 SETTINGS = frozenset(

@@ -6,7 +6,7 @@ ended before the application's next sign of life: another callback, or the trans
 waits for it. A member without listener gets no callbacks: it owns what its `Reconciling` block lists from the moment it
 acknowledges.
 
-A client that prints each partition it adds and drops is followed by `LibrdkafkaOwnership` instead.
+A client that prints each partition it adds and drops is followed by `EachPartitionOwnership` instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fsm.audit.findings import FindingKind
 from fsm.audit.follower import Follower, Rows, on
 from fsm.audit.limits import REORDER_MS, SETTLED_MS
 from fsm.audit.member.consumer_instance import Callback, ConsumerInstance
-from fsm.audit.member.librdkafka_ownership import LibrdkafkaOwnership
+from fsm.audit.member.each_partition import EachPartitionOwnership
 from fsm.audit.member.owned_partitions import OwnedPartitions
 from fsm.audit.rows import NOWHERE, At, Ended, Known
 from fsm.audit.wording import names, seconds
@@ -32,7 +32,7 @@ class Ownership(Follower):
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
         self.consumer = consumer
         self.owned = owned
-        self.librdkafka = LibrdkafkaOwnership(consumer, owned)
+        self.each_partition = EachPartitionOwnership(consumer, owned)
         self.assigning: At | None = None
         self.block: TraceRecord | None = None
         self.returned = At(0, NOWHERE, -1)
@@ -48,11 +48,11 @@ class Ownership(Follower):
 
     def see(self, known: Known) -> Rows:
         if self.consumer.facts.names_each_partition:
-            return self.librdkafka.see(known)
+            return self.each_partition.see(known)
         return super().see(known)
 
     def finish(self) -> Rows:
-        yield from self.librdkafka.finish()
+        yield from self.each_partition.finish()
         consumer, owned, how = self.consumer, self.owned, self.consumer.ended
         if how is Ended.CLOSED and consumer.closed_quietly:
             consumer.closed_ms = consumer.last.ts_ms if consumer.left_ms is None else consumer.left_ms

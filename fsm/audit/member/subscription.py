@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fsm.audit.follower import Follower, Rows, on
 from fsm.audit.limits import REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.member.librdkafka_ownership import partition_count
+from fsm.audit.member.each_partition import partition_count
 from fsm.audit.member.owned_partitions import OwnedPartitions
 from fsm.audit.rows import At, Known, MemberRebalance, Subscription
 from fsm.trace import Kind

@@ -47,7 +47,7 @@ class _Announced:
     added: int = 0
 
 
-class LibrdkafkaOwnership(Follower):
+class EachPartitionOwnership(Follower):
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions) -> None:
         self.consumer = consumer
         self.owned = owned
@@ -252,7 +252,7 @@ def _is_over(waiting: dict[Partition, At], ts_ms: int) -> bool:
 
 
 def partition_count(record: TraceRecord) -> int:
-    """How many partitions a callback is about; librdkafka counts them and does not name them."""
+    """How many partitions a callback is about; a client that prints each partition counts them here, and names none."""
     found = _COUNTED.match(record.detail)
     return int(found[1]) if found else len(record.partitions)
 
