@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from fsm.logs import stamps
@@ -39,10 +39,24 @@ class Document(NamedTuple):
 
     def rows(self, text: bytes) -> list[bytes]:
         """The entries of a document, each as a line; the text itself where there are none."""
-        found = _arrays(_load(text.decode("utf-8", "replace"))).get(self.path, [])
+        found = _in_order(_arrays(_load(text.decode("utf-8", "replace"))).get(self.path, []))
         return [json.dumps(one).encode() for one in found] or [text]
 
 
+def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of several streams, as Loki answers them one after another, each newest first, in the order of their
+    times; others as they are."""
+    if len({json.dumps(row.get(AROUND, {}).get("stream")) for row in rows}) < _FEWEST_STREAMS:
+        return rows
+    times = [int(time) if isinstance(time := row.get("time"), str) and time.isdecimal() else -1 for row in rows]
+    if -1 in times:
+        return rows
+    falls = sum(a > b for a, b in pairwise(times)) > len(times) / 2
+    order = range(len(rows))
+    return [rows[i] for i in sorted(reversed(order) if falls else order, key=times.__getitem__)]
+
+
+_FEWEST_STREAMS = 2
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from fsm.logs import fields as structured
@@ -39,7 +40,12 @@ def _begin(line: str, headers: Sequence[Header]) -> int:
 
 def without_end(tokens: tuple[Token, ...], line: str) -> str:
     """The line without such an end, if it has it."""
-    return re.sub(header_of(tokens, ()).pattern.pattern + r"[ \t]*\Z", "", line, flags=re.ASCII) if tokens else line
+    return _ending(tokens).sub("", line) if tokens else line
+
+
+@lru_cache(maxsize=256)
+def _ending(tokens: tuple[Token, ...]) -> re.Pattern[str]:
+    return re.compile(header_of(tokens, ()).pattern.pattern + r"[ \t]*\Z", re.ASCII)
 
 
 def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:
@@ -78,7 +84,7 @@ def _last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
 
 _BLANK = Token("blank", " ")
 _UNITS = tuple(
-    (unit, re.compile(header_of(unit, ()).pattern.pattern + r"[ \t]*\Z", re.ASCII))
+    (unit, _ending(unit))
     for unit in (
         (Token("text", "\t"), Token("inner", "\t")),
         (_BLANK, Token("inner", "#")),

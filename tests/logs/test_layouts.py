@@ -573,6 +573,23 @@ def test_exports_may_be_packed_and_cut(name: str, tmp_path: Path) -> None:
     assert not [one for one in part if one not in whole]
 
 
+def test_streams_of_one_answer_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
+    """Loki gives one after another, each newest first."""
+    told = events("info")
+    streams = [
+        {
+            "stream": {"pod": f"c-{pod}"},
+            "values": [[str(e.ts_ms * 1_000_000), JAVA["logback date"]([e])[:-1]] for e in reversed(told[pod::2])],
+        }
+        for pod in range(2)
+    ]
+    text = json.dumps({"status": "success", "data": {"resultType": "streams", "result": streams}})
+    found, (layout,) = read(write(tmp_path / "a.json", text, told), CLIENTS["java"])
+    assert sorted(map(repr, found)) == sorted(map(repr, said(CLIENTS["java"], told, set(layout.lost))))
+    assert [one.ts_ms for one in found] == sorted(one.ts_ms for one in found)
+    assert not layout.reversed
+
+
 def test_lines_behind_a_record_are_no_part_of_it(tmp_path: Path) -> None:
     """A log that is a table first and text later: each line is an entry of its own."""
     told = events("java")
