@@ -58,11 +58,12 @@ def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
     """The text, and what stands before it in nearly all of the texts and varies: fields, ids, columns; and words
     between those."""
     found: tuple[Token, ...] = (Token("text", text),) if text else ()
-    rest = [_without_fields(one).rstrip().removesuffix(text)[-HEADER_LIMIT:] for one in texts]
+    some = texts[:: max(1, len(texts) // _MOST_TEXTS)]
+    rest = [_without_fields(one).rstrip().removesuffix(text)[-_LONGEST_TAIL:] for one in some]
     for _ in range(_MOST_UNITS):
         units = Counter(unit for one in rest if (unit := _last_unit(one, behind=found)))
         unit, count = units.most_common(1)[0] if units else ((), 0)
-        if count < max(_FEWEST_CLOSED, 0.9 * len(texts)):
+        if count < max(_FEWEST_CLOSED, 0.9 * len(some)):
             break
         found = (*unit, *found)
         rest = [without_end(unit, one) for one in rest]
@@ -71,8 +72,9 @@ def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
 
 def _last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
     """The field, id or column at the end of a text, or a word with something behind it that varies."""
+    last = text.rstrip()[-1:]
     for unit, pattern in _UNITS:
-        if pattern.search(text):
+        if (unit[-1].kind == "inner" or unit[-1].what == last) and pattern.search(text):
             return unit
     if field := _FIELD.search(text):
         before = (Token("text", field[1]), _BLANK) if field[1] else (_BLANK,)
@@ -99,7 +101,7 @@ _FIELD = re.compile(
     r"([,:;]?)[ \t]([A-Za-z][\w.-]{0,60}=(?:\"(?=[^\"\n]*\"[ \t]*\Z))?)(?:[^\"\n]*(\")|[^\s\"]*)[ \t]*\Z", re.ASCII
 )
 _WORD = re.compile(r"[ \t]([^\s=(]{1,60})[ \t]*\Z")
-_MOST_UNITS = 12
+_MOST_UNITS, _MOST_TEXTS, _LONGEST_TAIL = 12, 60, 400
 
 
 def _whole(lines: Sequence[str], headers: Sequence[Header]) -> list[str]:
