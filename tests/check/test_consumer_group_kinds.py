@@ -234,7 +234,7 @@ KINDS = frozenset(consumer_group(client="fixed", coordinator="fixed").kinds) - {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", combinations(sorted(KINDS), 2), ids="-".join)
+@pytest.mark.parametrize("pair", list(combinations(sorted(KINDS), 2)), ids="-".join)
 def test_two_disturbances_of_any_two_kinds_harm_no_fixed_group(pair: tuple[str, str]) -> None:
     """Two disturbances are of two kinds at most: together these are two of any kind. What is known is W22."""
     model = consumer_group(client="fixed", coordinator="fixed")
