@@ -522,7 +522,8 @@ WEAK_SPOTS = Section(
             "W22",
             "The revoked callback of an unsubscribe() never returns. The member of KIP-848 goes on sending heartbeats: "
             "the poll timer does not count while it leaves.",
-            "It keeps its partitions, which nobody reads, as long as the process lives.",
+            "It keeps its partitions, which nobody reads, as long as the process lives. Seen of a Java client of "
+            "4.4.0.",
             tests=(f"{_FOUND}consumer_group_kinds.py::test_who_hangs_as_it_unsubscribes_keeps_what_it_has",),
         ),
     ),

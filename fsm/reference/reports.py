@@ -404,16 +404,17 @@ REPORTS = (
     Report(
         "W22",
         "A consumer that hangs as it unsubscribes keeps its partitions",
-        "Java consumer 4.4.0, by its class file (`AbstractHeartbeatRequestManager.poll` asks for the poll timer only "
-        "where the member is not leaving); by the checker's word from 4.0 on.",
+        "Java consumer 4.4.0 (`AbstractHeartbeatRequestManager.poll` asks for the poll timer only where the member is "
+        "not leaving); by the checker's word from 4.0 on.",
         'fsm check consumer-group --disturb hanging,leave --disturbances 2 --property "the group settles"',
         (
             "A and B each own a partition. A's application calls unsubscribe(), which calls its revoked callback.",
             "The callback never returns: A is PREPARE_LEAVING, and its background thread sends heartbeats.",
             "max.poll.interval.ms passes. A member that did not leave would now tell the coordinator that it goes.",
         ),
-        "The group is Stable, and nobody reads A's partition. A rebalance that takes it away from A would end that, by "
-        "the rebalance timeout.",
+        "The group is Stable, and nobody reads A's partition: three poll timers later a real broker showed it as A's, "
+        "where a member that only polled no more was out. A rebalance that takes it away from A would end that, by the "
+        "rebalance timeout.",
         "Low: a callback that waits for what never comes, in an application that unsubscribes and lives on.",
         "Let the poll timer count while it leaves, until the leave is sent. close() has its own deadline.",
         "Nothing: it hears what it hears of any member.",

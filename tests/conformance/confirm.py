@@ -7,7 +7,8 @@ their order, with the ids and epochs that this broker gave; every answer must be
 that the harm is there: a partition that nobody uses, or two users whose heartbeats and commits are accepted. A request
 that is late goes out over a connection of its own, and nobody looks at its answer. Exit status 1 where the broker did
 otherwise than the model: then the model is wrong. With `--disturb` the path of whatever the checker finds is driven.
-W4, which the latest release has no more, is driven by the rules of the release that runs (`KAFKA_RELEASE=4.1.2`).
+W4, which the latest release has no more, is driven by the rules of the release that runs (`KAFKA_RELEASE=4.1.2`);
+of W22, which is a client's, a Java client is driven.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hanging import NUMBER as HANGING
+from hanging import confirm_hanging
 from kafka_broker import RELEASE, STEPS, NoBrokerError, broker
 from rejoining import NUMBER, confirm_rejoining
 
@@ -516,27 +519,39 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
         print(f"    broker:  {differs}: NOT CONFIRMED")
         return False
     good, said = SHOWS[spot.shows](kafka, path) if spot.shows else (True, ["every answer was the model's"])
-    for line in said:
-        print(f"    broker:  {line}")
-    print(f"    {'confirmed' if good else 'NOT CONFIRMED'}")
     kafka.close()
-    return good
+    return _show(good, said)
 
 
 def rejoin(address: tuple[str, int], topics: Topics) -> bool:
     """The weak spot that the latest release has no more (W4)."""
-    group = f"confirm-{NUMBER}-{uuid.uuid4().hex[:8]}"
-    topics.ensure(TOPIC, 2)
-    wait_for_partitions(topics, TOPIC, 2)
-    wait_for_coordinator(address, group)
+    group = _new_group(NUMBER, address, topics)
     first, second = (Connection(*address, name, PATIENCE_S) for name in ("a", "b"))
     print(f"{NUMBER}  a fenced member that rejoins with its id is refused, which 4.2.0 has mended")
     try:
-        good, said = confirm_rejoining((first, second), group, TOPIC, RELEASE)
+        return _show(*confirm_rejoining((first, second), group, TOPIC, RELEASE))
     finally:
         first.close()
         second.close()
-    for line in said:
+
+
+def hang(address: tuple[str, int], topics: Topics) -> bool:
+    """The weak spot that only a client with its timers shows (W22)."""
+    group = _new_group(HANGING, address, topics)
+    print(f"{HANGING}  a Java consumer whose unsubscribe() never returns from its callback keeps its partitions")
+    return _show(*confirm_hanging(topics.connection, group, TOPIC))
+
+
+def _new_group(number: str, address: tuple[str, int], topics: Topics) -> str:
+    group = f"confirm-{number}-{uuid.uuid4().hex[:8]}"
+    topics.ensure(TOPIC, 2)
+    wait_for_partitions(topics, TOPIC, 2)
+    wait_for_coordinator(address, group)
+    return group
+
+
+def _show(good: bool, lines: Sequence[str]) -> bool:
+    for line in lines:
         print(f"    broker:  {line}")
     print(f"    {'confirmed' if good else 'NOT CONFIRMED'}")
     return good
@@ -581,8 +596,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         kinds = tuple(args.disturb.split(","))
         model = replace(consumer_group(client=args.client), goal=None)
         chosen = [Spot("path", f"the shortest with {args.disturb}", model, kinds, args.disturbances, "")]
-    rejoins = not args.disturb and (not args.numbers or NUMBER in args.numbers)
-    policies = dict.fromkeys([*(spot.policy for spot in chosen), *([Spot.policy] if rejoins else [])])
+    beside = {NUMBER: rejoin, HANGING: hang}
+    others = [
+        act for number, act in beside.items() if not args.disturb and (not args.numbers or number in args.numbers)
+    ]
+    policies = dict.fromkeys([*(spot.policy for spot in chosen), *([Spot.policy] if others else [])])
     good: list[bool] = []
     try:
         for policy in policies:
@@ -590,8 +608,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 topics = Topics(Connection(*address, "confirm", PATIENCE_S))
                 print(f"Apache Kafka {RELEASE}, {POLICY}={policy}")
                 good += [confirm(spot, address, topics) for spot in chosen if spot.policy == policy]
-                if rejoins and policy == Spot.policy:
-                    good.append(rejoin(address, topics))
+                if policy == Spot.policy:
+                    good += [act(address, topics) for act in others]
     except NoBrokerError as problem:
         print(f"confirm: {problem}", file=sys.stderr)
         return 2

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-from confirm import PATIENCE_S, Spot, confirm, one_user, questions, rejoin, settings, spots
+from confirm import PATIENCE_S, Spot, confirm, hang, one_user, questions, rejoin, settings, spots
 from kafka_broker import broker
 
 from fsm.check.kafka.consumer_group import consumer_group
@@ -49,6 +49,10 @@ def test_kafka_has_the_weak_spot(number: str, peers: Callable[[str], Peer]) -> N
 
 def test_kafka_takes_a_fenced_member_back_as_its_release_does(peer: Peer) -> None:
     assert rejoin(*peer)
+
+
+def test_a_java_client_that_hangs_as_it_unsubscribes_keeps_its_partitions(peer: Peer) -> None:
+    assert hang(*peer)
 
 
 def test_a_release_with_other_rules_is_found_out(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
