@@ -511,7 +511,10 @@ def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Cl
     )
     after = _without_logger(layout.after) if layout.after is not None else None
     nameless = replace(layout, frames=frames, headers=tuple(map(_without_logger, layout.headers)), after=after)
-    return max((layout, nameless, replace(layout, after=None, line_end=None)), key=understood)
+    tried = [layout, nameless]
+    if layout.after is not None:
+        tried.append(replace(layout, after=None, line_end=None))
+    return max(tried, key=understood)
 
 
 def _without_logger(header: Header) -> Header:
