@@ -55,6 +55,7 @@ class Boxed(NamedTuple):
 _BARS = ("|", "│", "┃", "║")
 _JOINTS = "+┌┬┐├┼┤└┴┘╒╤╕╞╪╡╘╧╛╔╦╗╠╬╣╚╩╝╟╫╢╭╮╰╯┏┳┓┣╋┫┗┻┛┡╇┩┠┨"
 _BORDER = re.compile(rf"[|│┃║]*[{_JOINTS}](?:[-=─━═]+[{_JOINTS}])+[|│┃║]*|-{{3,}}")
+_BEGIN_BORDERS = {character.encode()[:1] for character in (*_BARS, *_JOINTS, "-")}
 _TITLE = re.compile(r"\|+ {2,}\w+ {2,}\|+")
 _MOST_LOOKS, _FEWEST_ROWS = 400, 2
 
@@ -65,10 +66,11 @@ def _strip_codes(line: bytes) -> str:
 
 def find_boxed(lines: Sequence[bytes]) -> Boxed | None:
     """The table with most columns among lines; None where there is none."""
-    texts = [_strip_codes(line) for line in lines[:_MOST_LOOKS]]
-    borders = [text for text in texts if _BORDER.fullmatch(text) and text.strip("-")]
+    drawn = [_strip_codes(line) for line in lines[:_MOST_LOOKS] if line[:1] in _BEGIN_BORDERS]
+    borders = [text for text in drawn if _BORDER.fullmatch(text) and text.strip("-")]
     if not borders:
         return None
+    texts = [_strip_codes(line) for line in lines[:_MOST_LOOKS]]
     widest = max(borders, key=lambda text: sum(map(text.count, _JOINTS)))
     joints = tuple(i for i, character in enumerate(widest) if character in _JOINTS)
     table = Boxed(tuple(map(str, range(len(joints) - 1))), joints)

@@ -164,8 +164,8 @@ def find_broken(head: bytes) -> Broken | None:
         return Mail()
     if len(lines) > 2 and _ACTION.match(lines[0]) and _ACTION.match(lines[2]):
         return Bulk(_ACTION)
-    aligned = _find_aligned(lines) if b"\n-" in head else None
-    boxed = find_boxed(lines) if b"--" in head or _DRAWN in head else None
+    aligned = _find_aligned(lines) if _RULE.search(head) else None
+    boxed = find_boxed(lines)
     return _find_job(lines) or aligned or boxed or _find_turned(lines) or _find_wrapped(lines) or _find_folded(lines)
 
 
@@ -175,6 +175,7 @@ _QUOTED = re.compile(rb"(?im)^Content-Transfer-Encoding: *" + _QUOTED_PRINTABLE)
 _ACTION = re.compile(rb'\{\s*"(?:index|create)"\s*:\s*\{[^{}]*\}\s*\}\s*\Z')
 _OF_JOB = rb"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]"
 _JOB_LINE, _JOB_PART = re.compile(_OF_JOB + rb"[ +]"), re.compile(_OF_JOB + rb"\+")
+_RULE = re.compile(rb"\n-+\+-")
 _DASHES, _NO_ROW = re.compile(r"-+(?:\+-+)+"), re.compile(r"[-+]+|\(\d+ rows?\)|")
 _FEWEST, _DIFFERENT, _WIDTHS, _STAMPED_WITHIN = 4, 10, range(40, 501), 50
 
@@ -269,7 +270,6 @@ def _find_turned(lines: Sequence[bytes]) -> TurnedOver | None:
     return TurnedOver(_STAMPED_WITHIN) if below > above else None
 
 
-_DRAWN = "──".encode()
 _FOLDS, _LONGEST_WORD, _MOST_INDENTS = range(60, 133), 12, 3
 _INDENTED = re.compile(rb"\t|    +")
 _OPENS_BLOCK = re.compile(rb" values:|^[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
