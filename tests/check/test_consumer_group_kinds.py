@@ -241,3 +241,26 @@ def test_two_disturbances_of_any_two_kinds_harm_no_fixed_group(pair: tuple[str, 
     verdict = check(model, disturb=pair, disturbances=2, every=True)
     assert (verdict.stopped, verdict.cut) == ("", {})
     assert lengths(verdict) == ({"the group settles": 17} if pair == ("hanging", "leave") else {})
+
+
+MESSAGES_AND_TIMERS = [
+    "crash",
+    "expire",
+    "failover",
+    "late",
+    "leave",
+    "lose",
+    "poll_timeout",
+    "rebalance_timeout",
+    "rejoin",
+    "unanswered",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", list(combinations(MESSAGES_AND_TIMERS, 2)), ids="-".join)
+def test_two_disturbances_of_messages_and_timers_harm_no_static_group(pair: tuple[str, str]) -> None:
+    """W17 and W19 end there: up to 7.6 million states."""
+    model = consumer_group(client="fixed", coordinator="fixed", static=True)
+    verdict = check(model, disturb=pair, disturbances=2, every=True)
+    assert (verdict.word, verdict.stopped, verdict.cut) == ("holds", "", {})
