@@ -48,10 +48,11 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
 
 def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
     """Where less than this share of what clients say was understood: in a whole file, or else of clients in it. In a
-    file, too, where nothing that tells who owns what was understood, however few lines that are."""
+    file, too, where several lines tell who owns what, and none of their kind was understood."""
     file = pieces[0].file
     whole = Understood(sum(one.understood for one in pieces), sum(one.missed for one in pieces))
-    if whole.missed and (not whole.enough(least) or (least and find_untold(pieces))):
+    lost = sum(one.missed_ownership[name] for name in find_untold(pieces) for one in pieces)
+    if whole.missed and (not whole.enough(least) or (least and lost >= _FEWEST_LOST)):
         return [TooLittle(file, "", *whole)]
     entries, missed = Counter[str](), Counter[str]()
     for one in pieces:
@@ -59,6 +60,10 @@ def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
         missed.update(one.missed_of)
     clients = [TooLittle(file, client, entries[client], missed[client]) for client in sorted(missed)]
     return [one for one in clients if not one.understood.enough(least)]
+
+
+_FEWEST_LOST = 2
+"""One line may be another message that happens to hold such a word."""
 
 
 def tells_no_time(pieces: Sequence[PieceSummary]) -> bool:

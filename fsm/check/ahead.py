@@ -26,6 +26,7 @@ WORTH = 50
 """The fewest steps for one worker. A fork costs 5 to 20 ms: both processes copy the memory that they write."""
 AGAIN = 0.25
 """The approximate share of a worker's steps that the search executes again, as their results are new."""
+ENDS = (signal.SIGINT, signal.SIGTERM)
 BROKEN, ORDER = -1, -2
 """Kinds of numbers besides the states of each component."""
 
@@ -87,6 +88,7 @@ class _Worker:
         self._means: dict[tuple[int, int], int] = {}
         self._results: dict[StepInput, Done] | None = None
         self._pipe, write = os.pipe()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # or the child would handle them as its parent does
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about the idle threads of NumPy
@@ -97,6 +99,7 @@ class _Worker:
             os.close(self._pipe)
             raise
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(write)
 
     def step(self, wanted: StepInput, take: Callable[[], Done]) -> Done:
@@ -145,13 +148,16 @@ def _numbers(wanted: StepInput, done: Done) -> Iterator[tuple[int, int]]:
 
 def _work(space: Space, wanted: Sequence[StepInput], pipe: int) -> NoReturn:
     """Executes the steps and writes their results; stops at a step for which the model is refused."""
-    status = 1
+    status, parent = 1, os.getppid()
     try:
         gc.disable()
-        for ends in (signal.SIGINT, signal.SIGTERM):
+        for ends in ENDS:
             signal.signal(ends, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         found = []
         for one in wanted:
+            if os.getppid() != parent:  # nobody reads it any more
+                break
             try:
                 found.append((one, tuple(space.take(*one))))
             except InputError:

@@ -1,7 +1,7 @@
-"""A limit on the CPU time of a step: a step that takes longer is a counterexample.
+"""A limit on the user CPU time of a step: a step that takes longer is a counterexample.
 
-The limit counts the CPU time of this process, so a busy machine does not matter. Python handles signals only in its
-main thread and between bytecodes: in another thread, or inside one call of a C function, there is no limit.
+The limit counts what this process computes, so neither a busy machine nor waiting matters. Python handles signals only
+in its main thread and between bytecodes: in another thread, or inside one call of a C function, there is no limit.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from fsm.audit.limits import Limits
 from fsm.cli import add_command, at_least, audit_compare, audit_follow
 from fsm.cli.arguments import address
-from fsm.cli.audit_summary import check_times, check_understood, print_summary
+from fsm.cli.audit_summary import check_understood, print_summary
 from fsm.cli.output import write_pieces
 from fsm.cli.security import OPTIONS, add_security_options, read_security
 from fsm.errors import FsmError, InputError
@@ -44,9 +44,8 @@ EXAMPLES = """examples:
   fsm audit a.log b.log -o out --master none         in this process, without Spark: quick for a few files"""
 EXIT = """
 
-exit status: 0 no finding above info; 1 findings; 2 where nothing can be read, too little was understood, logs in
-which nothing was found tell no time, or Spark cannot start; 130 where Ctrl-C or another signal stopped it: no result
-was written"""
+exit status: 0 no finding above info; 1 findings; 2 where nothing can be read, too little was understood, or Spark
+cannot start; 130 where Ctrl-C or another signal stopped it: no result was written"""
 
 
 def add(commands: Any) -> None:
@@ -187,8 +186,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_summary(result, args.folder)
     check_understood(result, args.folder)
-    if not result.bad:
-        check_times(result, args.folder)
     return 1 if result.bad else 0
 
 

@@ -64,12 +64,6 @@ def check_understood(result: Result, out: Path) -> None:
         raise InputError(problem, str(out), remedy)
 
 
-def check_times(result: Result, out: Path) -> None:
-    """Raises `InputError` where some file tells no time, so that not finding anything is no verdict."""
-    if untimed := _list_timeless(result.inputs):
-        raise InputError(untimed, str(out), "give logs with time stamps, or state --layout")
-
-
 def _list_timeless(read: Mapping[str, Any]) -> str:
     count = read["timeless_files"]
     files = _list_files(read["timeless"], count)

@@ -564,3 +564,20 @@ def test_a_late_join_of_a_classic_member_gives_up_nothing_where_old_reports_are_
     """W20: F32 goes by the generation that a subscription names, too."""
     rules, choice = dialect("4.4.0"), Choice.OLD_REPORT_IS_OLD
     assert late_join_of_a_classic_member(rules.with_choices(choice) if has else rules) == assigns
+
+
+def test_a_classic_member_that_names_no_generation_gives_up_what_it_leaves_out() -> None:
+    """Subscriptions before version 2 have none: what they say is believed, or the member would never give it up."""
+    found = mixed(dialect("fixed"), topics={"foo": 2})
+    (member_id,) = found.enter("c")
+    found.share(member_id, 1, assigns={member_id: {"foo": [0, 1]}})
+    found.join("m1", "foo")
+    found.mix(member_id, owned={"foo": [0]})
+    assert assigned(found.beat("m1", 2, topic_partitions=[])) == {"foo": [1]}
+
+
+def test_whoever_has_no_id_yet_is_not_one_that_was_removed() -> None:
+    """Before version 4 of JoinGroup a member is given its id with the answer."""
+    found = mixed(dialect("fixed"))
+    found.join("m1", "foo")
+    assert found.mix("", fresh_id="c", generation=5, version=3)["error_code"] is None

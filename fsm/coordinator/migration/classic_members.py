@@ -58,6 +58,9 @@ from fsm.tables.consumer_group_member import Event, State
 COMPUTE_NOTHING = {Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE}
 """Where neither is in the dialect, a replacement goes all the way of a join before it ends the group."""
 
+GENERATION_SINCE = 2
+"""The version from which on a subscription names the generation in which its member owned what it says."""
+
 
 class Phase(Enum):
     """Where a classic member of a consumer group would be in a classic group; derived, never stored."""
@@ -213,8 +216,14 @@ def _join(
     ends = replaced is not None and not COMPUTE_NOTHING.isdisjoint(context.dialect.choices)
     owned, generation = by_id(subscription.owned_partitions, context.image), subscription.generation_id
     if member_id in group.members.by_id:
-        owned = add_newer(before, generation, owned, context.dialect)
-    elif generation > 0 and joiner.instance_id is None and Choice.REMOVED_MEMBER_IS_UNKNOWN in context.dialect:
+        if conversion.version_of(joiner.protocols[0].metadata) >= GENERATION_SINCE:
+            owned = add_newer(before, generation, owned, context.dialect)
+    elif (
+        generation > 0
+        and body.member_id
+        and joiner.instance_id is None
+        and Choice.REMOVED_MEMBER_IS_UNKNOWN in context.dialect
+    ):
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} was removed")
     version = topics_added_version
     member = update_member(draft, before, after, owned, topics_added_version=version, ends_group=ends)

@@ -69,7 +69,7 @@ def _is_topic(given: Any) -> bool:
 
 def check_names(names: object) -> None:
     """Raises `RemoteProtocolError` for metadata of a KIP-848 member that are not `TopicNames`."""
-    if type(names) is not TopicNames:
+    if not isinstance(names, TopicNames):
         raise RemoteProtocolError(f"the metadata are {type(names).__name__}; give TopicNames({{topic_id: name}})")
 
 

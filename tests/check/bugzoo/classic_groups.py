@@ -75,15 +75,6 @@ def forgets_before_it_revokes() -> Patches:
     return [replace_function(Effects.revoke_all_partitions, revoke)]
 
 
-@plant("librdkafka-22c61bb78")
-def goes_without_a_leave() -> Patches:
-    def leave(original: Any, member: Any, reason: str) -> None:
-        if not (member.config.is_cooperative and member.unsubscribing is not None):
-            original(member, reason)
-
-    return [replace_function(Effects.send_leave_group, leave)]
-
-
 @plant("franz-go-a568b21")
 def revokes_without_a_second_join() -> Patches:
     """The part of the client that ends a round takes itself for eager: who is eager has nothing more to do."""
