@@ -103,7 +103,7 @@ REPORTS = (
         "Nothing: it is told that all is well.",
         "Answer UNKNOWN_MEMBER_ID to a dynamic classic member that is not in the group and whose subscription names a "
         "generation (F40): it loses what it had and joins anew, as in a classic group. Whoever was only given its id "
-        "names none. It costs nothing.",
+        "names none. It costs nothing, but a client has to forget its generation together with its id.",
         "Keep callbacks and polls below max.poll.interval.ms while a group has members of both protocols.",
         "`double_ownership`, from the members' logs.",
     ),
@@ -377,8 +377,9 @@ REPORTS = (
         "Very low: a join has to outlive its connection, within a migration.",
         "Nothing but to close a given-up connection abortively.",
         "Let a join whose subscription names an earlier generation give up nothing that was assigned then or since "
-        "(F32): the subscription has the generation since version 2. Where only an answer was lost it costs one more "
-        "round of that member.",
+        "(F32): the subscription has the generation since version 2; an older one is believed. Where only an answer "
+        "was lost it costs one more round of that member. A client that writes such a version and never names a "
+        "generation would give nothing up.",
         "Nothing.",
         "`double_ownership`, from the members' logs.",
     ),
@@ -397,8 +398,9 @@ REPORTS = (
         "B's SyncGroup is answered with no bytes, which its client cannot read: the application is ended.",
         "Very low.",
         "Take an assignment of no bytes as an empty one.",
-        "Refuse a leader's assignments that leave a member of the round out, or name another one (F42). An assignor "
-        "that leaves members out then has to name them. Or store the number of a round before its members hear it.",
+        "Refuse a leader's assignments that leave a member of the round out, or name another one (F42). A group whose "
+        "assignor leaves out who gets nothing would never come to an assignment: it has to name them. Or store the "
+        "number of a round before its members hear it.",
         "Start the application once more.",
     ),
     Report(
