@@ -51,7 +51,7 @@ def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
     file, too, where several lines tell who owns what, and none of their kind was understood."""
     file = pieces[0].file
     whole = Understood(sum(one.understood for one in pieces), sum(one.missed for one in pieces))
-    lost = sum(one.missed_ownership[name] for name in find_untold(pieces) for one in pieces)
+    lost = sum(one.missed_ownership.get(name, 0) for name in find_untold(pieces) for one in pieces)
     if whole.missed and (not whole.enough(least) or (least and lost >= _FEWEST_LOST)):
         return [TooLittle(file, "", *whole)]
     entries, missed = Counter[str](), Counter[str]()
