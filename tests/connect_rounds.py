@@ -23,9 +23,9 @@ from recorded_rounds import differences, rounds_of
 
 from fsm.audit.connect.table_path import TablePath as WorkerPath
 from fsm.audit.rows import At, Known, Place
-from fsm.logs.connect_worker import FORMATS
-from fsm.logs.entries import records_of
-from fsm.logs.pieces import WHOLE, Piece, PieceReader, is_gzip
+from fsm.logs.programs.connect_worker import FORMATS
+from fsm.logs.reading.entries import records_of
+from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, is_gzip
 
 RECORDINGS = recordings.DATA / "connect-logs.tar.xz"
 

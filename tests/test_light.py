@@ -42,7 +42,7 @@ def test_the_tables_and_the_documents_are_as_light():
 
 def test_help_and_version_load_neither_the_audit_nor_the_coordinator():
     """All commands are registered, and none is loaded with what it does."""
-    parts = ("fsm.coordinator", "fsm.member", "fsm.tables", "fsm.audit.findings", "fsm.logs.layout", *HEAVY)
+    parts = ("fsm.coordinator", "fsm.member", "fsm.tables", "fsm.audit.findings", "fsm.logs.layouts.layout", *HEAVY)
     assert loaded_by("from fsm import cli; cli.parser()", parts) == []
 
 

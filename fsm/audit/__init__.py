@@ -1,6 +1,6 @@
 """The audit: what trace records of a fleet mean, as pure functions over records and rows.
 
-`reading` makes records of pieces of files, `routing` sends them to their groups, and `group_audit` judges a group in
+`reading` makes records of pieces of files and sends them to their groups, and `group_audit` judges a group in
 two stages: `hygiene` (which process a record belongs to, in which order, and how far that is certain) and followers
 (`member` and `connect` make rows of one process's records, `group` holds the rows of several members against each
 other). `findings` says what is reported, in which words and which order. `local` runs all of it in one process; nothing

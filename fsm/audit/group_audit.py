@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
-from fsm.audit.certainty import FileFacts, weigh
 from fsm.audit.conformance import illegal_transitions
 from fsm.audit.coordinator import evidence
 from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, with_known_names, with_names
@@ -19,7 +18,8 @@ from fsm.audit.hygiene.identity import Facts, Key, identify
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import Limits
 from fsm.audit.member.member_follower import MemberFollower, SharedFollower
-from fsm.audit.records import GroupRecords, Line, Source
+from fsm.audit.reading.certainty import FileFacts, weigh
+from fsm.audit.reading.records import GroupRecords, Line, Source
 from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen
 from fsm.audit.weak_spots import name_weak_spots
 

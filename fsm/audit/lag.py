@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from fsm.audit.findings import Finding, FindingKind
 from fsm.errors import InputError
-from fsm.logs import stamps
+from fsm.logs.layouts import stamps
 from fsm.render.wording import clock, many
 from fsm.trace import Partition
 

@@ -18,12 +18,12 @@ from fsm.audit.hygiene.identity import Key
 from fsm.audit.hygiene.rotation import missing
 from fsm.audit.incidents import Incident, find_incidents
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
-from fsm.audit.reading import PieceRecords, read_piece
-from fsm.audit.records import Source, spool
-from fsm.audit.routing import BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send
+from fsm.audit.reading.piece import PieceRecords, read_piece
+from fsm.audit.reading.records import Source, spool
+from fsm.audit.reading.routing import BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send
 from fsm.audit.rows import GroupRows, ObservedTransition, Seen
 from fsm.logs import Format, formats
-from fsm.logs.pieces import WHOLE, Piece, is_gzip
+from fsm.logs.reading.pieces import WHOLE, Piece, is_gzip
 
 
 @dataclass(frozen=True, slots=True)

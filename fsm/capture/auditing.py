@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from fsm.audit.findings import Finding, Severity, in_order
 from fsm.audit.limits import Limits
 from fsm.audit.local import audit_pieces
-from fsm.audit.reading import PieceSummary, SourceRecords
-from fsm.audit.scanning import Parsed
+from fsm.audit.reading.piece import PieceSummary, SourceRecords
+from fsm.audit.reading.scanning import Parsed
 from fsm.kit.client_history import GROUP_APIS
-from fsm.logs.blocks import words
-from fsm.logs.entries import Entry
-from fsm.logs.exchanges import FORMATS
-from fsm.logs.pieces import WHOLE, Piece
+from fsm.logs.programs.exchanges import FORMATS
+from fsm.logs.reading.blocks import words
+from fsm.logs.reading.entries import Entry
+from fsm.logs.reading.pieces import WHOLE, Piece
 from fsm.wire.exchange import Exchange, Note, to_line
 
 AUDITED = GROUP_APIS | {"Metadata"}

@@ -13,10 +13,10 @@ from fsm.check.model import Model
 from fsm.errors import InputError
 
 SHIPPED = {
-    "consumer-group": "fsm.check.kafka.consumer_group",
-    "classic-group": "fsm.check.kafka.classic_group",
-    "mixed-group": "fsm.check.kafka.mixed_group",
-    "connect": "fsm.check.kafka.connect",
+    "consumer-group": "fsm.check.kafka.consumer.group",
+    "classic-group": "fsm.check.kafka.classic.group",
+    "mixed-group": "fsm.check.kafka.mixed.group",
+    "connect": "fsm.check.kafka.connect.cluster",
     "two-phase-commit": "fsm.check.examples.two_phase_commit",
     "lock": "fsm.check.examples.lock",
     "fenced-lock": "fsm.check.examples.lock",

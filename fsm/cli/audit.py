@@ -134,7 +134,7 @@ def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audits, prints a summary or JSON, gives the exit status. Raises `InputError` for unusable input."""
-    from fsm.audit.baseline import read_baseline
+    from fsm.audit.incidents.baseline import read_baseline
     from fsm.spark.audit import audit_logs
     from fsm.spark.progress import Progress
     from fsm.spark.result import MARK
@@ -193,7 +193,7 @@ def _write_forms(args: argparse.Namespace) -> None:
     """Writes what was asked for in the forms of other tools, from the tables of the result."""
     if not args.junit and not args.sarif:
         return
-    from fsm.audit.tool_formats import junit, sarif
+    from fsm.audit.report.tool_formats import junit, sarif
     from fsm.spark import pipeline
 
     def read_result() -> tuple[Iterator[Incident], Iterator[Finding]]:
@@ -241,7 +241,7 @@ def _format(name: str) -> str:
 
 def _layout(pattern: str) -> str:
     if pattern:
-        from fsm.logs.pattern import parse_pattern
+        from fsm.logs.layouts.pattern import parse_pattern
 
         parse_pattern(pattern)
     return pattern

@@ -120,7 +120,7 @@ def _in_files(read: Mapping[str, Any]) -> str:
 
 
 def _share(counts: Mapping[str, Any]) -> str:
-    from fsm.audit.certainty import TooLittle
+    from fsm.audit.reading.certainty import TooLittle
 
     one = TooLittle(**counts)
     return f"{one.where} ({one.understood})"

@@ -126,7 +126,7 @@ def _write_files(files: dict[Path, bytes], args: argparse.Namespace) -> int:
 
 
 def _timelines(args: argparse.Namespace) -> int:
-    from fsm.audit.picture import of_files
+    from fsm.audit.report.picture import of_files
     from fsm.render.timeline.ownership import svg
 
     if args.names or args.check:

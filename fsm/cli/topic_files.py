@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm.logs.opening import is_packed
-from fsm.logs.segments import begins_segment
+from fsm.logs.reading.opening import is_packed
+from fsm.logs.reading.segments import begins_segment
 from fsm.protocol.record_batches import LogRecord
 from fsm.spark.live.files import write
 

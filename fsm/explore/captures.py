@@ -18,7 +18,7 @@ from fsm.explore.incomplete_files import Missing
 from fsm.explore.lanes import COORDINATOR, Lane, Lanes, show
 from fsm.explore.recording import Moment, Recording, check_size
 from fsm.kit.client_history import GROUP_APIS
-from fsm.logs.exchanges import FORMATS, WIRE
+from fsm.logs.programs.exchanges import FORMATS, WIRE
 from fsm.protocol.messages import OffsetCommitResponse
 from fsm.scenario.texts import show_answer, show_request
 from fsm.trace import Kind, Partition, TraceRecord

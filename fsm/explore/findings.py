@@ -9,7 +9,7 @@ from pathlib import Path
 from fsm.audit.findings import Finding, Severity
 from fsm.audit.local import audit_files
 from fsm.explore.recording import Moment, Recording
-from fsm.logs.exchanges import WIRE
+from fsm.logs.programs.exchanges import WIRE
 
 
 def mark(recording: Recording, file: Path, group: str = "") -> Recording:

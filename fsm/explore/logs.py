@@ -8,8 +8,8 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
-from fsm.audit.reading import signs_of_formats
-from fsm.audit.scanning import Scanner, parse_all
+from fsm.audit.reading.piece import signs_of_formats
+from fsm.audit.reading.scanning import Scanner, parse_all
 from fsm.errors import InputError
 from fsm.explore.captures import is_capture, open_capture
 from fsm.explore.findings import mark
@@ -17,8 +17,8 @@ from fsm.explore.incomplete_files import Missing
 from fsm.explore.lanes import COORDINATOR, Lanes, tell
 from fsm.explore.recording import MOST_MOMENTS, Recording, check_size
 from fsm.logs import formats
-from fsm.logs.entries import LINE_LIMIT
-from fsm.logs.pieces import READ_ERRORS, WHOLE, Piece, PieceReader, is_gzip, reader_of
+from fsm.logs.reading.entries import LINE_LIMIT
+from fsm.logs.reading.pieces import READ_ERRORS, WHOLE, Piece, PieceReader, is_gzip, reader_of
 from fsm.render.wording import many
 from fsm.trace import TraceRecord
 

@@ -23,8 +23,8 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Protocol
 
-from fsm.logs.client_facts import JAVA, ClientFacts
 from fsm.logs.message import Message
+from fsm.logs.programs.client_facts import JAVA, ClientFacts
 from fsm.trace import TraceRecord
 
 __all__ = ["Client", "ClientFacts", "Format", "Message", "all_facts", "clients", "facts_of", "formats"]
@@ -96,9 +96,9 @@ LEARNED = "learned"
 
 @cache
 def _modules() -> tuple[ModuleType, ...]:
-    """The modules of this package, in the order of their names."""
-    names = sorted(m.name for m in pkgutil.iter_modules(__path__))
-    return tuple(importlib.import_module(f"{__name__}.{name}") for name in names)
+    """The modules of `programs`, in the order of their names."""
+    names = sorted(m.name for m in pkgutil.iter_modules([f"{__path__[0]}/programs"]))
+    return tuple(importlib.import_module(f"{__name__}.programs.{name}") for name in names)
 
 
 @cache

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from fsm.cluster.cluster import STARTED_MS
-from fsm.logs.connect_writing import write_connect
-from fsm.logs.java_layouts import kafka_line
-from fsm.logs.java_writing import write_java
+from fsm.logs.layouts.java_layouts import kafka_line
 from fsm.logs.message import Message
+from fsm.logs.writing.connect_writing import write_connect
+from fsm.logs.writing.java_writing import write_java
 from fsm.protocol.record_batches import batch_of, write_batch
 from fsm.protocol.records import OffsetCommit, OffsetKey, Record, RecordType
 from fsm.simulate.clients import classic_config

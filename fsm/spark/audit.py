@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsm.audit.certainty import Understood
+from fsm.audit.reading.certainty import Understood
 from fsm.errors import InputError
 from fsm.render.wording import many, utc
 from fsm.spark.options import IN_PROCESS, Options
@@ -111,7 +111,7 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
 
 def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
     """The document, the report and the tables that are not written yet. Raises `InputError` where nothing was read."""
-    from fsm.audit import unparsed
+    from fsm.audit.reading import unparsed
     from fsm.audit.report import report
     from fsm.render.report.folder import write_page
     from fsm.spark import document, pipeline, tables

@@ -14,8 +14,8 @@ from typing import Any
 
 from fsm.audit.findings import Severity
 from fsm.audit.group import Rebalance
-from fsm.audit.group_views import Overview
 from fsm.audit.incidents import Incident
+from fsm.audit.report.group_views import Overview
 from fsm.errors import InputError
 from fsm.render.report.compare import Change, Comparison, Counts, Side
 from fsm.render.timeline.trend import Trend

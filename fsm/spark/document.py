@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fsm.audit.findings import Finding
-from fsm.audit.group_views import Overview
 from fsm.audit.incidents import Incident
+from fsm.audit.report.group_views import Overview
 
 
 def write(

@@ -25,7 +25,7 @@ class Options:
 
     format: str = "auto"
     layout: str = ""
-    """How lines look (`fsm.logs.pattern`); learned from each file where it is empty."""
+    """How lines look (`fsm.logs.layouts.pattern`); learned from each file where it is empty."""
     master: str = "local[*]"
     timezone: str = "UTC"
     split_bytes: int = 64 << 20

@@ -23,20 +23,20 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
-from fsm.audit import baseline, unparsed
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, rank, with_ids
 from fsm.audit.group_audit import audit_group
-from fsm.audit.group_views import Overview, group_view, overview
-from fsm.audit.highlights import Highlights
 from fsm.audit.hygiene.rotation import Missing
-from fsm.audit.incidents import Incident, find_incidents, of_files
+from fsm.audit.incidents import Incident, baseline, find_incidents, of_files
 from fsm.audit.incidents import rank as rank_incident
 from fsm.audit.lag import add_lag
-from fsm.audit.reading import read_piece
-from fsm.audit.records import Chunk, spool, unpack
+from fsm.audit.reading import unparsed
+from fsm.audit.reading.piece import read_piece
+from fsm.audit.reading.records import Chunk, spool, unpack
+from fsm.audit.reading.routing import BY_FILE, BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send, summary_of
 from fsm.audit.report import pack_group
-from fsm.audit.routing import BY_FILE, BY_GROUP, OF_FILE, Sent, in_order_of, receive, route, send, summary_of
+from fsm.audit.report.group_views import Overview, group_view, overview
+from fsm.audit.report.highlights import Highlights
 from fsm.render.report.folder import write_group
 from fsm.render.timeline.views import GroupView
 from fsm.spark import collecting

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from fsm.errors import InputError
 from fsm.logs import Format, formats
-from fsm.logs.opening import is_packed
-from fsm.logs.pattern import in_layout
-from fsm.logs.pieces import WHOLE, Piece, Unreadable, cut
-from fsm.logs.segments import begins_segment
+from fsm.logs.layouts.pattern import in_layout
+from fsm.logs.reading.opening import is_packed
+from fsm.logs.reading.pieces import WHOLE, Piece, Unreadable, cut
+from fsm.logs.reading.segments import begins_segment
 from fsm.spark.options import Options
 
 BINS_A_CORE = 4

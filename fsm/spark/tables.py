@@ -22,11 +22,11 @@ from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord
 from fsm.audit.findings import Finding
 from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
-from fsm.audit.group_views import Overview
 from fsm.audit.hygiene.identity import Key
 from fsm.audit.incidents import Incident
-from fsm.audit.reading import PieceSummary
-from fsm.audit.records import KIND, NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Row
+from fsm.audit.reading.piece import PieceSummary
+from fsm.audit.reading.records import KIND, NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Row
+from fsm.audit.report.group_views import Overview
 from fsm.audit.rows import Interval, Life, MemberRebalance, ObservedTransition, Subscription
 from fsm.spark.columns import PARTITION, batch, list_of, reader, schema_of
 from fsm.tables import ALL

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
-from fsm.audit import unparsed
-from fsm.audit.certainty import TooLittle, Understood
 from fsm.audit.conformance import edges
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group_audit import GroupAudit
-from fsm.audit.group_views import Overview, trend
 from fsm.audit.incidents import Incident, badness
-from fsm.audit.reading import PieceSummary
+from fsm.audit.reading import unparsed
+from fsm.audit.reading.certainty import TooLittle, Understood
+from fsm.audit.reading.piece import PieceSummary
+from fsm.audit.report.group_views import Overview, trend
 from fsm.audit.rows import ObservedTransition
 from fsm.render.timeline.trend import Trend
 from fsm.render.timeline.views import LearnedLayout

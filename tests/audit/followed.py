@@ -11,7 +11,7 @@ import memory
 import recordings
 import transform
 
-from fsm.audit import local, unparsed
+from fsm.audit import local
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.findings import Finding, with_ids
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
@@ -19,10 +19,11 @@ from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change, standing
 from fsm.audit.live.group_state import LATE_MS, GroupState
 from fsm.audit.live.growth import FileReader, Growth
-from fsm.audit.reading import read_piece
-from fsm.audit.routing import Sent
+from fsm.audit.reading import unparsed
+from fsm.audit.reading.piece import read_piece
+from fsm.audit.reading.routing import Sent
 from fsm.logs import formats
-from fsm.logs.pieces import WHOLE, Piece
+from fsm.logs.reading.pieces import WHOLE, Piece
 
 READER = FileReader(tuple(formats()), UTC, MIN_UNDERSTOOD)
 LIMITS = Limits()

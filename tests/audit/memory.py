@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from fsm.audit.limits import Limits
 from fsm.audit.local import Audit, audit_pieces
-from fsm.audit.reading import PieceRecords, PieceSummary, SourceRecords
+from fsm.audit.reading.piece import PieceRecords, PieceSummary, SourceRecords
 from fsm.logs import Format, formats
-from fsm.logs.entries import records_of
-from fsm.logs.pieces import WHOLE, Piece, from_bytes
+from fsm.logs.reading.entries import records_of
+from fsm.logs.reading.pieces import WHOLE, Piece, from_bytes
 from fsm.trace import TraceRecord
 
 

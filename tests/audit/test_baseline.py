@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fsm.audit.baseline import find_unknown, read_baseline
 from fsm.audit.findings import Cause, Finding, FindingKind, finding, with_ids
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import find_incidents
+from fsm.audit.incidents.baseline import find_unknown, read_baseline
 from fsm.audit.rows import GroupRows
 from fsm.errors import InputError
 

@@ -1,4 +1,4 @@
-"""Rules of `fsm.audit.cause_rules` on recordings of real clients: what has one cause is one incident."""
+"""Rules of `fsm.audit.incidents.cause_rules` on recordings of real clients: what has one cause is one incident."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import recordings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.audit.cause_rules import RULES
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, with_ids
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import Incident, find_incidents
+from fsm.audit.incidents.cause_rules import RULES
 from fsm.audit.local import Audit
 from fsm.audit.rows import GroupRows
 

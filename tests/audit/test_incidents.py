@@ -13,7 +13,7 @@ import recordings
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding, with_ids
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import Incident, badness, find_incidents, of_files
-from fsm.audit.next_steps import STEPS, step_of
+from fsm.audit.incidents.next_steps import STEPS, step_of
 from fsm.audit.rows import Ended, GroupRows, Life, Place
 
 NO_CAUSE = (Cause.NONE, Cause.UNKNOWN)

@@ -8,10 +8,10 @@ import pytest
 import recordings
 from followed import ARCHIVES, EVERY, LATER_MS, Live, by_time, cut, found_at_once, growth, scenarios
 
-from fsm.audit import unparsed
 from fsm.audit.findings import with_ids
 from fsm.audit.live import blobs
 from fsm.audit.live.changes import Status, compare, from_json
+from fsm.audit.reading import unparsed
 
 
 @pytest.mark.parametrize("archive", ["java", "librdkafka", "old", pytest.param("client", marks=pytest.mark.deep)])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fsm.audit.reading import read_piece
-from fsm.audit.unparsed import of_file, too_little
+from fsm.audit.reading.piece import read_piece
+from fsm.audit.reading.unparsed import of_file, too_little
 from fsm.logs import formats
-from fsm.logs.pieces import WHOLE, Piece
+from fsm.logs.reading.pieces import WHOLE, Piece
 
 
 def test_words_in_no_layout_that_could_be_learned_count_as_missed(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding
 from fsm.audit.group import Rebalance
-from fsm.audit.group_views import trend
-from fsm.audit.highlights import SPANS, Highlights
 from fsm.audit.incidents import Incident
 from fsm.audit.report import finding_view, incident_view, pack_group
+from fsm.audit.report.group_views import trend
+from fsm.audit.report.highlights import SPANS, Highlights
 from fsm.audit.rows import ObservedTransition, Place
 from fsm.render.timeline.views import GroupView
 

@@ -13,8 +13,8 @@ import pytest
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.check import Model, Property, check
 from fsm.check.kafka.application import BROKER
-from fsm.check.kafka.classic_group import classic_group
-from fsm.check.kafka.mixed_group import mixed_group
+from fsm.check.kafka.classic.group import classic_group
+from fsm.check.kafka.mixed.group import mixed_group
 from fsm.check.model import View
 
 EVERYTHING = (1 << 2) - 1

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from logs.wrappers import JAVA, Event, java_events
 from recordings import logs
 
-from fsm.audit.scanning import _DIGITS, _SHAPE, Parsed, Scanner, parse_all
-from fsm.logs import broker, clients, connect_worker, formats, java_client, librdkafka
-from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT
-from fsm.logs.layout import signs_of
+from fsm.audit.reading.scanning import _DIGITS, _SHAPE, Parsed, Scanner, parse_all
+from fsm.logs import clients, formats
+from fsm.logs.layouts.layout import signs_of
 from fsm.logs.message import NoBearing
-from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut
+from fsm.logs.programs import broker, connect_worker, java_client, librdkafka
+from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT
+from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut
 
 SIGNS = signs_of(clients())
 REST = b" (org.apache.kafka.connect.runtime.rest.RestServer:62)"

@@ -12,8 +12,8 @@ import pytest
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity, finding, with_ids
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents import Incident, find_incidents, of_files
+from fsm.audit.report.tool_formats import junit, sarif
 from fsm.audit.rows import GroupRows
-from fsm.audit.tool_formats import junit, sarif
 
 NASTY = "a]]>&<b\x00\x1b[31m\u202e\ud800"
 REQUIRED = {

@@ -22,7 +22,7 @@ from naive_search import Naive
 
 from fsm.check import Disk, Memo, Model
 from fsm.check.examples.two_phase_commit import two_phase_commit
-from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.liveness import find_doomed
 from fsm.check.search import Search
 from fsm.check.space import Space

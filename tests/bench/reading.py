@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from logs.wrappers import JAVA, Event, java_events
 from recordings import logs
 
-from fsm.audit.scanning import Parsed, Scanner, parse_all
+from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import clients, formats
-from fsm.logs.learned import signs_of
-from fsm.logs.pieces import WHOLE, Piece, PieceReader
+from fsm.logs.layouts.learned import signs_of
+from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader
 
 WORDS = (
     "order",

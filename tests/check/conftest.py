@@ -10,7 +10,8 @@ sys.path[:0] = [str(Path(__file__).parent)]
 
 import models  # noqa: E402
 
-from fsm.check.kafka import connect_replay, replay, timed_replay  # noqa: E402
+from fsm.check.kafka.connect import replay as connect_replay  # noqa: E402
+from fsm.check.kafka.live import replay, timed_replay  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,10 @@ from random import Random
 from typing import Any
 
 from fsm.check import Component, Model, Replayed, Step
-from fsm.check.kafka import classic_group as classic
-from fsm.check.kafka import connect as clusters
-from fsm.check.kafka import consumer_group as consumers
-from fsm.check.kafka import mixed_group as mixed
+from fsm.check.kafka.classic import group as classic
+from fsm.check.kafka.connect import cluster as clusters
+from fsm.check.kafka.consumer import group as consumers
+from fsm.check.kafka.mixed import group as mixed
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 

@@ -6,9 +6,9 @@ import pytest
 from models import classic_group, replayed
 
 from fsm.check import Limits, Verdict, check
-from fsm.check.kafka.classic import ASSIGNORS
-from fsm.check.kafka.classic_coordinator import NEVER_FALLS
-from fsm.check.kafka.coordinator import FORMER_OWNER
+from fsm.check.kafka.classic.coordinator import NEVER_FALLS
+from fsm.check.kafka.classic.member import ASSIGNORS
+from fsm.check.kafka.consumer.coordinator import FORMER_OWNER
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.coordinator.classic.draft import ClassicGroupDraft

@@ -10,7 +10,7 @@ import pytest
 from models import connect, replayed
 
 from fsm.check import Limits, Memo, Property, Verdict, check
-from fsm.check.kafka import connect as model_of_clusters
+from fsm.check.kafka.connect import cluster as model_of_clusters
 from fsm.check.search import Search
 from fsm.connect.worker.effects import WorkerDraft
 from fsm.errors import InputError

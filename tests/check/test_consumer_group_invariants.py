@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from fsm.check import check
-from fsm.check.kafka import consumer_group, consumer_shell, coordinator
+from fsm.check.kafka.consumer import coordinator
+from fsm.check.kafka.consumer import group as consumer_group
+from fsm.check.kafka.consumer import shell as consumer_shell
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.storage.load import load
 from fsm.member.consumer.invariants import INVARIANTS, Status

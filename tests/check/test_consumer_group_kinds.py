@@ -11,7 +11,7 @@ import pytest
 from models import consumer_group, replayed
 
 from fsm.check import Verdict, check
-from fsm.check.kafka import coordinator
+from fsm.check.kafka.consumer import coordinator
 from fsm.check.search import Search
 from fsm.errors import InputError
 from fsm.member.consumer.effects import Effects

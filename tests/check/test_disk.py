@@ -18,7 +18,7 @@ from fsm.check import Disk, Limits, Memo, Model, check, liveness, search
 from fsm.check.disk import NOTE, lock_folder
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
-from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.packing import Packing
 from fsm.check.search import Search
 from fsm.check.store import OF_SEARCH, Visited

@@ -14,7 +14,7 @@ import pytest
 
 from fsm.check import check
 from fsm.check.catalog import make_model
-from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.consumer.group import consumer_group
 from fsm.cli import parser
 from fsm.reference.findings import ELSEWHERE, FOUND, SAME, SCENES, Broken
 

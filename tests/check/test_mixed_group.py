@@ -6,7 +6,7 @@ import pytest
 from models import classic_group, consumer_group, mixed_group, replayed
 
 from fsm.check import Limits, Verdict, Violation, check
-from fsm.check.kafka.consumer_group import DUPLICATES
+from fsm.check.kafka.consumer.group import DUPLICATES
 from fsm.check.kafka.topics import CHANGES
 from fsm.check.search import Search
 from fsm.errors import InputError

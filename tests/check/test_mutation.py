@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fsm.check import compose
-from fsm.check.kafka.connect import connect
-from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.connect.cluster import connect
+from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.kafka.mutants import subject
 from fsm.check.mutation import replace_function
 from fsm.check.mutation_score import Score, Subject, lines, score

@@ -16,7 +16,7 @@ from naive_search import Naive, State
 from fsm.check import Choice, Component, Goal, Limits, Memo, Model, Property, Step, Wire, check
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
-from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.kafka.targets import equivariant_target
 from fsm.check.symmetry import Renaming, rename
 from fsm.cli import main

@@ -12,7 +12,7 @@ import pytest
 from fsm.check import Choice, Component, Memo, Model, Property, Step, Verdict, check
 from fsm.check.examples.lock import lock
 from fsm.check.examples.two_phase_commit import two_phase_commit
-from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.consumer.group import consumer_group
 from fsm.cli import main
 
 

@@ -14,8 +14,8 @@ from models import classic_group, connect, consumer_group, mixed_group, replayed
 
 from fsm.check import Choice, Model, Violation, check
 from fsm.check.catalog import make_model
-from fsm.check.kafka import idle_steps
-from fsm.check.kafka.idle_steps import find_room
+from fsm.check.kafka.live import idle_steps
+from fsm.check.kafka.live.idle_steps import find_room
 from fsm.check.model import Action, Path
 from fsm.check.search import Search
 from fsm.check.story import tell

@@ -18,9 +18,9 @@ from patience import PATIENCE_S
 from pyarrow import parquet
 
 from fsm import cli
-from fsm.audit import unparsed
 from fsm.audit.lag import by_group
 from fsm.audit.live.changes import Change, Status
+from fsm.audit.reading import unparsed
 from fsm.cli.audit_summary import say_change
 from fsm.cli.broker_lag import LagWatch
 from fsm.protocol.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic

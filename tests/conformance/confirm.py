@@ -33,9 +33,9 @@ from rejoining import NUMBER, confirm_rejoining
 
 from fsm.check import Model, Property
 from fsm.check.kafka.application import BROKER, App
-from fsm.check.kafka.classic_group import classic_group
-from fsm.check.kafka.consumer_group import consumer_group
-from fsm.check.kafka.mixed_group import mixed_group
+from fsm.check.kafka.classic.group import classic_group
+from fsm.check.kafka.consumer.group import consumer_group
+from fsm.check.kafka.mixed.group import mixed_group
 from fsm.check.kafka.topics import CLUSTER, GROWN
 from fsm.check.model import Action, PairProperty, View
 from fsm.check.search import Search

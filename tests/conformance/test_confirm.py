@@ -10,7 +10,7 @@ import pytest
 from confirm import PATIENCE_S, Spot, confirm, hang, one_user, questions, rejoin, settings, spots
 from kafka_broker import broker
 
-from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.consumer.group import consumer_group
 from fsm.conformance.topics import Topics
 from fsm.wire.connection import Connection
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fsm.connect.assignor.incremental import AS_GIVEN, Memory, Round, assign
 from fsm.connect.assignor.leader import assign_eagerly
 from fsm.connect.units import Unit, Units
-from fsm.logs.connect_worker import ASSIGNMENT, partitions
+from fsm.logs.programs.connect_worker import ASSIGNMENT, partitions
 
 TOLERANCE_MS = 50
 

@@ -13,7 +13,7 @@ from connect_scene import A1, B
 from recordings import opened
 
 from fsm.audit.connect.picture import shipped_pictures
-from fsm.audit.picture import of_files
+from fsm.audit.report.picture import of_files
 from fsm.cli import main
 from fsm.connect.simulation.cluster import Cluster
 from fsm.connect.units import Unit

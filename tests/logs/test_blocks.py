@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fsm.logs import clients
-from fsm.logs.beginnings import LONGEST, Beginnings
-from fsm.logs.blocks import Words, line_bounds
-from fsm.logs.entries import BEGINS_ANEW, CONTINUES
-from fsm.logs.layout import marks_of
+from fsm.logs.layouts.layout import marks_of
+from fsm.logs.reading.beginnings import LONGEST, Beginnings
+from fsm.logs.reading.blocks import Words, line_bounds
+from fsm.logs.reading.entries import BEGINS_ANEW, CONTINUES
 
 FEW = (b".Worker", b") (org", b"[Group", b"_HEARTBEAT ", b".WorkerTask", b"|JOIN|")
 """They begin with so many bytes that they are looked for in turn."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fsm.logs import formats
-from fsm.logs.broker import FORMATS
-from fsm.logs.entries import records_of
-from fsm.logs.pieces import from_bytes
+from fsm.logs.programs.broker import FORMATS
+from fsm.logs.reading.entries import records_of
+from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import Kind, TraceRecord
 
 RECORDED = Path(__file__).parent.parent / "data" / "broker-logs.tar.xz"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fsm.logs import formats
-from fsm.logs.connect_worker import FORMATS, partitions
-from fsm.logs.entries import Entry, records_of
+from fsm.logs.programs.connect_worker import FORMATS, partitions
+from fsm.logs.reading.entries import Entry, records_of
 from fsm.trace import Kind, to_dict
 
 STAMP = "[2026-11-21 08:02:06,210]"

@@ -7,9 +7,9 @@ from datetime import UTC
 import pytest
 
 from fsm.logs import formats
-from fsm.logs.connect_worker import MACHINE
-from fsm.logs.connect_writing import RECORDS, UNITS, write_connect
-from fsm.logs.java_layouts import kafka_line
+from fsm.logs.layouts.java_layouts import kafka_line
+from fsm.logs.programs.connect_worker import MACHINE
+from fsm.logs.writing.connect_writing import RECORDS, UNITS, write_connect
 from fsm.trace import Kind, TraceRecord, to_dict
 
 CONNECT = next(one for one in formats() if one.name == "connect" and one.layout == "kafka")

@@ -13,10 +13,10 @@ from random import Random
 
 import pytest
 
-from fsm.logs.consumer_offsets import FORMATS
-from fsm.logs.entries import records_of
-from fsm.logs.pieces import cut, from_bytes, reader_of
-from fsm.logs.segments import SegmentReader, begins_segment, is_segment
+from fsm.logs.programs.consumer_offsets import FORMATS
+from fsm.logs.reading.entries import records_of
+from fsm.logs.reading.pieces import cut, from_bytes, reader_of
+from fsm.logs.reading.segments import SegmentReader, begins_segment, is_segment
 from fsm.protocol.record_batches import Batch, read_batches, write_batch
 from fsm.trace import Kind, TraceRecord
 

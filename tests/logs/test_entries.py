@@ -1,4 +1,4 @@
-"""`fsm.logs.entries`: lines become entries, and a file may be cut anywhere."""
+"""`fsm.logs.reading.entries`: lines become entries, and a file may be cut anywhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm.logs import Format
-from fsm.logs.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Run, assemble, first_line, parse_entry, records_of
 from fsm.logs.message import NO_BEARING
+from fsm.logs.reading.entries import ENTRY_LIMIT, TEXT_LIMIT, Entry, Run, assemble, first_line, parse_entry, records_of
 from fsm.trace import Kind, TraceRecord
 
 

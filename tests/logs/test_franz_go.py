@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fsm.logs.franz_go import CLIENT, understand
 from fsm.logs.message import Message
+from fsm.logs.programs.franz_go import CLIENT, understand
 from fsm.trace import Kind, Partition, TraceRecord
 
 ID = "_Wz0X-YMQkq2bBSnXvjm9w=="

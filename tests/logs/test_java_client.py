@@ -6,12 +6,12 @@ from datetime import UTC
 
 import pytest
 
-from fsm.logs.java_classic_member import COORDINATOR
-from fsm.logs.java_client import ASYNC_CONSUMER, BACKGROUND, FORMATS, INVOKER, PROCESS, RULES, understand
-from fsm.logs.java_consumer_member import HEARTBEATS, MEMBERSHIP, REQUESTS
-from fsm.logs.java_messages import RuleSet, error_name, partitions
 from fsm.logs.message import Message
-from fsm.logs.pieces import from_bytes
+from fsm.logs.programs.java_classic_member import COORDINATOR
+from fsm.logs.programs.java_client import ASYNC_CONSUMER, BACKGROUND, FORMATS, INVOKER, PROCESS, RULES, understand
+from fsm.logs.programs.java_consumer_member import HEARTBEATS, MEMBERSHIP, REQUESTS
+from fsm.logs.programs.java_messages import RuleSet, error_name, partitions
+from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import Kind, TraceRecord
 
 TIME = "[2026-11-21 07:55:16,081]"

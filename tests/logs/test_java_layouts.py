@@ -1,4 +1,4 @@
-"""`fsm.logs.java_layouts`: the same event in each layout, times and zones, lines that were cut, and hostile input."""
+"""`fsm.logs.layouts.java_layouts`: one event in each layout, times and zones, lines that were cut, hostile input."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm.logs import formats
-from fsm.logs.entries import LINE_LIMIT
-from fsm.logs.java_client import FORMATS
-from fsm.logs.pieces import from_bytes
+from fsm.logs.programs.java_client import FORMATS
+from fsm.logs.reading.entries import LINE_LIMIT
+from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import Kind, Partition, TraceRecord, from_json
 
 KAFKA, SPRING, ECS = FORMATS

@@ -7,8 +7,8 @@ from datetime import UTC
 import pytest
 
 from fsm.logs import formats
-from fsm.logs.java_layouts import kafka_line
-from fsm.logs.java_writing import CLASSIC, CONSUMER, JavaConsumer, write_java
+from fsm.logs.layouts.java_layouts import kafka_line
+from fsm.logs.writing.java_writing import CLASSIC, CONSUMER, JavaConsumer, write_java
 from fsm.trace import Kind, TraceRecord, to_dict
 
 JAVA = next(one for one in formats() if (one.name, one.layout) == ("java", "kafka"))

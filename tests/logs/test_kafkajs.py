@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fsm.logs.kafkajs import understand
 from fsm.logs.message import Message
+from fsm.logs.programs.kafkajs import understand
 from fsm.trace import Kind, TraceRecord
 
 JOINED = {"groupId": "g", "memberId": "m-1", "memberAssignment": {"foo": [1, 0]}, "isLeader": True, "duration": 9}

@@ -24,16 +24,18 @@ from logs.shown import SHOWN
 from logs.wrappers import JAVA, OTHERS, PLAIN, TOOLS, Event, Writer, iso, java_events, librdkafka_events
 from recordings import DATA, logs, opened
 
-from fsm.audit.scanning import Scanner
+from fsm.audit.reading.scanning import Scanner
 from fsm.errors import InputError
-from fsm.logs import Client, Message, clients, formats, stamps, tables
-from fsm.logs.entries import LINE_LIMIT, parse_entry
-from fsm.logs.fields import json_object
-from fsm.logs.layout import ENDS, GAPS, Description, marks_of
-from fsm.logs.opening import UntilBroken, open_packed
-from fsm.logs.pattern import in_layout
-from fsm.logs.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
-from fsm.logs.recodings import HEAD, find_recoding
+from fsm.logs import Client, Message, clients, formats
+from fsm.logs.exports import tables
+from fsm.logs.exports.recodings import HEAD, find_recoding
+from fsm.logs.layouts import stamps
+from fsm.logs.layouts.fields import json_object
+from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
+from fsm.logs.layouts.pattern import in_layout
+from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
+from fsm.logs.reading.opening import UntilBroken, open_packed
+from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
 from fsm.spark.options import Options
 from fsm.spark.sources import bins, find, list_formats
 from fsm.trace import TraceRecord

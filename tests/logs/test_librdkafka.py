@@ -1,4 +1,4 @@
-"""`fsm.logs.librdkafka`: lines of librdkafka 2.16.0 and what they mean."""
+"""`fsm.logs.programs.librdkafka`: lines of librdkafka 2.16.0 and what they mean."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.logs.librdkafka import FORMATS
-from fsm.logs.pieces import from_bytes
+from fsm.logs.programs.librdkafka import FORMATS
+from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import DETAIL_LIMIT, Kind, TraceRecord, from_json, to_dict
 
 STDERR, LOGGING = FORMATS

@@ -1,4 +1,4 @@
-"""`fsm.logs.pieces`: files cut into byte ranges and read in them, whatever the bytes are."""
+"""`fsm.logs.reading.pieces`: files cut into byte ranges and read in them, whatever the bytes are."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm.logs import Format
-from fsm.logs.entries import ENTRY_LIMIT, LINE_LIMIT, Entry
-from fsm.logs.opening import UntilBroken, open_packed
-from fsm.logs.pieces import CHUNK, WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
+from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT, Entry
+from fsm.logs.reading.opening import UntilBroken, open_packed
+from fsm.logs.reading.pieces import CHUNK, WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
 
 HASH = Format("hash", "test", b"#", re.compile(b"# "), re.compile(b""), lambda _entry, _zone: ())
 SMALL = b"# one\n  more\n  also its own.\n# two\n\n# three"

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from recordings import logs
 
-from fsm.logs import aiokafka, formats, kafka_python
-from fsm.logs.entries import parse_entry
+from fsm.logs import formats
 from fsm.logs.message import Message
-from fsm.logs.pieces import from_bytes
+from fsm.logs.programs import aiokafka, kafka_python
+from fsm.logs.reading.entries import parse_entry
+from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import Kind, Partition, TraceRecord
 
 ME = {

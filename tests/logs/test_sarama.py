@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fsm.logs.message import Message
-from fsm.logs.sarama import understand
+from fsm.logs.programs.sarama import understand
 from fsm.trace import Kind, TraceRecord
 
 

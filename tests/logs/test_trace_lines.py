@@ -1,4 +1,4 @@
-"""`fsm.logs.trace_lines`: what `TraceRecord.to_json` wrote is read back."""
+"""`fsm.logs.programs.trace_lines`: what `TraceRecord.to_json` wrote is read back."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm.logs import formats
-from fsm.logs.entries import records_of
-from fsm.logs.pieces import from_bytes
-from fsm.logs.trace_lines import FORMATS
+from fsm.logs.programs.trace_lines import FORMATS
+from fsm.logs.reading.entries import records_of
+from fsm.logs.reading.pieces import from_bytes
 from fsm.trace import Kind, TraceRecord
 
 (TRACE,) = FORMATS

@@ -9,10 +9,10 @@ from textwrap import indent
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
-from fsm.logs.java_client import FORMATS, THREADS
-from fsm.logs.java_layouts import kafka
-from fsm.logs.librdkafka import FORMATS as LIBRDKAFKA
-from fsm.logs.pieces import from_bytes
+from fsm.logs.layouts.java_layouts import kafka
+from fsm.logs.programs.java_client import FORMATS, THREADS
+from fsm.logs.programs.librdkafka import FORMATS as LIBRDKAFKA
+from fsm.logs.reading.pieces import from_bytes
 
 
 class Event(NamedTuple):

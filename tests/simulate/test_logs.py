@@ -12,8 +12,8 @@ import pytest
 from simulate_scene import connect, deployment
 
 from fsm.cli import main
-from fsm.logs.connect_writing import write_connect
-from fsm.logs.java_writing import write_java
+from fsm.logs.writing.connect_writing import write_connect
+from fsm.logs.writing.java_writing import write_java
 from fsm.simulate import Deployment, write
 from fsm.trace import Kind, TraceRecord, from_json
 

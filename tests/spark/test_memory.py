@@ -12,8 +12,8 @@ import pytest
 import recordings as recorded
 
 from fsm.logs import formats
-from fsm.logs.entries import parse_entry
-from fsm.logs.pieces import from_bytes
+from fsm.logs.reading.entries import parse_entry
+from fsm.logs.reading.pieces import from_bytes
 from fsm.spark.result import MARK
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))

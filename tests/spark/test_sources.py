@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from fsm.audit.reading import read_piece
-from fsm.audit.records import unpack
+from fsm.audit.reading.piece import read_piece
+from fsm.audit.reading.records import unpack
 from fsm.errors import InputError
 from fsm.logs import formats
-from fsm.logs.pieces import WHOLE, Piece
+from fsm.logs.reading.pieces import WHOLE, Piece
 from fsm.spark import sources
 from fsm.spark.sources import bins, find
 from fsm.spark.tables import Tables

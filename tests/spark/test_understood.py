@@ -13,7 +13,7 @@ import pytest
 from page_data import groups_of
 
 from fsm import cli
-from fsm.audit.certainty import Understood
+from fsm.audit.reading.certainty import Understood
 
 from .conftest import document
 

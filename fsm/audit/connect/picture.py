@@ -10,7 +10,7 @@ from fsm.audit.local import audit_files
 from fsm.audit.rows import GroupRows, Seen
 from fsm.audit.wording import UNIT, unit
 from fsm.connect.units import Unit
-from fsm.logs.connect_worker import MACHINE
+from fsm.logs.programs.connect_worker import MACHINE
 from fsm.render.timeline.ownership import Bar, Mark, Picture, Stay, picture, svg
 from fsm.trace import Kind
 

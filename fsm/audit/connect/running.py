@@ -19,8 +19,8 @@ from fsm.audit.connect.config_topic import INSTANCE, ConfigTopic, unit_partition
 from fsm.audit.findings import Cause, Finding, FindingKind
 from fsm.audit.follower import Follower, Process, Rows, Void, on
 from fsm.audit.limits import CLASSIC_HEARTBEAT_INTERVAL_MS
-from fsm.audit.restarted_members import summarize
 from fsm.audit.rows import At, Begun, Ended, Interval, Known
+from fsm.audit.weak_spots.restarted_members import summarize
 from fsm.audit.wording import names, seconds
 from fsm.trace import Kind, Partition
 

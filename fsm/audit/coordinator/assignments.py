@@ -17,7 +17,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from fsm.audit.rows import NOWHERE, Place
-from fsm.logs.broker import CLASSIC, CONSUMER
+from fsm.logs.programs.broker import CLASSIC, CONSUMER
 from fsm.render.wording import numbers
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 

@@ -24,7 +24,7 @@ from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, Coordi
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.rows import Place
 from fsm.audit.wording import names
-from fsm.logs.broker import MEMBER
+from fsm.logs.programs.broker import MEMBER
 from fsm.render.wording import lasting
 from fsm.trace import Kind, Partition
 

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from fsm.audit.hygiene.rotation import rotations_of, stem
 from fsm.audit.limits import REORDER_MS, UNDATED_MS
-from fsm.audit.records import KIND, MEMBER_ID, TIME, Row, Source
+from fsm.audit.reading.records import KIND, MEMBER_ID, TIME, Row, Source
 from fsm.logs import facts_of as client_facts_of
 from fsm.trace import Kind
 

@@ -9,7 +9,7 @@ from fsm.audit.hygiene.identity import ASSIGNS_ITSELF
 from fsm.audit.hygiene.instances import ACTIVE, ConsumerInstances, Stream, WorkerProcesses
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.rows import Place, Seen
-from fsm.logs.connect_worker import MACHINE as WORKER
+from fsm.logs.programs.connect_worker import MACHINE as WORKER
 from fsm.trace import Kind
 
 

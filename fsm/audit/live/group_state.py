@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from fsm.audit import unparsed
-from fsm.audit.certainty import FileFacts
 from fsm.audit.findings import Finding, with_ids
 from fsm.audit.group_audit import GroupAudit, Observer, follower_of, judge_rows
 from fsm.audit.hygiene.identity import Facts, Key, identify
@@ -22,9 +20,11 @@ from fsm.audit.limits import Limits
 from fsm.audit.live import blobs, settling
 from fsm.audit.live.changes import Change, Status, Told, compare
 from fsm.audit.live.member_state import Follow, Item, Kept, MemberState, keep
-from fsm.audit.reading import PieceSummary
-from fsm.audit.records import GroupRecords, Source, spool
-from fsm.audit.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, in_order_of, values_of
+from fsm.audit.reading import unparsed
+from fsm.audit.reading.certainty import FileFacts
+from fsm.audit.reading.piece import PieceSummary
+from fsm.audit.reading.records import GroupRecords, Source, spool
+from fsm.audit.reading.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUMMARY, Sent, in_order_of, values_of
 from fsm.audit.rows import Seen
 
 FURTHEST_ZONE_MS = 14 * 3_600_000

@@ -18,20 +18,27 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsm.audit.certainty import FileFacts
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.hygiene.identity import Facts, homes, merge
-from fsm.audit.reading import PieceRecords, PieceSummary, SourceRecords, read_piece, signs_of_formats, take_scanned
-from fsm.audit.records import Chunk
-from fsm.audit.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMARY, Sent, to_file, worth_of
-from fsm.audit.scanning import Scanner
+from fsm.audit.reading.certainty import FileFacts
+from fsm.audit.reading.piece import (
+    PieceRecords,
+    PieceSummary,
+    SourceRecords,
+    read_piece,
+    signs_of_formats,
+    take_scanned,
+)
+from fsm.audit.reading.records import Chunk
+from fsm.audit.reading.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMARY, Sent, to_file, worth_of
+from fsm.audit.reading.scanning import Scanner
 from fsm.logs import Format
-from fsm.logs.blocks import Words
-from fsm.logs.entries import ENTRY_LIMIT
-from fsm.logs.opening import is_packed
-from fsm.logs.pieces import WHOLE, GrowingReader, Piece
-from fsm.logs.samples import NOTHING, Learned, learn_beginning
-from fsm.logs.segments import begins_segment
+from fsm.logs.layouts.samples import NOTHING, Learned, learn_beginning
+from fsm.logs.reading.blocks import Words
+from fsm.logs.reading.entries import ENTRY_LIMIT
+from fsm.logs.reading.opening import is_packed
+from fsm.logs.reading.pieces import WHOLE, GrowingReader, Piece
+from fsm.logs.reading.segments import begins_segment
 
 LOOSE_CHUNKS = 64
 """Chunks of records that are kept until their group is known; the oldest are let go."""

@@ -20,14 +20,14 @@ from typing import NamedTuple
 from fsm.audit.coordinator.assignments import ID, with_known_names
 from fsm.audit.findings import Finding, FindingKind, finding
 from fsm.audit.follower import Row
-from fsm.audit.highlights import is_drawn
 from fsm.audit.hygiene.identity import Key
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import CLOCK_MS, UNDATED_MS
 from fsm.audit.live import blobs
 from fsm.audit.member.member_follower import MemberFollower, SharedFollower
-from fsm.audit.records import NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Source, to_seen, unpack
-from fsm.audit.records import Row as Packed
+from fsm.audit.reading.records import NUMBER, OFFSET, SEQ, TEXT, TIME, Chunk, Source, to_seen, unpack
+from fsm.audit.reading.records import Row as Packed
+from fsm.audit.report.highlights import is_drawn
 from fsm.audit.rows import GivenUp, ObservedTransition, Place, Seen
 from fsm.audit.wording import seconds
 

@@ -19,7 +19,7 @@ from fsm.audit.member.each_partition import EachPartitionOwnership
 from fsm.audit.member.owned_partitions import OwnedPartitions
 from fsm.audit.rows import NOWHERE, At, Ended, Known
 from fsm.audit.wording import names, seconds
-from fsm.logs.client_words import NOTHING_OWNED
+from fsm.logs.programs.client_words import NOTHING_OWNED
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 _AFTER_CALLBACK = ("ACKNOWLEDGING", "PREPARE_LEAVING", "LEAVING", "UNSUBSCRIBED")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from fsm.check.kafka.application import NOW, App
-from fsm.check.kafka.classic_shell import ClassicConsumer
-from fsm.check.kafka.consumer_shell import Consumer
+from fsm.check.kafka.classic.shell import ClassicConsumer
+from fsm.check.kafka.consumer.shell import Consumer
 from fsm.check.kafka.descriptions import describe_calling, list_partitions, show_partitions
 from fsm.check.model import InState, Look
 from fsm.member.consumer.state import Member

@@ -1,4 +1,4 @@
-"""What the log of a Connect worker says, as records: `fsm.logs.connect_worker` reads the same ones from real logs."""
+"""What a Connect worker logs, as records: `fsm.logs.programs.connect_worker` reads the same ones from real logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from fsm.connect.units import Unit, Units
 from fsm.connect.worker import inputs
 from fsm.connect.worker.state import Worker
-from fsm.logs.connect_worker import SETTINGS
+from fsm.logs.programs.connect_worker import SETTINGS
 from fsm.member.inputs import CoordinatorFound, CoordinatorLost
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest

@@ -3,7 +3,7 @@
 A shell tells `MemberTrace` of every step of its member and of every callback; here alone is said which trace records
 follow from that. A prototype's run is then audited as a fleet's logs are: `fsm audit --format trace run.jsonl`.
 
-Source: the log lines that `fsm.logs.java_consumer_member`, `java_classic_member` and `java_client` read.
+Source: the log lines that `fsm.logs.programs.java_consumer_member`, `java_classic_member` and `java_client` read.
 """
 
 from __future__ import annotations

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fsm.audit import baseline
 from fsm.audit.findings import Finding
 from fsm.audit.group_audit import GroupAudit
-from fsm.audit.highlights import Highlights
-from fsm.audit.incidents import find_incidents, of_files
+from fsm.audit.incidents import baseline, find_incidents, of_files
 from fsm.audit.lag import add_lag
 from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change
 from fsm.audit.live.group_state import SETTLE_MS, GroupState
-from fsm.audit.routing import OF_FILE, Sent
+from fsm.audit.reading.routing import OF_FILE, Sent
+from fsm.audit.report.highlights import Highlights
 from fsm.render.report.folder import remove_group
 from fsm.spark import collecting
 from fsm.spark.live.follow_options import Follow

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsm.audit.hygiene.rotation import stem
-from fsm.logs.opening import READ_ERRORS, UntilBroken, is_packed, open_packed
+from fsm.logs.reading.opening import READ_ERRORS, UntilBroken, is_packed, open_packed
 from fsm.spark.sources import Source
 
 HEAD = 512

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change
-from fsm.audit.routing import BY_GROUP, Sent, in_order_of
+from fsm.audit.reading.routing import BY_GROUP, Sent, in_order_of
 from fsm.spark.live import plan
 from fsm.spark.live.follow_options import Follow
 from fsm.spark.live.judging import Judge

@@ -12,10 +12,10 @@ from typing import Any
 
 from fsm.audit.findings import Finding
 from fsm.audit.group_audit import GroupAudit
-from fsm.audit.group_views import group_view, overview
-from fsm.audit.highlights import Highlights
 from fsm.audit.incidents import find_incidents, of_files
 from fsm.audit.report import pack_group, report
+from fsm.audit.report.group_views import group_view, overview
+from fsm.audit.report.highlights import Highlights
 from fsm.render.report.folder import remove_group, write_group, write_page
 from fsm.render.timeline.views import GroupView
 from fsm.spark.live.follow_options import Followed

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from fsm.audit.live import blobs
 from fsm.audit.live.changes import Change
-from fsm.audit.records import Chunk
-from fsm.audit.routing import Sent
+from fsm.audit.reading.records import Chunk
+from fsm.audit.reading.routing import Sent
 from fsm.errors import FsmError
 from fsm.spark.live import plan
 from fsm.spark.live.follow_options import Followed

@@ -14,8 +14,8 @@ from pathlib import Path
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.live import blobs
 from fsm.audit.live.growth import FileReader, FileState, More
-from fsm.audit.reading import PieceSummary
-from fsm.audit.routing import OF_FILE, Sent
+from fsm.audit.reading.piece import PieceSummary
+from fsm.audit.reading.routing import OF_FILE, Sent
 from fsm.spark import collecting
 from fsm.spark.live.files import write
 from fsm.spark.live.known_files import Offsets, is_file

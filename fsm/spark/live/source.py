@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from fsm.audit.limits import Limits
-from fsm.logs.pieces import Unreadable
+from fsm.logs.reading.pieces import Unreadable
 from fsm.spark import sources
 from fsm.spark.live import plan
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Followed

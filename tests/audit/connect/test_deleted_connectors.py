@@ -7,7 +7,7 @@ import recordings
 
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.check import Walk
-from fsm.check.kafka.connect import connect
+from fsm.check.kafka.connect.cluster import connect
 
 LEADER_GOES = """
 a deletes A

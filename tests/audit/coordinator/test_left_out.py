@@ -15,7 +15,7 @@ import pytest
 
 from fsm.check import check
 from fsm.check.kafka.application import BROKER
-from fsm.check.kafka.consumer_group import consumer_group
+from fsm.check.kafka.consumer.group import consumer_group
 from fsm.check.model import Path as Taken
 from fsm.check.model import Replayed
 from fsm.cli import main

@@ -8,7 +8,7 @@ from operator import attrgetter
 import pytest
 
 from fsm.audit.group import judge, rebalances
-from fsm.audit.records import spool
+from fsm.audit.reading.records import spool
 from fsm.audit.rows import GroupRows
 from fsm.audit.sorted_rows import SortedRows
 

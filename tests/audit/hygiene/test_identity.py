@@ -6,7 +6,7 @@ import pytest
 
 from fsm.audit.hygiene.identity import Facts, facts_of, identify
 from fsm.audit.hygiene.rotation import stem
-from fsm.audit.records import Line, to_row
+from fsm.audit.reading.records import Line, to_row
 from fsm.trace import Kind, TraceRecord
 
 

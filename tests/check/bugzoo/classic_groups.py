@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bugzoo.planting import Patches, beside, plant
-from fsm.check.kafka import classic
+from fsm.check.kafka.classic import member as classic
 from fsm.check.mutation import cell_of, replace_function, rewrite_cells
 from fsm.coordinator.classic import join
 from fsm.coordinator.classic.draft import ClassicGroupDraft

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from fsm.check.kafka import consumer_group
+from fsm.check.kafka.consumer import group as consumer_group
 
 Patches = list[AbstractContextManager[Any]]
 PLANTS: dict[str, Callable[[], Patches]] = {}

@@ -1,0 +1,280 @@
+"""Incidents: the findings of a group by what caused them, one sentence each.
+
+An incident says who, what, since when, which setting to look at with the value that the logs tell, and what to try
+next. Every finding is in exactly one: the rows of `cause_rules` say what goes together. `find_incidents` is a pure
+function of the audit of one group: it runs in the tasks of Spark, in memory and live alike. The id of an incident is
+that of its first finding behind an `i`: it stays while later findings come to it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from fsm.audit.findings import Cause, Finding, FindingKind, Severity
+from fsm.audit.findings import rank as rank_finding
+from fsm.audit.group_audit import GroupAudit
+from fsm.audit.incidents.cause_rules import RULES, WEAK_SPOTS, Rule, Scope, What
+from fsm.audit.incidents.member_lives import MemberLives
+from fsm.audit.incidents.next_steps import Step, step_of
+from fsm.audit.incidents.wording import consequences, list_members
+from fsm.audit.limits import SETTLED_MS
+
+_SEVERITIES, _KINDS = list(Severity), list(FindingKind)
+_NUMBERED = re.compile(r"(?:: |\()(W\d+|G3)\b")
+"""A weak spot as `fsm.audit.weak_spots` names it at the end of a summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What happened to one group, once, however many findings show it."""
+
+    id: str
+    """Of the first finding that shows the cause itself: what follows from it may begin earlier and be known later."""
+    group: str
+    severity: Severity
+    """That of its worst finding."""
+    kind: FindingKind
+    """That of its worst finding."""
+    sentence: str
+    who: tuple[str, ...]
+    """Members, those that should have done otherwise first."""
+    since_ms: int
+    until_ms: int | None
+    """None where it is still so at the end of the log."""
+    cause: Cause
+    setting: str
+    """The setting to look at; empty where none is to blame."""
+    value: str | None
+    """What the logs say it is; None where they do not."""
+    next_step: str
+    hazard: str
+    """Anchor in diagrams/hazards.md; empty where it is none of them."""
+    findings: tuple[str, ...]
+    """Their ids, in the order of findings."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def find_incidents(audit: GroupAudit) -> list[Incident]:
+    """The incidents of one group, in their order."""
+    lives = MemberLives(audit.rows.lives, audit.rows.away)
+    return sorted((_incident(one, lives) for one in _episodes(audit.findings, lives)), key=rank)
+
+
+def of_files(findings: Iterable[Finding]) -> list[Incident]:
+    """The incidents of findings that are about files: one each."""
+    lives = MemberLives(())
+    return sorted((_incident(_Episode(_ALONE, "", [one]), lives) for one in findings), key=rank)
+
+
+def rank(incident: Incident) -> tuple[str, int, str]:
+    """The key of the order of incidents: group, begin, id."""
+    return incident.group, incident.since_ms, incident.id
+
+
+def badness(incident: Incident) -> tuple[Any, ...]:
+    """The key that puts the worst first: severity, still so, kind, then how long it lasted."""
+    lasted_ms = (incident.until_ms or incident.since_ms) - incident.since_ms
+    worst = _SEVERITIES.index(incident.severity), incident.until_ms is not None, _KINDS.index(incident.kind)
+    return (*worst, -lasted_ms, *rank(incident))
+
+
+# -- what has one cause -----------------------------------------------------------------------------------------
+
+_ALONE = Rule(Scope.GROUP, ())
+
+
+@dataclass(slots=True)
+class _Episode:
+    """What a rule puts together."""
+
+    rule: Rule
+    key: str
+    core: list[Finding]
+    also: list[Finding] = field(default_factory=list)
+    start_ms: int = 0
+    end_ms: int = 0
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [*self.core, *self.also]
+
+
+class _Left:
+    """Findings that no rule has explained yet, by kind and cause."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.by_what: dict[tuple[FindingKind, Cause], dict[int, Finding]] = {}
+        for number, found in enumerate(findings):
+            self.by_what.setdefault((found.kind, found.cause), {})[number] = found
+
+    def of(self, what: Sequence[What]) -> list[tuple[int, Finding]]:
+        """Those that are of one of these, by their begin."""
+        found = [own.items() for (kind, cause), own in self.by_what.items() if {kind, cause, (kind, cause)} & set(what)]
+        return sorted(chain.from_iterable(found), key=lambda one: (one[1].start_ms, one[0]))
+
+    def take(self, number: int, found: Finding) -> Finding:
+        return self.by_what[found.kind, found.cause].pop(number)
+
+    def rest(self) -> Iterator[Finding]:
+        for own in self.by_what.values():
+            yield from own.values()
+
+
+def _episodes(findings: Sequence[Finding], lives: MemberLives) -> Iterator[_Episode]:
+    left, seesaws = _Left(findings), _seesaws(findings)
+    for rule in RULES:
+        found = _cores(rule, left, lives, seesaws)
+        _add_what_follows(rule, found, left)
+        yield from found
+    yield from (_Episode(_ALONE, "", [one]) for one in left.rest())
+
+
+def _cores(rule: Rule, left: _Left, lives: MemberLives, seesaws: AbstractSet[str]) -> list[_Episode]:
+    """What the cause itself shows: findings of one scope that follow each other within the rule's time."""
+    within_ms = lives.longest_ms(rule.within) if rule.within else SETTLED_MS
+    found: list[_Episode] = []
+    last: dict[str, _Episode] = {}
+    for number, one in left.of(rule.core):
+        key = _key(rule.scope, one, lives, seesaws)
+        if key is None:
+            continue
+        left.take(number, one)
+        episode = last.get(key)
+        if episode is None or one.start_ms - episode.end_ms > within_ms:
+            episode = last[key] = _Episode(rule, key, [], start_ms=one.start_ms, end_ms=one.end_ms)
+            found.append(episode)
+        episode.core.append(one)
+        episode.end_ms = max(episode.end_ms, one.end_ms)
+    return found
+
+
+def _key(scope: Scope, found: Finding, lives: MemberLives, seesaws: AbstractSet[str]) -> str | None:
+    """What findings of one incident have in common; None where the scope has no place for this one."""
+    match scope:
+        case Scope.GROUP:
+            return ""
+        case Scope.MEMBER:
+            return found.member
+        case Scope.CONNECTOR:
+            return found.partitions[0][0] if found.partitions else ""
+        case Scope.SEESAW:
+            return pair if (pair := _pair(found)) in seesaws else None
+        case Scope.COORDINATOR:
+            away = found.cause is Cause.COORDINATOR_LOST or lives.had_no_coordinator(found.member, found.start_ms)
+            return "" if away else None
+        case Scope.INSTANCE:
+            refused = found.kind is FindingKind.MEMBER_OUT_FOR_GOOD and "INSTANCE_ID" not in found.summary
+            return None if refused else lives.shared_instance(found.member, found.start_ms)
+
+
+def _seesaws(findings: Iterable[Finding]) -> AbstractSet[str]:
+    """Pairs of members that took partitions from each other, each more than once."""
+    ways = Counter((found.member, *found.others) for found in findings if found.kind is FindingKind.DOUBLE_OWNERSHIP)
+    return {_SEP.join(sorted(way)) for way, count in ways.items() if count > 1 and ways[way[::-1]] > 1}
+
+
+def _pair(found: Finding) -> str:
+    return _SEP.join(sorted((found.member, *found.others)))
+
+
+def _add_what_follows(rule: Rule, episodes: Sequence[_Episode], left: _Left) -> None:
+    """Adds what the rule explains besides: what lasts into the time of a finding of the core."""
+    about: dict[str, list[_Shown]] = {}
+    core = ((one, episode) for episode in episodes for one in episode.core)
+    for one, episode in sorted(core, key=lambda pair: pair[0].start_ms):
+        for member in (one.member, *one.others, _ANYBODY):
+            shown = about.setdefault(member, [])
+            latest = _Shown(one.start_ms, one.end_ms, episode)
+            if shown and shown[-1].end_ms > one.end_ms:
+                latest = shown[-1]._replace(start_ms=one.start_ms)
+            shown.append(latest)
+    for what, anyone in (rule.also, False), (rule.around, True):
+        for number, one in left.of(what) if about else ():
+            shown = about.get(_ANYBODY if anyone else one.member, [])
+            at = bisect_right(shown, one.end_ms + SETTLED_MS, key=attrgetter("start_ms")) - 1
+            if at >= 0 and one.start_ms <= shown[at].end_ms + SETTLED_MS:
+                shown[at].episode.also.append(left.take(number, one))
+
+
+_ANYBODY = _SEP = "\0"
+
+
+class _Shown(NamedTuple):
+    """Of the findings of the core so far, which come by their begin, that which lasts longest."""
+
+    start_ms: int
+    """When the last of them began."""
+    end_ms: int
+    episode: _Episode
+
+
+# -- what is said of it -----------------------------------------------------------------------------------------
+
+
+def _incident(episode: _Episode, lives: MemberLives) -> Incident:
+    rule, own = episode.rule, sorted(episode.findings, key=rank_finding)
+    root, worst = min(episode.core, key=_worst), min(own, key=_worst)
+    cause = rule.cause or root.cause
+    step = step_of(root, cause)
+    instance = episode.key if rule.scope is Scope.INSTANCE else None
+    blamed = lives.sharing(instance) if instance is not None else [one.member for one in episode.core]
+    blamed = [name for name in dict.fromkeys(blamed) if name]
+    setting, value = lives.setting(step.setting, blamed, root.start_ms)
+    if cause is Cause.SHARED_INSTANCE:
+        setting, value = step.setting, instance
+    others = (name for one in own for name in (one.member, *one.others) if name)
+    return Incident(
+        id=f"i{min(episode.core, key=rank_finding).id}",
+        group=root.group,
+        severity=worst.severity,
+        kind=worst.kind,
+        sentence=_sentence(rule, own, root, blamed, f"{setting} ({value})" if value else setting),
+        who=tuple(dict.fromkeys([*blamed, *others])),
+        since_ms=own[0].start_ms,
+        until_ms=_until(own, worst.severity, lives),
+        cause=cause,
+        setting=setting,
+        value=value,
+        next_step=step.sentence.format(setting=setting or step.setting),
+        hazard=_hazard(root, step, lives),
+        findings=tuple(one.id for one in own),
+    )
+
+
+def _until(own: Sequence[Finding], severity: Severity, lives: MemberLives) -> int | None:
+    """When it was over; None where the worst of it is still so. What only may go on ends with the log."""
+    if any(lives.is_open(one) for one in own if one.severity is severity):
+        return None
+    last_ms = max(one.end_ms for one in own)
+    return max([min(last_ms, lives.end_ms), *(one.start_ms for one in own)]) if lives.end_ms else last_ms
+
+
+def _worst(found: Finding) -> tuple[int, int, int]:
+    return _SEVERITIES.index(found.severity), _KINDS.index(found.kind), found.start_ms
+
+
+def _sentence(rule: Rule, own: Sequence[Finding], root: Finding, blamed: Sequence[str], setting: str) -> str:
+    """A finding by itself says it best, but where two processes are to blame."""
+    if len(own) == 1 and rule.scope is not Scope.INSTANCE:
+        return root.summary
+    if not rule.says:
+        return "; ".join([root.summary, *consequences((one for one in own if one is not root), blamed)])
+    return f"{rule.says.format(who=list_members(blamed), setting=setting)}: {'; '.join(consequences(own, blamed))}"
+
+
+def _hazard(root: Finding, step: Step, lives: MemberLives) -> str:
+    """What the finding names, or what Java clients of that protocol do."""
+    if root.cause in WEAK_SPOTS:
+        numbers = _NUMBERED.findall(root.summary)
+        return numbers[-1].lower() if numbers else "w1" if root.cause is Cause.LEFT_OUT else ""
+    return step.hazard if lives.tells_each_heartbeat(root.member, root.start_ms) else ""

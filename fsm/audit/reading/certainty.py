@@ -1,0 +1,97 @@
+"""How far findings can be trusted: how much of the logs was understood, and what their layouts leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from fsm.audit.findings import Finding, Severity
+from fsm.logs.layouts.layout import LOSSES
+
+_SECOND_MS = 1000
+_DAY = ("date", "year")
+_CLOCK = ("milliseconds",)
+
+
+class Understood(NamedTuple):
+    """How much of what clients say was understood."""
+
+    entries: int
+    missed: int
+    """Entries and lines of clients, or like theirs, that were not."""
+
+    @property
+    def all(self) -> int:
+        return self.entries + self.missed
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1, in thousandths, rounded down."""
+        return self.entries * 1000 // max(1, self.all) / 1000
+
+    @property
+    def percent(self) -> str:
+        """The share, as in `98.7 %`."""
+        return f"{100 * self.share:g} %"
+
+    def enough(self, least: float) -> bool:
+        """Whether this share of it, or more, was understood."""
+        return self.entries >= least * self.all
+
+    def __str__(self) -> str:
+        return f"{self.percent} of {self.all} entries of clients"
+
+
+class TooLittle(NamedTuple):
+    """A file of which too little was understood, or one client in a file."""
+
+    file: str
+    client: str
+    """Its client id; empty where the whole file is meant."""
+    entries: int
+    """As in `Understood`, like `missed`."""
+    missed: int
+
+    @property
+    def understood(self) -> Understood:
+        return Understood(self.entries, self.missed)
+
+    @property
+    def where(self) -> str:
+        return f"{self.client} in {self.file}" if self.client else self.file
+
+
+class FileFacts(NamedTuple):
+    """What the records of one file are worth."""
+
+    missed: int
+    """Entries and lines of clients, or like theirs, that were not understood."""
+    lost: tuple[str, ...]
+    """What its layout leaves out, as `fsm.logs.layouts.layout.Description` names it."""
+    too_little: tuple[str, ...] = ()
+    """As `TooLittle.client`."""
+
+    def doubts(self, client: str) -> bool:
+        """Whether too little of what a client says in the file was understood."""
+        return client in self.too_little or "" in self.too_little
+
+
+def weigh(findings: Iterable[Finding], files: Mapping[str, FileFacts]) -> Iterator[Finding]:
+    """The findings, less severe where they rest on what a layout leaves out, which they then say.
+
+    A date or year that was taken from elsewhere matters where several files are compared, whole seconds where what
+    happened took less than two, ends of lines and lines between others always.
+    """
+    for found in findings:
+        shown = sorted({one.file for one in found.evidence})
+        lost = [name for name in (*_DAY, *_CLOCK, *LOSSES) if any(name in files[f].lost for f in shown if f in files)]
+        days = [name for name in lost if name in _DAY and len(shown) > 1]
+        whole_seconds = "milliseconds" in lost and 0 < found.end_ms - found.start_ms < 2 * _SECOND_MS
+        told = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in LOSSES if name in lost)]
+        yield _doubt(found, told) if told and found.severity is not Severity.INFO else found
+
+
+def _doubt(found: Finding, lost: Sequence[str]) -> Finding:
+    said = f"{found.summary} (a log does not tell {' and '.join(f'the {name}' for name in lost)})"
+    return replace(found.lower_severity(), summary=said)

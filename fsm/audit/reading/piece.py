@@ -1,0 +1,284 @@
+"""From a piece of a file to the records of its groups, and a summary of what was read."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from functools import cache, lru_cache
+
+from fsm.audit.coordinator.assignments import add_topic_names
+from fsm.audit.hygiene.identity import Facts, facts_of
+from fsm.audit.reading.records import Chunk, Line, Row, pack, to_row
+from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
+from fsm.logs import Format, clients
+from fsm.logs.layouts.layout import signs_of
+from fsm.logs.programs.broker import THREAD
+from fsm.logs.reading.blocks import Words
+from fsm.logs.reading.entries import Entry, first_line
+from fsm.logs.reading.pieces import READ_ERRORS, Piece, PieceReader, reader_of
+from fsm.trace import Kind, TraceRecord
+
+SHAPES_A_PIECE = 40
+EXAMPLE = 160
+"""Characters of a line that show its layout."""
+_NAMED_WITHIN = 1000
+"""Bytes of a line in which the name of its client is looked for."""
+SHAPE_LENGTH = 100
+"""Bytes of a line that tell its shape."""
+_VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+"""Most lines of one shape differ in digits only, and a shape does not show which: it is found once."""
+NAMES_A_PIECE = 1000
+"""Client ids by which entries are counted."""
+_CLIENT_ID = re.compile(rb"clientId=([^,\]\s]{1,300})|[\[|]([^\[\]|\s]{1,300}#consumer-\d{1,9})[\]|]")
+"""How Java and librdkafka name the client that speaks."""
+OWNERSHIP = {
+    "assigned": (rb"assigned|assignment", (Kind.ASSIGN_BEGIN, Kind.OWNED, Kind.ADDED)),
+    "revoked": (rb"[Rr]evok(?:e|ed|ing)", (Kind.REVOKE_BEGIN, Kind.OWNED, Kind.DROPPED)),
+    "lost": (rb"[Ll]ost", (Kind.LOST_BEGIN, Kind.LOST_DECIDED, Kind.DROPPED)),
+    "joined": (rb"(?:[Rr]e-)?[Jj]oin(?:ed|ing)", (Kind.JOINING, Kind.JOINED)),
+    "left": (rb"[Ll]eav(?:e|es|ing)|left", (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT, Kind.LEFT)),
+}
+"""What lines tell of a member, by words of theirs, and the kinds of records that tell it."""
+_OWNERSHIP = re.compile(
+    rb"(?<![\w.=/-])(?:"
+    + b"|".join(b"(?P<%s>%s)" % (name.encode(), words) for name, (words, _) in OWNERSHIP.items())
+    + rb")(?![\w=/-])"
+)
+_LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
+
+
+@dataclass(slots=True)
+class PieceSummary:
+    """What was seen of one piece."""
+
+    file: str
+    piece: int
+    """Where it starts, in bytes."""
+    gzipped: bool
+    lines: int = 0
+    entries: int = 0
+    records: int = 0
+    not_understood: int = 0
+    orphans: int = 0
+    suspects: int = 0
+    """Orphans that look like lines of a client: they hold words of its own."""
+    cut_lines: int = 0
+    layouts: Mapping[str, int] = field(default_factory=Counter)
+    """Entries in which a client was understood, by client and layout."""
+    levels: Mapping[str, int] = field(default_factory=Counter)
+    shapes: Mapping[str, int] = field(default_factory=Counter)
+    """Lines that were not understood, digits masked, the commonest only."""
+    bad_line: int = 0
+    """The first line that was not understood, from 1; 0 where there is none."""
+    bad_text: str = ""
+    first_ms: int | None = None
+    last_ms: int | None = None
+    error: str = ""
+    learned: tuple[str, ...] = ()
+    """Layouts that were learned from the file, as patterns, with the share of lines they explain and an example."""
+    guessed: tuple[str, ...] = ()
+    """What was taken from elsewhere: `zone`, `year`, `date`."""
+    lost: tuple[str, ...] = ()
+    """What the layouts leave out: `date`, `milliseconds`, `thread`, `time`, ..."""
+    not_learned: tuple[str, ...] = ()
+    """Where clients speak and no layout could be learned: the likeliest, and why they fail."""
+    understood_of: Mapping[str, int] = field(default_factory=Counter)
+    """Entries in which a client was understood, by client id."""
+    missed_of: Mapping[str, int] = field(default_factory=Counter)
+    """Those of `missed` that name a client id, by that."""
+
+    kinds: Mapping[str, int] = field(default_factory=Counter)
+    """Those that the records have."""
+    missed_ownership: Mapping[str, int] = field(default_factory=Counter)
+    """Those of `missed` that tell who owns what, by names of `OWNERSHIP`."""
+
+    def take(self, parsed: Parsed, signs: Words) -> None:
+        """Counts an entry and its records; by `signs` lines are known of the clients that are looked for."""
+        entry, format_, found = parsed
+        self.cut_lines += entry.cut
+        missed = found is None
+        if entry.format is not None:
+            self.entries += 1
+            self.not_understood += missed
+        elif missed:
+            self.orphans += 1
+            missed = signs.search(entry.data)
+            self.suspects += missed
+        if missed:
+            named = _CLIENT_ID.search(entry.data, 0, _NAMED_WITHIN)
+            self._count_client(self.missed_of, _client_id(named) if named else "")
+            if tells := _OWNERSHIP.search(entry.data, 0, _NAMED_WITHIN):
+                _count(self.missed_ownership, tells.lastgroup or "")
+        if format_ is not None:  # several programs share a layout: it is counted for the one that is understood
+            _count(self.layouts, f"{format_.name}/{format_.layout}")
+        if found is None:
+            self._count_shape(entry)
+        elif found:
+            self._count_records(found, entry)
+            self._count_client(self.understood_of, found[0].client_id)
+
+    def _count_client(self, counts: Mapping[str, int], client_id: str) -> None:
+        if client_id and (client_id in counts or len(counts) < NAMES_A_PIECE):
+            _count(counts, client_id)
+
+    def take_rest(self, passed: int, repeats: Mapping[bytes, int]) -> None:
+        """Entries that were counted and not made, and orphans under lines of their shapes."""
+        self.entries += passed
+        for line, count in repeats.items():
+            self.orphans += count
+            _count(self.shapes, self._shape(line), count)
+
+    def take_layouts(self, reader: PieceReader) -> None:
+        """What the reader learned of the file."""
+        told = reader.layouts
+        self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_show(one.example)})" for one in told)
+        self.guessed = tuple(sorted({name for one in told for name in one.guessed}))
+        self.lost = tuple(sorted({name for one in told for name in one.lost}))
+        self.not_learned = tuple(f"{one.pattern}: {one.why}" for one in reader.guesses)
+        if self.not_learned and not (self.missed or self.piece):
+            self.suspects += 1  # those lines look like another program's in a known layout
+
+    def _count_records(self, found: Sequence[TraceRecord], entry: Entry) -> None:
+        self.records += len(found)
+        for record in found:
+            if record.kind not in self.kinds:
+                _count(self.kinds, record.kind.value)
+        level = _LEVEL.search(entry.data, 0, 100)
+        if level:
+            _count(self.levels, level.group(1).decode())
+        ts_ms = found[0].ts_ms
+        if self.first_ms is None or ts_ms < self.first_ms:
+            self.first_ms = ts_ms
+        if self.last_ms is None or ts_ms > self.last_ms:
+            self.last_ms = ts_ms
+
+    def _count_shape(self, entry: Entry) -> None:
+        """Counts the line under its shape; what is rare in a full table goes under an empty name."""
+        if not self.bad_line:
+            self.bad_line, self.bad_text = entry.number, first_line(entry.data)
+        _count(self.shapes, self._shape(entry.data))
+
+    def _shape(self, data: bytes) -> str:
+        line = data.split(b"\n", 1)[0][: 4 * SHAPE_LENGTH]
+        shape = _shape(line.translate(_DIGITS))
+        return shape if shape in self.shapes or len(self.shapes) < SHAPES_A_PIECE else ""
+
+    @property
+    def understood(self) -> int:
+        """Entries in which a client was understood."""
+        return sum(self.layouts.values())
+
+    @property
+    def missed(self) -> int:
+        """Entries and lines that should have been understood, or look like it."""
+        return self.not_understood + self.suspects
+
+
+@cache
+def _signs(names: frozenset[str]) -> Words:
+    return signs_of(tuple(client for client in clients() if client.name in names))
+
+
+def _client_id(named: re.Match[bytes]) -> str:
+    return first_line(named[1] or named[2])
+
+
+@lru_cache(maxsize=4096)
+def _shape(line: bytes) -> str:
+    return first_line(_VARIABLE.sub(b"#", line)[:SHAPE_LENGTH])
+
+
+def _show(text: str) -> str:
+    return text if len(text) <= EXAMPLE else text[: EXAMPLE - 1] + "…"
+
+
+def _count(counts: Mapping[str, int], key: str, by: int = 1) -> None:
+    counts[key] += by  # type: ignore[index]
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRecords:
+    """What one piece holds."""
+
+    summary: PieceSummary
+    facts: Sequence[Facts]
+    """Of members; coordinators have none."""
+    members: Sequence[Chunk]
+    coordinators: Sequence[Chunk]
+    names: Mapping[str, str]
+    """Names of topics by their ids, as coordinators tell them."""
+
+
+def read_piece(
+    piece: Piece, formats: Sequence[Format], zone: tzinfo, cluster: str = "", name: str = ""
+) -> PieceRecords:
+    """Reads a piece to its end, or as far as it can be read; where it cannot, the summary says why.
+
+    Groups are named `cluster:group` where a cluster is given; what is found names the file by `name` where it is given.
+    """
+    reader = reader_of(piece, formats)
+    piece = piece._replace(file=name or piece.file)
+    summary = PieceSummary(piece.file, piece.start, piece.gzipped)
+    records = SourceRecords(piece, f"{cluster}:" if cluster else "")
+    if isinstance(reader, PieceReader):
+        take_scanned(Scanner(reader, signs_of_formats(formats), zone), summary, records)
+    else:
+        _take_all(parse_all(reader.entries(), zone), signs_of_formats(formats), summary, records)
+        summary.lines = reader.lines
+    return records.of_piece(summary)
+
+
+def take_scanned(scanner: Scanner, summary: PieceSummary, records: SourceRecords) -> None:
+    """Adds what a scanner finds to what was found before; where it cannot read to the end, the summary says why."""
+    _take_all(scanner.scan(), scanner.signs, summary, records)
+    summary.lines = scanner.reader.lines
+    summary.take_rest(scanner.passed, scanner.repeats)
+    summary.take_layouts(scanner.reader)
+
+
+def _take_all(found: Iterable[Parsed], signs: Words, summary: PieceSummary, records: SourceRecords) -> None:
+    try:
+        for parsed in found:
+            summary.take(parsed, signs)
+            if parsed.records:
+                records.take(parsed.records, parsed.entry)
+    except READ_ERRORS as problem:
+        summary.error = f"{type(problem).__name__}: {problem}"
+
+
+def signs_of_formats(formats: Iterable[Format]) -> Words:
+    """What the clients of some formats are known by."""
+    return _signs(frozenset(one.name for one in formats))
+
+
+class SourceRecords:
+    """The rows of a piece by their sources."""
+
+    def __init__(self, piece: Piece, cluster: str = "") -> None:
+        self.piece = piece
+        self.cluster = cluster
+        self.rows: tuple[dict[tuple[str, str], list[Row]], ...] = ({}, {})
+        """What members say, and what coordinators do, by group and client id."""
+        self.names: dict[str, str] = {}
+
+    def take(self, found: Iterable[TraceRecord], entry: Entry) -> None:
+        line = Line(entry.number, first_line(entry.data))
+        for seq, record in enumerate(found):
+            group = self.cluster + record.group if record.group else ""
+            coordinator = record.thread == THREAD
+            if coordinator and record.kind is Kind.TOPIC_NAMES:
+                add_topic_names(self.names, record.settings)
+            row = to_row(record, group, (entry.offset, seq), line)
+            self.rows[coordinator].setdefault((group, record.client_id), []).append(row)
+
+    def of_piece(self, summary: PieceSummary) -> PieceRecords:
+        facts = facts_of(self.rows[False], self.piece.file)
+        return PieceRecords(summary, facts, list(self._chunks(False)), list(self._chunks(True)), self.names)
+
+    def _chunks(self, coordinator: bool) -> Iterator[Chunk]:
+        for (group, client_id), rows in sorted(self.rows[coordinator].items()):
+            yield from pack(group, client_id, self.piece.file, self.piece.start, rows)

@@ -1,0 +1,102 @@
+"""What could not be read or understood, as findings: nothing is skipped in silence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fsm.audit.findings import Evidence, Finding, FindingKind, finding
+from fsm.audit.reading.certainty import TooLittle, Understood
+from fsm.audit.reading.piece import OWNERSHIP, PieceSummary
+from fsm.logs.reading.pieces import Unreadable
+from fsm.render.wording import many
+
+SHAPES = 5
+"""Shapes that the summary of one file shows."""
+
+
+def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
+    """A finding where a file, all of whose pieces come in order, was damaged or not understood in every line."""
+    file, lines = pieces[0].file, sum(one.orphans + one.not_understood for one in pieces)
+    cut, error = sum(one.cut_lines for one in pieces), max(one.error for one in pieces)
+    tried, no_time = pieces[0].not_learned, "time" in pieces[0].lost or tells_no_time(pieces)
+    if not (lines or cut or error or tried or no_time):
+        return
+    shapes: Counter[str] = Counter()
+    for one in pieces:
+        shapes.update(one.shapes)
+    said = []
+    if error:
+        said.append(f"{file} was not read to its end: {error}")
+    if lines:
+        top = sorted(shapes.items(), key=lambda shape: (-shape[1], shape[0]))[:SHAPES]
+        shown = " | ".join(f"{count} x {shape or 'others'}" for shape, count in top)
+        said.append(f"not understood in {file}: {many(lines, 'line')}, the commonest: {shown}")
+    if untold := find_untold(pieces):
+        said.append(f"no line of {file} was understood that tells what was {' or '.join(untold)}")
+    if tried:
+        said.append(f"no layout could be learned from {file}, --layout states it; tried: {' | '.join(tried)}")
+    if no_time:
+        said.append(f"{file} tells no time: what was owned at one time, and for how long, is not known")
+    if cut:
+        said.append(f"too long and cut in {file}: {many(cut, 'line')}")
+    start_ms = min((one.first_ms for one in pieces if one.first_ms is not None), default=0)
+    end_ms = max((one.last_ms for one in pieces if one.last_ms is not None), default=0)
+    yield _finding(start_ms, end_ms, "; ".join(said), _first_bad_line(pieces))
+
+
+def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
+    """Where less than this share of what clients say was understood: in a whole file, or else of clients in it. In a
+    file, too, where several lines tell who owns what, and none of their kind was understood."""
+    file = pieces[0].file
+    whole = Understood(sum(one.understood for one in pieces), sum(one.missed for one in pieces))
+    lost = sum(one.missed_ownership.get(name, 0) for name in find_untold(pieces) for one in pieces)
+    if whole.missed and (not whole.enough(least) or (least and lost >= _FEWEST_LOST)):
+        return [TooLittle(file, "", *whole)]
+    entries, missed = Counter[str](), Counter[str]()
+    for one in pieces:
+        entries.update(one.understood_of)
+        missed.update(one.missed_of)
+    clients = [TooLittle(file, client, entries[client], missed[client]) for client in sorted(missed)]
+    return [one for one in clients if not one.understood.enough(least)]
+
+
+_FEWEST_LOST = 2
+"""One line may be another message that happens to hold such a word."""
+
+
+def tells_no_time(pieces: Sequence[PieceSummary]) -> bool:
+    """Whether records were read from a file, and none of them has a time."""
+    return any(one.records for one in pieces) and not any(one.last_ms for one in pieces)
+
+
+def find_untold(pieces: Sequence[PieceSummary]) -> list[str]:
+    """What lines of a file tell of members, as `OWNERSHIP` names it, where not one of those lines was understood."""
+    missed = {name for one in pieces for name in one.missed_ownership}
+    told = {kind for one in pieces for kind in one.kinds}
+    return [name for name, (_, kinds) in OWNERSHIP.items() if name in missed and told.isdisjoint(kinds)]
+
+
+def report_unreadable(file: Unreadable) -> Finding:
+    """The finding for a file that could not be read at all."""
+    return _finding(0, 0, f"{file.file} was not read: {file.reason}", Evidence(file.file, -1))
+
+
+def report_event(file: str, at_ms: int, note: str) -> Finding:
+    """The finding for what happened to a file while it was followed."""
+    return _finding(at_ms, at_ms, note, Evidence(file, -1))
+
+
+def _first_bad_line(pieces: Sequence[PieceSummary]) -> Evidence:
+    before = 0
+    for one in pieces:
+        if one.bad_line:
+            return Evidence(one.file, -1, before + one.bad_line, one.bad_text)
+        before += one.lines
+    return Evidence(pieces[0].file, -1)
+
+
+def _finding(start_ms: int, end_ms: int, summary: str, shown: Evidence) -> Finding:
+    bare = finding(FindingKind.UNPARSED_LINES, "", "", start_ms, end_ms, summary=summary)
+    return replace(bare, evidence=(shown,))

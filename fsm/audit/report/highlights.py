@@ -1,0 +1,142 @@
+"""What a timeline shows of members and of Connect workers, noted while their records pass by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from fsm.audit.rows import ObservedTransition, Seen
+from fsm.logs.programs.connect_worker import MACHINE
+from fsm.render.timeline import views
+from fsm.tables.connect_worker import State
+from fsm.trace import Kind, Partition, TraceRecord
+
+ROUNDS = 500
+"""How many the report shows of one group. Those with a delay, revocations or an error go before others."""
+SPANS = 250
+"""States and assignments of one member, and owners of one partition, that a timeline shows."""
+_LATE = 50
+"""A transition is told this many transitions later than it happened, at most."""
+MARKED = frozenset(
+    {
+        Kind.STARTED,
+        Kind.POLL_EXPIRED,
+        Kind.FENCED,
+        Kind.FATAL,
+        Kind.LOST_BEGIN,
+        Kind.CALLBACK_FAILED,
+        Kind.COORDINATOR_LOST,
+        Kind.CLOSE_BEGIN,
+    }
+)
+"""Records that a member's lane marks."""
+_MEMBER_ID_END = re.compile(r"(?:-[0-9a-f]+){5}$")
+"""What the member id of a Connect worker has beyond the client id."""
+
+
+@dataclass(slots=True)
+class _Round:
+    start_ms: int
+    workers: set[str] = field(default_factory=set)
+    version: str = ""
+    delay_ms: int = 0
+    held: set[Partition] = field(default_factory=set)
+    revoked: set[Partition] = field(default_factory=set)
+    failed: bool = False
+
+
+def is_drawn(record: TraceRecord) -> bool:
+    """Whether `Highlights` takes anything from a record."""
+    return record.kind in MARKED or (record.machine == MACHINE and bool(_worker_state(record)))
+
+
+class Highlights:
+    """Marks and states of members, and rounds of Connect workers; an `Observer` of one group's audit."""
+
+    def __init__(self) -> None:
+        self.marks: dict[str, list[views.Mark]] = {}
+        self.states: dict[str, dict[str, list[tuple[int, str, int, str]]]] = {}
+        """(time, file, offset, state) by member and machine."""
+        self.workers: dict[str, list[tuple[int, str]]] = {}
+        """When a Connect worker went into which state."""
+        self.rounds: dict[tuple[int, str], _Round] = {}
+        """By generation and leader's id."""
+
+    def see(self, member: str, seen: Seen) -> None:
+        record = seen.record
+        if record.kind in MARKED:
+            marks = self.marks.setdefault(member, [])
+            if len(marks) < SPANS:
+                marks.append(views.Mark(record.ts_ms, record.kind.value, record.detail))
+        if record.machine == MACHINE:
+            self._see_worker(member, record)
+
+    def see_transition(self, transition: ObservedTransition) -> None:
+        own = self.states.setdefault(transition.member, {}).setdefault(transition.machine, [])
+        if len(own) <= SPANS + _LATE:
+            own.append((transition.ts_ms, *transition.place, transition.next_state))
+
+    def _see_worker(self, member: str, record: TraceRecord) -> None:
+        state, steps = _worker_state(record), self.workers.setdefault(member, [])
+        if state and len(steps) <= SPANS and (not steps or steps[-1][1] != state):
+            steps.append((record.ts_ms, state))
+        if record.kind is Kind.TARGET and record.epoch is not None:
+            settings = record.settings
+            round_ = self.rounds.setdefault((record.epoch, settings.get("leader", "")), _Round(record.ts_ms))
+            round_.start_ms = min(round_.start_ms, record.ts_ms)
+            round_.workers.add(member)
+            round_.version = max(round_.version, settings.get("version", ""))
+            round_.delay_ms = max(round_.delay_ms, int(settings.get("delay_ms", "0")))
+            round_.held.update(record.full or ())
+            round_.revoked.update(record.revoked)
+            round_.failed |= settings.get("error", "0") != "0"
+
+    def spans(self, member: str, end_ms: int) -> tuple[views.StateSpan, ...]:
+        """The states of a member; one with two machines shows the first. Those of a worker as far as INFO tells."""
+        machines = self.states.get(member, {})
+        steps = [(ts_ms, state) for ts_ms, _, _, state in sorted(machines[min(machines)])] if machines else []
+        steps = self.workers.get(member) or steps
+        untils = [ts_ms for ts_ms, _ in steps[1:]] + [end_ms]
+        return tuple(
+            views.StateSpan(state, ts_ms, until_ms)
+            for (ts_ms, state), until_ms in zip(steps[:SPANS], untils, strict=False)
+        )
+
+    def more_states(self, member: str) -> bool:
+        """Whether a member went on to states that `spans` leaves out."""
+        machines = self.states.get(member, {})
+        first = machines[min(machines)] if machines else []
+        return len(self.workers.get(member) or first) > SPANS
+
+    def round_views(self) -> tuple[views.RoundView, ...]:
+        """Rounds by time."""
+
+        def view(key: tuple[int, str], one: _Round) -> views.RoundView:
+            leader = _MEMBER_ID_END.sub("", key[1])
+            held, revoked = len(one.held), len(one.revoked)
+            return views.RoundView(
+                one.start_ms, key[0], leader, len(one.workers), one.version, one.delay_ms, held, revoked, one.failed
+            )
+
+        shown = [(key, view(key, one)) for key, one in sorted(self.rounds.items())]
+        notable = sorted(shown, key=lambda s: (not _is_notable(s[1]), s[1].start_ms, s[1].generation))[:ROUNDS]
+        return tuple(one for _, one in sorted(notable, key=lambda s: (s[1].start_ms, s[0])))
+
+
+def _is_notable(round_: views.RoundView) -> bool:
+    return round_.delay_ms > 0 or round_.revoked > 0 or round_.failed
+
+
+def _worker_state(record: TraceRecord) -> str:
+    """The state of a Connect worker that a record shows; empty where it shows none."""
+    match record.kind:
+        case Kind.JOINING if record.event == "JOIN_DUE":
+            return State.JOINING.name
+        case Kind.TARGET:
+            return State.ASSIGNED.name if record.settings.get("delay_ms", "0") == "0" else State.DELAYED.name
+        case Kind.STARTED | Kind.COORDINATOR_LOST:
+            return State.DISCONNECTED.name
+        case Kind.CLOSE_BEGIN | Kind.FATAL:
+            return State.DOWN.name
+        case _:
+            return ""

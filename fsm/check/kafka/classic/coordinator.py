@@ -1,0 +1,463 @@
+"""The coordinator of a group that may be classic, a consumer group, or one after the other, as a component.
+
+It has no clock. Requests that it answers later wait with their tokens, which are the requests themselves. Beside its
+state it has what the log says of a classic group, since that is written at the end of a rebalance only, and how many
+ids it made for each client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
+from fsm.check.kafka.classic.member import IDS_OF_A_LIFE, number_of
+from fsm.check.kafka.consumer.coordinator import FORMER_OWNER, choices_of_tasks, let_pass, request
+from fsm.check.kafka.consumer.coordinator import timeless as timeless_group
+from fsm.check.kafka.consumer.member import LIVES
+from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
+from fsm.check.kafka.descriptions import list_partitions
+from fsm.check.kafka.topics import Topics
+from fsm.check.model import Choice, Component, Received, Step
+from fsm.coordinator import coordinator as broker
+from fsm.coordinator.classic.invariants import PROMISES, find_broken
+from fsm.coordinator.consumer.invariants import INVARIANTS, Moment
+from fsm.coordinator.consumer.invariants import find_broken as broken_in_consumer_group
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.classic_group import ClassicGroup, ClassicGroupMember, SyncPhase
+from fsm.coordinator.model.consumer_group import ConsumerGroup
+from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.dialect import Choice as Rule
+from fsm.coordinator.model.groups import NO_GROUPS, Group
+from fsm.coordinator.model.step import Answer
+from fsm.coordinator.model.step import Step as CoordinatorStep
+from fsm.coordinator.model.timers import Deadlines, TimerKind
+from fsm.coordinator.storage.load import keep_stored, load
+from fsm.coordinator.storage.replay import replay
+from fsm.protocol.assignment import TopicPartition
+from fsm.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    TIMED_OUT,
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+)
+from fsm.tables.classic_group import State as ClassicState
+from fsm.tables.consumer_group import State
+from fsm.tables.consumer_group_member import State as Settled
+
+MANY_IDS = IDS_OF_A_LIFE * LIVES
+"""For how many member ids of a client the model has a condition that they are gone."""
+NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
+NOBODYS = Coordinator()
+FAILS_OVER = "fails over"
+FOR_SOMETHING = "a classic member is told to join again for something"
+DATA = "an upgrade loses nothing that an assignor wrote"
+SUBSCRIBED = "who is stable is assigned what it subscribes to"
+NEVER_FALLS = "a generation or an epoch never falls"
+ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, FOR_SOMETHING, SUBSCRIBED, DATA, *(promise for promise, _ in PROMISES))
+"""The invariants that are checked on each step of a coordinator with a classic group."""
+OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
+"""The invariants of heartbeats, not checked in a group with classic members: these report owned partitions in joins."""
+OF_MEMBERS = (
+    *(
+        "member",
+        "id",
+        "speaks KIP-848",
+        "waits",
+        "epoch",
+        "previous",
+        "held",
+        "holds",
+        "assigned",
+        "unjoined",
+        "unsynced",
+    ),
+)
+"""The features of the newest member of each client."""
+TOLD = {
+    TimerKind.SESSION: ("expire", "session of {} expires"),
+    TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
+    TimerKind.JOIN: ("rebalance_timeout", "time for {} to join is over"),
+    TimerKind.SYNC: ("rebalance_timeout", "time for {} to sync is over"),
+}
+
+
+class PendingRequest(NamedTuple):
+    """A request, which is its own token."""
+
+    sender: str
+    order: Any
+    late: bool
+
+
+class Broker(NamedTuple):
+    """The coordinator between two steps."""
+
+    state: Coordinator = NOBODYS
+    log: Coordinator = NOBODYS
+    """The state that the log has of a classic group; the log of a consumer group has its present state."""
+    made: tuple[tuple[str, int], ...] = ()
+    """How many member ids each client was given."""
+
+
+class AnyCoordinator:
+    """The component of a coordinator."""
+
+    def __init__(self, names: Sequence[str], known: Topics | None, context: Context, *, converts: bool = False) -> None:
+        """Its groups are of consumers where topics are `known`.
+
+        A client that `converts` may speak one protocol or the other; its ids are then numbered by process.
+        """
+        self.names, self.context, self.converts = names, context, converts
+        self.ids: Mapping[tuple[str, int], int] = {} if known is None else known.ids
+        self.has_interval = context.config.assignment_interval_ms(GROUP) > 0
+        self.bits: Mapping[TopicPartition, int] = {} if known is None else known.bits
+
+    def component(self) -> Component:
+        """The component; its features are the membership, epochs and partitions of each client's newest member."""
+        features: dict[str, Any] = {
+            "rests": _rests,
+            "consumer": lambda at: int(isinstance(_group(at), ConsumerGroup)),
+            "all classic": lambda at: int(_is_all_classic(_group(at))),
+            "has members": lambda at: int(bool(getattr(_group(at), "members", ()))),
+            "has a protocol": lambda at: int(getattr(_group(at), "protocol_name", None) is not None),
+        }
+        for name in self.names:
+            for feature in OF_MEMBERS:
+                features[f"{feature} {name}"] = partial(self._feature, name, feature)
+            for life in range(LIVES):
+                features[f"delays {name} {life}"] = partial(_count_delayed, name, life)
+        return Component(
+            BROKER,
+            Broker(),
+            self.choices,
+            self.step,
+            features,
+            describe=self.describe,
+            look=lambda at: look_at_group(_group(at), self.context.image.names, self.tell_assignment),
+            role="coordinator",
+            tables=(*OF_CLASSIC, *(OF_CONSUMERS if self.converts else ())),
+        )
+
+    def _feature(self, name: str, feature: str, at: Broker) -> int:
+        group = _group(at)
+        if feature in ("unjoined", "unsynced"):
+            return _missing(group, name, feature)
+        mine = [who for who in group.members if who[0] == name] if group is not None else []
+        if group is None or not mine:
+            return {"epoch": -9, "previous": -9, "id": -9}.get(feature, 0)
+        who = max(mine, key=number_of)
+        match feature:
+            case "member":
+                return 1
+            case "id":
+                return number_of(who)
+            case "speaks KIP-848":
+                return int(isinstance(group, ConsumerGroup) and not group.members[who].is_classic)
+            case "waits":
+                return int(isinstance(group, ConsumerGroup) and group.members[who].current.state is not Settled.STABLE)
+        if isinstance(group, ClassicGroup):
+            return self._of_classic(group, who, feature)
+        current = group.members[who].current
+        match feature:
+            case "epoch":
+                return current.epoch
+            case "previous":
+                return current.previous_epoch
+        found = current.held if feature in ("held", "holds") else (one for one, _ in current.assigned)
+        return sum(1 << self.ids[one] for one in found)
+
+    def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
+        match feature:
+            case "epoch":
+                return group.generation
+            case "previous":
+                return -9
+        return sum(1 << self.bits[one] for one in _read_partitions(group.members[who].assignment))
+
+    def tell_assignment(self, assignment: bytes) -> str:
+        """The assignment in a SyncGroup response, as text."""
+        return list_partitions(_read_partitions(assignment))
+
+    def choices(self, at: Broker) -> Iterable[Choice]:
+        """The choices: timers run out, and another broker takes over."""
+        group = _group(at)
+        if group is None:
+            return
+        if isinstance(group, ClassicGroup):
+            yield from _classic_timers(group)
+        else:
+            for (kind, who), _, epoch in group.timers.in_order():
+                member = group.members.by_id.get(who)  # None where another one took its place
+                if member is not None and (kind is not TimerKind.REBALANCE or member.epoch == epoch):
+                    kind_of, text = TOLD[kind]
+                    yield Choice(text.format(_short(who)), (kind, who), kind_of, _excuse(who))
+            yield from choices_of_tasks(group)
+        yield Choice(FAILS_OVER, disturbance="failover")
+
+    def step(self, at: Broker, given: Any) -> Step:
+        """The step on an input: a request, a timer that runs out, or a failover."""
+        match given:
+            case Received(sender, order, late):
+                made = dict(at.made)
+                number = next_number(made.get(sender, 0), order, converts=self.converts)
+                fresh = f"{sender}{number}"
+                token: Any = PendingRequest(sender, order, late)
+                done = broker.handle(at.state, request(token, sender, order, fresh), self.context)
+                if is_used(fresh, order.body, done.answers, done.state.groups.get(GROUP)):
+                    made[sender] = number + 1
+                return self._after(at._replace(made=tuple(sorted(made.items()))), done, order.body)
+            case (TimerKind(), str()):
+                due = run_out(_group(at), given, NOW)
+                return self._after(at, broker.handle_timer(at.state.with_group(due), self.context))
+            case str() if given != FAILS_OVER:
+                passed = timeless(let_pass(at.state, given, self.context).state, has_interval=self.has_interval)
+                return Step(at._replace(state=passed))
+        stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
+        unanswered = [(one.sender, (one.order, DISCONNECTED)) for one in waiting(_group(at)) if not one.late]
+        after = self._note(at, load(stored, self.context))
+        return Step(after, unanswered)
+
+    def _after(self, at: Broker, done: CoordinatorStep[Coordinator], request: Any = None) -> Step:
+        """The step of the model after a request or a timer, with the invariants that it breaks."""
+        before, after = _group(at), done.state.groups.get(GROUP)
+        given_up = find_unanswered(before, after, done.answers)
+        answers: Iterable[tuple[Any, Any]] = (*done.answers, *((token, TIMED_OUT) for token in given_up))
+        sends = [(token.sender, (token.order, body)) for token, body in answers if not token.late]
+        sent = request if isinstance(request, ConsumerGroupHeartbeatRequest) else None
+        asked = [*_check_group(before, after), *_ask_commit(before, request, done.answers)]
+        is_asked = Rule.CLASSIC_REJOINS_BEHIND_TARGET in self.context.dialect
+        if is_asked and isinstance(before, ConsumerGroup) and isinstance(request, HeartbeatRequest):
+            asked += _ask_heartbeat(before, request, done.answers, self.context)
+        if isinstance(after, ConsumerGroup):
+            was = before if isinstance(before, ConsumerGroup) else None
+            answer = done.answers[0] if sent is not None and done.answers else None
+            found = broken_in_consumer_group(Moment(was, after, self.context, sent, answer), held_before=True)
+            asked += [name for name in found if name not in OF_HEARTBEATS]
+        return Step(self._note(at, done), sends, asked)
+
+    def _note(self, at: Broker, done: CoordinatorStep[Coordinator]) -> Broker:
+        if not isinstance(done.state.groups.get(GROUP), ClassicGroup):
+            return Broker(timeless(done.state, has_interval=self.has_interval), NOBODYS, at.made)
+        stored = at.log if isinstance(_group(at), ClassicGroup) else keep_stored(at.state)
+        log = timeless(replay(done.records, self.context.dialect, stored).state)
+        return Broker(timeless(done.state), log, at.made)
+
+    def describe(self, at: Broker) -> str:
+        """The group on one line."""
+        group = _group(at)
+        if group is None:
+            return "no group"
+        if isinstance(group, ClassicGroup):
+            texts = (
+                f"{_short(who)} {'waits' if who in {*group.delayed_joins, *group.delayed_syncs} else 'has'}"
+                f"{'' if who in group.delayed_joins else ' ' + self.tell_assignment(group.members[who].assignment)}"
+                for who in sorted(group.members)
+            )
+            return "; ".join((f"{group.state.name}, generation {group.generation}", *texts))
+        texts = (
+            f"{_short(who)} {member.current.state.name} at {member.epoch}: "
+            + _partitions(self.context.image, (one for one, _ in member.current.assigned))
+            + (
+                f", to give up {_partitions(self.context.image, (one for one, _ in member.current.pending))}"
+                if member.current.pending
+                else ""
+            )
+            for who, member in sorted(group.members.items())
+        )
+        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *texts))
+
+
+def _is_all_classic(group: Group | None) -> bool:
+    """Whether it is a consumer group of classic members alone."""
+    return isinstance(group, ConsumerGroup) and bool(group.members) and group.members.classic == len(group.members)
+
+
+def next_number(made: int, order: Any, *, converts: bool) -> int:
+    """The number of the member id that the sender of a request may be given."""
+    return max(made, IDS_OF_A_LIFE * getattr(order, "life", 0)) if converts else made
+
+
+def is_used(fresh: str, body: Any, answers: Iterable[Answer], group: Group | None) -> bool:
+    """Whether the fresh member id was used: for a join without an id, whether it has been answered or not."""
+    if not isinstance(body, JoinGroupRequest) or body.member_id:
+        return False
+    answered_ids = (one.body.member_id for one in answers if isinstance(one.body, JoinGroupResponse))
+    return any(who.endswith(fresh) for who in (*answered_ids, *(group.members if group is not None else ())))
+
+
+def waiting(group: Group | None) -> Iterator[Any]:
+    """The tokens of requests that are answered later."""
+    if isinstance(group, ClassicGroup):
+        for delayed in (group.delayed_joins, group.delayed_syncs):
+            yield from (delayed[who].token for who in sorted(delayed))
+
+
+def find_unanswered(before: Group | None, after: Group | None, answers: Iterable[tuple[Any, Any]]) -> list[Any]:
+    """The tokens of delayed requests that will never be answered: their clients give up on them."""
+    kept = [*waiting(after), *(token for token, _ in answers)]
+    return [token for token in waiting(before) if token not in kept]
+
+
+def run_out(group: Any, timer: tuple[TimerKind, str], now_ms: int) -> Group:
+    """The group with one of its timers over: of a member, or the one of its join or sync phase."""
+    kind, who = timer
+    due: Group
+    if isinstance(group, ConsumerGroup):
+        epoch = group.timers.epoch((kind, who))
+        due = replace(group, timers=group.timers.set((kind, who), now_ms, epoch))
+    elif kind is TimerKind.SESSION:
+        due = replace(group, heartbeat_deadlines_ms=group.heartbeat_deadlines_ms.set(who, now_ms))
+    elif kind is TimerKind.JOIN:
+        due = replace(group, join_phase=group.join_phase._replace(deadline_ms=now_ms))
+    else:
+        due = replace(group, sync_phase=group.sync_phase._replace(deadline_ms=now_ms))
+    return due
+
+
+def _classic_timers(group: ClassicGroup) -> Iterator[Choice]:
+    for who in sorted(group.heartbeat_deadlines_ms):
+        yield Choice(f"session of {_short(who)} expires", (TimerKind.SESSION, who), "expire", _excuse(who))
+    if group.join_phase is not None and group.join_phase.is_initial:
+        yield Choice("initial rebalance delay is over", (TimerKind.JOIN, ""))
+    elif group.join_phase is not None:
+        yield Choice("join phase is over", (TimerKind.JOIN, ""), "rebalance_timeout", NOT_JOINED)
+    if group.sync_phase is not None:
+        yield Choice("sync phase is over", (TimerKind.SYNC, ""), "rebalance_timeout", NOT_SYNCED)
+
+
+def _excuse(who: str) -> str:
+    """The condition under which no client sends requests for a member any more, so that its timers must run out."""
+    return describe_gone(who[0], number_of(who)) if number_of(who) < MANY_IDS else ""
+
+
+def describe_gone(name: str, number: int) -> str:
+    """The name of that condition."""
+    return f"nobody speaks as {name}{number}"
+
+
+def _count_delayed(name: str, life: int, at: Broker) -> int:
+    """The ids, as bits, of members whose request waits here, sent by that process of the client."""
+    group, found = _group(at), 0
+    if isinstance(group, ClassicGroup):
+        for delayed in (group.delayed_joins, group.delayed_syncs):
+            for who in delayed:
+                token: Any = delayed[who].token
+                mine = token.sender == name and getattr(token.order, "life", 0) == life
+                found |= 1 << number_of(who) if mine and not token.late else 0
+    return found
+
+
+def _missing(group: Group | None, name: str, feature: str) -> int:
+    """The ids, as bits, for which the join phase waits, or the sync phase."""
+    if not isinstance(group, ClassicGroup):
+        return 0
+    if feature == "unsynced":
+        found = {*group.pending_sync_members}
+    else:
+        found = {*group.pending_join_members, *(i for i in group.members if i not in group.delayed_joins)}
+    return sum(1 << number_of(who) for who in found if who[0] == name)
+
+
+def _check_group(before: Any, after: Any) -> Iterator[str]:
+    """The invariants of a group that a step breaks."""
+    if isinstance(before, ClassicGroup) and isinstance(after, ConsumerGroup):
+        given = (decode_assignment(one.assignment) for one in before.members.values() if one.assignment)
+        yield from [DATA] if any(one.user_data for one in given) else []
+    if isinstance(after, ClassicGroup):
+        yield from find_broken(after)
+        of_consumers = after.protocol_type == PROTOCOL_TYPE and after.state is ClassicState.STABLE
+        if of_consumers and not all(map(_subscribes_to_it, after.members.values())):
+            yield SUBSCRIBED
+    if (
+        before is not None
+        and type(before) is type(after)
+        and not (before.is_empty and isinstance(before, ConsumerGroup))
+    ):
+        fell = after.generation < before.generation if isinstance(after, ClassicGroup) else after.epoch < before.epoch
+        if fell:
+            yield NEVER_FALLS
+
+
+def _ask_commit(group: Group | None, request: Any, answers: Sequence[Answer]) -> Iterator[str]:
+    """The invariants that a commit breaks: it may not commit a partition that is assigned to another member."""
+    if isinstance(request, OffsetCommitRequest) and isinstance(group, ClassicGroup) and answers:
+        body: Any = answers[0].body
+        results = ((topic.name, one) for topic in body.topics for one in topic.partitions)
+        accepted = {(name, one.partition_index) for name, one in results if one.error_code is ErrorCode.NONE}
+        others = (member for who, member in group.members.items() if who != request.member_id)
+        if any(not accepted.isdisjoint(_read_partitions(member.assignment)) for member in others):
+            yield FORMER_OWNER
+
+
+def _ask_heartbeat(
+    group: ConsumerGroup, request: HeartbeatRequest, answers: Sequence[Answer], context: Context
+) -> Iterator[str]:
+    """The invariants that a heartbeat breaks: a stable member at the target epoch is not told to rejoin in vain."""
+    member = group.members.by_id.get(request.member_id)
+    rejoins = any(one.body == HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS) for one in answers)
+    if member is None or not rejoins or (_is_all_classic(group) and Rule.CLASSIC_COMPUTES_TARGET in context.dialect):
+        return
+    if member.current.state is Settled.STABLE and member.epoch >= group.target_epoch:
+        yield FOR_SOMETHING
+
+
+def _subscribes_to_it(member: ClassicGroupMember) -> bool:
+    """Whether a consumer subscribes, by each of its assignors, to every topic of its assignment."""
+    given = _read_partitions(member.assignment)
+    if not given:
+        return True
+    topics = {topic for topic, _ in given}
+    return all(topics <= {*decode_subscription(one.metadata).topics} for one in member.protocols)
+
+
+def _group(at: Broker) -> Group | None:
+    found: Group | None = at.state.groups.get(GROUP)
+    return found
+
+
+def _read_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
+    return decode_assignment(assignment).partitions if assignment else ()
+
+
+def _short(who: str) -> str:
+    """The client and the number of its id."""
+    life = who.removeprefix(f"{who[0]}-")
+    return who if life.isdigit() and life != "0" else f"{who[0]}{number_of(who)}"
+
+
+def _partitions(image: Image, found: Iterable[tuple[str, int]]) -> str:
+    return list_partitions(sorted((image.names[topic_id], number) for topic_id, number in found))
+
+
+def _rests(at: Broker) -> int:
+    group = _group(at)
+    return int(group is None or group.state in (State.STABLE, State.EMPTY, ClassicState.STABLE, ClassicState.EMPTY))
+
+
+def timeless(state: Coordinator, *, has_interval: bool = False) -> Coordinator:
+    """The coordinator with its timers in a fixed order, and without instants."""
+    group = state.groups.get(GROUP)
+    if group is None:
+        return NOBODYS
+    if isinstance(group, ConsumerGroup):
+        return Coordinator(NO_GROUPS.set(timeless_group(group, has_interval=has_interval)))
+    join, sync = group.join_phase, group.sync_phase
+    preparing = group.state is ClassicState.PREPARING_REBALANCE
+    group = replace(
+        group,
+        state_since_ms=0,
+        previous_state=group.previous_state if preparing else ClassicState.DEAD,
+        heartbeat_deadlines_ms=Deadlines((who, FAR, 0) for who in sorted(group.heartbeat_deadlines_ms)),
+        join_phase=join and join._replace(deadline_ms=FAR),
+        sync_phase=sync and SyncPhase(FAR, sync.generation),
+    )
+    return Coordinator(NO_GROUPS.set(group))

@@ -1,0 +1,299 @@
+"""A group of the classic protocol: production members, eager or cooperative, and the production coordinator.
+
+What is asked: no partition has two users of one generation, none is assigned twice, no application is ended,
+generations never fall, what a classic group promises holds after each step, and, undisturbed, the group settles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.classic.coordinator import (
+    ASKED_OF_STEPS,
+    MANY_IDS,
+    NOT_JOINED,
+    NOT_SYNCED,
+    AnyCoordinator,
+    describe_gone,
+)
+from fsm.check.kafka.classic.member import ASSIGNORS, ClassicModel, number_of
+from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.consumer.group import (
+    ANSWERS,
+    DUPLICATES,
+    REQUESTS,
+    SETTINGS,
+    choose_names,
+    fewer_of,
+    name_those,
+    rules_of,
+)
+from fsm.check.kafka.consumer.member import LIVES, Setting
+from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join, list_partitions
+from fsm.check.kafka.group_properties import GroupProperties
+from fsm.check.kafka.live.consumers import LiveMember
+from fsm.check.kafka.live.timed_replay import Timeouts, find_times
+from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
+from fsm.check.model import Condition, Goal, Model, Property, Queue, View, Wire
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Dialect
+from fsm.coordinator.model.persistent import PersistentMap
+from fsm.errors import InputError
+from fsm.member.classic.assignors import ClientAssignor
+from fsm.member.runtime.trace import TraceTo
+from fsm.protocol.assignment import TopicNames
+from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
+from fsm.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    TransportFailure,
+)
+from fsm.protocol.releases import LATEST
+
+if TYPE_CHECKING:
+    from fsm.check.model import Integers, Mask
+
+DISTURBANCES = (
+    *("close", "commit_async", "commit_sync", "crash", "expire", "failover", "leave", "poll_timeout", "raising"),
+    *("rebalance_timeout", "rejoin", "restart"),
+)
+CLASSIC_SETTINGS = replace(SETTINGS, group_initial_rebalance_delay_ms=500)
+NOT_OF_ANY_CLASSIC_MEMBER = (
+    "callbacks that never return, or are interrupted",
+    "deadlines of commits and of close()",
+    "a second heartbeat before the first is answered",
+    "the client's session timer",
+    "the search for the coordinator, and that it moves",
+    "a failover that loses the last record, or reads a compacted log",
+    DUPLICATES,
+)
+NOT_MODELLED = ("pattern subscriptions", *NOT_OF_ANY_CLASSIC_MEMBER)
+
+
+def classic_group(
+    members: int = 2,
+    topics: Mapping[str, int] = PersistentMap({"foo": 2}),
+    protocol: str = "eager",
+    coordinator: str | Dialect = LATEST,
+    *,
+    static: bool = False,
+    commits: bool = False,
+    topic_changes: bool = False,
+) -> Model:
+    """Members of the classic protocol and their coordinator.
+
+    `protocol` is of all, or of one each; with `topic_changes` topics are created, grow, are deleted and made anew.
+    Raises `InputError` for more members or partitions than it can, and for an unknown protocol.
+    """
+    known = Topics(topics, change=topic_changes)
+    names = choose_names(members)
+    strategies = strategies_of(protocol, members)
+    fewer = fewer_of(known.first)
+    kinds = (*DISTURBANCES, *(["resubscribe"] if fewer else []), *(CHANGES if topic_changes else []))
+    setting = Setting(known.subscribed, static=static, commits=commits, asks=topic_changes, fewer=fewer, kinds=kinds)
+    consumers = [ClassicModel(name, setting, mine, known) for name, mine in zip(names, strategies, strict=True)]
+    context = Context(NOW, rules_of(coordinator), CLASSIC_SETTINGS, known.image(()))
+    hub = AnyCoordinator(names, known, context)
+    changes = (CLUSTER, "everything") if topic_changes else None
+    cluster = [known.component(names)] if topic_changes else []
+    asked = ClassicGroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
+    options = name_those({"static": static, "they commit": commits, "with changes of topics": topic_changes})
+
+    def make(timeouts: Timeouts | None, trace: TraceTo | None) -> ClassicReplay:
+        of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}
+        live: dict[str, LiveMember] = {
+            one.name: LiveClassic(one, NOW if trace else 1_000 * at, of_path[one.name], trace)
+            for at, one in enumerate(consumers, 1)
+        }
+        return ClassicReplay(live, context)
+
+    return Model(
+        f"classic-group, {members} {protocol} members, coordinator of {context.dialect.name}, {known}{options}",
+        [*(one.component() for one in consumers), hub.component(), *cluster],
+        [*wires(names, known), *(known.wires(names) if topic_changes else [])],
+        asked.properties(),
+        asked.goal(),
+        asked.conditions(),
+        {"late_join": asked.joins_late},
+        kinds,
+        replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
+        asked_of_steps=ASKED_OF_STEPS,
+        not_modelled=NOT_MODELLED,
+    )
+
+
+def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...]]:
+    """The assignors of each member: of a classic protocol, or of one each. Raises `InputError` for an unknown one."""
+    named = [name.strip() for name in protocol.split(",")]
+    for name in named:
+        if name not in ASSIGNORS:
+            raise InputError(f"no classic protocol {name!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
+    if len(named) not in (1, members):
+        problem = f"{len(named)} protocols for {members} members"
+        raise InputError(problem, "--protocol", "give one, or one for each member")
+    return [ASSIGNORS[name] for name in named] * (members // len(named))
+
+
+def wires(names: Sequence[str], known: Topics) -> list[Wire]:
+    """Connections between clients of either protocol and their coordinator."""
+    features = {
+        "line": lambda queue: len(queue.line),
+        "omitted": lambda queue: count_omitted((*queue.line, *queue.late), known.ids),
+        "ids": speaking,
+        "late joins": lambda queue: sum(map(_is_first_join, queue.late)),
+        "late consumer joins": lambda queue: sum(map(is_consumer_join, queue.late)),
+        "classic joins": lambda queue: sum(map(_is_classic_join, queue.line)),
+        "consumer joins": lambda queue: sum(map(is_consumer_join, queue.line)),
+    }
+    tell = partial(describe, names=known.all_names)
+    requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell) for name in names)
+    answers = (Wire(BROKER, name, ANSWERS, features=features, describe=tell) for name in names)
+    return [*requests, *answers]
+
+
+def speaking(queue: Queue) -> int:
+    """The ids, as bits, that requests on their way speak under, or that answers on their way give."""
+    return reduce(or_, map(_id_bit, queue.line), 0)
+
+
+def _is_classic_join(message: Any) -> bool:
+    return isinstance(getattr(message, "body", None), JoinGroupRequest)
+
+
+def _is_first_join(message: Any) -> bool:
+    """Whether it joins without an id."""
+    body = getattr(message, "body", None)
+    return isinstance(body, JoinGroupRequest) and not body.member_id
+
+
+def _id_bit(message: Any) -> int:
+    body = message.body if hasattr(message, "body") else message[1]
+    if isinstance(body, LeaveGroupRequest):
+        body = body.members[0]
+    number = number_of(getattr(body, "member_id", "") or "")
+    return 1 << number if number >= 0 else 0
+
+
+class ClassicGroupProperties(GroupProperties):
+    """The properties of a classic group; a member is in good standing under its newest id at the coordinator."""
+
+    def properties(self) -> list[Property]:
+        """All but that of the coordinator's assignment: a cooperative member uses partitions while it revokes them."""
+        asked = [one for one in super().properties() if one.name != "held by the coordinator's book"]
+        meaning = "an application that has unsubscribed was called back for all that it used"
+        alone = Property("one process has an id", self._one_process, "no two processes that live have the same id")
+        return [*asked, Property("who has left uses nothing", self._left_behind, meaning), alone]
+
+    def goal(self) -> Goal:
+        """The goal; it does not count on timers of live members."""
+        return replace(super().goal(), by=())
+
+    def joins_late(self, view: View) -> Mask:
+        """Whether an abandoned join without a member id is in flight: a static member's fences its next process."""
+        found: Mask = np.any([view.on(name, BROKER, "late joins") > 0 for name in self.names], axis=0)
+        return found
+
+    def _of_subscriptions(self) -> list[Property]:
+        """The properties where subscriptions change: a classic consumer keeps its partitions until it has rejoined."""
+        return []
+
+    def _one_process(self, view: View) -> Mask:
+        holds = np.ones(len(view), np.bool_)
+        for one, other in self._pairs():
+            holds &= (view.of(one, "name") == 0) | (view.of(one, "name") != view.of(other, "name"))
+        return holds
+
+    def _left_behind(self, view: View) -> Mask:
+        used = [(view.of(name, "left") == 1) & (view.of(name, "using") != 0) for name in self.names]
+        holds: Mask = ~np.any(used, axis=0)
+        return holds
+
+    def conditions(self) -> dict[str, Condition]:
+        """The conditions under which timers run out without a disturbance."""
+        found: dict[str, Condition] = {
+            describe_gone(name, number): partial(self._is_gone, name, number)
+            for name in self.names
+            for number in range(MANY_IDS)
+        }
+        found[NOT_JOINED] = partial(self._are_all_gone, "unjoined")
+        found[NOT_SYNCED] = partial(self._are_all_gone, "unsynced")
+        return found
+
+    def _speaking(self, view: View, name: str) -> Integers:
+        """The member ids, as bits, under which requests of a client may still arrive."""
+        under_way = view.on(name, BROKER, "ids") | view.on(BROKER, name, "ids")
+        for life in range(LIVES):
+            under_way = under_way | np.where(view.of(name, "life") == life, view.of(BROKER, f"delays {name} {life}"), 0)
+        found: Integers = view.of(name, "speaks") | np.where(view.of(name, "ended") == 1, 0, under_way)
+        return found
+
+    def _is_gone(self, name: str, number: int, view: View) -> Mask:
+        found: Mask = ((self._speaking(view, name) >> number) & 1) == 0
+        return found
+
+    def _are_all_gone(self, feature: str, view: View) -> Mask:
+        found = np.ones(len(view), np.bool_)
+        for name in self.names:
+            found &= (view.of(BROKER, f"{feature} {name}") & self._speaking(view, name)) == 0
+        return found
+
+    def _stands_well(self, view: View, name: str) -> Mask:
+        found: Mask = super()._stands_well(view, name) & (view.of(name, "id") == view.of(BROKER, f"id {name}"))
+        return found
+
+
+def describe(message: Any, names: TopicNames) -> str:
+    """A request or response in flight, on one line."""
+    if isinstance(message, tuple):
+        order, answer = message
+        return _describe_answer(order.body, answer, names)
+    body = message.body
+    match body:
+        case ConsumerGroupHeartbeatRequest() | OffsetCommitRequest():
+            return describe_message(message, names)
+        case JoinGroupRequest():
+            owned = decode_subscription(body.protocols[-1].metadata).owned_partitions
+            who = f" as {body.member_id}" if body.member_id else ""
+            return f"JoinGroup{who}, owns {list_partitions(owned)}"
+        case SyncGroupRequest():
+            given = [(i, decode_assignment(a).partitions) for i, a in body.assignments]
+            text = "; ".join(f"{i}: {list_partitions(p)}" for i, p in given)
+            return f"SyncGroup of generation {body.generation_id}" + (f", gives {text}" if text else "")
+        case HeartbeatRequest():
+            return f"Heartbeat of generation {body.generation_id}"
+        case LeaveGroupRequest():
+            return f"LeaveGroup of {body.members[0].member_id}"
+    return type(body).__name__
+
+
+def _describe_answer(asked: Any, answer: Any, names: TopicNames) -> str:
+    if isinstance(answer, TransportFailure):
+        return "the connection broke" if answer.disconnected else "is given up unanswered"
+    if isinstance(asked, ConsumerGroupHeartbeatRequest | OffsetCommitRequest):
+        return describe_message((None, answer), names)
+    code = "ok" if answer.error_code.name == "NONE" else answer.error_code.name
+    match answer:
+        case JoinGroupResponse(generation_id=int(generation), leader=leader, member_id=who) if code == "ok":
+            return f"generation {generation} as {who}" + (", leads" if leader == who else "")
+        case JoinGroupResponse(member_id=who) if who:
+            return f"{code}: {who}"
+        case SyncGroupResponse() if code == "ok":
+            given = decode_assignment(answer.assignment).partitions if answer.assignment else ()
+            return f"is assigned {list_partitions(given)}"
+        case LeaveGroupResponse(members=members) if code == "ok" and members:
+            return str(members[0].error_code.name).replace("NONE", "ok")
+    return code

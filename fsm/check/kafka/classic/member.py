@@ -1,0 +1,292 @@
+"""One consumer of the classic protocol as a component: `ClassicConsumerMember`, and an application that polls and uses.
+
+As with a consumer of KIP-848 there is no clock: a timer is over or runs. What differs by time alone is equal. A member
+may have had several ids, one after the other; the coordinator numbers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fsm.check.kafka.application import (
+    BROKER,
+    ENDED,
+    FAR,
+    GOES_ON_AFTER,
+    GROUP,
+    NOW,
+    PASSES,
+    SUBSCRIBED,
+    App,
+    choices_of_application,
+    choices_of_process,
+)
+from fsm.check.kafka.classic.shell import ClassicConsumer, Shell
+from fsm.check.kafka.consumer.member import LIVES, Setting
+from fsm.check.kafka.descriptions import describe_application
+from fsm.check.kafka.member_looks import look_at_classic
+from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
+from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
+from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE, ClientAssignor
+from fsm.member.classic.decisions import find_rejoin_cause
+from fsm.member.classic.heartbeat import NO_HEARTBEATS, Heartbeats
+from fsm.member.classic.state import ClassicConfig, ClassicMember, RemainingSteps, UnsentClassicRequest, new_member
+from fsm.member.events import (
+    BackgroundEvent,
+)
+from fsm.member.timers import NEVER
+from fsm.protocol.assignment import Partitions, partitions
+from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
+from fsm.tables.classic_member import TABLE, State
+
+ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
+    "eager": (RANGE,),
+    "cooperative": (COOPERATIVE_STICKY,),
+    "both": (RANGE, COOPERATIVE_STICKY),
+    "either": (COOPERATIVE_STICKY, RANGE),
+}
+"""`partition.assignment.strategy` of the members; who lists both is eager, and `both` is Kafka's default."""
+IDS_OF_A_LIFE = 8
+"""How many member ids a process may be given at most."""
+LONG_MS = 1_000_000_000
+"""A poll timer that runs out only where the path says so."""
+SESSION_MS = 1_800_000
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request to the coordinator with the number of the process that sent it: its response may arrive much later."""
+
+    life: int
+    sent: UnsentClassicRequest
+
+    @property
+    def body(self) -> Any:
+        """The body of the request."""
+        return self.sent.body
+
+
+def number_of(member_id: str) -> int:
+    """Which of its client's ids an id is; -1 where it is none.
+
+    The ids of `a` are `a0`, `a1`, before which a name may stand, or `a-0`, `a-1`, each for the life of a process, which
+    counts for as many as its life has numbers.
+    """
+    before, _, last = member_id.rpartition("-")
+    digits = last.lstrip("abcdef")
+    if not digits:
+        return -1
+    return IDS_OF_A_LIFE * int(digits) if len(before) == 1 and last == digits else int(digits)
+
+
+class ClassicModel:
+    """Makes the component of one consumer of the classic protocol."""
+
+    def __init__(self, name: str, setting: Setting, assignors: tuple[ClientAssignor, ...], known: Topics) -> None:
+        self.name, self.setting, self.known = name, setting, known
+        self.config = config(name, setting, assignors)
+        self.new = ClassicConsumer(replace(new_member(self.config), coordinator_known=True, metadata=self._counts(())))
+
+    def _counts(self, changes: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """The partition counts that its client knows after these changes."""
+        return tuple(sorted(self.known.counts(changes).items()))
+
+    def component(self) -> Component:
+        """The component; its features are those of a KIP-848 consumer, and the member ids of its requests."""
+        bits = self.known.bits
+        silent = (*ENDED, App.LEFT)  # who has left says nothing until it subscribes again, as late as it pleases
+        features = {
+            "life": lambda c: c.life,
+            "epoch": lambda c: c.member.generation.generation_id,
+            "id": lambda c: number_of(c.member.generation.member_id),
+            "name": lambda c: 0 if c.app in ENDED else _name(c.member.generation.member_id),
+            "speaks": lambda c: 0 if c.app in silent else _speaks(c.member),
+            "using": lambda c: mask(c.using, bits),
+            "subscribed": lambda c: mask((p for p in bits if p[0] in (c.member.topics or ())), bits),
+            "uses": lambda c: mask(c.using, bits),
+            "begins": lambda _: 0,
+            "omitted": lambda _: 0,
+            "ended": lambda c: int(c.app in ENDED),
+            "crashed": lambda c: int(c.app is App.CRASHED),
+            "wants": lambda c: int(c.app in SUBSCRIBED),
+            "left": lambda c: int(c.app is App.LEFT),
+            "rests": lambda c: int(self._rests(c)),
+        }
+        return Component(
+            self.name,
+            self.new,
+            self.choices,
+            self.step,
+            features,
+            describe=describe,
+            look=look_at_classic,
+            role="member",
+            tables=(TABLE,),
+        )
+
+    def _rests(self, consumer: ClassicConsumer) -> bool:
+        """Whether the consumer is idle as far as it knows."""
+        if consumer.app in (*ENDED, App.LEFT, App.IDLE):
+            return True
+        member = consumer.member
+        joins = member.rejoin_needed or find_rejoin_cause(member) is not None
+        is_busy = consumer.events or consumer.calling or joins or member.completion
+        is_stable = consumer.app is App.RUNNING and member.state is State.STABLE
+        return is_stable and not is_busy and consumer.using == member.owned
+
+    def choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
+        """The choices of its application, its timers and its process."""
+        kinds = self.setting.kinds
+        return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
+
+    def _all_choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
+        if consumer.app not in ENDED:
+            yield from self._choices_alive(consumer)
+        yield from choices_of_process(consumer.app, again=consumer.life + 1 < LIVES)
+
+    def _choices_alive(self, consumer: ClassicConsumer) -> Iterable[Choice]:
+        member, app = consumer.member, consumer.app
+        changes, waits = self.setting.fewer not in ((), member.topics), bool(consumer.events)
+        yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
+        if member.heartbeats.enabled and not consumer.beats:
+            yield Choice("heartbeat interval is over")
+        if app in SUBSCRIBED and member.heartbeats.enabled:
+            yield Choice("poll timer runs out", disturbance="poll_timeout")
+
+    def begin(self, life: int) -> Step:
+        """Starts its next process."""
+        return Step(self.new._replace(life=life), [(CLUSTER, ASKS)] if self.setting.asks else [], hangs_up=True)
+
+    def step(self, consumer: ClassicConsumer, given: Any) -> Step:
+        """The step on an input: the label of a choice, a response, or a request that failed."""
+        if isinstance(given, str) and "starts again" in given:
+            return self.begin(consumer.life + 1)
+        if consumer.app in ENDED:
+            return Step(consumer)
+        if given == "is killed":
+            return Step(self.new._replace(app=App.DEAD, life=consumer.life), hangs_up=True)
+        shell = Shell(consumer._replace(member=_let_pass(consumer.member, given)))
+        app, using, calling = self._hand_in(shell, consumer, given)
+        shell.turn()
+        if given in PASSES and not shell.closed:
+            calling, error = shell.take_events(app)
+            shell.turn()
+            if error and error not in GOES_ON_AFTER:
+                app, using, calling = App.CRASHED, (), None
+            elif calling is None and app is App.RUNNING:
+                using = partitions((*using, *shell.fetchable(checked=True)))
+        app = shell.after_commit(app, is_member=False)
+        if app is App.LEAVING and shell.member.unsubscribing is None and calling is None:
+            app = App.LEFT
+        sent = [(BROKER, Order(consumer.life, _without_reason(order))) for order in shell.sent]
+        if shell.closed:
+            return Step(self.new._replace(app=App.CLOSED, life=consumer.life), sent, shell.broken)
+        beats = consumer.beats and not _ends_heartbeat(consumer, given)
+        beats = beats or any(isinstance(order.body, HeartbeatRequest) for _, order in sent)
+        after = ClassicConsumer(timeless(shell.member), app, using, shell.waiting_events, calling, beats, consumer.life)
+        if app is App.CRASHED:
+            return Step(after._replace(beats=False), broken=shell.broken, hangs_up=True)
+        return Step(after, sent, shell.broken)
+
+    def _hand_in(
+        self, shell: Shell, consumer: ClassicConsumer, given: Any
+    ) -> tuple[App, Partitions, BackgroundEvent | None]:
+        """Passes an input to the shell; returns the application's state, its partitions and the running callback."""
+        doing = consumer.app, consumer.using, consumer.calling
+        match given:
+            case str():
+                return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
+            case Received(sender=sender, message=changes) if sender == CLUSTER:
+                shell.learn(self._counts(changes), NOW)
+            case Received(message=(order, answer)) if order.life == consumer.life:
+                shell.receive_answer(order.sent, answer, 0.0, NOW)
+            case Missed(message=(order, _)) | Undelivered(message=order) if order.life == consumer.life:
+                shell.receive_answer(order.sent, TIMED_OUT, 0.0, NOW)
+        return doing
+
+
+def _let_pass(member: ClassicMember, given: Any) -> ClassicMember:
+    """The member after a timer has run out, if the input is a timer."""
+    if given == "heartbeat interval is over":
+        return replace(member, heartbeats=replace(member.heartbeats, heartbeat_due_ms=NOW))
+    if given == "poll timer runs out":
+        return replace(member, heartbeats=replace(member.heartbeats, poll_due_ms=NOW))
+    return member
+
+
+def config(name: str, setting: Setting, assignors: tuple[ClientAssignor, ...]) -> ClassicConfig:
+    """The settings of members in models, with timeouts that are long enough for replays."""
+    return ClassicConfig(
+        GROUP,
+        group_instance_id=f"{name}-instance" if setting.static else None,
+        enable_auto_commit=setting.commits,
+        max_poll_interval_ms=LONG_MS,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=500,
+        assignors=assignors,
+    )
+
+
+def _name(member_id: str) -> int:
+    """The id as a number that no other id has; 0 where it is none."""
+    given = member_id.rpartition("-")[2]
+    return int.from_bytes(given.encode()) if given else 0
+
+
+def _speaks(member: ClassicMember) -> int:
+    """The member ids, as bits, that it has or was given in a response that it has not processed."""
+    ids = {member.generation.member_id, "" if member.unread is None else member.unread[1].member_id}
+    return sum(1 << number_of(one) for one in ids if one)
+
+
+def _ends_heartbeat(consumer: ClassicConsumer, given: Any) -> bool:
+    match given:
+        case Received(message=(Order() as order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
+            return order.life == consumer.life and isinstance(order.body, HeartbeatRequest)
+    return False
+
+
+def _without_reason(order: UnsentClassicRequest) -> UnsentClassicRequest:
+    """The request without the reason that is only logged."""
+    body = order.body
+    return replace(order, body=replace(body, reason="")) if isinstance(body, JoinGroupRequest) else order
+
+
+def timeless_heartbeats(beats: Heartbeats) -> Heartbeats:
+    """The heartbeat timers reduced to whether they are due, of a member or a worker."""
+    if not beats.enabled:
+        return NO_HEARTBEATS
+    due_ms = NOW if beats.heartbeat_due_ms <= NOW else FAR
+    return replace(beats, heartbeat_due_ms=due_ms, session_due_ms=FAR, poll_due_ms=FAR, attempts=0)
+
+
+def timeless(member: ClassicMember) -> ClassicMember:
+    """The member with timers reduced to running or expired, and without reasons that are only logged."""
+    awaited, commit, closing = member.awaited, member.commit, member.closing
+    if awaited is not None:
+        awaited = replace(awaited, remaining=_drop_reason(awaited.remaining))
+    return replace(
+        member,
+        heartbeats=timeless_heartbeats(member.heartbeats),
+        commit=commit and replace(commit, due_ms=FAR, retry_due_ms=None if commit.retry_due_ms is None else 0),
+        commit_due_ms=NEVER,
+        closing=closing and replace(closing, call=1, due_ms=FAR, retry_due_ms=0),
+        rejoin_reason=None if member.rejoin_reason is None else "",
+        retry_due_ms=0,
+        completion=_drop_reason(member.completion),
+        awaited=awaited,
+        unsubscribing=None if member.unsubscribing is None else 1,
+    )
+
+
+def _drop_reason(remaining: RemainingSteps | None) -> RemainingSteps | None:
+    return None if remaining is None else RemainingSteps(remaining.steps)
+
+
+def describe(consumer: ClassicConsumer) -> str:
+    """A consumer on one line."""
+    member = consumer.member
+    generation = "no generation" if member.generation.is_reset else f"generation {member.generation.generation_id}"
+    return describe_application(f"{member.state.name}, {generation}", consumer.app, consumer.using, consumer.calling)

@@ -1,0 +1,259 @@
+"""A Connect cluster: production workers, the production coordinator with their classic group, and the config topic.
+
+What is asked: no unit runs in two workers in good standing, no worker is ended by an error, what the assignor promises
+of each round and a worker of each step, and, undisturbed, everything that is configured comes to run, in balance: what
+a worker that is gone leaves behind too, once the delay is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fsm.check.kafka.application import BROKER, GROUP, NOW
+from fsm.check.kafka.classic.coordinator import ASKED_OF_STEPS as ASKED_OF_GROUP
+from fsm.check.kafka.classic.coordinator import AnyCoordinator
+from fsm.check.kafka.classic.group import CLASSIC_SETTINGS, ClassicGroupProperties, speaking
+from fsm.check.kafka.connect.process import Order, list_units
+from fsm.check.kafka.connect.replay import replay
+from fsm.check.kafka.connect.scenarios import CONNECTORS, Scenario, scenario_of, settle
+from fsm.check.kafka.connect.topic import TOPIC, ConfigTopic, describe_reading
+from fsm.check.kafka.connect.worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
+from fsm.check.kafka.consumer.group import ANSWERS, DUPLICATES, NAMES, REQUESTS, choose_names
+from fsm.check.model import (
+    Condition,
+    Goal,
+    Model,
+    Property,
+    View,
+    Wire,
+)
+from fsm.connect.dialect import SHIPPED, Rule
+from fsm.connect.dialect import profile as profile_of
+from fsm.connect.protocol import decode_assignment
+from fsm.connect.worker.config import ConnectConfig
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.coordinator.model.persistent import PersistentMap
+from fsm.errors import InputError
+from fsm.protocol.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    TransportFailure,
+)
+from fsm.protocol.releases import LATEST
+
+if TYPE_CHECKING:
+    from fsm.check.model import Integers, Mask
+
+PROTOCOLS = ("eager", "compatible", "sessioned")
+ROUNDS = 5
+"""From how many rounds on, while a worker is behind in the config topic, `goes_round` is counted."""
+DISTURBANCES = (
+    *("bounce", "config", "connector_paused", "connector_restarted", "connector_resumed", "connector_stopped"),
+    *("crash", "early_delay", "expire", "failover", "freeze", "leave", "poll_timeout", "rebalance_timeout"),
+    *("rejoin", "slow_read", "unreachable"),
+)
+NOT_MODELLED = (
+    "tasks that outlive their stop",
+    "task configs that an instance publishes as it starts",
+    "what a connector that pauses does",
+    "a request that a leader forwards or refuses",
+    "a second heartbeat before the first is answered",
+    "the worker's session timer",
+    DUPLICATES,
+)
+
+
+def connect(
+    members: int = 2,
+    connectors: Mapping[str, int] = PersistentMap({"A": 2}),
+    protocol: str = "sessioned",
+    delay: int = 300_000,
+    coordinator: str = LATEST,
+    *,
+    profile: str = SHIPPED.name,
+    scenario: str = "",
+    settled: bool = False,
+) -> Model:
+    """Workers, connectors with their numbers of tasks, and `scheduled.rebalance.max.delay.ms`.
+
+    It begins with workers that were never started, or, `settled`, where all are and the first one leads. A scenario
+    begins so, too, and has three workers and connectors of its own. Raises `InputError` for more workers than it can,
+    for an unknown protocol, profile or scenario.
+    """
+    chosen = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
+    members, connectors = (3, CONNECTORS) if scenario else (members, connectors)
+    names = choose_names(members, "workers")
+    if protocol not in PROTOCOLS:
+        raise InputError(f"no protocol of Connect {protocol!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}")
+    topic = ConfigTopic(names, connectors)
+    rules = profile_of(profile)
+    config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay, profile=rules)
+    workers = [WorkerModel(name, config, topic, chosen.story.get(name), waits=name in chosen.delayed) for name in names]
+    context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
+    hub, asked = _Coordinator(names, None, context), _ClusterProperties(names, 0)
+    asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
+    settings = ", ".join(f"{name} with {count} tasks" for name, count in sorted(connectors.items()))
+    begins = scenario or ("from where they have settled" if settled else "")
+    by = "" if rules is SHIPPED else f"profile {rules.name}"
+    parts = (f"connect, {members} {protocol} workers", by, f"coordinator of {coordinator}", settings, begins)
+    model = Model(
+        ", ".join(filter(None, parts)),
+        [*(one.component() for one in workers), topic.component(), hub.component()],
+        [*_wires(names)],
+        asked.properties(),
+        asked.goal(),
+        asked.conditions(),
+        {"deleted": asked.keeps_deleted, "rounds": asked.goes_round, "zombie": asked.has_zombie},
+        disturbances=DISTURBANCES,
+        asked_of_steps=(*ASKED_OF_STEPS, *ASKED_OF_GROUP),
+        not_modelled=NOT_MODELLED,
+    )
+    before = settle(model, chosen.there) if chosen.there else ()
+    start = before[-1][1] if before else {}
+
+    components = [replace(one, start=start.get(one.name, one.start)) for one in model.components]
+    return replace(model, components=components, replay=partial(replay, workers, context, before))
+
+
+def _wires(names: Sequence[str]) -> Iterable[Wire]:
+    features = {"ids": speaking}
+    yield from (Wire(name, BROKER, REQUESTS, features=features, describe=_describe) for name in names)
+    yield from (Wire(BROKER, name, ANSWERS, features=features, describe=_describe) for name in names)
+    for name in names:
+        yield Wire(name, TOPIC)
+        yield Wire(TOPIC, name, describe=describe_reading)
+
+
+class _Coordinator(AnyCoordinator):
+    """A coordinator that does not decode assignments."""
+
+    def _of_classic(self, group: ClassicGroup, who: str, feature: str) -> int:
+        return 0 if feature in ("held", "holds", "assigned") else super()._of_classic(group, who, feature)
+
+    def tell_assignment(self, assignment: bytes) -> str:
+        """The assignment in a SyncGroup response, as text."""
+        return list_units(decode_assignment(assignment).assigned) if assignment else "nothing"
+
+
+class _ClusterProperties(ClassicGroupProperties):
+    """The properties of a Connect cluster."""
+
+    balanced: tuple[str, ...] = ()
+    """The kinds of units of which no worker has more than one more than another."""
+
+    def properties(self) -> list[Property]:
+        """The properties; of a worker in good standing the units that run in its process count, not those it holds."""
+        return [
+            Property("one runner", self._one_user, "no unit runs in two workers in good standing"),
+            Property("no worker is ended", self._nobody_crashes, "no worker is ended by an error"),
+        ]
+
+    def goal(self) -> Goal:
+        """The goal."""
+        meaning = "undisturbed, everything that is configured, and nothing else, comes to run, in balance, and all rest"
+        return Goal("the cluster settles", self._is_settled, (), meaning)
+
+    def conditions(self) -> dict[str, Condition]:
+        """The conditions under which timers run out without a disturbance."""
+        return {**super().conditions(), DELAY_OVER: self._no_delay}
+
+    def has_zombie(self, view: View) -> Mask:
+        """Whether a worker that lost its membership still runs a unit that another one runs."""
+        found = np.zeros(len(view), np.bool_)
+        for one, other in self._pairs():
+            both = (view.of(one, "using") & view.of(other, "using")) != 0
+            found |= both & ((view.of(one, "zombie") == 1) | (view.of(other, "zombie") == 1))
+        return found
+
+    def keeps_deleted(self, view: View) -> Mask:
+        """Whether all are idle while a worker keeps deleted units: the leader does not remember that they existed."""
+        rest, keeps = view.of(BROKER, "rests") == 1, np.zeros(len(view), np.bool_)
+        for name in self.names:
+            rest &= view.of(name, "rests") == 1
+            keeps |= (view.of(name, "using") & ~view.of(TOPIC, "configured")) != 0
+        found: Mask = rest & keeps
+        return found
+
+    def goes_round(self, view: View) -> Mask:
+        """Whether rounds follow each other without pause until a worker that is behind reads the config topic."""
+        behind = np.zeros(len(view), np.bool_)
+        for name in self.names:
+            behind |= view.on(TOPIC, name) > 0
+        found: Mask = behind & (self._generation(view) > ROUNDS)
+        return found
+
+    def _generation(self, view: View) -> Integers:
+        found: Integers = np.max([view.of(BROKER, f"epoch {name}") for name in self.names], axis=0)
+        return found
+
+    def _no_delay(self, view: View) -> Mask:
+        found = np.ones(len(view), np.bool_)
+        for name in self.names:
+            found &= view.of(name, "remembers") == 0
+        return found
+
+    def _is_settled(self, view: View) -> Mask:
+        good = (view.of(BROKER, "rests") == 1) & (view.of(TOPIC, "unwritten") == 0)
+        running, anybody = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
+        for name in self.names:
+            wants, member = view.of(name, "wants") == 1, view.of(BROKER, f"member {name}") == 1
+            good &= (view.of(name, "rests") == 1) & np.where(wants, member & self._stands_well(view, name), ~member)
+            good &= ~wants | ((running & view.of(name, "using")) == 0)
+            running |= np.where(wants, view.of(name, "using"), 0)
+            anybody |= wants
+        for kind in self.balanced:
+            sizes = [(view.of(name, "wants") == 1, view.of(name, kind)) for name in self.names]
+            most = np.max([np.where(wants, size, 0) for wants, size in sizes], axis=0)
+            least = np.min([np.where(wants, size, 1 << 30) for wants, size in sizes], axis=0)
+            good &= (most - least <= 1) | ~anybody
+        settled: Mask = good & (~anybody | (running == view.of(TOPIC, "configured")))
+        return settled
+
+
+def _describe(message: Any) -> str:
+    if not isinstance(message, Order):
+        order, answer = message
+        return _describe_answer(order.body, answer)
+    body = message.body
+    match body:
+        case JoinGroupRequest(member_id=who):
+            return "JoinGroup" + (f" as {who}" if who else "")
+        case SyncGroupRequest():
+            text = "; ".join(f"{who}: {_assignment(given)}" for who, given in body.assignments)
+            return f"SyncGroup of generation {body.generation_id}" + (f", gives {text}" if text else "")
+        case HeartbeatRequest():
+            return f"Heartbeat of generation {body.generation_id}"
+        case LeaveGroupRequest(members=members):
+            return f"LeaveGroup of {members[0].member_id}"
+    return type(body).__name__
+
+
+def _describe_answer(asked: Any, answer: Any) -> str:
+    if isinstance(answer, TransportFailure):
+        return "the connection broke" if answer.disconnected else "is given up unanswered"
+    code = "ok" if answer.error_code.name == "NONE" else answer.error_code.name
+    match answer:
+        case JoinGroupResponse(generation_id=int(generation), leader=leader, member_id=who) if code == "ok":
+            return f"generation {generation} as {who}" + (", leads" if leader == who else "")
+        case SyncGroupResponse(assignment=given) if code == "ok":
+            return _assignment(given)
+    return code if code != "ok" or not isinstance(asked, LeaveGroupRequest) else "left"
+
+
+def _assignment(given: bytes) -> str:
+    if not given:
+        return "nothing"
+    one = decode_assignment(given)
+    taken = f", takes {list_units(one.revoked)}" if one.revoked else ""
+    return f"+{list_units(one.assigned)}{taken}" + (f", delay {one.delay_ms} ms" if one.delay_ms else "")

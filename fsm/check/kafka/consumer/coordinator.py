@@ -1,0 +1,341 @@
+"""The coordinator of a consumer group as a component. It has no clock, as the members have none.
+
+A timer is over or runs; that it runs out is a choice. Another broker may take over: with what the log says, or at
+another address, which its members have to find; and with the last request lost before its response was received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
+from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, SAYS_THE_SAME, Log, append, load_from
+from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES, id_of, in_its_life
+from fsm.check.kafka.coordinator_looks import OF_CONSUMERS, look_at_group
+from fsm.check.kafka.descriptions import list_partitions
+from fsm.check.kafka.topics import Topics, mask
+from fsm.check.model import Choice, Component, Look, Missed, Received, Step
+from fsm.coordinator import coordinator as broker
+from fsm.coordinator.consumer.heartbeat import refuse_heartbeat
+from fsm.coordinator.consumer.invariants import Moment, find_broken
+from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
+from fsm.coordinator.model.context import Context, Image
+from fsm.coordinator.model.dialect import Choice as Rule
+from fsm.coordinator.model.groups import NO_GROUPS
+from fsm.coordinator.model.step import Answer, Request, ResponseBody
+from fsm.coordinator.model.step import Step as CoordinatorStep
+from fsm.coordinator.model.timers import Deadlines, TimerKind
+from fsm.coordinator.storage.load import load
+from fsm.protocol.assignment import TopicNames
+from fsm.protocol.codec import API_OF
+from fsm.protocol.error_codes import ErrorCode
+from fsm.protocol.messages import (
+    TIMED_OUT,
+    ConsumerGroupHeartbeatRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    commit_results,
+)
+from fsm.tables.consumer_group import State
+
+OLD = NOW - 10_000_000_000
+RESOLVED_BEFORE = NOW - 20_000
+"""When a regular expression was resolved that may be refreshed."""
+BY_NAME = 9
+"""The last version of OffsetCommit with topic names, which members of these models use."""
+VALID = "requests are valid"
+INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
+FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
+SUBSCRIBED = "who is heard is assigned nothing that it has dropped"
+ASKED_OF_REQUESTS = (VALID, FORMER_OWNER, OWNER, SUBSCRIBED)
+
+
+class Broker(NamedTuple):
+    """The coordinator between two steps."""
+
+    state: Coordinator = Coordinator()
+    elsewhere: frozenset[str] = frozenset()
+    """Members that still send requests to the former coordinator's broker."""
+    topics: tuple[str, ...] = ()
+    """The changes of topics that it knows."""
+    log: Log = ()
+    """Its compacted log; empty unless the model has compaction."""
+
+
+class CoordinatorModel:
+    """Makes the component of the coordinator."""
+
+    def __init__(
+        self, names: Sequence[str], known: Topics, context: Context, *, moves: bool = False, compacts: bool = False
+    ) -> None:
+        """`moves` lets it change its broker; `compacts` lets its log be compacted."""
+        self.names, self.known, self.moves, self.compacts = names, known, moves, compacts
+        self._context = context
+
+    def context(self, topics: tuple[str, ...]) -> Context:
+        """The context of the coordinator after these changes of topics."""
+        return replace(self._context, image=self.known.image(topics))
+
+    def component(self) -> Component:
+        """The component; its features are the membership, epochs, held and assigned partitions of each member.
+
+        Partitions it `holds` are counted by topic id, all others by name: a recreated topic has had two ids.
+        """
+        features: dict[str, Any] = {"rests": lambda at: _rests(at.state)}
+        for name in self.names:
+            for feature in ("member", "life", "epoch", "previous", "held", "holds", "assigned"):
+                features[f"{feature} {name}"] = partial(self._feature, name, feature)
+        return Component(
+            BROKER,
+            Broker(),
+            self.choices,
+            self.step,
+            features,
+            sort=lambda at: at._replace(state=self._without_time(at.state)),
+            describe=self.describe,
+            look=self.look,
+            role="coordinator",
+            tables=OF_CONSUMERS,
+        )
+
+    def _feature(self, name: str, feature: str, at: Broker) -> int:
+        """A feature of the latest process that is a member."""
+        group = consumer_group_of(at.state)
+        lives = [] if group is None else [life for life in range(LIVES) if id_of(name, life) in group.members]
+        if group is None or not lives:
+            return {"epoch": -9, "previous": -9}.get(feature, 0)
+        current: CurrentAssignment = group.members[id_of(name, lives[-1])].current
+        match feature:
+            case "member":
+                return 1
+            case "life":
+                return lives[-1]
+            case "epoch":
+                return in_its_life(current.epoch, lives[-1])
+            case "previous":
+                return in_its_life(current.previous_epoch, lives[-1])
+            case "holds":
+                return mask(current.held, self.known.places)
+        found = current.held if feature == "held" else (one for one, _ in current.assigned)
+        return mask(found, self.known.ids)
+
+    def choices(self, at: Broker) -> Iterable[Choice]:
+        """The choices: timers run out, tasks end, and another broker takes over."""
+        group = consumer_group_of(at.state)
+        if group is None:
+            return
+        for (kind, who), _, epoch in group.timers.in_order():
+            member = group.members.by_id.get(who)  # None where another one took its place
+            if kind in TIMERS and member is not None and (kind is TimerKind.SESSION or member.epoch == epoch):
+                disturbance, text = TIMERS[kind]
+                excuse = f"{who} is silent" if kind is TimerKind.SESSION else ""
+                yield Choice(text.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
+        yield from choices_of_tasks(group)
+        yield Choice("fails over", disturbance="failover")
+        if self.compacts:
+            yield Choice(FROM_COMPACTED, disturbance="failover_compacted")
+            yield Choice(FROM_CLEANED, disturbance="failover_compacted")
+        if self.moves:
+            yield Choice("moves", disturbance="move")
+
+    def step(self, at: Broker, given: Any) -> Step:
+        """The step on an input: a request, a timer that runs out, or a failover."""
+        context = self.context(at.topics)
+        match given:
+            case Received(sender=sender, message=topics) if isinstance(topics, tuple):
+                changed = broker.change_image(at.state, context.image, self.context(topics))
+                return self._make_step(at, CoordinatorStep(changed), at._replace(topics=topics), sends=())
+            case Received(sender, message, late) if message == FIND:
+                found = at.elsewhere if late else at.elsewhere - {sender}
+                return Step(at._replace(elsewhere=found), [] if late else [(sender, (FIND, FOUND))])
+            case Received(sender, order, late):
+                if sender in at.elsewhere:
+                    return Step(at, [] if late else [(sender, (order, refuse(order.body)))])
+                return self._handle(at, sender, order, late)
+            case Missed(sender, order):  # it was handled, and is lost with the broker that did
+                after = load(at.state, context)
+                return self._make_step(at, after, sends=[(sender, (order, FOUND if order == FIND else TIMED_OUT))])
+            case "moves":
+                return self._make_step(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
+            case str() if given in (FROM_COMPACTED, FROM_CLEANED):
+                wanted, loaded = load(at.state, context).state, load_from(at.log, given, context)
+                step = self._make_step(at, CoordinatorStep(loaded))
+                differs = _timeless(wanted, has_interval=False) != _timeless(loaded, has_interval=False)
+                return step._replace(broken=[*step.broken, *([SAYS_THE_SAME] if differs else [])])
+        return self._make_step(at, let_pass(at.state, given, context))
+
+    def _handle(self, at: Broker, sender: str, order: Any, late: bool) -> Step:
+        done = broker.handle(at.state, request(0, sender, order), self.context(at.topics))
+        answers = [] if late else [(sender, (order, answer.body)) for answer in done.answers]
+        answer = done.answers[0] if done.answers else None
+        asked = []
+        if isinstance(order.body, OffsetCommitRequest):
+            asked = _ask_commit(at.state, order.body, answer, self.known.image(at.topics))
+        sent = order.body if isinstance(order.body, ConsumerGroupHeartbeatRequest) else None
+        if sent is not None and Rule.SUBSCRIPTION_FILTERS_TARGET in self._context.dialect:
+            asked = _ask_subscription(done.state, sent, self.known.all_names)
+        step = self._make_step(at, done, sends=answers, sent=sent, answer=answer)
+        return step._replace(broken=[*step.broken, *asked])
+
+    def _make_step(
+        self,
+        before: Broker,
+        done: CoordinatorStep[Coordinator],
+        around: Broker | None = None,
+        *,
+        sends: Sequence[tuple[str, Any]] = (),
+        sent: ConsumerGroupHeartbeatRequest | None = None,
+        answer: Answer | None = None,
+    ) -> Step:
+        """Makes a step and checks the coordinator's invariants; `around` has what changes besides the coordinator."""
+        around, after, asked = around or before, done.state, list[str]()
+        group = consumer_group_of(after)
+        if group is not None:
+            was, context = consumer_group_of(before.state), self.context(around.topics)
+            same = around.topics == before.topics
+            asked = find_broken(Moment(was, group, context, sent, answer), held_before=same)
+        if getattr(answer and answer.body, "error_code", None) in INVALID:
+            asked = [VALID, *asked]
+        log = append(before.log, done.records) if self.compacts else ()
+        return Step(around._replace(state=self._without_time(after), log=log), sends, asked)
+
+    def _without_time(self, state: Coordinator) -> Coordinator:
+        return _timeless(state, has_interval=self._context.config.assignment_interval_ms(GROUP) > 0)
+
+    def look(self, at: Broker) -> Look:
+        """The group and its topics in detail."""
+        found = look_at_group(consumer_group_of(at.state), self.known.all_names)
+        moved = [("not told that it moved", ", ".join(sorted(at.elsewhere)))] if at.elsewhere else []
+        topics = [("topics", self.known.describe(at.topics))] if self.known.change else []
+        return found._replace(fields=[*found.fields, *moved, *topics])
+
+    def describe(self, at: Broker) -> str:
+        """The group on one line."""
+        group = consumer_group_of(at.state)
+        if group is None:
+            return "no group"
+        texts = []
+        for who, member in group.members.items():
+            current = member.current
+            held = self._partitions(one for one, _ in current.assigned)
+            pending = self._partitions(one for one, _ in current.pending)
+            texts.append(
+                f"{who.removesuffix('-0')} {current.state.name} at {current.epoch}: {held}"
+                + (f", to give up {pending}" if current.pending else "")
+            )
+        away = f"; {', '.join(sorted(at.elsewhere))} not told that it moved" if at.elsewhere else ""
+        return "; ".join((f"{group.state.name}, epoch {group.epoch}, target {group.target_epoch}", *texts)) + away
+
+    def _partitions(self, found: Iterable[tuple[str, int]]) -> str:
+        return list_partitions((self.known.all_names[topic_id], number) for topic_id, number in sorted(found))
+
+
+RESOLVED = "has resolved its regular expressions"
+
+
+def choices_of_tasks(group: ConsumerGroup) -> Iterable[Choice]:
+    """The choices of a coordinator's background tasks."""
+    if group.target_time_ms == NOW:
+        yield Choice("assignment interval is over")
+    if group.resolution is not None:
+        yield Choice(RESOLVED)
+    if any(one.timestamp == NOW for one in group.regexes.values()):
+        yield Choice("may resolve its regular expressions anew")
+
+
+def request(token: Any, sender: str, order: Any, fresh_id: str = "") -> Request:
+    """A request as the coordinator receives it; the sender may be given `fresh_id`."""
+    body = order.body
+    version = BY_NAME if isinstance(body, OffsetCommitRequest) else API_OF[type(body)].newest
+    return Request(token, sender, "/127.0.0.1", version, body, fresh_id)
+
+
+def let_pass(state: Coordinator, given: Any, context: Context) -> CoordinatorStep[Coordinator]:
+    """The coordinator's step without a request: a timer (kind and member) runs out, or a task ends."""
+    group = consumer_group_of(state)
+    match given:
+        case (TimerKind() as kind, str(who)) if group is not None:
+            timers = group.timers.set((kind, who), context.now_ms, group.timers.epoch((kind, who)))
+            return broker.handle_timer(state.with_group(replace(group, timers=timers)), context)
+        case "assignment interval is over" if group is not None:
+            return CoordinatorStep(state.with_group(replace(group, target_time_ms=OLD)))
+        case str() if given == RESOLVED:
+            return broker.handle_resolution(state, GROUP, context)
+        case "may resolve its regular expressions anew" if group is not None:
+            old = {p: replace(one, timestamp=RESOLVED_BEFORE) for p, one in group.regexes.items()}
+            return CoordinatorStep(state.with_group(replace(group, regexes=group.regexes.merge(old))))
+    return load(state, context)
+
+
+def refuse(body: Any) -> ResponseBody | str:
+    """The response of a broker that is not the coordinator any more."""
+    if isinstance(body, OffsetCommitRequest):
+        return OffsetCommitResponse(
+            topics=commit_results((place, ErrorCode.NOT_COORDINATOR) for place, _ in body.offsets)
+        )
+    return refuse_heartbeat(ErrorCode.NOT_COORDINATOR, "the coordinator is another broker")
+
+
+def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, image: Image) -> list[str]:
+    """The invariants that a commit breaks: an owner in good standing may commit, a former owner may not."""
+    group = consumer_group_of(before)
+    if group is None or answer is None or not isinstance(answer.body, OffsetCommitResponse):
+        return []
+    results = {
+        (image.topics[topic.name].topic_id, one.partition_index): one.error_code
+        for topic in answer.body.topics
+        for one in topic.partitions
+        if topic.name in image.topics
+    }
+    held = {who: member.current.held for who, member in group.members.items()}
+    mine = held.pop(body.member_id, frozenset())
+    accepted = {place for place, code in results.items() if code is ErrorCode.NONE}
+    found = [FORMER_OWNER] if any(accepted & others for others in held.values()) else []
+    if not accepted and results and results.keys() <= mine:
+        current, epoch = group.members[body.member_id].current, body.generation_id_or_member_epoch
+        given_at = dict((*current.assigned, *current.pending))
+        knows = epoch in (current.epoch, current.previous_epoch) and all(given_at[p] <= epoch for p in results)
+        found += [OWNER] if knows else []
+    return found
+
+
+def _ask_subscription(after: Coordinator, sent: ConsumerGroupHeartbeatRequest, names: TopicNames) -> list[str]:
+    """The invariants that a heartbeat breaks: the assignment has only topics of the subscription that it reports."""
+    group = consumer_group_of(after)
+    member = group.members.by_id.get(sent.member_id) if group is not None else None
+    if member is None or member.metadata.subscribed_topic_regex:
+        return []
+    assigned = {names[topic_id] for (topic_id, _), _ in member.current.assigned}
+    return [] if assigned <= {*member.metadata.subscribed_topic_names} else [SUBSCRIBED]
+
+
+def consumer_group_of(state: Coordinator) -> ConsumerGroup | None:
+    """The group, once there is one."""
+    group = state.groups.get(GROUP)
+    return group if isinstance(group, ConsumerGroup) else None
+
+
+def _rests(state: Coordinator) -> int:
+    group = consumer_group_of(state)
+    return int(group is None or group.state in (State.STABLE, State.EMPTY))
+
+
+def _timeless(state: Coordinator, *, has_interval: bool) -> Coordinator:
+    """The coordinator with its group in timeless form."""
+    group = consumer_group_of(state)
+    if group is None:
+        return Coordinator(topics_added_version=state.topics_added_version)
+    groups = NO_GROUPS.set(timeless(group, has_interval=has_interval))
+    return Coordinator(groups, topics_added_version=state.topics_added_version)
+
+
+def timeless(group: ConsumerGroup, *, has_interval: bool) -> ConsumerGroup:
+    """The group with its timers in a fixed order and without instants; a target counts as new if an interval begins."""
+    running = sorted((kind.value, who, kind, epoch) for (kind, who), _, epoch in group.timers.in_order())
+    timers = Deadlines(((kind, who), FAR, epoch) for _, who, kind, epoch in running)
+    target_ms = group.target_time_ms and (max(group.target_time_ms, OLD) if has_interval else OLD)
+    return replace(group, timers=timers, target_time_ms=target_ms)

@@ -1,0 +1,249 @@
+"""A consumer group of KIP-848: production members and the production coordinator, their queues and their connections.
+
+What is asked is safety (no partition is used by two members that the coordinator counts, every holder is unique, no
+application is ended by an error) and liveness (undisturbed, every subscribed partition gets its user at last).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
+from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
+from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
+from fsm.check.kafka.consumer.shell import KEEPS_EPOCH, LEAVES, select_invariants
+from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
+from fsm.check.kafka.group_properties import GroupProperties
+from fsm.check.kafka.live.replay import Cast, replay
+from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
+from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
+from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
+from fsm.coordinator.consumer.invariants import INVARIANTS
+from fsm.coordinator.model.context import BrokerConfig, Context
+from fsm.coordinator.model.dialect import Dialect as CoordinatorDialect
+from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.coordinator.model.persistent import PersistentMap
+from fsm.errors import InputError
+from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
+from fsm.member.dialect.dialect import Dialect as MemberDialect
+from fsm.member.dialect.dialect import dialect as member_dialect
+from fsm.protocol.releases import LATEST
+from fsm.protocol.topic_patterns import find_problem
+
+if TYPE_CHECKING:
+    from fsm.check.model import Mask
+
+NAMES = "abcdef"
+"""The names of the members."""
+SETTINGS = BrokerConfig(
+    group_consumer_session_timeout_ms=3_000,
+    group_consumer_min_session_timeout_ms=3_000,
+    group_consumer_heartbeat_interval_ms=500,
+    group_consumer_min_heartbeat_interval_ms=500,
+    group_consumer_assignment_interval_ms=0,
+)
+INTERVAL_MS = 1_000
+REQUESTS = (Disturbance("lose", Fault.LOSE, Notification.SENDER), Disturbance("late", Fault.LATE, Notification.SENDER))
+ANSWERS = (Disturbance("unanswered", Fault.LOSE, Notification.RECEIVER),)
+LOSING = (Disturbance("failover_losing", Fault.LOSE, Notification.RECEIVER),)
+"""A disturbance of requests: the coordinator fails over and loses the records of a request that was not answered."""
+KINDS = (
+    "close",
+    "close_timeout",
+    "commit_async",
+    "commit_sync",
+    "crash",
+    "expire",
+    "failover",
+    "hanging",
+    "interrupted",
+    "leave",
+    "poll_timeout",
+    "raising",
+    "rebalance_timeout",
+    "rejoin",
+    "restart",
+)
+DUPLICATES = "requests that arrive twice, other than late and retried"
+NOT_MODELLED = (
+    "deadlines of commits",
+    "backoffs of an application's own commits",
+    "more than two restarts of a member",
+    "the first search for the coordinator",
+    DUPLICATES,
+)
+
+
+def consumer_group(
+    members: int = 2,
+    topics: Mapping[str, int] = PersistentMap({"foo": 2}),
+    client: str | MemberDialect = LATEST,
+    coordinator: str | CoordinatorDialect = LATEST,
+    *,
+    static: bool = False,
+    commits: bool = False,
+    pattern: str = "",
+    client_pattern: str = "",
+    assignment_interval: bool = False,
+    search: bool = False,
+    topic_changes: bool = False,
+    compaction: bool = False,
+    equivariant: bool = False,
+) -> Model:
+    """Members of one dialect, or of one each (`4.0,4.4`), and their coordinator.
+
+    `search` makes finding the coordinator a request of its own, and lets it move; with `topic_changes` topics are
+    created, grow, are deleted and made anew; with `compaction` another broker may read a compacted log;
+    `equivariant` targets let members be interchangeable. Raises `InputError` for more members or partitions than it
+    can, and for a pattern that is none.
+    """
+    _check_patterns(pattern, client_pattern)
+    names, dialects = choose_names(members), _read_dialects(client, members)
+    known = Topics(topics, change=topic_changes)
+    fewer = fewer_of(known.first)
+    kinds_of = {
+        "resubscribe": fewer,
+        "move": search,
+        "failover_compacted": compaction,
+        **dict.fromkeys(CHANGES, topic_changes),
+    }
+    kinds = tuple(sorted([*KINDS, *(kind for kind, on in kinds_of.items() if on)]))
+    setting = Setting(known.subscribed, pattern, client_pattern, static, commits, search, topic_changes, fewer, kinds)
+    consumers = [ConsumerModel(name, setting, one, known) for name, one in zip(names, dialects, strict=True)]
+    broker_settings = replace(SETTINGS, group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval)
+    rules = rules_of(coordinator)
+    context = Context(NOW, rules, broker_settings, adopt=equivariant_target if equivariant else None)
+    hub = CoordinatorModel(names, known, context, moves=search, compacts=compaction)
+    receivers = (BROKER, *names)
+    changes = (CLUSTER, "everything") if topic_changes else None
+    group = GroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
+    clients = ", ".join(dict.fromkeys(one.name for one in dialects))
+    options = {
+        "static": static,
+        "they commit": commits,
+        f"pattern {pattern!r}": pattern,
+        f"pattern {client_pattern!r} of the clients": client_pattern,
+        "with an assignment interval": assignment_interval,
+        "with a search for the coordinator": search,
+        "with changes of topics": topic_changes,
+        "with compaction": compaction,
+        "targets independent of member ids": equivariant,
+    }
+    return Model(
+        f"consumer-group, {members} members of {clients}, coordinator of {rules.name}, {known}{name_those(options)}",
+        [
+            *(one.component() for one in consumers),
+            hub.component(),
+            *([known.component(receivers)] if topic_changes else []),
+        ],
+        [*_wires(names, known), *(known.wires(receivers) if topic_changes else [])],
+        group.properties(),
+        group.goal(),
+        {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
+        {
+            "W1": group.w1,
+            **({"anew": partial(group.uses_anew, known.anew)} if topic_changes else {}),
+            **({"unreleased": group.is_unreleased} if static else {}),
+        },
+        kinds,
+        partial(replay, Cast(consumers, hub)),
+        [*_list_checked(dialects), *ASKED_OF_REQUESTS, *([SAYS_THE_SAME] if compaction else [])],
+        list(_list_unchecked(dialects)),
+        (*NOT_MODELLED, IS_EQUIVARIANT) if equivariant else NOT_MODELLED,
+    )
+
+
+def choose_names(members: int, what: str = "members") -> str:
+    """A letter for each member. Raises `InputError` for none, and for more than there are letters."""
+    if not 1 <= members <= len(NAMES):
+        raise InputError(f"{members} {what}", "--members", f"give 1 to {len(NAMES)}")
+    return NAMES[:members]
+
+
+def name_those(options: Mapping[str, object]) -> str:
+    """The enabled options, as part of the name of a model."""
+    return "".join(f", {option}" for option, on in options.items() if on)
+
+
+def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
+    """The connections between members and their coordinator."""
+    tell = partial(describe_message, image_names=known.all_names)
+    features = {
+        "line": lambda queue: len(queue.line),
+        "omitted": lambda queue: count_omitted((*queue.line, *queue.late), known.ids),
+        "joins": lambda queue: sum(map(is_consumer_join, queue.line)),
+    }
+    for name in names:
+        yield Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell)
+        yield Wire(BROKER, name, ANSWERS, features=features, describe=tell)
+
+
+def _list_checked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
+    """The invariants that are checked on each step of a member and of the coordinator."""
+    for one in MEMBER_INVARIANTS:
+        if any(one in select_invariants(dialect) for dialect in dialects):
+            yield f"{one.name} {one.statement}"
+    yield from (KEEPS_EPOCH, LEAVES, *(name for name, _ in INVARIANTS))
+
+
+def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:
+    """All topics but the last: a changed subscription."""
+    return tuple(sorted(topics))[:-1]
+
+
+def check_regex(pattern: str) -> None:
+    """Raises `InputError` where a broker cannot resolve a pattern."""
+    if pattern and (problem := find_problem(pattern)):
+        raise InputError(f"{pattern!r}: {problem}", "--pattern", "give a regular expression of RE2")
+
+
+def _check_patterns(pattern: str, client_pattern: str) -> None:
+    """Raises `InputError` for two patterns, and for one that its broker or client cannot compile."""
+    if pattern and client_pattern:
+        raise InputError("a subscription has one pattern", "--client-pattern", "leave out --pattern")
+    check_regex(pattern)
+    try:
+        re.compile(client_pattern)
+    except re.error as problem:
+        raise InputError(f"{client_pattern!r}: {problem}", "--client-pattern", "give a regular expression") from None
+
+
+def rules_of(coordinator: str | CoordinatorDialect) -> CoordinatorDialect:
+    """The dialect of a coordinator, given by its name or as a value."""
+    return coordinator_dialect(coordinator) if isinstance(coordinator, str) else coordinator
+
+
+def _read_dialects(client: str | MemberDialect, members: int) -> list[MemberDialect]:
+    """The dialect of each member."""
+    if not isinstance(client, str):
+        return [client] * members
+    found = [member_dialect(name.strip()) for name in client.split(",")]
+    if len(found) not in (1, members):
+        raise InputError(f"{len(found)} dialects for {members} members", "--client", "give one, or one for each member")
+    return found * (members // len(found))
+
+
+def _list_unchecked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
+    """The invariants that some members are known to break, with their dialects if not all do."""
+    for one in MEMBER_INVARIANTS:
+        breaking = list(dict.fromkeys(dialect.name for dialect in dialects if one not in select_invariants(dialect)))
+        is_everybody = len(breaking) == len({dialect.name for dialect in dialects})
+        if breaking:
+            yield f"{one.name} {one.statement}" + ("" if is_everybody else f" (of {', '.join(breaking)})")
+
+
+def _is_silent(group: GroupProperties, name: str, life: int) -> Condition:
+    """Whether a process sends nothing more: it has ended, or is silent."""
+    quiet = group.silent(name)
+
+    def condition(view: View) -> Mask:
+        now = view.of(name, "life")
+        silent: Mask = (now > life) | ((now == life) & quiet(view))
+        return silent
+
+    return condition

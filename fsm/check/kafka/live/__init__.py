@@ -1,0 +1,1 @@
+"""Counterexamples replayed on live objects with a clock, and the traces they leave."""

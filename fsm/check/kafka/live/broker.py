@@ -1,0 +1,127 @@
+"""The live coordinator of a replay: a host with the real log, real tokens and a clock.
+
+A timer that the path says is over is made due. A response is sent to the requesting client; a request that will have
+none ends as its client gives it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from fsm.check.kafka.application import GROUP
+from fsm.check.kafka.classic.coordinator import (
+    FAILS_OVER,
+    AnyCoordinator,
+    Broker,
+    find_unanswered,
+    is_used,
+    next_number,
+    run_out,
+    waiting,
+)
+from fsm.check.kafka.consumer.coordinator import BY_NAME, RESOLVED, let_pass
+from fsm.check.model import Action
+from fsm.coordinator.host import Host
+from fsm.coordinator.model.classic_group import ClassicGroup
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.groups import Group
+from fsm.coordinator.model.timers import TimerKind
+from fsm.protocol.messages import DISCONNECTED, TIMED_OUT, OffsetCommitRequest
+
+
+class Client(Protocol):
+    """A client: its requests in flight, its abandoned requests, and the responses in flight."""
+
+    out: list[Any]
+    late: list[Any]
+    back: list[tuple[Any, Any]]
+
+
+class LiveBroker:
+    """The live coordinator of a replay."""
+
+    def __init__(
+        self,
+        clients: Mapping[str, Client],
+        context: Context,
+        is_same: Callable[[Any, Any], bool],
+        is_gone: Callable[[str], bool],
+        *,
+        converts: bool = False,
+    ) -> None:
+        """`is_same` finds the late request that a path means; a client for which `is_gone` holds gets no response."""
+        self.host = Host(context, resolves=False)
+        self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
+        self._timers, self._converts = AnyCoordinator((), None, context), converts
+        self._made = dict.fromkeys(clients, 0)
+        self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
+
+    def pass_time(self) -> None:
+        """Advances the clock by a millisecond."""
+        self.host.context = self.host.context.at(self.host.now_ms + 1)
+
+    def request(self, name: str, action: Action) -> None:
+        """Handles a request of a client; nothing happens if the live client has none in flight."""
+        client, late = self._clients[name], action.what == "receives late"
+        under_way = client.late if late else client.out
+        which = (i for i, one in enumerate(under_way) if self._is_same(one, action.message))
+        if not under_way:
+            return
+        order = under_way.pop(next(which) if late else 0)
+        token = len(self._asked) + 1
+        self._asked[token] = name, client, order, late
+        number = next_number(self._made[name], action.message, converts=self._converts)
+        fresh = f"{name}{number}"
+        before = self.host.state.groups.get(GROUP)
+        version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
+        sent = self.host.send(name, order.body, version, fresh_id=fresh, token=token)
+        if is_used(fresh, order.body, sent.answers, self.host.state.groups.get(GROUP)):
+            self._made[name] = number + 1
+        self._answer(before, sent.answers)
+
+    def act(self, what: str) -> None:
+        """Takes a step of the coordinator: a failover, or a timer that runs out."""
+        group: Any = self.host.state.groups[GROUP]
+        if what == FAILS_OVER:
+            self.host.fail_over()
+            self._answer(None, [(token, DISCONNECTED) for token in waiting(group)])
+            return
+        if what == RESOLVED:
+            self.host.resolve()
+            return
+        choices = self._timers.choices(Broker(self.host.state))
+        timer: Any = next((choice.given for choice in choices if choice.label == what), None)
+        if timer is None:
+            self.host.state = let_pass(self.host.state, what, self.host.context).state
+            return
+        self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
+        self._answer(group, self.host.expire(self.host.now_ms))
+
+    def expire(self) -> None:
+        """Fires the timers that are due."""
+        before = self.host.state.groups.get(GROUP)
+        self._answer(before, self.host.expire(self.host.now_ms))
+
+    def timers(self) -> dict[str, int]:
+        """When each of its timers runs out, by the name that a path gives it."""
+        group = self.host.state.groups.get(GROUP)
+        due_ms: dict[Any, int] = {}
+        if isinstance(group, ClassicGroup):
+            waits = {*group.delayed_joins, *group.delayed_syncs}  # their sessions are kept
+            sessions = group.heartbeat_deadlines_ms.in_order()
+            due_ms = {(TimerKind.SESSION, who): at_ms for who, at_ms, _ in sessions if who not in waits}
+            for kind, phase in ((TimerKind.JOIN, group.join_phase), (TimerKind.SYNC, group.sync_phase)):
+                if phase is not None:
+                    due_ms[kind, ""] = phase.deadline_ms
+        elif group is not None:
+            due_ms = {timer: at_ms for timer, at_ms, _ in group.timers.in_order()}
+        choices = self._timers.choices(Broker(self.host.state))
+        return {one.label: due_ms[one.given] for one in choices if one.given in due_ms}
+
+    def _answer(self, before: Group | None, answers: Sequence[tuple[int, Any]]) -> None:
+        given_up = find_unanswered(before, self.host.state.groups.get(GROUP), answers)
+        for token, body in (*answers, *((token, TIMED_OUT) for token in given_up)):
+            name, client, order, late = self._asked[token]
+            if not late and not self._is_gone(name):
+                client.back.append((order, body))

@@ -1,0 +1,161 @@
+"""When the steps of a path with classic members can happen, found from the timers of live objects.
+
+A path is taken with real timeouts, first by everybody's own clock, where a timer that the path says is over is made
+due; what the timers ask of the times gives times, and by these the path is taken again, by one clock for all, until
+what it asks is what it was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from fsm.check.kafka.application import BROKER, ENDED, NOW
+from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.live.consumers import LiveConsumer, LiveMember
+from fsm.check.kafka.live.idle_steps import Chooses, find_room
+from fsm.check.kafka.live.replay import FIRED, SILENT
+from fsm.check.model import Path, Replayed
+from fsm.check.timing import Timing
+from fsm.coordinator.model.context import Context
+from fsm.member.classic.state import ClassicConfig
+from fsm.member.runtime.trace import TraceTo
+from fsm.tables.consumer_member import State
+from fsm.trace import TraceRecord
+
+PASSES = 5
+"""How often times are computed from the previous pass at most."""
+T = TypeVar("T")
+
+
+class Timeouts(NamedTuple):
+    """The timeouts of all members and their sessions; some members have a shorter poll timeout."""
+
+    short: frozenset[str] = frozenset()
+    heartbeat_interval_ms: int = 3_000
+    session_ms: int = 45_000
+
+    def max_poll_interval_ms(self, name: str) -> int:
+        """The poll timeout of a member, which is also its rebalance timeout."""
+        return 10_000 if name in self.short else 300_000
+
+    def settings(self, names: Iterable[str]) -> dict[str, int]:
+        """The timeouts by Kafka's names."""
+        own = {f"max.poll.interval.ms of {name}": self.max_poll_interval_ms(name) for name in names}
+        return {"session.timeout.ms": self.session_ms, "heartbeat.interval.ms": self.heartbeat_interval_ms} | own
+
+    def member(self, name: str, config: ClassicConfig) -> ClassicConfig:
+        """The settings of a classic member with these timeouts."""
+        return replace(
+            config,
+            session_timeout_ms=self.session_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            max_poll_interval_ms=self.max_poll_interval_ms(name),
+        )
+
+    def context(self, context: Context) -> Context:
+        """The coordinator's context with the timeouts that it gives consumers."""
+        config = replace(
+            context.config,
+            group_consumer_session_timeout_ms=self.session_ms,
+            group_consumer_min_session_timeout_ms=self.session_ms,
+            group_consumer_heartbeat_interval_ms=self.heartbeat_interval_ms,
+            group_consumer_min_heartbeat_interval_ms=self.heartbeat_interval_ms,
+        )
+        return replace(context, config=config)
+
+
+def _list_timeouts(path: Path, names: Iterable[str]) -> Iterator[Timeouts]:
+    """Kafka's defaults, then others: the shortest path has no room for the heartbeats of 45 or 300 idle seconds."""
+    actions = " ".join(f"{action.actor} {action.what}" for action, _ in path if action.wire < 0)
+    is_over = {name for name in names if re.search(rf"{name} poll timer|(time for|timeout of) {name}\d* ", actions)}
+    everybody = frozenset(names) if "phase is over" in actions else frozenset[str]()
+    for short in sorted({frozenset[str](), frozenset(is_over), everybody}, key=lambda one: (len(one), sorted(one))):
+        for heartbeat_interval_ms in (3_000, 9_000, 44_000):
+            yield Timeouts(short, heartbeat_interval_ms)
+
+
+def find_times(
+    path: Path, make: Callable[[Timeouts | None, TraceTo | None], ClassicReplay], models: Mapping[str, Chooses]
+) -> Replayed:
+    """Replays a path and finds its times; `make` creates live objects for timeouts, or with the model's for None."""
+    if differs := make(None, None).along(path):
+        return Replayed(differs)
+    live = make(None, None)
+    names, delay_ms = sorted(live.members), live.broker.host.context.config.group_initial_rebalance_delay_ms
+
+    def take(timeouts: Timeouts, path: Path) -> tuple[Timing, tuple[int, ...]] | None:
+        return settle_times(lambda note, times_ms: make(timeouts, None).along(path, note, times_ms), _note)
+
+    found = find_room(path, _list_timeouts(path, names), take, models)
+    if found is None or not found.times_ms:
+        return Replayed(untimed=found.timing.contradiction() if found else "")
+    settings = found.timeouts.settings(names) | {"group.initial.rebalance.delay.ms": delay_ms}
+    records = _trace(found.woven.path, partial(make, found.timeouts), found.times_ms)
+    return found.tell_run(settings, records)
+
+
+def settle_times(
+    along: Callable[[Callable[[T, str, str], None], tuple[int, ...]], str],
+    note: Callable[[Timing, T, str, str], None],
+    before: int = 0,
+) -> tuple[Timing, tuple[int, ...]] | None:
+    """Replays a path until its timers allow the times that it was given; no times if they never do.
+
+    So many steps count as `before` the path. None where it is not taken even without times.
+    """
+    found: tuple[Timing, tuple[int, ...]] | None = None
+    for _ in range(PASSES):
+        timing, given = Timing(before), found[1] if found else ()
+        if along(partial(note, timing), given):
+            break
+        found = timing, timing.solve()
+        if not found[1] or found[1] == given:
+            return found
+    return (found[0], ()) if found else None
+
+
+def _trace(path: Path, make: Callable[[TraceTo], ClassicReplay], times_ms: Sequence[int]) -> list[TraceRecord]:
+    """The trace of members and coordinator as they replay the path and continue."""
+    records: list[TraceRecord] = []
+    live = make(records.append)
+    live.trace_coordinator(records.append)
+    if live.along(path, None, times_ms):
+        return []
+    live.go_on(NOW + times_ms[-1])
+    return records
+
+
+def _note(timing: Timing, live: ClassicReplay, what: str, who: str) -> None:
+    """Notes the constraints of the timers before a step, or after it if `what` is empty."""
+    if what:
+        timing.step()
+        timing.meets(BROKER, [what] if who == BROKER else [])
+        for name in live.members:
+            fired = {"polls": "retry"}.get(what, FIRED.get(what, "")) if name == who else ""
+            timing.meets(name, [fired], () if fired == "retry" else ("retry",), prompt=fired != "retry")
+        return
+    for name, member in live.members.items():
+        timing.leaves(name, member.now_ms, _timers(member))
+    timing.leaves(BROKER, live.broker.host.now_ms, live.broker.timers())
+
+
+def _timers(member: LiveMember) -> dict[str, int]:
+    """The timers of a member that matter now."""
+    if member.app in ENDED:
+        return {}
+    found, ignored = member.timers(), set[str]()
+    if isinstance(member, LiveClassic):
+        beats = member.shell.member.heartbeats
+        found |= {"session": beats.session_due_ms}
+        ignored = set() if beats.enabled else {"heartbeat", "poll", "session"}
+        if member.poll_wanted_ms > member.now_ms:
+            found["retry"] = member.poll_wanted_ms
+    elif isinstance(member, LiveConsumer):
+        of_table = member.shell.member
+        ignored = {"heartbeat"} if of_table.heartbeat_in_flight or of_table.state in SILENT else set()
+        ignored |= {"poll"} if of_table.state is State.UNSUBSCRIBED else set()
+    return {name: due_ms for name, due_ms in found.items() if name not in ignored}

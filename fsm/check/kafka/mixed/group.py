@@ -1,0 +1,229 @@
+"""Members of both protocols in one group, which changes its type as they come and go: online migration in both ways.
+
+What is asked of a consumer group is asked while it is one, and that the group settles whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fsm.check.kafka.application import BROKER, NOW
+from fsm.check.kafka.classic.coordinator import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS, AnyCoordinator
+from fsm.check.kafka.classic.group import (
+    CLASSIC_SETTINGS,
+    DISTURBANCES,
+    NOT_OF_ANY_CLASSIC_MEMBER,
+    ClassicGroupProperties,
+    strategies_of,
+    wires,
+)
+from fsm.check.kafka.classic.member import ClassicModel
+from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.consumer.group import INTERVAL_MS, check_regex, choose_names, fewer_of, name_those, rules_of
+from fsm.check.kafka.consumer.member import ConsumerModel, Setting
+from fsm.check.kafka.consumer.shell import KEEPS_EPOCH, select_invariants
+from fsm.check.kafka.group_properties import GroupProperties
+from fsm.check.kafka.live.consumers import LONG_MS, LiveConsumer, LiveMember
+from fsm.check.kafka.live.timed_replay import Timeouts, find_times
+from fsm.check.kafka.mixed.member import ConvertingConsumerModel
+from fsm.check.kafka.topics import Topics
+from fsm.check.model import Goal, Model, Property, View
+from fsm.coordinator.consumer.invariants import INVARIANTS
+from fsm.coordinator.migration.conversion import DOWNGRADES, POLICIES, UPGRADES
+from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.dialect import Choice as Rule
+from fsm.coordinator.model.dialect import Dialect
+from fsm.coordinator.model.persistent import PersistentMap
+from fsm.errors import InputError
+from fsm.member.dialect.dialect import dialect as member_dialect
+from fsm.member.runtime.trace import TraceTo
+from fsm.protocol.releases import LATEST
+
+if TYPE_CHECKING:
+    from fsm.check.model import Mask
+
+ALL_POLICIES = (*sorted(POLICIES), "disabled")
+KINDS = (*DISTURBANCES, "convert")
+NOT_MODELLED = ("pattern subscriptions of classic members", "changes of topics", *NOT_OF_ANY_CLASSIC_MEMBER)
+
+
+def mixed_group(
+    members: int = 2,
+    classic: int = 1,
+    topics: Mapping[str, int] = PersistentMap({"foo": 2}),
+    *,
+    protocol: str = "eager",
+    policy: str = "bidirectional",
+    client: str = LATEST,
+    coordinator: str | Dialect = LATEST,
+    static: bool = False,
+    commits: bool = False,
+    pattern: str = "",
+    assignment_interval: bool = False,
+) -> Model:
+    """`members`, of whom the last `classic` ones begin as classic ones, and their coordinator with its policy.
+
+    Those that speak KIP-848's subscribe to `pattern`, where there is one. Raises `InputError` for numbers, protocols,
+    policies and patterns that it does not have.
+    """
+    names = choose_names(members)
+    if not 0 <= classic <= members:
+        raise InputError(f"{classic} classic members of {members}", "--classic", f"give 0 to {members}")
+    if policy not in ALL_POLICIES:
+        raise InputError(f"no policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
+    check_regex(pattern)
+    known, strategies = Topics(topics, change=False), strategies_of(protocol, members)
+    dialect, fewer = member_dialect(client), fewer_of(known.first)
+    config = replace(
+        CLASSIC_SETTINGS,
+        group_consumer_migration_policy=policy,
+        group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval,
+    )
+    context = Context(NOW, rules_of(coordinator), config, known.image(()))
+    kinds = (*KINDS, *(["resubscribe"] if fewer else []))
+    setting = Setting(known.subscribed, pattern, static=static, commits=commits, fewer=fewer, kinds=kinds)
+    models = {}
+    for at, name in enumerate(names):
+        consumer = ConsumerModel(name, setting, dialect, known)
+        other = ClassicModel(name, replace(setting, pattern=""), strategies[at], known)
+        models[name] = ConvertingConsumerModel(consumer, other, begins_classic=at >= members - classic)
+    asked = _MixedGroupProperties(names, known.everything(()), resubscribes=bool(fewer))
+    asked.policy = policy
+    hub = AnyCoordinator(names, known, context, converts=True)
+    options = {
+        "static": static,
+        "they commit": commits,
+        f"pattern {pattern!r}": pattern,
+        "with an assignment interval": assignment_interval,
+    }
+    given_up = () if Rule.CLASSIC_REJOINS_BEHIND_TARGET in context.dialect else (FOR_SOMETHING,)
+    return Model(
+        f"mixed-group, {members - classic} members of {client}, {classic} {protocol} ones, policy {policy}, "
+        f"coordinator of {context.dialect.name}, {known}{name_those(options)}",
+        [*(one.component() for one in models.values()), hub.component()],
+        wires(names, known),
+        asked.properties(),
+        asked.goal(),
+        asked.conditions(),
+        {
+            "W1": asked.w1,
+            "W14": asked.upgrades_unsynced,
+            "W15": asked.downgrades_waiting,
+            "early": asked.joins_early,
+            "late_join": asked.joins_late,
+            "refused": asked.is_refused,
+            "unreleased": asked.is_unreleased,
+        },
+        kinds,
+        lambda path: find_times(path, partial(_live, models, context), models),
+        [
+            *(f"{one.name} {one.statement}" for one in select_invariants(dialect)),
+            KEEPS_EPOCH,
+            *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
+            *(name for name in ASKED_OF_STEPS if name not in given_up),
+        ],
+        given_up,
+        not_modelled=NOT_MODELLED,
+    )
+
+
+def _live(
+    models: Mapping[str, ConvertingConsumerModel], context: Context, timeouts: Timeouts | None, trace: TraceTo | None
+) -> ClassicReplay:
+    """Makes the live members, each with its initial protocol."""
+
+    def make(model: ConvertingConsumerModel, now_ms: int, life: int, *, classic: bool) -> LiveMember:
+        if classic:
+            config = timeouts and timeouts.member(model.name, model.classic.config)
+            return LiveClassic(model.classic, now_ms, config, trace, life=life)
+        longest_ms = timeouts.max_poll_interval_ms(model.name) if timeouts else LONG_MS
+        return LiveConsumer(model.consumer, now_ms, longest_ms, trace, life=life)
+
+    def convert(before: LiveMember) -> LiveMember:
+        model = models[before.name]
+        return make(model, before.now_ms, before.life + 1, classic=isinstance(before, LiveConsumer))
+
+    live = {
+        name: make(model, NOW if trace else 1_000 * at, 0, classic=model.begins_classic)
+        for at, (name, model) in enumerate(models.items(), 1)
+    }
+    return ClassicReplay(live, timeouts.context(context) if timeouts else context, convert)
+
+
+class _MixedGroupProperties(ClassicGroupProperties):
+    """The properties of a group of either type, and the conditions under which the other protocol is refused."""
+
+    policy, joins = "", "consumer joins"
+
+    def properties(self) -> list[Property]:
+        """The properties of a consumer group, and that it does not stay one without need."""
+        meaning = "where the policy has it, a group whose members are all classic is a classic group"
+        converges = Property("the group is what its members speak", self._converges, meaning)
+        return [*GroupProperties.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
+
+    def _converges(self, view: View) -> Mask:
+        holds: Mask = view.of(BROKER, "all classic") == 0
+        return holds
+
+    def goal(self) -> Goal:
+        """The goal; that of a consumer group counts on rebalance timers."""
+        return GroupProperties.goal(self)
+
+    def _client_safety(self, view: View) -> Mask:
+        """No partition has two users; the last assignment of a classic group does not count while members follow it."""
+        holds: Mask = super()._client_safety(view) | (view.of(BROKER, "consumer") == 0)
+        return holds
+
+    def joins_early(self, view: View) -> Mask:
+        """Whether a consumer's join reaches a classic group without a generation: the error gives no reason."""
+        fresh = (view.of(BROKER, "has members") == 1) & (view.of(BROKER, "has a protocol") == 0)
+        early: Mask = fresh & (view.of(BROKER, "consumer") == 0) & self._is_under_way(view, "consumer joins")
+        return early
+
+    def is_refused(self, view: View) -> Mask:
+        """Whether a join reaches a group of the other type and the migration policy refuses it."""
+        is_consumer, lives = view.of(BROKER, "consumer") == 1, view.of(BROKER, "has members") == 1
+        refused = np.zeros(len(view), np.bool_)
+        if self.policy not in UPGRADES:
+            refused |= lives & ~is_consumer & self._is_under_way(view, "consumer joins")
+        if self.policy not in POLICIES:
+            refused |= lives & is_consumer & self._is_under_way(view, "classic joins")
+        return refused
+
+    def _is_other_process(self, view: View, name: str) -> Mask:
+        is_other = view.of(BROKER, f"id {name}") != view.of(name, "id")
+        found: Mask = is_other & (view.of(BROKER, f"speaks KIP-848 {name}") == 1)
+        return found
+
+    def joins_late(self, view: View) -> Mask:
+        """Whether an abandoned join is in flight: that of a static KIP-848 member replaces its next process, too."""
+        late: Mask = np.any([view.on(name, BROKER, "late consumer joins") > 0 for name in self.names], axis=0)
+        return late | super().joins_late(view)
+
+    def upgrades_unsynced(self, view: View) -> Mask:
+        """Whether a static member returns with KIP-848 while its classic group has no assignment yet."""
+        found = np.zeros(len(view), np.bool_)
+        for name in self.names:
+            found |= (view.of(BROKER, f"member {name}") == 1) & (view.on(name, BROKER, "consumer joins") > 0)
+        found &= (view.of(BROKER, "consumer") == 0) & (view.of(BROKER, "rests") == 0)
+        return found
+
+    def downgrades_waiting(self, view: View) -> Mask:
+        """Whether a static member returns as a classic one while another classic member waits for a partition."""
+        back, waits = np.zeros(len(view), np.bool_), np.zeros(len(view), np.bool_)
+        for name in self.names:
+            speaks = view.of(BROKER, f"speaks KIP-848 {name}") == 1
+            back |= speaks & (view.on(name, BROKER, "classic joins") > 0)
+            waits |= (view.of(BROKER, f"waits {name}") == 1) & ~speaks
+        return back & waits
+
+    def _is_under_way(self, view: View, joins: str) -> Mask:
+        found = np.zeros(len(view), np.bool_)
+        for name in self.names:
+            found |= view.on(name, BROKER, joins) > 0
+        return found

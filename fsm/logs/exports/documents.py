@@ -1,0 +1,303 @@
+"""JSON documents that hold many log entries each: answers of search engines and clouds, batches of collectors. Entries
+are objects in an array, rows below named columns, or lists of names with values; what stands around the array (a
+stream, a resource) belongs to each of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+from fsm.logs.layouts import stamps
+from fsm.logs.layouts.fields import DEPTH
+
+Path = tuple[str, ...]
+"""Where an array is; `[]` is an item of another one."""
+
+
+class Document(NamedTuple):
+    """JSON with entries in an array, on one line each or over all lines of the file."""
+
+    path: Path
+    over_lines: bool = False
+
+    def closer(self) -> Callable[[Sequence[bytes]], bool]:
+        """A document is whole once its first bracket is closed."""
+        depth = 0
+
+        def is_closed(row: Sequence[bytes]) -> bool:
+            nonlocal depth
+            if not self.over_lines:
+                return True
+            depth = (depth if len(row) > 1 else 0) + _count_open(row[-1])
+            return depth <= 0
+
+        return is_closed
+
+    def rows(self, text: bytes) -> list[bytes]:
+        """The entries of a document, each as a line; the text itself where there are none."""
+        found = _in_order(_arrays(_load(text.decode("utf-8", "replace"))).get(self.path, []))
+        return [json.dumps(one).encode() for one in found] or [text]
+
+
+def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of several streams, as Loki answers them one after another, each newest first, in the order of their
+    times; others as they are."""
+    if len({json.dumps(row.get(AROUND, {}).get("stream")) for row in rows}) < _FEWEST_STREAMS:
+        return rows
+    times = [int(time) if isinstance(time := row.get("time"), str) and time.isdecimal() else -1 for row in rows]
+    if -1 in times:
+        return rows
+    falls = sum(a > b for a, b in pairwise(times)) > len(times) / 2
+    order = range(len(rows))
+    return [rows[i] for i in sorted(reversed(order) if falls else order, key=times.__getitem__)]
+
+
+_FEWEST_STREAMS = 2
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+
+
+def _count_open(line: bytes) -> int:
+    bare = _QUOTED.sub(b"", line)
+    return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
+
+
+_BATCHES = (b'{"resourceLogs":', b'{"streams":', b'{"messageType":', b'[{"')
+"""How lines begin that hold several entries even where the first ones hold few."""
+_SHORTEST, _FEWEST, _FIRST_LINES, _BEFORE = 2000, 3, 50, 200
+_MOST_OVER_LINES = 1 << 20
+
+
+def find_document(head: bytes) -> Document | None:
+    """Whether a text holds entries in arrays, and little else: on lines of their own, or in one document over all lines
+    that has more structure than a list of objects."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    lines = text.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
+    if text[:1] in (b"{", b"[") and _count_open(lines[0]) > 0 and len(lines[0]) < _SHORTEST:
+        arrays = _arrays(_load(text.decode("utf-8", "replace")))
+        path = _best({path: (len(found), _weight(found)) for path, found in arrays.items()})
+        found = arrays.get(path, [])
+        structured = "[]" in path or any(name in path for name in (_COLUMNS_MARK, _LINES_MARK))
+        return Document(path, over_lines=True) if structured and len(found) >= _FEWEST else None
+    weights: Counter[Path] = Counter()
+    counts: Counter[Path] = Counter()
+    length = 0
+    for line in lines:
+        if not line.startswith(_BATCHES) and (len(line) < _SHORTEST or not _BEGINS.match(line)):
+            continue
+        length += len(line)
+        for path, found in _arrays(_load(line.decode("utf-8", "replace"))).items():
+            weights[path] += _weight(found)
+            counts[path] += len(found)
+    path = _best({path: (counts[path], weights[path]) for path in counts})
+    batches = path[-1:] == ("logRecords",)
+    large = weights[path] > length / 2 and length > sum(map(len, lines)) / 2
+    return Document(path) if batches or (counts[path] >= _FEWEST and large) else None
+
+
+def _best(paths: Mapping[Path, tuple[int, int]]) -> Path:
+    """Where most entries are, of the arrays that hold about as much as the largest one does."""
+    most = max((weight for _, weight in paths.values()), default=0)
+    large = {path: count for path, (count, weight) in paths.items() if weight > most / 4}
+    return max(large, key=lambda path: large[path], default=())
+
+
+_BEGINS = re.compile(rb"[^{\[]{0,%d}(?:\[[^{\[]{1,60}\] => )?[{\[]" % _BEFORE)
+
+
+def _weight(found: Sequence[Mapping[str, Any]]) -> int:
+    return sum(len(json.dumps({k: v for k, v in one.items() if k != AROUND})) for one in found)
+
+
+# -- loading ------------------------------------------------------------------------------------------------
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[][{}]|(?<=[]}]),', re.DOTALL)
+
+
+def _load(text: str) -> list[object]:
+    """The documents of a text, which stand one after another, as much of the last one as there is."""
+    start = next((i for i in range(min(len(text), _BEFORE)) if text[i] in "{[" and _is_json(text[i : i + 3])), 0)
+    text = text[start:]
+    found: list[object] = []
+    place = 0
+    while place < len(text):
+        try:
+            one, place = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            break
+        found.append(one)
+        place = next((i for i in range(place, len(text)) if not text[i].isspace() and text[i] != ","), len(text))
+    if place < len(text):
+        found.append(_cut(text[place:]))
+    return found
+
+
+def _is_json(start: str) -> bool:
+    return re.match(r'\{\s*["}]|\{\s*\Z|\[\s*(?:["{\[\d-]|\Z)', start) is not None
+
+
+def _cut(text: str) -> object:
+    stack: list[str] = []
+    end, closing = 0, ""
+    for token in _BRACKETS.finditer(text):
+        if token[0] in "[{":
+            stack.append("]" if token[0] == "[" else "}")
+        elif token[0] in "]}" and stack:
+            stack.pop()
+        elif token[0] == "," and len(stack) <= 2 * DEPTH:
+            end, closing = token.start(), "".join(reversed(stack))
+    try:
+        return _DECODER.decode(text[:end] + closing)
+    except (ValueError, RecursionError):
+        return None
+
+
+_VALUES = frozenset({"stringValue", "intValue", "doubleValue", "boolValue", "bytesValue"})
+_NAMES = ("field", "key", "name", "Name", "Key", "Field")
+_VALUE = frozenset({"value", "Value"})
+
+
+def _plain(found: dict[str, Any]) -> Any:
+    """An object with what OpenTelemetry and AWS spell out as names with values written as JSON usually is."""
+    if len(found) == 1:
+        (name, value), *_ = found.items()
+        if name in _VALUES and not isinstance(value, dict | list):
+            return value
+        if name in ("arrayValue", "kvlistValue") and isinstance(value, dict) and len(value) == 1:
+            return next(iter(value.values()))
+    return {name: _name_values(value) if isinstance(value, list) else value for name, value in found.items()}
+
+
+def _name_values(values: list[Any]) -> Any:
+    """A list of names with values as an object."""
+    if not values or not all(isinstance(one, dict) and len(one) == 2 and _VALUE & one.keys() for one in values):
+        return [_name_values(one) if isinstance(one, list) else one for one in values]
+    name = next((name for name in _NAMES if name in values[0]), "")
+    if not name or not all(isinstance(one.get(name), str) for one in values):
+        return values
+    value = next(iter(_VALUE & values[0].keys()))
+    return {one[name]: one.get(value) for one in values}
+
+
+_DECODER = json.JSONDecoder(strict=False, object_hook=_plain)
+
+
+# -- entries ------------------------------------------------------------------------------------------------
+
+AROUND = "_around"
+"""The field of an entry with what stands around its array."""
+_COLUMNS_MARK, _LINES_MARK, _DOCUMENTS_MARK = "(columns)", "(lines)", "(documents)"
+_COLUMN_NAMES = ("columns", "meta", "fields", "schema", "headers", "columnNames")
+_LARGEST_AROUND, _LONGEST_AROUND, _MOST_AROUND = 2000, 200, 200
+"""What stands around entries: bytes of one object in it, characters of one text, and fields of one object."""
+
+
+def _arrays(documents: Sequence[object]) -> dict[Path, list[dict[str, Any]]]:
+    """Entries by the paths of their arrays."""
+    out: dict[Path, list[dict[str, Any]]] = {}
+    if len(documents) > 1:
+        out[(_DOCUMENTS_MARK,)] = [one for one in documents if isinstance(one, dict)]
+    stack: list[_Place] = [_Place((), one, {}) for one in reversed(documents) if isinstance(one, dict | list)]
+    while stack:
+        place = stack.pop()
+        if len(place.path) >= 2 * DEPTH:
+            continue
+        look = _of_object if isinstance(place.value, dict) else _of_list
+        stack += reversed(list(look(place, out)))
+    return out
+
+
+class _Place(NamedTuple):
+    path: Path
+    value: Any
+    around: Mapping[str, Any]
+
+
+_Found = dict[Path, list[dict[str, Any]]]
+
+
+def _of_object(place: _Place, out: _Found) -> Iterator[_Place]:
+    """What an object holds; rows below named columns are entries."""
+    path, one, around = place
+    own = {name: item for name, item in one.items() if _is_small(item)} if len(one) <= _MOST_AROUND else {}
+    for name, item in one.items():
+        lines = _lines_of(item) if isinstance(item, str) else []
+        if not (lines or isinstance(item, dict | list)):
+            continue
+        told = {**around, **{key: value for key, value in own.items() if key != name}}
+        rows = _with_columns(one, item)
+        if lines:
+            out.setdefault((*path, name, _LINES_MARK), []).extend(
+                _with_surroundings({"line": line}, _without_times(told)) for line in lines
+            )
+        elif rows:
+            out.setdefault((*path, name, _COLUMNS_MARK), []).extend(_with_surroundings(row, told) for row in rows)
+        else:
+            yield _Place((*path, name), item, told)
+
+
+def _of_list(place: _Place, out: _Found) -> Iterator[_Place]:
+    """What a list holds: objects, pairs of a time and a text, and long texts are entries."""
+    path, items, around = place
+    for item in items:
+        if isinstance(item, list) and len(item) == 2 and isinstance(item[1], str):
+            out.setdefault(path, []).append(_with_surroundings({"time": item[0], "line": item[1]}, around))
+        elif isinstance(item, str) and len(item) > _SHORTEST_LINE:
+            out.setdefault((*path, _LINES_MARK), []).append(_with_surroundings({"line": item}, _without_times(around)))
+        elif isinstance(item, dict | list):
+            if isinstance(item, dict):
+                out.setdefault(path, []).append(_with_surroundings(item, around))
+            yield _Place((*path, "[]"), item, around)
+
+
+_SHORTEST_LINE, _FEWEST_STAMPED, _STAMPED_WITHIN = 20, 3, 50
+
+
+def _lines_of(text: str) -> list[str]:
+    """The lines of a text that holds a log, as the output of a step of a build does; none of any other."""
+    lines = text.replace("\r\n", "\n").strip("`\n").split("\n")  # a message of Slack's holds it between quotes
+    stamped = (line for line in lines if stamps.ANY.search(line, 0, _STAMPED_WITHIN))
+    return lines if sum(1 for _ in islice(stamped, _FEWEST_STAMPED)) == _FEWEST_STAMPED else []
+
+
+def _without_times(around: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What stands around lines without the times of all of them together."""
+    return {name: value for name, value in around.items() if not stamps.ANY.search(f"{value}")}
+
+
+def _is_small(item: object) -> bool:
+    if isinstance(item, list) or (isinstance(item, str) and len(item) > _LONGEST_AROUND):
+        return False
+    return not isinstance(item, dict) or len(json.dumps(item)) <= _LARGEST_AROUND
+
+
+def _with_surroundings(row: dict[str, Any], around: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, AROUND: around} if around else row
+
+
+def _with_columns(one: Mapping[str, Any], item: object) -> list[dict[str, Any]]:
+    """Rows of cells, or columns of them, by the names that stand beside."""
+    if isinstance(item, dict) and isinstance(item.get("values"), list):
+        names = _column_names(one)
+        columns = item["values"]
+        if names and len(names) == len(columns) and all(isinstance(column, list) for column in columns):
+            return [dict(zip(names, cells, strict=False)) for cells in zip(*columns, strict=False)]
+    if not isinstance(item, list) or not item or not all(isinstance(row, list) for row in item):
+        return []
+    names = _column_names(one)
+    return [dict(zip(names, row, strict=False)) for row in item if len(row) == len(names)] if names else []
+
+
+def _column_names(one: Mapping[str, Any]) -> list[str]:
+    for key in _COLUMN_NAMES:
+        listed = one.get(key)
+        if isinstance(listed, dict):
+            listed = listed.get("fields")
+        if isinstance(listed, list) and listed:
+            names = [item.get("name") if isinstance(item, dict) else item for item in listed]
+            if all(isinstance(name, str) for name in names):
+                return [str(name) for name in names]
+    return []

@@ -1,0 +1,429 @@
+"""Texts that somebody coded anew as a whole: in base64, with other line ends, with other blanks, as a page, in frames
+that only their lengths tell apart. A way to do so is a row of a table; the text is read as it was before, from its
+beginning to its end, and lines are counted in that."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from fsm.logs.layouts import stamps
+
+HEAD = 1 << 16
+"""Bytes at the beginning of a text by which it is told how it was coded."""
+_LONGEST = 1 << 20
+"""Bytes that are held until a line or a frame is whole."""
+
+_CONTROLS = bytes([*range(1, 9), *range(14, 27), *range(28, 32), 127])
+"""Characters that texts do not hold."""
+
+Recode = Callable[[Iterable[bytes]], Iterator[bytes]]
+"""From the parts of a text, cut anywhere, to those of the text as it was."""
+
+
+class Recoding(NamedTuple):
+    """One way to code a text."""
+
+    name: str
+    recode: Callable[[bytes], Recode | None]
+    """Who reads a text that begins so; None where it is not coded in this way."""
+
+
+def find_recoding(head: bytes) -> Recode | None:
+    """Who reads a text that begins with these bytes, at most `HEAD`; None where nothing has to be done."""
+    if len(head) - len(head.translate(None, _CONTROLS)) > 0.01 * len(head):
+        return None
+    return next((found for row in RECODINGS if (found := row.recode(head)) is not None), None)
+
+
+def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Parts that end where lines end, unless one is very long."""
+    rest = b""
+    for part in parts:
+        rest += part
+        end = rest.rfind(b"\n") + 1
+        if end or len(rest) > _LONGEST:
+            yield rest[: end or len(rest)]
+            rest = rest[end:] if end else b""
+    if rest:
+        yield rest
+
+
+# -- line ends and blanks -----------------------------------------------------------------------------------
+
+
+def _end_lines(head: bytes) -> Recode | None:
+    """Of old Macs and progress bars (a carriage return alone), of `find -print0`, of Unicode."""
+    if head.isascii() and b"\r" not in head and b"\0" not in head:
+        return None
+    feeds = head.count(b"\n")
+    if feeds > 1 and head.count(b"\r\r\n") > feeds / 2:  # a program's line feed that a terminal wrote twice
+        return partial(_end_with_feeds, end=b"\r\r\n")
+    for end in (b"\r", b"\xe2\x80\xa8", b"\xc2\x85"):
+        count = head.count(end) - (head.count(b"\r\n") if end == b"\r" else 0)
+        if count > max(1, _FEWEST_ENDS * feeds):
+            return partial(_end_with_feeds, end=end)
+    # A log that was rotated by truncation begins with many NULs.
+    parted = head.count(b"\0") > 1 and b"\0\0" not in head and b"\n\0" not in head
+    return partial(_end_with_feeds, end=b"\0") if parted else None
+
+
+_FEWEST_ENDS = 4
+
+
+def _end_with_feeds(parts: Iterable[bytes], end: bytes) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        text = rest + part
+        held = next((n for n in range(len(end), 0, -1) if text.endswith(end[:n])), 0)
+        rest = text[len(text) - held :]
+        yield text[: len(text) - held].replace(end if len(end) > 1 else b"\r\n", b"\n").replace(end, b"\n")
+    yield rest.replace(end, b"\n")
+
+
+_FIRM = re.compile(rb"\xc2\xa0|&nbsp;|&#160;|(?<![\x80-\xff])\xa0(?![\x80-\xbf])")
+
+
+def _blanks(head: bytes) -> Recode | None:
+    """Blanks that cannot be broken, as copies from pages have them, for most of all blanks."""
+    if b"\xa0" not in head and (b"&" not in head or (b"&nbsp;" not in head and b"&#160;" not in head)):
+        return None
+    count = sum(1 for _ in _FIRM.finditer(head))
+    if count < _FEWEST_BLANKS or count < head.count(b" "):
+        return None
+    return lambda parts: (_FIRM.sub(b" ", part) for part in _lines(parts))
+
+
+_FEWEST_BLANKS = 5
+
+
+def _padding(head: bytes) -> Recode | None:
+    """Lines filled with blanks up to the width of a column or a screen."""
+    ends = head.count(b" \n") + head.count(b" \r")
+    empty = 2 * (head.count(b"\n\n") + head.count(b"\n\r\n")) + head.count(b"\t\n")  # at most: such do not count
+    if ends < _FEWEST_BLANKS or ends < 0.8 * (head.count(b"\n") - empty):
+        return None
+    lines = [line.rstrip(b"\r") for line in head.split(b"\n")[:-1] if line.strip()]
+    padded = sum(line.endswith(b" ") for line in lines)
+    if padded < _FEWEST_BLANKS or padded < 0.8 * len(lines):
+        return None
+    return lambda parts: (_PADDED.sub(b"", part) for part in _lines(parts))
+
+
+_PADDED = re.compile(rb"(?<![ \t])[ \t]++(?=\r?\n|\Z)")
+
+
+def _percents(head: bytes) -> Recode | None:
+    """A text as addresses carry it (RFC 3986, section 2.1)."""
+    coded = b" " not in head.strip() and head.count(b"%20") >= _FEWEST_BLANKS
+    return _decode_percents if coded else None
+
+
+def _decode_percents(parts: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        text = rest + part
+        held = next((n for n in (1, 2) if text[-n:].startswith(b"%")), 0)
+        rest, text = text[len(text) - held :], text[: len(text) - held]
+        yield unquote_to_bytes(text)
+    yield rest
+
+
+def _escapes(head: bytes) -> Recode | None:
+    """A text on one line, its line feeds written as `\\n`, perhaps in quotes: what a debugger or a REPL shows."""
+    if b"\n" in head.strip() or head.count(rb"\n") < _FEWEST_ENDS or _OBJECT.match(head):
+        return None
+    return _unescape
+
+
+_OBJECT = re.compile(rb"\s*[{\[]\s*[{\[\"]")
+_ESCAPE = re.compile(rb"\\([nrt\"'\\])")
+_CHARACTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+
+
+def _unescape(parts: Iterable[bytes]) -> Iterator[bytes]:
+    rest, first = b"", True
+    for part in parts:
+        text = rest + part
+        held = (len(text) - len(text.rstrip(b"\\"))) % 2
+        rest, text = text[len(text) - held :], text[: len(text) - held]
+        if first:
+            first, text = False, re.sub(rb"\Ab?[\"']", b"", text)
+        yield _ESCAPE.sub(lambda found: _CHARACTERS.get(found[1], found[1]), text)
+    yield rest
+
+
+# -- frames -------------------------------------------------------------------------------------------------
+
+_FRAME = re.compile(rb"([1-9]\d{0,5}) (?=<\d{1,3}>)")
+_FRAME_HEAD = len(b"999999 <191>")
+
+
+def _octets(head: bytes) -> Recode | None:
+    """Syslog over TCP: before each message its length in bytes, and nothing between messages (RFC 6587, 3.4.1)."""
+    place, count = 0, 0
+    while (found := _FRAME.match(head, place)) is not None and count < _FEWEST_FRAMES:
+        place, count = found.end() + int(found[1]), count + 1
+    whole = count == _FEWEST_FRAMES or (count > 1 and place == len(head))
+    return _take_frames_off if whole else None
+
+
+_FEWEST_FRAMES = 3
+
+
+def _take_frames_off(parts: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        rest += part
+        out: list[bytes] = []
+        place = 0
+        while place < len(rest):
+            found = _FRAME.match(rest, place)
+            end = found.end() + int(found[1]) if found is not None else 0
+            if found is None:  # not at the beginning of a frame: as far as the next one
+                following = _FRAME.search(rest, place + 1)
+                if following is None and len(rest) - place < HEAD:
+                    break
+                end = following.start() if following is not None else len(rest) - _FRAME_HEAD
+            elif end > len(rest):
+                break
+            out.append(rest[found.end() if found is not None else place : end].rstrip(b"\n"))
+            place = end
+        rest = rest[place:]
+        if out:
+            yield b"\n".join(out) + b"\n"
+    yield _FRAME.sub(b"", rest, count=1)
+
+
+_HEADING = re.compile(rb"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} DEBG '([^'\n]{1,100})' std(?:out|err) output:\n")
+
+
+def _supervisord(head: bytes) -> Recode | None:
+    """What programs print that supervisord runs, where its own log has it at its level `debug`: some bytes below each
+    heading. Where the lines have no times of their own those of the headings count, and nothing is done."""
+    if head.count(b" output:\n") < _FEWEST_FRAMES or len(_HEADING.findall(head)) < _FEWEST_FRAMES:
+        return None
+    lines = _HEADING.sub(b"", head).split(b"\n")
+    stamped = sum(stamps.ANY.search(line[:_STAMPED_WITHIN].decode("utf-8", "replace")) is not None for line in lines)
+    return _take_headings_off if stamped > _FEWEST_FRAMES else None
+
+
+_STAMPED_WITHIN = 50
+
+
+def _take_headings_off(parts: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    held: dict[bytes, bytes] = {}
+    for part in parts:
+        text = rest + part
+        *_, last = (0, *(found.start() for found in _HEADING.finditer(text)))
+        end = last if len(text) < _LONGEST else len(text)
+        yield from _join_output(text[:end], held)
+        rest = text[end:]
+    yield from _join_output(rest, held)
+    yield b"\n".join(held.values())
+
+
+def _join_output(text: bytes, held: dict[bytes, bytes]) -> Iterator[bytes]:
+    """The lines below some headings; of each program the last one is held until the program goes on."""
+    before, *told = _HEADING.split(text)
+    yield before
+    for name, data in zip(told[::2], told[1::2], strict=True):
+        if len(held) > _MOST_PROGRAMS:
+            yield held.pop(next(iter(held)))
+        lines, feed, held[name] = (held.pop(name, b"") + data.removesuffix(b"\n")).rpartition(b"\n")
+        yield lines + feed
+        if len(held[name]) > _LONGEST:  # a line without an end, as progress is shown
+            yield held.pop(name)
+
+
+_MOST_PROGRAMS = 1000
+
+_OUTPUT = re.compile(rb"<system-(?:out|err)>(?:<!\[CDATA\[)?|(?:\]\]>)?</system-(?:out|err)>")
+
+
+def _test_report(head: bytes) -> Recode | None:
+    """What programs printed, in a report of JUnit's."""
+    if not _BEGINS_REPORT.match(head) or not _OUTPUT.search(head):
+        return None
+    plain = b"<system-out><![CDATA[" in head or b"<system-err><![CDATA[" in head
+
+    def recode(parts: Iterable[bytes]) -> Iterator[bytes]:
+        for part in _lines(parts):
+            text = _OUTPUT.sub(b"\n", part)
+            yield text if plain else html.unescape(text.decode("utf-8", "replace")).encode("utf-8", "replace")
+
+    return recode
+
+
+_BEGINS_REPORT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?<testsuites?[ >]")
+
+
+def _asciinema(head: bytes) -> Recode | None:
+    """A terminal as asciinema records it, in its versions 2 and 3: what was printed at once may end anywhere."""
+    first, _, rest = head.partition(b"\n")
+    return _join_printed if _RECORDING.match(first) and _PRINTED.match(rest) else None
+
+
+_RECORDING = re.compile(rb'\{"version": ?[23]\b')
+_PRINTED = re.compile(rb'\s*\[\s*[\d.]+, ?"[a-z]", ?"')
+
+
+def _join_printed(parts: Iterable[bytes]) -> Iterator[bytes]:
+    for part in _lines(parts):
+        out: list[str] = []
+        for line in part.split(b"\n"):
+            try:
+                found: object = json.loads(line, strict=False)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, list) and found[1:2] == ["o"] and isinstance(found[-1], str):
+                out.append(found[-1])
+        yield "".join(out).encode("utf-8", "replace")
+
+
+# -- base64 -------------------------------------------------------------------------------------------------
+
+_CODED = re.compile(rb"[A-Za-z0-9+/_-]{4,}={0,2}")
+_TEXT = bytes([*b"\t\n\r\x1b", *range(32, 127)])
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+
+
+def _base64(head: bytes) -> Recode | None:
+    """Base64 over lines of one length, as in mails and PEM files, or each line by itself."""
+    body = b""
+    if b"base64" in head:
+        _, _, body = head.partition(b"base64\r\n\r\n" if b"base64\r\n\r\n" in head else b"base64\n\n")
+    lines = [line for line in (body or head).split(b"\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
+    coded = [line.strip() for line in lines if _CODED.fullmatch(line.strip())]
+    if sum(map(len, coded)) < max(_SHORTEST_CODED, 0.8 * sum(map(len, lines))):
+        return None
+    ((_, most),) = Counter(map(len, coded)).most_common(1)
+    alone = len(coded) > 1 and most < 0.5 * len(coded)
+    start = _decode(coded[0][: min(len(coded[0]), _LONGEST_LOOK) // 4 * 4])
+    return partial(_decode_lines, alone=alone) if _is_text(start) or start.startswith(_PACKED) else None
+
+
+_LOOKED_AT, _SHORTEST_CODED, _LONGEST_LOOK = 100, 60, 4000
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")
+
+
+def _is_text(data: bytes) -> bool:
+    return len(data.translate(None, _TEXT)) <= 0.05 * len(data)
+
+
+def _decode(text: bytes) -> bytes:
+    try:
+        return base64.b64decode(text.translate(_URL_SAFE) + b"=" * (-len(text) % 4))
+    except ValueError:
+        return text
+
+
+def _decode_lines(parts: Iterable[bytes], alone: bool) -> Iterator[bytes]:
+    rest = b""
+    for part in _lines(parts):
+        out: list[bytes] = []
+        for line in part.split(b"\n"):
+            text = line.strip()
+            if not _CODED.fullmatch(text):
+                out += [_decode(rest), line, b"\n"] if text else ()
+                rest = b""
+            elif alone:
+                out += [_decode(text).rstrip(b"\n"), b"\n"]
+            else:
+                rest += text
+                end = len(rest) if text.endswith(b"=") else len(rest) // 4 * 4
+                out.append(_decode(rest[:end]))
+                rest = rest[end:]
+        yield b"".join(out)
+    yield _decode(rest)
+
+
+_VALUE = re.compile(rb'"([A-Za-z0-9+/]{40,}={0,2})"')
+
+
+def _base64_values(head: bytes) -> Recode | None:
+    """Strings of JSON in base64, as streams of records of AWS have them."""
+    found = [_decode(one[1]) for one in islice(_VALUE.finditer(head), _LOOKED_AT)]
+    told = [one for one in found if b" " in one and _is_text(one)]
+    if not told or len(told) < len(found) / 2:
+        return None
+    return lambda parts: (_VALUE.sub(_string, part) for part in _lines(parts))
+
+
+def _string(found: re.Match[bytes]) -> bytes:
+    data = _decode(found[1])
+    return json.dumps(data.decode("utf-8", "replace")).encode() if _is_text(data) else found[0]
+
+
+# -- pages and rich text -------------------------------------------------------------------------------------
+
+
+def _page(head: bytes) -> Recode | None:
+    """A whole page of HTML, whatever tags are around its lines."""
+    return _strip_tags if _BEGINS_PAGE.match(head) else None
+
+
+_BEGINS_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!doctype html|<html)[ >]", re.IGNORECASE)
+_TAG = re.compile(
+    rb"(?P<line><br[^<>]{0,200}>|</?(?:p|div|pre|tr|li|h\d|table|blockquote)(?:\s[^<>]{0,2000})?>)"
+    rb"|(?P<cell></t[dh]>)|</?[a-zA-Z!][^<>]{0,4000}>",
+    re.IGNORECASE,
+)
+
+
+def _strip_tags(parts: Iterable[bytes]) -> Iterator[bytes]:
+    for part in _lines(parts):
+        text = _TAG.sub(lambda tag: b"\n" if tag["line"] else b"\t" if tag["cell"] else b"", part)
+        whole = html.unescape(text.decode("utf-8", "replace")).replace("\xa0", " ")
+        yield "".join(f"{line}\n" for line in whole.split("\n") if line.strip()).encode("utf-8", "replace")
+
+
+def _rich_text(head: bytes) -> Recode | None:
+    """RTF, as word processors keep what was pasted into them."""
+    return _strip_controls if head.startswith(b"{\\rtf") else None
+
+
+_CONTROL = re.compile(
+    rb"\{\\(?:fonttbl|colortbl|stylesheet|\*|info)[^{}]*(?:\{[^{}]*\}[^{}]*)*\}"
+    rb"|\\(?P<ends>par|line)\b ?|\\(?P<tab>tab)\b ?|\\~|\\'(?P<code>[0-9a-f]{2})|\\(?P<itself>[{}\\])"
+    rb"|\\[a-z]{1,32}-?\d{0,10} ?|[{}\r\n]"
+)
+
+
+def _strip_controls(parts: Iterable[bytes]) -> Iterator[bytes]:
+    return (_CONTROL.sub(_character, part) for part in _lines(parts))
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    if found["code"]:
+        return bytes.fromhex(found["code"].decode())
+    if found["ends"] or found["tab"]:
+        return b"\n" if found["ends"] else b"\t"
+    return found["itself"] or (b" " if found[0] == rb"\~" else b"")
+
+
+RECODINGS: Sequence[Recoding] = (
+    Recoding("page", _page),
+    Recoding("test report", _test_report),
+    Recoding("terminal", _asciinema),
+    Recoding("rich text", _rich_text),
+    Recoding("base64", _base64),
+    Recoding("base64 values", _base64_values),
+    Recoding("octet counting", _octets),
+    Recoding("supervisord", _supervisord),
+    Recoding("line ends", _end_lines),
+    Recoding("blanks", _blanks),
+    Recoding("padding", _padding),
+    Recoding("percents", _percents),
+    Recoding("escapes", _escapes),
+)
+"""Every way that is known; the first one that fits counts, and what it gives is looked at again."""

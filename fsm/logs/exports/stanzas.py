@@ -1,0 +1,187 @@
+"""Records over several lines, one field a line, as journald, psql, MySQL's `\\G`, PowerShell, OpenTelemetry's collector
+and YAML have them. A way to write them is a row of a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fsm.logs.layouts import stamps
+
+
+class Style(NamedTuple):
+    """One way to write records."""
+
+    name: str
+    opens: re.Pattern[bytes]
+    """The first line of a record; what it says of the time counts as a field, too."""
+    field: re.Pattern[str]
+    """A line with a field: its indent, its name (empty where the one above goes on) and its value."""
+    folds: bool = False
+    """Fields lie inside of others by their indents, and long values are folded, as in YAML."""
+    indents: bool = False
+    """A value goes on in lines that are indented, and in no others."""
+
+
+_NAME = r"([A-Za-z_@][\w.@ /-]{0,60}?)"
+STYLES = (
+    Style(
+        "otel",
+        re.compile(rb"LogRecord #\d+"),
+        re.compile(
+            r"( *)(?:-> )?(ObservedTimestamp|Timestamp|SeverityText|SeverityNumber|EventName|Body|Attributes"
+            r"|Trace ID|Span ID|Flags|(?<=-> )[\w./-]{1,80}): ?(.*)"
+        ),
+    ),
+    Style("mysql", re.compile(rb"\*{5,} \d+\. row \*{5,}"), re.compile(rf"(\s*){_NAME}: ?(.*)")),
+    Style("clickhouse", re.compile(rb"Row \d+:"), re.compile(rf"(\s*){_NAME}: *(.*)")),
+    Style("psql", re.compile(rb"-\[ RECORD \d+ \]"), re.compile(r"( *)((?:[\w.@-][\w.@ -]{0,60}?)?) *\| ?(.*)")),
+    Style("journal", re.compile(rb"__CURSOR="), re.compile(r"()([A-Z_][A-Z0-9_]{0,60})=(.*)")),
+    Style(
+        "journal verbose",
+        re.compile(rb"[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]+ \S+ \[s="),
+        re.compile(r"( {4})([A-Z_][A-Z0-9_]{0,60})=(.*)"),
+    ),
+    Style("windows event", re.compile(rb"Event\[\d+\]"), re.compile(r"( {2})([A-Z][\w ]{1,40}): ?(.*)")),
+    Style("powershell", re.compile(rb"TimeCreated +: "), re.compile(r"()([A-Z]\w{0,40}) *: (.*)"), indents=True),
+    Style("yaml", re.compile(rb"---\s*\Z"), re.compile(r"( *)([\w.@/\"'-]{1,80}):(?: +(.*)|\Z)"), folds=True),
+    Style(
+        "yaml list",
+        re.compile(rb"- [\w.@-]{1,80}:(?: |\Z)"),
+        re.compile(r"((?:- )? *)([\w.@/\"'-]{1,80}):(?: +(.*)|\Z)"),
+        folds=True,
+    ),
+)
+"""Every way that is known."""
+
+
+class Stanzas(NamedTuple):
+    """Records in a style."""
+
+    style: Style
+    names: frozenset[str]
+    """Fields that recur: other lines that look like a field's belong to the field above."""
+
+    def opens(self, line: bytes) -> bool:
+        return self.style.opens.match(line) is not None
+
+    def rows(self, text: bytes) -> list[bytes]:
+        """A record as one line of JSON, and the lines behind it that are none of its; the text itself where it is no
+        record."""
+        lines = text.decode("utf-8", "replace").split("\n")
+        if not self.opens(text.split(b"\n", 1)[0]):
+            return text.split(b"\n")
+        end = next((i for i in range(1, len(lines)) if self._is_behind(lines[i - 1], lines[i])), len(lines))
+        rest = [line.encode() for line in lines[end:] if line.strip()]
+        lines = lines[:end]
+        found = dict(_fold(lines, self.style) if self.style.folds else self._flat(lines))
+        time = None if self.style.field.match(lines[0]) else next(stamps.find(lines[0]), None)
+        return [json.dumps({**({"time": time[0]} if time else {}), **found}).encode(), *rest]
+
+    def _is_behind(self, above: str, line: str) -> bool:
+        """Whether a line does not belong to a record any more."""
+        if not line.strip() or line[0] in " \t" or (above.strip() and not (self.style.indents or self.style.folds)):
+            return False
+        match = self.style.field.match(line)
+        return match is None or (not self.style.folds and match[2] not in self.names)
+
+    def _flat(self, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+        name, values = "", list[str]()
+        for line in lines:
+            match = self.style.field.match(line)
+            if match is not None and match[2] in self.names:
+                if name:
+                    yield name, _whole(values)
+                name, values = match[2], [match[3]]
+            elif name:
+                goes_on = match is not None and not match[2]
+                values.append(match[3] if match is not None and goes_on else line)
+                if goes_on:
+                    values[-2] = values[-2].rstrip(" ").removesuffix("+")
+        if name:
+            yield name, _whole(values)
+
+
+_TYPED = re.compile(r"(?:Str|Map|Slice|Int|Double|Bool|Bytes)\((.*)\)", re.DOTALL)
+
+
+def _whole(values: list[str]) -> str:
+    """A value of several lines, without what indents all but the first."""
+    while len(values) > 1 and not values[-1].strip():
+        values.pop()
+    indents = [len(line) - len(line.lstrip(" ")) for line in values[1:] if line.strip()]
+    text = "\n".join([values[0], *(line[min(indents, default=0) :] for line in values[1:])]).strip("\n")
+    typed = _TYPED.fullmatch(text.rstrip())
+    return typed[1] if typed else text
+
+
+def _fold(lines: Sequence[str], style: Style) -> Iterator[tuple[str, str]]:
+    """The scalars of YAML by their dotted paths."""
+    above: list[tuple[int, str]] = []
+    i = 0
+    while i < len(lines):
+        match = style.field.match(lines[i])
+        i += 1
+        if match is None:
+            continue
+        indent = len(match[1])
+        while above and above[-1][0] >= indent:
+            above.pop()
+        above.append((indent, match[2].strip("\"'")))
+        more: list[str] = []
+        while i < len(lines) and (not lines[i].strip() or len(lines[i]) - len(lines[i].lstrip(" ")) > indent):
+            value = match[3] or ""
+            if not value and style.field.match(lines[i]):
+                break
+            more.append(lines[i])
+            i += 1
+        if match[3]:
+            yield ".".join(name for _, name in above), _scalar(match[3], more)
+
+
+def _scalar(first: str, more: list[str]) -> str:
+    """A value of YAML: in quotes, as it stands (`|`), folded or plain."""
+    while more and not more[-1].strip():
+        more.pop()
+    if re.fullmatch(r"[|>][+-]?\d?", first):
+        indent = min((len(line) - len(line.lstrip(" ")) for line in more if line.strip()), default=0)
+        return ("\n" if first[0] == "|" else " ").join(line[indent:] for line in more)
+    text = first
+    for line in map(str.strip, more):
+        broken = text.endswith("\\") and first.startswith('"')
+        text = (
+            text[:-1] + line.removeprefix("\\") if broken else f"{text}\n" if not line else f"{text.rstrip(' ')} {line}"
+        )
+    text = text.replace("\n ", "\n").strip()
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        try:
+            return str(json.loads(text, strict=False))
+        except ValueError:
+            return text[1:-1]
+    return text
+
+
+def find_stanzas(head: bytes) -> Stanzas | None:
+    """Whether a text consists of such records: at least two, whose fields recur."""
+    if not _BEGINS.search(head[:_HEAD]):
+        return None
+    lines = head.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n")[:_MOST_LINES]
+    for style in STYLES:
+        opened = [i for i, line in enumerate(lines) if style.opens.match(line)]
+        if len(opened) < _FEWEST or opened[0] > _LATEST:
+            continue
+        texts = [line.decode("utf-8", "replace") for line in lines[opened[0] :]]
+        names = Counter(match[2] for line in texts if (match := style.field.match(line)) is not None)
+        often = frozenset(name for name, count in names.items() if name and count >= len(opened) / 2)
+        if sum(names[name] for name in often) >= _FEWEST * len(opened):
+            return Stanzas(style, often)
+    return None
+
+
+_BEGINS = re.compile(rb"(?m)^(?:" + b"|".join(style.opens.pattern.replace(rb"\Z", b"$") for style in STYLES) + b")")
+_MOST_LINES, _LATEST, _FEWEST, _HEAD = 4000, 100, 2, 1 << 16

@@ -1,0 +1,80 @@
+"""Files whose entries are not lines: rows of a table with quotes, objects over several lines, documents that hold many
+entries. What is found here says where rows begin and end, and what each holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from fsm.logs.exports.broken_lines import Broken, find_broken
+from fsm.logs.exports.documents import Document, find_document
+from fsm.logs.exports.sql_dumps import Inserts, find_inserts
+from fsm.logs.exports.stanzas import Stanzas, find_stanzas
+from fsm.logs.exports.xml_events import XmlEvents, find_xml
+from fsm.logs.layouts.fields import Closer, Csv, Pretty, find_csv, find_pretty
+from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT, Run
+
+Table = Csv | Pretty | Document | XmlEvents | Stanzas | Inserts | Broken
+_Begins = Callable[[Sequence[bytes], bytes], bool]
+_HEAD = 1 << 16
+_LONGEST_DOCUMENT = 1 << 25
+"""Bytes of a document, on one line or over several, that are kept at once."""
+
+
+def longest_line(table: Table | None) -> int:
+    """How much of a line is kept, in bytes: more where a line is a whole file."""
+    return _LONGEST_DOCUMENT if isinstance(table, Document | Inserts | XmlEvents) else LINE_LIMIT
+
+
+def find_table(head: bytes) -> Table | None:
+    """The table that a text begins, if it is one."""
+    return (
+        find_document(head)
+        or find_pretty(head)
+        or find_xml(head)
+        or find_stanzas(head)
+        or find_inserts(head)
+        or find_broken(head)
+        or find_csv(head[:_HEAD].decode("utf-8", "replace"))
+    )
+
+
+def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int, bytes, bool]]:
+    """Lines with their places; rows of a table as they stand, or, where one text holds many, each as a line."""
+    row: list[bytes] = []
+    begin, first, cut = 0, 0, False
+    closed, begins = _borders(table)
+    longest = _LONGEST_DOCUMENT if isinstance(table, Document | XmlEvents) else ENTRY_LIMIT
+
+    def read_rows() -> Iterator[tuple[int, int, bytes, bool]]:
+        text = b"\n".join(row)
+        if table is None or isinstance(table, Csv):
+            yield begin, first, text, cut
+            return
+        parts = table.rows(text.replace(b"\r\n", b"\n").removesuffix(b"\r"))
+        yield from ((begin + n, first, one, cut) for n, one in enumerate(parts))
+
+    for start, number_at_start, lines, was_cut in runs:
+        places = accumulate((len(line) + 1 for line in lines), initial=start)
+        for number, (offset, line) in enumerate(zip(places, lines, strict=False), number_at_start):
+            if row and begins(row, line):
+                yield from read_rows()
+                row = []
+            if not row:
+                begin, first, cut = offset, number, False
+            row.append(line)
+            cut = cut or was_cut
+            if closed(row) or offset + len(line) + 1 - begin >= longest:
+                yield from read_rows()
+                row = []
+    if row:
+        yield from read_rows()
+
+
+def _borders(table: Table | None) -> tuple[Closer, _Begins]:
+    """Whether the lines of a row are all, and whether a line begins another row."""
+    if isinstance(table, Stanzas):
+        return lambda _row: False, lambda _row, line: table.opens(line)
+    if isinstance(table, Broken):
+        return lambda _row: False, table.begins
+    return table.closer() if table is not None else lambda _row: True, lambda _row, _line: False

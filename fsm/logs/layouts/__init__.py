@@ -1,0 +1,1 @@
+"""What stands around a program's messages: time stamps, headers, frames, fields, ends."""

@@ -1,0 +1,247 @@
+"""What stands behind the messages of a layout: a logger or a thread in brackets, what closes a quote, the same words in
+each line, an object of fields."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from fsm.logs.layouts import fields as structured
+from fsm.logs.layouts.headers import CLOSING, HEADER_LIMIT, SLOTS, Header, Token, as_logger, commonest, header_of, split
+from fsm.logs.reading.entries import CONTINUES
+
+_MOST_LOOKS = 200
+
+
+def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
+    """What stands at the end of the lines: a logger or a thread in brackets, the same words in each, or both."""
+    whole = _whole(lines, headers)
+    best = _find_bracketed(whole) or _find_stamp(whole) or _find_elapsed(whole)
+    if best is not None:
+        return best
+    behind = [line[_begin(line, headers) :] for line in whole]
+    closing = _markup(whole) or _closing(headers, whole)
+    tail = _find_varying(behind, closing) if closing else find_tail(behind)
+    if not tail and len(whole) >= _FEWEST_CLOSED and sum(line.endswith(" ") for line in whole) > 0.9 * len(whole):
+        tail = (Token("text", " "),)
+    best = _find_bracketed([without_end(tail, line) for line in whole]) if tail else None
+    tokens = (*(best.tokens if best else ()), *tail)
+    roles = (*(best.roles if best else ()), *("word" for token in tail if token.kind in SLOTS))
+    return header_of(tokens, roles) if tokens else None
+
+
+def _begin(line: str, headers: Sequence[Header]) -> int:
+    """Where the message begins."""
+    return next((match.end() for header in headers if (match := header.pattern.match(line))), 0)
+
+
+def without_end(tokens: tuple[Token, ...], line: str) -> str:
+    """The line without such an end, if it has it."""
+    return _ending(tokens).sub("", line) if tokens else line
+
+
+@lru_cache(maxsize=256)
+def _ending(tokens: tuple[Token, ...]) -> re.Pattern[str]:
+    return re.compile(header_of(tokens, ()).pattern.pattern + r"[ \t]*\Z", re.ASCII)
+
+
+def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:
+    """What stands behind most of the texts: the same words, or what varies."""
+    text = _markup(texts)
+    return _find_varying(texts, text) or _find_varying(texts, _common_end(texts))
+
+
+def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
+    """The text, and what stands before it in nearly all of the texts and varies: fields, ids, columns; and words
+    between those."""
+    found: tuple[Token, ...] = (Token("text", text),) if text else ()
+    some = texts[:: max(1, len(texts) // _MOST_TEXTS)]
+    rest = [_without_fields(one).rstrip().removesuffix(text)[-_LONGEST_TAIL:] for one in some]
+    for _ in range(_MOST_UNITS):
+        units = Counter(unit for one in rest if (unit := _last_unit(one, behind=found)))
+        unit, count = units.most_common(1)[0] if units else ((), 0)
+        if count < max(_FEWEST_CLOSED, 0.9 * len(some)):
+            break
+        found = (*unit, *found)
+        rest = [without_end(unit, one) for one in rest]
+    return found
+
+
+def _last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The field, id or column at the end of a text, or a word with something behind it that varies."""
+    last = text.rstrip()[-1:]
+    for unit, pattern in _UNITS:
+        if (unit[-1].kind == "inner" or unit[-1].what == last) and pattern.search(text):
+            return unit
+    if field := _FIELD.search(text):
+        before = (Token("text", field[1]), _BLANK) if field[1] else (_BLANK,)
+        closes = (Token("text", '"'),) if field[3] else ()
+        return *before, Token("text", field[2]), Token("inner", field[3] or "="), *closes
+    word = _WORD.search(text) if behind else None
+    return (_BLANK, Token("text", word[1])) if word else ()
+
+
+_BLANK = Token("blank", " ")
+_UNITS = tuple(
+    (unit, _ending(unit))
+    for unit in (
+        (Token("text", "\t"), Token("inner", "\t")),
+        (_BLANK, Token("inner", "#")),
+        *(
+            (_BLANK, Token("text", opens), Token("inner", what), Token("text", closes))
+            for opens, closes in CLOSING.items()
+            for what in ("#", f"{opens}=")
+        ),
+    )
+)
+_FIELD = re.compile(
+    r"([,:;]?)[ \t]([A-Za-z][\w.-]{0,60}=(?:\"(?=[^\"\n]*\"[ \t]*\Z))?)(?:[^\"\n]*(\")|[^\s\"]*)[ \t]*\Z", re.ASCII
+)
+_WORD = re.compile(r"[ \t]([^\s=(]{1,60})[ \t]*\Z")
+_MOST_UNITS, _MOST_TEXTS, _LONGEST_TAIL = 12, 60, 400
+
+
+def _whole(lines: Sequence[str], headers: Sequence[Header]) -> list[str]:
+    """Some of the first lines of entries, with the second one where headers have two."""
+    some = lines[:: max(1, len(lines) // _MOST_LOOKS)]
+    if headers and len(headers[0].lines) > 1:
+        some = [f"{above}\n{line}" for above, line in pairwise(lines)]
+    return [line for line in some if any(header.pattern.match(line) for header in headers)]
+
+
+def _find_bracketed(whole: Sequence[str]) -> Header | None:
+    """The logger or the thread in brackets at the end of most lines."""
+    closed = [line for line in whole if line.rstrip().endswith((")", "]"))]
+    tails = [match[0] for line in closed if (match := _LAST.search(line.rstrip(), max(0, len(line) - HEADER_LIMIT)))]
+    if len(tails) < max(3, 0.4 * len(whole)):
+        return None
+    best = commonest(map(split, tails), most=1)[0]
+    first = [tail.split()[0].lstrip("[(") for tail in tails]
+    return best if {"logger", "thread"} & set(best.roles) or as_logger(first) else None  # a class and its method
+
+
+def _find_stamp(whole: Sequence[str]) -> Header | None:
+    """An epoch behind a tab at the end of all lines, as in texts of `aws logs`."""
+    ended = sum(_EPOCH_BEHIND.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
+    fits = ended >= max(_FEWEST_CLOSED, 0.9 * len(whole))
+    return header_of((Token("blank", ""), Token("time", "epoch")), ("time",)) if fits else None
+
+
+def _find_elapsed(whole: Sequence[str]) -> Header | None:
+    """The time since the line before at the end of most lines, as Node's `debug` writes it: ` +3ms`."""
+    ended = sum(_SINCE.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
+    tokens = (Token("blank", ""), Token("text", "+"), Token("word", ""))
+    return header_of(tokens, ("word",)) if ended >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else None
+
+
+def _markup(whole: Sequence[str]) -> str:
+    """The tags of HTML that end most lines, the dollar sign that `cat -A` puts there, what ends records of SAP; empty
+    where none do."""
+    closed = [line for line in whole if line.rstrip().endswith((">", "$", "|"))]
+    ends = Counter(match[0] for line in closed if (match := _MARKUP.search(line[-_CLOSING_LENGTH:])))
+    text, count = ends.most_common(1)[0] if ends else ("", 0)
+    text = text if text.endswith(" |") else text.strip()  # in tables of Markdown a blank stands before each bar
+    return text if count >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else ""
+
+
+_EPOCH_BEHIND = re.compile(r"\t1\d{9,18}\Z", re.ASCII)
+_SINCE = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
+_MARKUP = re.compile(r"(?:\s*(?:</[a-z]\w{0,20}>|<br ?/?>))+\s*\Z| ?[$|]\Z", re.IGNORECASE)
+
+
+def _common_end(whole: Sequence[str]) -> str:
+    """What stands behind a blank at the end of nearly all lines, or else of most, the same in each; empty where nothing
+    does."""
+    if len(whole) < _FEWEST_CLOSED:
+        return ""
+    texts = list(map(_without_fields, whole))
+    for share in (0.95, 0.7):
+        text = _find_shared([text[-_CLOSING_LENGTH:] for text in texts], max(_FEWEST_CLOSED, share * len(whole)))
+        blank = text.find(" ")
+        blank -= blank > 0 and text[blank - 1] in ",:;"
+        if blank >= 0 and len(text) - blank > 2:
+            return text[blank:]
+    return ""
+
+
+def _without_fields(line: str) -> str:
+    tail = structured.json_tail(line)
+    return tail[0] if tail and tail[1] else line.rstrip()
+
+
+def _find_shared(texts: Sequence[str], least: float) -> str:
+    """The longest end that so many of the texts have."""
+    common, same = "", texts
+    while chars := Counter(text[-len(common) - 1] for text in same if len(text) > len(common)):
+        char, count = chars.most_common(1)[0]
+        if count < least:
+            break
+        common = char + common
+        same = [text for text in same if text.endswith(common)]
+    return common
+
+
+def _closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
+    """What closes the quotes, brackets, columns around messages, the same in every line; empty where they have none."""
+    if len(whole) < _FEWEST_CLOSED or not headers:
+        return ""
+    opened = "".join(token.what for token in headers[0].tokens if token.kind == "text")
+    closers = {column for column in "|;~^│┃" if opened.count(column) > 1}.union(
+        close
+        for begin, close in (("[", "]"), ("(", ")"), ("{", "}"), ("<", ">"), ('"', '"'), ("'", "'"))
+        if (opened.count(begin) % 2 if begin == close else opened.count(begin) > opened.count(close))
+    )
+    ends = [line.rstrip()[-_CLOSING_LENGTH:] for line in whole if line.rstrip()[-1:] in closers]
+    if not closers or len(ends) < 0.6 * len(whole):  # the first lines of long messages end otherwise
+        return ""
+    common = _find_shared(ends, 0.8 * len(ends))
+    place = next((i for i, c in enumerate(common) if c in closers), -1)
+    return common[place:] if place >= 0 else ""
+
+
+_FEWEST_CLOSED, _CLOSING_LENGTH = 5, 120
+
+
+def line_end(
+    lines: Sequence[str], headers: Sequence[Header], after: Header | None, repeated: re.Pattern[str] | None
+) -> re.Pattern[str] | None:
+    """What stands behind each line of a message, not only behind the last one; None where nothing does."""
+    if after is None:
+        return None
+    goes_on = repeated.match if repeated is not None else lambda line: CONTINUES(line[:_CLOSING_LENGTH].encode())
+    others = [line for line in lines if line.strip() and not any(header.pattern.match(line) for header in headers)]
+    others = [line for line in others if goes_on(line)]
+    for pattern in _parts_of(after.tokens):
+        ends = re.compile(pattern + r"[ \t]*\Z", re.ASCII)
+        ended = sum(ends.search(line[-HEADER_LIMIT:]) is not None for line in others)
+        if ended > 1 and ended > 0.8 * len(others):
+            return ends
+    return None
+
+
+def _parts_of(tokens: tuple[Token, ...]) -> Iterator[str]:
+    """Patterns of what may stand behind each line, where these tokens stand behind the last one of a message: all of
+    it, or what is behind the logger."""
+    for i, token in enumerate(tokens):
+        if i == 0 or token.kind == "blank" or token.what == "\t":
+            yield header_of(tokens[i:], ()).pattern.pattern
+    last = tokens[-1]
+    if last.kind == "text" and (len(last.what) > 1 or last.what in _ALONE):
+        yield re.escape(last.what)
+
+
+_ALONE = "$|│┃\"'"
+
+
+def end_with_fields(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> bool:
+    """Whether lines end with an object of their fields, perhaps before what stands behind each message."""
+    whole = _whole(lines, headers)
+    ends = re.compile(after.pattern.pattern + r"[ \t]*\Z", re.ASCII) if after is not None else None
+    whole = [ends.sub("", line) if ends is not None else line for line in whole]
+    return sum(bool((tail := structured.json_tail(line)) and tail[1]) for line in whole) > 0.3 * len(whole)
+
+
+_LAST = re.compile(r"(?:[ \t]+(?:\([^()\s]{1,200}(?: \w{1,60})?\)|\[[^\[\]\n]{1,120}\])){1,2}\Z")

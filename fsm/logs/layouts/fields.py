@@ -1,0 +1,479 @@
+"""Lines with named fields: JSON of any shape, logfmt, CSV. Which field is what is told by its name and its values."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from fsm.logs.layouts import headers, stamps
+
+Fields = Mapping[str, Any]
+DEPTH = 6
+MOST_FIELDS = 400
+
+_TIME_NAMES = [
+    "@timestamp",
+    "timestamp",
+    "@t",
+    "time",
+    "ts",
+    "t",
+    "asctime",
+    "datetime",
+    "date_time",
+    "date",
+    "eventtime",
+    "event_time",
+    "log_time",
+    "logtime",
+    "timemillis",
+    "time_ms",
+    "millis",
+    "timestamp_ms",
+    "instant.epochsecond",
+    "instant",
+    "created",
+    "epoch",
+    "syslog_timestamp",
+    "_source_realtime_timestamp",
+    "__realtime_timestamp",
+    "ingestiontime",
+    "receivedtimestamp",
+    "inserttimestamp",
+]
+"""Names of times, the most telling first; other fields count where their values are stamps."""
+
+
+Closer = Callable[[Sequence[bytes]], bool]
+"""Whether the lines that were read of a row are all."""
+
+
+class Roles(NamedTuple):
+    """Where a line with fields has what: dotted paths, empty where it has none."""
+
+    text: str
+    time: str = ""
+    level: str = ""
+    thread: str = ""
+    logger: str = ""
+    error: str = ""
+    pid: str = ""
+    stream: tuple[str, ...] = ()
+    """What tells apart the programs that share a file."""
+    time_row: str = ""
+    """How times are written, where one line alone does not tell."""
+
+
+def flatten(fields: object) -> dict[str, Any]:
+    """Scalars by their dotted paths, in the order of the line; a list of one is what it holds. Bounded."""
+    out: dict[str, Any] = {}
+    stack: list[tuple[str, object, int]] = [("", fields, 0)]
+    while stack and len(out) < MOST_FIELDS:
+        path, value, depth = stack.pop()
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if isinstance(value, Mapping):
+            if depth < DEPTH:
+                inner = [(f"{path}.{name}" if path else str(name), one, depth + 1) for name, one in value.items()]
+                stack += reversed(inner)
+        elif not isinstance(value, list):
+            out[path] = value
+        elif _is_bytes(value):
+            out[path] = bytes(value).decode("utf-8", "replace")
+    return out
+
+
+def value_at(fields: Fields, path: str) -> Any:
+    """The scalar that `flatten` gives for a path; None where there is none."""
+    value = fields.get(path)
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list):
+        value = value[0] if len(value) == 1 else bytes(value).decode("utf-8", "replace") if _is_bytes(value) else None
+    if value is not None:
+        return value if not isinstance(value, dict | list) else None
+    for dot in (i for i, c in enumerate(path) if c == "."):
+        inner = fields.get(path[:dot])
+        if isinstance(inner, list) and len(inner) == 1:
+            inner = inner[0]
+        if isinstance(inner, dict) and (value := value_at(inner, path[dot + 1 :])) is not None:
+            return value
+    return None
+
+
+def _is_bytes(value: list[Any]) -> bool:
+    """Journald exports a text with control characters as a list of its bytes."""
+    return len(value) > 1 and all(type(one) is int and 0 <= one < 256 for one in value)
+
+
+def text_of(value: object) -> str:
+    """A scalar as text; empty for none."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, bool) or value is None:
+        return ""
+    return str(value) if isinstance(value, int) and abs(value) < 1 << 63 else ""
+
+
+def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
+    """What stands before the JSON object that ends a line, and the object; commas and brackets of an array around it
+    are left out. A Ruby hash is read as one."""
+    found = _last_object(line)
+    return _last_object(_ruby_as_json(line)) if found is None and _RUBY_PAIR.search(line) else found
+
+
+def _last_object(line: str) -> tuple[str, dict[str, Any]] | None:
+    start = line.find("{")
+    while 0 <= start <= headers.HEADER_LIMIT:
+        try:
+            found, end = _DECODER.raw_decode(line, start)
+        except (ValueError, RecursionError):
+            start = line.find("{", start + 1)
+            continue
+        if isinstance(found, dict) and not line[end:].strip(" \t\r\n,]"):
+            return line[:start].lstrip("[, "), found
+        start = line.find("{", max(end, start + 1))
+    return None
+
+
+def _ruby_as_json(line: str) -> str:
+    """A line with a Ruby hash, as Logstash's codec rubydebug prints it, with JSON instead."""
+
+    def token(found: re.Match[str]) -> str:
+        if found[1]:
+            inner = re.sub(r'(?<!\\)"', r"\"", found[1][1:-1])
+            return '"' + inner.replace("\\#", "#").replace("\\e", "\\u001b") + '"'
+        if found[2]:
+            return json.dumps(found[2]) if found[2] not in ("true", "false", "nil") else found[2].replace("nil", "null")
+        return ":" if found[0] == "=>" else ""
+
+    start = max(0, line.find("{"))
+    return line[:start] + _RUBY.sub(token, line[start:])
+
+
+_RUBY_PAIR = re.compile(r'\{\s*"[^"\\]{1,80}"\s{0,3}=>')
+_RUBY = re.compile(
+    r'("(?:[^"\\]|\\.|"(?!\s*(?:=>|[,}\]]|\Z)))*+")|=>|\[\d+\](?= )|((?=\d{4}-\d|nil|true|false)[\w.:+-]+)', re.DOTALL
+)
+"""A text, in which quotes may stand as they are (Fluent Bit), an arrow, the number of an item in an array, a time or a
+word."""
+
+
+def json_array(line: str) -> tuple[str, dict[str, Any]] | None:
+    """The items of a line that is one array of JSON by their places, as asciinema and ClickHouse's JSONCompactEachRow
+    write them."""
+    if line[:1] != "[" or line.rstrip()[-1:] != "]":
+        return None
+    try:
+        found = json.loads(line, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    rows = len(found) < 2 or isinstance(found[0], dict | list)  # of a document
+    return None if rows else ("", {str(i): item for i, item in enumerate(found)})
+
+
+def json_string(line: str) -> tuple[str, dict[str, Any]] | None:
+    """The text of a line that is one string of JSON or YAML; a comma behind and a dash before it belong to a list."""
+    text = line.strip(" \t\r\n,").removeprefix("- ")
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return "", {"text": text[1:-1].replace("''", "'")}
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return None
+    try:
+        return "", {"text": json.loads(text, strict=False)}
+    except ValueError:
+        return None
+
+
+def json_tail(line: str) -> tuple[str, dict[str, Any]] | None:
+    """What stands before the JSON object that ends a text, and the object."""
+    text = line.rstrip()
+    if not text.endswith("}"):
+        return None
+    for match in islice(_TAIL.finditer(text), _MOST_TRIES):
+        try:
+            found, end = _DECODER.raw_decode(text, match.end() - 1)
+        except (ValueError, RecursionError):
+            continue
+        if end == len(text) and isinstance(found, dict):
+            return text[: match.start()], found
+    return None
+
+
+_TAIL = re.compile(r"[ \t]+\{(?=[\"}])")
+_MOST_TRIES = 20
+_DECODER = json.JSONDecoder(strict=False)
+_NAME = r"[A-Za-z_@][\w.@/-]{0,80}="
+_ENDS = rf"(?=[ \t]*[,}})\]]*[ \t]*(?:\Z|\n|[,;]?[ \t]+{_NAME}))"
+_VALUES = (
+    r'"(?:[^"\\\n]|\\.)*"(?![^\s,})\]])',
+    rf'"(?:[^"\\]|\\.|"(?!{_ENDS}))*+(?:"|\Z)',
+    rf"'(?:[^'\\\n]|\\.)*'{_ENDS}",
+    r'[^\s",]*',
+)
+_PAIR = re.compile(rf"(?:^|(?<=[\s,{{(]))({_NAME})({'|'.join(_VALUES)})")
+"""A pair; quotes inside of a value may stand there as they are, and a value may go on in the next line."""
+
+
+def logfmt(line: str) -> tuple[str, dict[str, Any]] | None:
+    """What stands before the first `key=value` of a line, and the pairs; None where there are not even two."""
+    pairs = list(_PAIR.finditer(line))
+    if len(pairs) < 2 or pairs[0].start() > headers.HEADER_LIMIT:
+        return None
+    return line[: pairs[0].start()], {m[1][:-1]: _unquote(m[2]) for m in pairs}
+
+
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def _unquote(text: str) -> str:
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return re.sub(r"\\([nrt'\\])", lambda found: _ESCAPES.get(found[1], found[1]), text[1:-1])
+    if not text.startswith('"'):
+        return text
+    try:
+        return str(json.loads(text, strict=False))
+    except ValueError:
+        return text[1:].removesuffix('"').replace('\\"', '"')
+
+
+_SERVICE_MESSAGE = re.compile(r"##teamcity\[(\w+)\s+(.*)\][ \t]*\Z", re.DOTALL)
+_ATTRIBUTE = re.compile(r"(?:(\w+)\s*=\s*)?'((?:[^|']|\|.)*+)'", re.DOTALL)
+_BARRED = re.compile(r"\|(?:0x([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_BARS = {"n": "\n", "r": "\r", "x": "\x85", "l": "\u2028", "p": "\u2029"}
+
+
+def service_message(line: str) -> tuple[str, dict[str, Any]] | None:
+    """What stands before a service message of TeamCity's in a line, and its attributes without their escapes."""
+    found = _SERVICE_MESSAGE.search(line)
+    if found is None:
+        return None
+    values = {
+        name or "text": _BARRED.sub(lambda bar: chr(int(bar[1], 16)) if bar[1] else _BARS.get(bar[2], bar[2]), value)
+        for name, value in _ATTRIBUTE.findall(found[2])
+    }
+    return line[: found.start()], values
+
+
+class Csv(NamedTuple):
+    """A table: what its columns are called (their numbers where it has no head) and what stands between them."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    named: bool
+    """The first row names the columns."""
+
+    def read(self, line: str) -> tuple[str, dict[str, Any]] | None:
+        """The cells of a row by their columns."""
+        rows = list(_rows([line], self.delimiter))
+        if len(rows) != 1 or len(rows[0]) != len(self.names) or tuple(rows[0]) == self.names:
+            return None
+        return "", dict(zip(self.names, rows[0], strict=True))
+
+    def closer(self) -> Closer:
+        """A row is whole once its quotes are closed."""
+        quotes = 0
+
+        def is_closed(row: Sequence[bytes]) -> bool:
+            nonlocal quotes
+            quotes = row[-1].count(b'"') + (quotes if len(row) > 1 else 0)
+            return quotes % 2 == 0
+
+        return is_closed
+
+
+class Pretty(NamedTuple):
+    """JSON objects over several lines, closed where they are indented like their beginning."""
+
+    indent: bytes
+
+    def rows(self, text: bytes) -> list[bytes]:
+        """The object on one line; the text itself where it is none."""
+        begin = max(0, text.find(b"{"))
+        try:
+            found = json.loads(text[begin:].strip(b" \t\r\n,]"), strict=False)
+        except (ValueError, RecursionError):
+            return [text]
+        return [text[:begin].lstrip(b", ") + json.dumps(found).encode()]
+
+    def closer(self) -> Closer:
+        """An object is whole once its brace is closed; other lines stand for themselves."""
+        opened = False
+
+        def is_closed(row: Sequence[bytes]) -> bool:
+            nonlocal opened
+            if len(row) == 1:
+                found = _OPENS.match(row[0])
+                opened = found is not None and found[1] == self.indent
+            return not opened or row[-1].rstrip(b" \t\r,]") == self.indent + b"}"
+
+        return is_closed
+
+
+_OPENS = re.compile(rb"(?:, |\S[^{\n]{0,200}[ \t])?([ \t]*)\{\s*\Z")
+
+
+def find_pretty(head: bytes) -> Pretty | None:
+    """Whether a text consists of objects over several lines; those count that are indented like most."""
+    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not _OPENS.match(lines[0]) and lines[0].strip() != b"[":
+        return None
+    indents = Counter(found[1] for line in lines if (found := _OPENS.match(line)))
+    return Pretty(min(indents, key=lambda indent: (-indents[indent], len(indent)))) if indents else None
+
+
+def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter, strict=True)
+    except csv.Error:
+        return
+
+
+def find_csv(text: str) -> Csv | None:
+    """The table that a text begins, if it is one: rows of equal length, cells in quotes or a first row of names."""
+    text = _SEPARATOR.sub("", text.removeprefix("\ufeff"))
+    for delimiter in (",", ";", "\t"):
+        if f'"{delimiter}"' not in text and f'{delimiter}"' not in text:
+            continue
+        rows = [row for row in _rows(text.splitlines(keepends=True), delimiter) if row]
+        rows = rows[: 1 + max(1, len(rows) - 1)]
+        if len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1:  # Windows' event viewer names all columns but the last
+            rows[0] = [*rows[0], "Message"]
+        width = len(rows[0]) if rows else 0
+        if width < 2 or len(rows) < 2 or sum(len(row) == width for row in rows[:-1]) < 0.98 * (len(rows) - 1):
+            continue
+        named = all(re.fullmatch(r"[@\w .:/()\[\]#-]{1,80}", cell) for cell in rows[0]) and len(set(rows[0])) == width
+        named = named and not any(stamps.ANY.search(cell) for cell in rows[0])
+        return Csv(tuple(rows[0]) if named else tuple(map(str, range(width))), delimiter, named)
+    return None
+
+
+_SEPARATOR = re.compile(r"sep=.\r?\n")
+"""The line by which Excel is told what stands between cells."""
+
+Reader = Callable[[str], tuple[str, dict[str, Any]] | None]
+"""What `json_object`, `logfmt` and `Csv.read` are."""
+
+
+def roles_of(samples: Sequence[dict[str, Any]], text: str, clock: stamps.Clock) -> Roles:
+    """What the fields of these lines are; `text` is where the message stands."""
+    columns: dict[str, list[Any]] = {}
+    for sample in samples:
+        for path, value in sample.items():
+            columns.setdefault(path, []).append(value)
+    rare = max(1, len(samples) // 2)
+    often = {path: values for path, values in columns.items() if len(values) >= rare and path != text}
+    time = _best(often, lambda path, values: _as_time(path, values, clock))
+    read = [str(value) for value in often.get(time, ())]
+    return Roles(
+        text,
+        time,
+        _best(often, _as_level),
+        _best(often, _as_thread),
+        _best(often, _as_logger),
+        _best({path: values for path, values in columns.items() if path != text}, _as_error),
+        _best(often, _as_pid),
+        tuple(sorted(path for path in often if _STREAM.fullmatch(path.lower()))),
+        "day_month_year" if any(_day_first(one, clock) for one in read) else "",
+    )
+
+
+_STREAM = re.compile(
+    r"(?:.*[._])?(?:stream|container_?(?:id|name)|pod_?(?:id|name)?|kubernetes\.pod\.name|host\.?name|_hostname|_pid"
+    r"|logstream(?:name)?|log_stream|unit|_systemd_unit|syslog_identifier)"
+)
+
+
+def _day_first(text: str, clock: stamps.Clock) -> bool:
+    return bool(stamps.read(text, clock, ("day_month_year",))) and not stamps.read(text, clock, ("month_day_year",))
+
+
+def _best(columns: Mapping[str, list[Any]], score: Callable[[str, list[Any]], float]) -> str:
+    ranked = [(score(path, values), -i, path) for i, (path, values) in enumerate(columns.items())]
+    best = max(ranked, default=(0.0, 0, ""))
+    return best[2] if best[0] > 0 else ""
+
+
+def _last(path: str) -> str:
+    return path.lower().rpartition(".")[2]
+
+
+def find_time(values: Fields) -> object:
+    """The value of the field whose name tells most of a time; None where none does."""
+    named = {name.lower(): value for name, value in values.items()}
+    return next((named[name] for name in _TIME_NAMES if name in named), None)
+
+
+def time_of(value: object, clock: stamps.Clock, row: str = "") -> stamps.Time | None:
+    """The time that a field holds, written as a row of stamps says, or as any."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return stamps.read_number(value)
+    if isinstance(value, str) and len(value) <= 60:
+        text = value.strip()
+        if re.fullmatch(r"1\d{9,18}(?:\.\d{1,9})?", text):
+            return stamps.read(text, clock, ("epoch",))
+        return (stamps.read(text, clock, (row,)) if row else None) or stamps.read(text, clock)
+    return None
+
+
+_LEAST = 0.01
+"""Of what is a time only where nothing else is."""
+
+
+def _as_time(path: str, values: list[Any], clock: stamps.Clock) -> float:
+    read = [time_of(value, clock) for value in values[:50]]
+    good = [one for one in read if one is not None]
+    if len(good) < 0.9 * len(read):
+        return 0.0
+    lost = frozenset().union(*(one.lost for one in good))
+    whole = path.lower()
+    named = next((i for i, name in enumerate(_TIME_NAMES) if name in (whole, _last(path))), None)
+    if len(values) >= headers.ENOUGH_TIMES and len(set(map(str, values))) == 1:
+        return _LEAST
+    score = 1.0 + (3.0 - 0.03 * named if named is not None else 0.5 if "time" in whole or "date" in whole else 0.0)
+    return score - 2.0 * ("date" in lost) - 0.5 * ("milliseconds" in lost and len(good) > 3) - 0.2 * ("zone" in lost)
+
+
+def _as_level(path: str, values: list[Any]) -> float:
+    names = ("level", "severity", "lvl", "levelname", "@l", "loglevel", "log_level", "priority", "syslog_level")
+    words = sum(text_of(value).strip().upper() in headers.LEVELS for value in values) / len(values)
+    return words + (0.5 if _last(path) in names else 0.0) if words >= 0.8 else 0.0
+
+
+def _as_thread(path: str, values: list[Any]) -> float:
+    last, whole = _last(path), path.lower()
+    if "thread" not in whole or any(isinstance(value, int | float) for value in values):
+        return 0.0
+    return 2.0 - (0.5 if last.endswith("id") or "priority" in last else 0.0) + 0.2 * ("name" in last)
+
+
+def _as_logger(path: str, values: list[Any]) -> float:
+    whole, last = path.lower(), _last(path)
+    if "fqcn" in whole or "thread" in whole or "exception" in whole or "host" in whole:
+        return 0.0
+    texts = [text_of(value) for value in values]
+    looks = headers.as_logger(texts)
+    if last in ("logger", "logger_name", "loggername", "_logger", "log.logger") or whole.endswith("log.logger"):
+        return 3.0 + looks if any(texts) else 0.0
+    named = any(name in whole for name in ("logger", "category", "source", "target", "class", "name", "scope"))
+    return looks * (1.0 if named else 0.5) if looks >= 1.0 else 0.0
+
+
+def _as_error(path: str, values: list[Any]) -> float:
+    whole = path.lower()
+    if not any(isinstance(value, str) and value for value in values):
+        return 0.0
+    scores = ("stack_trace", 5), ("stacktrace", 5), ("stack", 4), ("exception", 3), ("throwable", 3), ("thrown", 3)
+    return float(next((score for name, score in scores if name in whole), 0))
+
+
+def _as_pid(path: str, values: list[Any]) -> float:
+    digits = all(re.fullmatch(r"\d{1,10}", text_of(value)) for value in values)
+    return 1.0 if digits and _last(path) in ("pid", "_pid", "process_id", "processid") else 0.0

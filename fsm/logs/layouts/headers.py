@@ -1,0 +1,245 @@
+"""How an entry of a text log begins: time, level, thread, logger and fixed text in some order, then the message.
+
+A header is found by comparing lines: what stands before the message is split into tokens, tokens into slots and fixed
+text, and what the values of a slot look like tells its role. The same header can be stated as a pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fsm.logs.layouts import stamps
+
+ENOUGH_TIMES = 10
+"""Entries after which a time that has not changed is no clock, where another one has."""
+HEADER_LIMIT = 600
+"""Characters before a message that are looked at."""
+_LEVELS = (
+    "TRCE TRACE DEBUG INFO WARN WARNING ERROR FATAL CRITICAL SEVERE CONFIG FINE FINER FINEST NOTICE ALERT EMERG PANIC "
+    "ERR CRIT INFORMATION INFORMATIONAL VERBOSE TRC DBG DBUG INF WRN FTL VRB FAIL D I W E F DEBUG1 DEBUG2 EMERGENCY"
+)
+LEVELS = frozenset(_LEVELS.split())
+_LEVEL = "(?i:" + "|".join(sorted(LEVELS, reverse=True)) + ")"
+_THREAD = re.compile(
+    r"(?i)\A(?:main|.*(?:thread|pool|executor|dispatcher|scheduler|worker-?\d|vert\.x|eventloop|http-|nio-|task-).*"
+    r"|.*-C-\d+|.*\d-consumer|.*kafka-coordinator.*|.*connector-.*)\Z"
+)
+_BACKGROUND = re.compile(r"kafka-coordinator-heartbeat-thread(?: \| [^\s\]\)>\"]+)?")
+_CLASS = re.compile(
+    r"(?:(?:[\w$-]{1,60}\.){1,20}[A-Z][\w$]{2,100}|[A-Z][a-z0-9]+(?:[A-Z][\w$]{1,100})+)(?::\d{1,6})?\Z", re.ASCII
+)
+"""The number of a line may stand behind it."""
+_DOTTED = re.compile(r"[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}\Z", re.ASCII)
+CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
+_INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
+_FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}={inner}" for opens, inner in _INNER.items()}
+_INNER |= {**_FIELDS, "{=": f"(?:{_FIELDS['{=']})?"}  # log4j prints braces where no field is set, too
+_INNER |= {"\t": r"[^\t\n{]*", "=": r"[^\s\"]*", '"': r"[^\"\n]*"}  # a column, a value, one in quotes
+_INNER["#"] = r"#?\d{1,20}|[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"  # a number, an id
+_PLAIN = r"[^\s\[\]()<>{}|\"'=,;:#]+"
+_ANY_WORD = rf"{_PLAIN}(?:#(?=(?:consumer|producer)-\d){_PLAIN})*"
+"""A sharp divides columns; librdkafka's instances have one in their names."""
+_WORD = re.compile(_ANY_WORD)
+_BLANK = re.compile(r"[ \t]+")
+
+
+class Token(NamedTuple):
+    kind: str
+    """`time`, `word`, `inner` (between brackets), `lazy` (anything), `blank` or `text`."""
+    what: str
+    """The row of a stamp, what `_INNER` calls the contents of brackets, the fixed text; of a blank that it has to be
+    there, or how many characters it has where lines that go on have more."""
+
+
+class Split(NamedTuple):
+    tokens: tuple[Token, ...]
+    values: tuple[str, ...]
+    """What stands in the slots: tokens that are times, words or inners."""
+
+
+_DAY_FIRST, _MONTH_FIRST = Token("time", "day_month_year"), Token("time", "month_day_year")
+SLOTS = ("time", "word", "inner", "lazy")
+
+
+def split(text: str) -> Split:
+    """The tokens of what stands before a message."""
+    tokens: list[Token] = []
+    values: list[str] = []
+    place, found = 0, {m.start(): m for m in stamps.find(text)}
+    taken = sorted((m.start(), m.end()) for m in found.values())
+    while place < len(text):
+        if place in found:
+            stamp = found[place]
+            tokens.append(Token("time", stamp.lastgroup or ""))
+            values.append(stamp[0])
+            place = stamp.end()
+        elif blank := _BLANK.match(text, place):
+            tokens.append(Token("blank", ""))
+            place = blank.end()
+        elif (closes := _closes(text, place)) and not any(place < start < closes for start, _ in taken):
+            tokens += [Token("text", text[place]), Token("inner", text[place]), Token("text", text[closes])]
+            values.append(text[place + 1 : closes])
+            place = closes + 1
+        elif word := _BACKGROUND.match(text, place) or _WORD.match(text, place):
+            end = min((start for start, _ in taken if place < start < word.end()), default=word.end())
+            value = text[place:end]
+            if any(map(str.isalnum, value)):
+                tokens.append(Token("word", ""))
+                values.append(value)
+            else:
+                tokens.append(Token("text", value))
+            place = end
+        else:
+            tokens.append(Token("text", text[place]))
+            place += 1
+    return Split(tuple(tokens), tuple(values))
+
+
+def _closes(text: str, place: int) -> int:
+    """Where the bracket that opens at a place closes, with no other inside; 0 where there is none."""
+    if text[place] not in CLOSING:
+        return 0
+    match = re.compile(_INNER[text[place]]).match(text, place + 1)
+    end = match.end() if match else 0
+    return end if text[end : end + 1] == CLOSING[text[place]] else 0
+
+
+class Header(NamedTuple):
+    """The shape of what stands before (or behind) a message, and what its slots are."""
+
+    tokens: tuple[Token, ...]
+    roles: tuple[str, ...]
+    """`time`, `level`, `thread`, `logger` or `word`, a slot each."""
+    pattern: re.Pattern[str]
+
+    def begins(self, behind: int = 0) -> re.Pattern[str]:
+        """The part up to the first stamp that is not among so many first tokens, by which the first line of an entry
+        is known; all of it where there is none."""
+        line = self.lines[0]
+        places = (i for i, token in enumerate(line[: behind + 16]) if i >= behind and token.kind == "time")
+        return _compile(line[: next(places, len(line)) + 1], self.roles)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether all lines of a message have it, and those that go on are told by what follows."""
+        return bool(self.tokens) and self.tokens[-1].kind == "blank" and self.tokens[-1].what.isdigit()
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The row of stamps that each slot has; empty for other slots."""
+        return tuple(token.what if token.kind == "time" else "" for token in self.tokens if token.kind in SLOTS)
+
+    @property
+    def lines(self) -> tuple[tuple[Token, ...], ...]:
+        """The tokens of each line of the header."""
+        ends = [i for i, token in enumerate(self.tokens) if token.what == "\n"]
+        starts = [0, *(end + 1 for end in ends)]
+        return tuple(self.tokens[a:b] for a, b in zip(starts, [*ends, len(self.tokens)], strict=True))
+
+    def describe(self) -> str:
+        """As one states it: `%{time} %{level} [%{thread}] `."""
+        roles = iter(self.roles)
+        return "".join(
+            f"%{{{next(roles, 'word')}}}" if token.kind in SLOTS else token.what if token.kind == "text" else " "
+            for token in self.tokens
+        )
+
+
+def header_of(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> Header:
+    """The header with these tokens."""
+    return Header(tokens, roles, _compile(tokens, roles))
+
+
+def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
+    out, slot = "", 0
+    opened = False  # after a slot of anything: it ends at the first place where what follows it stands
+    for i, (kind, what) in enumerate(tokens):
+        if kind == "blank" and what.isdigit():
+            out += rf"[ \t]{{{what}}}(?![ \t])"
+        elif kind == "blank":
+            # What stands first may be aligned to the right.
+            out += r"[ \t]*" if i == 0 and not what else r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
+        elif kind == "text":
+            out += re.escape(what)
+        else:
+            out += ")" if opened else ""
+            opened = kind == "lazy" and i + 1 < len(tokens) and tokens[i + 1].kind in ("blank", "text")
+            found = _slot(kind, what, roles[slot] if slot < len(roles) else "word")
+            out += f"(?>({found})" if opened else r"(\S*)" if kind == "lazy" else f"({found})"
+            slot += 1
+    return re.compile(out + (")" if opened else ""), re.ASCII)
+
+
+def _slot(kind: str, what: str, role: str) -> str:
+    if kind == "lazy":
+        return r"[^\n]{0,400}?"
+    if kind == "time" and not what:
+        return stamps.ANY_TEXT
+    if kind == "time":
+        return stamps.without_names(stamps.BY_NAME[what].pattern)
+    if kind == "inner":
+        return _INNER[what]
+    if role == "level":
+        return _LEVEL
+    return (_BACKGROUND.pattern + "|" if role == "thread" else "") + _ANY_WORD
+
+
+def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What each slot is, by its values in several lines."""
+    columns = list(zip(*rows, strict=True))
+    slots = [token for token in tokens if token.kind in SLOTS]
+    same = [len(values) >= ENOUGH_TIMES and len(set(values)) == 1 for values in columns]
+    moves = any(slot.kind == "time" and not still for slot, still in zip(slots, same, strict=True))
+    roles = [
+        "time" if slot.kind == "time" and not (moves and still) else "word"
+        for slot, still in zip(slots, same, strict=True)
+    ]
+    for i, values in enumerate(columns):
+        if roles[i] == "word" and all(value.strip().upper() in LEVELS for value in values) and "level" not in roles:
+            roles[i] = "level"
+    for role, score in (("logger", as_logger), ("thread", _as_thread)):
+        ranked = [(score(values), i) for i, values in enumerate(columns) if roles[i] == "word"]
+        best = max(ranked, default=(0.0, 0))
+        if best[0] > 0:
+            roles[best[1]] = role
+    return tuple(roles)
+
+
+def _share(values: Sequence[str], fits: re.Pattern[str]) -> float:
+    return sum(fits.match(value.strip()) is not None for value in values) / max(1, len(values))
+
+
+def as_logger(values: Sequence[str]) -> float:
+    """How much the values look like names of classes or modules; 0 where they do not."""
+    threads = _share(values, _THREAD)
+    for weight, pattern in ((2.0, _CLASS), (1.0, _DOTTED)):
+        share = _share(values, pattern)
+        if share >= 0.6 and share > threads:
+            return weight * share + min(0.5, 0.01 * len(set(values)))
+    return 0.0
+
+
+def _as_thread(values: Sequence[str]) -> float:
+    share = _share(values, _THREAD)
+    return share if share >= 0.6 else 0.0
+
+
+def commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> list[Header]:
+    """The headers that most of these texts have, the commonest first. One that only goes on where a commoner one ends
+    is left out: what follows may belong to the message."""
+    rows: dict[tuple[Token, ...], list[tuple[str, ...]]] = {}
+    for tokens, values in splits:
+        rows.setdefault(tokens, []).append(values)
+    for tokens in [one for one in rows if _DAY_FIRST in one]:  # what may be read month first is not
+        rows[tokens] += rows.pop(tuple(_MONTH_FIRST if token == _DAY_FIRST else token for token in tokens), [])
+    total = sum(map(len, rows.values()))
+    ranked = Counter({tokens: len(found) for tokens, found in rows.items()}).most_common(most)
+    kept: list[tuple[Token, ...]] = []
+    for tokens, count in ranked:
+        goes_on = any(tokens[: len(other)] == other for other in kept)
+        if not kept or (count >= max(2, least * total) and not goes_on):
+            kept.append(tokens)
+    return [header_of(tokens, roles_of(tokens, rows[tokens])) for tokens in kept]

@@ -1,0 +1,208 @@
+"""The layouts in which Java clients print unless told otherwise: when, by which class and thread, what.
+
+Three are read: Kafka's own log4j pattern `[%d] %p %m (%c)%n`, Spring Boot's console line, and JSON with the field names
+of the Elastic Common Schema. What the message means is not known here. Nothing raises, whatever the bytes were.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+from fsm.logs import Client, Message
+from fsm.logs.reading.entries import LINE_LIMIT
+from fsm.trace import TraceRecord
+
+LEVELS = r"(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
+
+
+def kafka(entry: str, zone: tzinfo) -> Message | None:
+    """An entry of Kafka's log4j pattern. The logger stands behind the message, a stack trace behind the logger. None
+    where anything else stands there: that is another pattern."""
+    head = _KAFKA_HEAD.match(entry)
+    if head is None:
+        return None
+    logger = _KAFKA_LOGGER.search(entry, head.end())
+    minute, seconds, milliseconds, level = head.groups()
+    ts_ms = _time_ms(minute, seconds, milliseconds, zone)
+    if logger is None:
+        return None if has_more(entry) else Message(ts_ms, entry[head.end() :], level, cut=True)
+    text = entry[head.end() : logger.start()]
+    error = _first_line(entry[logger.end() :]) if logger.end() < len(entry) else ""
+    return Message(ts_ms, text, level, logger[1], "", error)
+
+
+def has_more(entry: str) -> bool:
+    """Whether text stands behind the logger of an entry that begins like one of Kafka's log4j pattern."""
+    return (
+        _KAFKA_HEAD.match(entry) is not None
+        and _KAFKA_LOGGER.search(entry) is None
+        and _KAFKA_CLASS.search(entry) is not None
+    )
+
+
+def spring(entry: str, zone: tzinfo) -> Message | None:
+    """An entry of Spring Boot's console pattern; a date without an offset is in `zone`."""
+    head = _SPRING_HEAD.match(entry)
+    if head is None:
+        return None
+    text, error = without_trace(entry[head.end() :])
+    cut = len(entry) > LINE_LIMIT // 4 and len(entry.encode("utf-8", "replace")) >= LINE_LIMIT
+    return Message(_iso_ms(entry, zone), text, head[1], head[4], head[3].strip(), error, head[2], cut=cut)
+
+
+def ecs(entry: str, zone: tzinfo) -> Message | None:
+    """A JSON line; dotted keys and nested objects are the same field."""
+    fields = _json_object(entry.partition("\n")[0])
+    stamp, text, logger = (_text(fields, name) for name in ("@timestamp", "message", "log.logger"))
+    ts_ms = _iso_ms(stamp, zone)
+    if not stamp or not logger:
+        return None
+    error = _first_line(_text(fields, "error.stack_trace")) or _text(fields, "error.type")
+    level, thread, pid = (_text(fields, name) for name in ("log.level", "process.thread.name", "process.pid"))
+    return Message(ts_ms, text, level, logger, thread, error, pid, fields)
+
+
+def kafka_line(message: Message) -> str:
+    """The entry that `kafka` reads, in UTC."""
+    when = datetime.fromtimestamp(message.ts_ms // 1000, UTC)
+    error = f"{message.error}\n" if message.error else ""
+    stamp = f"{when:%Y-%m-%d %H:%M:%S},{message.ts_ms % 1000:03}"
+    return f"[{stamp}] {message.level} {message.text} ({message.logger})\n{error}"
+
+
+_KAFKA_TIME = r"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d),(\d{3})\]"
+_KAFKA_HEAD = re.compile(_KAFKA_TIME + rf" ({LEVELS}) {{1,2}}", re.ASCII)
+_KAFKA_CLASS = re.compile(r" \((org\.apache\.kafka\.[\w.$]{1,200})(?::\d{1,6})?\)", re.ASCII)
+_KAFKA_LOGGER = re.compile(_KAFKA_CLASS.pattern + r"(?=\n|\Z)", re.ASCII)
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?![\d:])", re.ASCII)
+_SPRING_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?"
+_SPRING_HEAD = re.compile(
+    _SPRING_TIME + rf" {{1,3}}({LEVELS}) (\d{{1,10}}) --- "
+    r"(?:\[[^\]\n]{0,120}\] ?){0,2}\[([^\]\n]{0,120})\] (\S{1,120}) {0,60}: ",
+    re.ASCII,
+)
+_TRACE = re.compile(r"\n([A-Za-z_][\w.$]{0,200}(?:Exception|Error|Throwable|Failure)(?:: [^\n]*)?)(?=\n|\Z)", re.ASCII)
+
+KAFKA_HEADER = re.compile((_KAFKA_TIME + f" {LEVELS} ").encode())
+SPRING_HEADER = re.compile((_SPRING_TIME + rf" {{1,3}}{LEVELS} \d{{1,10}} --- \[").encode())
+KAFKA_REACH, SPRING_REACH, ECS_REACH = 32, 54, 18
+"""Bytes that the headers read."""
+ECS_HEADER = re.compile(rb'\{ ?"@timestamp" ?: ?"')
+
+
+@lru_cache(maxsize=4096)
+def _minute_ms(minute: str, zone: tzinfo) -> int | None:
+    """Epoch milliseconds of `2026-11-21 07:55` in a zone: one look-up for all the lines of a minute."""
+    try:
+        return int(datetime.fromisoformat(minute).replace(tzinfo=zone).timestamp()) * 1000
+    except (ValueError, OverflowError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _offset(text: str) -> tzinfo | None:
+    """The zone of `Z`, `+02:00` or `-0330`; None for an impossible one."""
+    if text == "Z":
+        return UTC
+    hours, minutes = int(text[1:3]), int(text[-2:])
+    if hours > 23 or minutes > 59:
+        return None
+    return timezone(timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1))
+
+
+def _time_ms(minute: str, seconds: str, milliseconds: str, zone: tzinfo) -> int:
+    start = _minute_ms(minute, zone)
+    return _NO_TIME if start is None or seconds > "59" else start + int(seconds) * 1000 + int(milliseconds)
+
+
+def _iso_ms(text: str, zone: tzinfo) -> int:
+    found = _ISO.match(text)
+    return _stamp_ms(found, zone) if found else _NO_TIME
+
+
+def _stamp_ms(stamp: re.Match[str], zone: tzinfo) -> int:
+    day, minute, seconds, fraction, offset = stamp.groups()
+    place = _offset(offset) if offset else zone
+    return _NO_TIME if place is None else _time_ms(f"{day} {minute}", seconds, f"{fraction or ''}000"[:3], place)
+
+
+_NO_TIME = -(1 << 62)
+"""Of a stamp that looks like one and is none: nothing is made of it."""
+
+
+def without_trace(text: str) -> tuple[str, str]:
+    found = _TRACE.search(text) if "\n" in text else None
+    return (text[: found.start()], found[1]) if found else (text, "")
+
+
+def _first_line(text: str) -> str:
+    return text.strip("\n").partition("\n")[0]
+
+
+def _json_object(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    """The field as text, spelled with dots or as nested objects; empty where it is missing or of another type."""
+    value: Any = fields.get(name)
+    if value is None:
+        value = fields
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+    if type(value) is int and abs(value) < 1 << 63:
+        return str(value)
+    return _writable(value) if isinstance(value, str) else ""
+
+
+def _writable(text: str) -> str:
+    """JSON can spell half a surrogate pair, which no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+Layout = Callable[[str, tzinfo], Message | None]
+"""What `kafka`, `spring` and `ecs` are."""
+
+
+def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[TraceRecord] | None]:
+    """`Format.parse` of a client in a layout.
+
+    What stands behind a stamp means the same whenever it was printed, and clients repeat themselves: short texts are
+    remembered for a while with what they mean.
+    """
+    known: dict[str, Sequence[tuple[Any, ...]]] = {}
+
+    def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
+        stamp = _FIRST_STAMP.match(entry) if len(entry) <= _SHORT else None
+        behind = entry[stamp.end() :] if stamp else ""
+        if stamp and behind in known:
+            ts_ms = _stamp_ms(stamp, zone)
+            return None if ts_ms == _NO_TIME else tuple([TraceRecord(ts_ms, *values) for values in known[behind]])
+        message = layout(entry, zone)
+        found = None if message is None else client.understand(message)
+        if not found or message is None:
+            return found
+        if message.ts_ms == _NO_TIME:
+            return None
+        if stamp:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[behind] = [_BEHIND_TIME(record) for record in found]
+        return found
+
+    return parse
+
+
+_FIRST_STAMP = re.compile(r"\[?" + _ISO.pattern, re.ASCII)
+_BEHIND_TIME = attrgetter(*TraceRecord.__match_args__[1:])
+_SHORT, _MOST_KNOWN = 800, 4096

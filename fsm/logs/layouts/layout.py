@@ -1,0 +1,345 @@
+"""Layouts: how the lines of a file are taken apart into messages. Frames are peeled one after another, then comes the
+header of what they hold. A layout becomes a `Format` for each client, so that known and learned layouts are read by one
+mechanism."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from fsm.logs import LEARNED, Client, Format, Message
+from fsm.logs.layouts import fields as structured
+from fsm.logs.layouts import stamps
+from fsm.logs.layouts.frames import Frame, Named, Peeled, clean, peel_all
+from fsm.logs.layouts.headers import HEADER_LIMIT, Header, header_of
+from fsm.logs.layouts.java_layouts import without_trace
+from fsm.logs.reading.blocks import Words, words
+from fsm.logs.reading.entries import CONTINUES
+from fsm.trace import TraceRecord
+
+QUARTER_MS = 900_000
+"""Zones differ by multiples of a quarter of an hour."""
+_FARTHEST_ZONE_MS = 14 * 4 * QUARTER_MS
+"""UTC+14 is the zone farthest from UTC."""
+
+
+ENDS = "ends of long lines"
+GAPS = "lines between those that were found"
+LOSSES = (ENDS, GAPS)
+"""Lines of which a part is missing, and lines that are missing."""
+
+
+class Description(NamedTuple):
+    """A learned layout as it is told."""
+
+    pattern: str
+    share: float
+    """Of the lines that were looked at, those it explains."""
+    example: str
+    guessed: tuple[str, ...]
+    """What it took from elsewhere: `zone`, `year`, `date`."""
+    lost: tuple[str, ...]
+    """What the file does not tell: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`,
+    any of `LOSSES`."""
+    reversed: bool = False
+    """The newest entry stands first."""
+
+
+UNTOLD = Description("", 0.0, "", (), ())
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How the lines of a file, or of one of the programs in it, are taken apart."""
+
+    frames: tuple[Frame, ...]
+    headers: tuple[Header, ...]
+    """Of what the frames hold; none where that is the message itself."""
+    after: Header | None
+    """What stands behind each message."""
+    tail: bool
+    """Whether fields follow the message as a JSON object."""
+    first: tuple[re.Pattern[str], ...]
+    """As much of the headers as tells the first line of an entry."""
+    repeated: re.Pattern[str] | None
+    """What begins continuation lines as well."""
+    told_apart: tuple[int, ...]
+    """The slots of that which tell apart the programs that share a file."""
+    clock: stamps.Clock
+    indent: str = ""
+    """The blanks before each line."""
+    line_end: re.Pattern[str] | None = None
+    """What stands behind each line, not only behind each message."""
+    description: Description = UNTOLD
+    speaking: frozenset[str] = frozenset()
+    """The clients that were understood in the lines that were learned from."""
+
+    @cached_property
+    def by_lines(self) -> bool:
+        """Whether entries can be told only behind frames: continuation lines have them, too."""
+        return self.repeated is not None or self.second is not None or any(frame.framing for frame in self.frames)
+
+    def look(self, line: str) -> Peeled | None:
+        """The line without its frames; None where it has others."""
+        told = Peeled(line)
+        for frame in self.frames:
+            inner = frame.peel(told.text)
+            if inner is None:
+                return None
+            if told.stream or told.partial:
+                inner = inner._replace(stream=f"{told.stream}\0{inner.stream}", partial=told.partial or inner.partial)
+            told = inner
+        if self.repeated is not None:
+            match = self.repeated.match(told.text)
+            if match is None:
+                return None
+            words = [match.groups()[i] for i in self.told_apart]
+            if not self.begins(told.text):
+                told = told._replace(text=told.text[match.end() :])
+            told = told._replace(stream="\0".join((told.stream, *words)))
+        return told
+
+    @cached_property
+    def second(self) -> re.Pattern[str] | None:
+        """The second line of headers that have one."""
+        lines = self.headers[0].lines if self.headers else ()
+        return header_of(lines[1], ()).pattern if len(lines) > 1 else None
+
+    @cached_property
+    def _at_end(self) -> re.Pattern[str] | None:
+        if self.after is None:
+            return None
+        return re.compile(self.after.pattern.pattern + r"[ \t]*\Z", re.ASCII)
+
+    def begins(self, text: str) -> bool:
+        """Whether a line without frames is the first of an entry."""
+        if not self.headers:
+            return not self.by_lines or _GOES_ON.match(text) is None
+        match = next((match for pattern in self.first if (match := pattern.match(text))), None)
+        return match is not None and not (self.headers[0].repeated and _GOES_ON.match(text, match.end()))
+
+    def goes_on(self, text: str, above: int) -> bool:
+        """Whether a line without frames, with so many above it, belongs to their entry."""
+        if CONTINUES(text[:_BEGINNING].encode("utf-8", "replace")):
+            return True
+        return above == 1 and self.second is not None and self.second.match(text) is not None
+
+    def message(self, entry: str, zone: tzinfo) -> tuple[Message, frozenset[str]] | None:
+        """What an entry says, and what its stamps leave out; None where it has not this layout."""
+        clock = self.clock if zone is self.clock.zone else self.clock._replace(zone=zone)
+        told, peeled = self._peel(clean(entry))
+        if told is None:
+            return None
+        times: list[tuple[object, str]] = [
+            (one.time, frame.roles.time_row if isinstance(frame, Named) else "")
+            for one, frame in zip(peeled, self.frames, strict=False)
+        ]
+        values = {"level": "", "thread": "", "logger": ""}
+        text, words = told, dict[str, str]()
+        if self.headers:
+            found = self.split_header(told)
+            if found is None:
+                return None
+            text, slots = found
+            if self.second is not None and (indent := _INDENT.match(told)):  # all lines stand under the first one
+                text = text.replace(indent[1], "\n")
+            for role, word, row in slots:
+                if role == "time":
+                    times.append((word, row))
+                elif role in values:
+                    values[role] = values[role] or _LINE_NUMBER.sub("", word.strip())
+                else:
+                    words[f"word {len(words) + 1}"] = word
+        text, error = without_trace(self._bare(text))
+        whole, (text, behind) = text, self._without_end(text)
+        attributes: Mapping[str, Any] = {}
+        if self.tail and (ended := structured.json_tail(text)) is not None:
+            attributes = ended[1]
+            times = times or [(structured.find_time(attributes), "")]
+            text, behind = self._without_end(ended[0]) if text == whole else (ended[0], behind)
+        if behind:
+            values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}
+            at = len(times) - 1 if len(times) > 1 else len(times)  # the innermost stamp stays the last
+            times[at:at] = [(word, "epoch") for role, word in behind if role == "time"]
+        text = self._unescape(text)
+        for one in reversed(peeled):
+            values = {role: value or getattr(one, role) for role, value in values.items()}
+            error = error or one.error
+        time = _resolve(times, clock)
+        inner = peeled[-1].fields if peeled and peeled[-1].fields else {}
+        pid = next((one.pid for one in reversed(peeled) if one.pid), "")
+        message = Message(
+            time.ms,
+            text,
+            values["level"],
+            values["logger"],
+            values["thread"],
+            error,
+            pid,
+            {**words, **inner, **attributes},
+        )
+        return message, time.lost
+
+    def _bare(self, text: str) -> str:
+        """The text without what a collector puts before and behind each of its lines."""
+        if "\n" not in text or not (self.indent or self.line_end):
+            return text
+        *lines, last = text.replace(f"\n{self.indent}", "\n").split("\n")
+        if self.line_end is not None:
+            lines = [self.line_end.sub("", line) for line in lines]
+        return "\n".join([*lines, last])
+
+    def _without_end(self, text: str) -> tuple[str, list[tuple[str, str]]]:
+        """The text without what stands behind each message, and the slots of that."""
+        if self._at_end is None or self.after is None:
+            return text, []
+        match = self._at_end.search(text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT))
+        if match is None:
+            return text, []
+        found = text[: match.start()]
+        padded = found.endswith("  ")
+        return found.rstrip(" ") if padded else found, list(zip(self.after.roles, match.groups(), strict=True))
+
+    def _unescape(self, text: str) -> str:
+        """A message that a collector wrote on one line, a logger in quotes, or a page as HTML, as it was."""
+        if "&" in text:
+            for code, character in _CODES:
+                text = text.replace(code, character)
+        if "#012" in text:
+            text = text.replace("#012", "\n").replace("#011", "\t")
+        if "\\n" in text or (self.quoted and "\\" in text):
+            return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text)
+        return text
+
+    @cached_property
+    def quoted(self) -> bool:
+        """Whether messages stand in quotes in a text."""
+        return self.after is not None and self.after.describe().startswith('"')
+
+    def split_header(self, told: str) -> tuple[str, list[tuple[str, str, str]]] | None:
+        """The message behind the header, and the header's slots, of which those that are times have their rows."""
+        for header in self.headers:
+            match = header.pattern.match(told)
+            if match is not None:
+                return told[match.end() :], list(zip(header.roles, match.groups(), header.rows, strict=True))
+        return None
+
+    def _peel(self, entry: str) -> tuple[str | None, list[Peeled]]:
+        """The text of an entry behind all frames, and the frames of its first line."""
+        if not self.frames and self.repeated is None:
+            return entry, []
+        if not self.by_lines:
+            return peel_all(entry, self.frames)
+        if _OPENS.match(entry) and (whole := peel_all(entry, self.frames))[0] is not None:
+            return whole
+        first: list[Peeled] = []
+        out: list[str] = []
+        joined = False
+        for line in entry.split("\n"):
+            text, peeled = peel_all(line, self.frames)
+            if text is None:
+                if not first:
+                    return None, []
+                text = line
+            if not first and not out:
+                first = peeled
+            elif self.repeated is not None and (match := self.repeated.match(text)):
+                text = text[match.end() :]
+            if joined and out:
+                out[-1] += text
+            else:
+                out.append(text)
+            joined = any(one.partial for one in peeled)
+        return "\n".join(out), first
+
+    def records(self, client: Client, entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
+        """`Format.parse` of a client."""
+        found = self.message(entry, zone)
+        return client.understand(found[0]) if found is not None else None
+
+
+_GOES_ON = re.compile(
+    r"[\s}\])*]|\Z|(?:Caused by|Suppressed|Wrapped by): |[\w$]{1,100}\.[\w$.]{0,200}?(?:Exception|Error)(?::|\s*\Z)"
+)
+"""What the line of a message without a header does not begin with."""
+_BEGINNING = 400
+_OPENS = re.compile(r"\s*\{\s*\n")
+_INDENT = re.compile(r"[^\n]*(\n[ \t]+)")
+_ESCAPED = re.compile(r'\\([nrt"\\])')
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+_CODES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("&amp;", "&"))
+"""Of HTML; the last one last, since it begins the others."""
+_LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
+
+
+_DAYS = frozenset({"zone", "date", "year"})
+
+
+def _find_omitted(time: stamps.Time) -> frozenset[str]:
+    """What of the day a stamp leaves out: without a date there is no year, either."""
+    return (time.lost & _DAYS) | (frozenset({"year"}) if "date" in time.lost else frozenset())
+
+
+def _resolve(times: Sequence[tuple[object, str]], clock: stamps.Clock) -> stamps.Time:
+    """The time that an entry's stamps tell, from the outermost to the innermost: the innermost counts, and others
+    complete what it leaves out."""
+    read = [one for one in (structured.time_of(value, clock, row) for value, row in times) if one is not None]
+    if not read:
+        return stamps.Time(0, frozenset({"time"}))
+    best = read[-1]
+    for other in reversed(read[:-1]):
+        if best.lost <= other.lost:
+            continue
+        differ = best.ms - other.ms
+        rest = differ - round(differ / QUARTER_MS) * QUARTER_MS
+        mine, others = _find_omitted(best), _find_omitted(other)
+        if mine == {"zone"} and abs(differ) > _FARTHEST_ZONE_MS:
+            continue  # the time of a copy, not of the line
+        if mine - others and not others - mine:
+            best = stamps.Time(other.ms + rest, (best.lost - _DAYS) | (other.lost & _DAYS))
+        if best.lost - other.lost >= {"milliseconds"} and abs(rest) <= 2000 and not others:
+            best = stamps.Time(other.ms, other.lost)
+    return best
+
+
+def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Format, ...]:
+    """A format for each client in each layout."""
+    return tuple(
+        _format(layout, begins, client) for layout in layouts for begins in (Begins(layout),) for client in clients
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Begins:
+    """What `Format.header` is where no pattern over bytes tells."""
+
+    layout: Layout
+
+    def match(self, line: bytes) -> bool:
+        told = self.layout.look(clean(line.decode("utf-8", "replace")))
+        return told is not None and self.layout.begins(told.text)
+
+
+def _format(layout: Layout, begins: Begins, client: Client) -> Format:
+    def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
+        return layout.records(client, entry, zone)
+
+    return Format(client.name, LEARNED, _ANY_BYTE, begins, marks_of((client,)), parse, client.marks, client=client)
+
+
+_ANY_BYTE = bytes(range(256))
+
+
+@lru_cache(maxsize=1024)
+def marks_of(clients: tuple[Client, ...]) -> Words:
+    """Any mark of some clients."""
+    return words(*sorted({mark for client in clients for mark in client.marks}))
+
+
+def signs_of(clients: Sequence[Client]) -> Words:
+    """Any mark of some clients that no other program's lines hold."""
+    return words(*(mark for client in clients for mark in client.marks if mark not in client.everyday))

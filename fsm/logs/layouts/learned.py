@@ -1,0 +1,631 @@
+"""Layouts learned from the lines of a file: what collectors and loggers put around a client's messages.
+
+A client's messages are known by their own words (`Client.marks`, `Client.understand`). Of some lines in which they
+stand the rest is compared: frames are peeled one after another (fields of JSON, logfmt or a table; the parts into which
+a container's runtime cuts long lines), then the header is found. A learned layout becomes a `Format` for each client,
+so that known and learned layouts are read by one mechanism.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fsm.logs import Client, Message
+from fsm.logs.exports.documents import AROUND
+from fsm.logs.exports.tables import Table
+from fsm.logs.exports.xml_events import XmlEvents
+from fsm.logs.layouts import fields as structured
+from fsm.logs.layouts import stamps
+from fsm.logs.layouts.ends import end_with_fields, find_end, find_tail, line_end, without_end
+from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
+from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, split
+from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of
+from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
+
+MOST_LAYOUTS = 4
+"""Of one file."""
+MOST_FRAMES = 4
+MOST_GUESSES = 3
+MOST_SAMPLES = 120
+"""Lines with a message of a client from which a layout is learned."""
+ENOUGH_SAMPLES = 40
+
+
+class Guess(NamedTuple):
+    """A layout that does not do, and why."""
+
+    pattern: str
+    why: str
+
+
+class Sample(NamedTuple):
+    """Lines of a file, in its order, and what is known of the file."""
+
+    lines: tuple[str, ...]
+    clock: stamps.Clock
+    table: Table | None = None
+    """Entries are rows of it, not lines."""
+    cut: bool = False
+    """Long lines have lost their ends: somebody keeps no more of a line than so many bytes."""
+
+
+def are_cut(lines: Sequence[bytes]) -> bool:
+    """Whether several lines are as long as the longest one and end in different ways, none by closing something; in a
+    box all are."""
+    longest = max(map(len, lines), default=0)
+    ends = {line[-_END:] for line in lines if len(line) == longest and not line.endswith(_CLOSERS)}
+    return longest >= _SHORTEST_CUT and len(ends) >= _FEWEST_CUT
+
+
+_SHORTEST_CUT, _FEWEST_CUT, _END = 500, 4, 20
+_CLOSERS = (b")", b"]", b"}", b'"')
+
+
+def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
+    """The layouts in which messages of these clients stand."""
+    lines = [clean(line) for line in sample.lines]
+    marked = _find_marked(lines, clients)
+    objects = {i for i in marked if (fields := structured.json_object(lines[i])) is not None and fields[1]}
+    found: list[Layout] = []
+    for left in ([i for i in marked if i in objects], [i for i in marked if i not in objects]):
+        while left and len(found) < MOST_LAYOUTS:
+            layout = _learn(_Lines(lines, left, clients, sample))
+            rest = [i for i in left if layout is not None and not explains(layout, lines[i])]
+            if layout is None or len(rest) == len(left):
+                break
+            found.append(_describe(_without_false_parts(layout, lines, clients), lines, clients, sample.cut))
+            left = rest if len(rest) > 0.02 * len(marked) else []  # noqa: PLW2901
+    return tuple(found)
+
+
+def _marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
+    """The clients of which a line has a mark, and where its first one stands."""
+    if not marks_of(clients).search(line.encode("utf-8", "replace")):
+        return []
+    out = []
+    for client in clients:
+        places = [place for mark in _words(client) if (place := line.find(mark)) >= 0]
+        if places:
+            out.append((client, min(places)))
+    return out
+
+
+@lru_cache(maxsize=64)
+def _words(client: Client) -> tuple[str, ...]:
+    return tuple(mark.decode() for mark in client.marks)
+
+
+def _find_marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]:
+    """The lines that have marks."""
+    data = [line.encode("utf-8", "replace") for line in lines]
+    bounds = np.cumsum([0, *(len(line) + 1 for line in data)])
+    marked: list[int] = marks_of(clients).lines(b"\n".join(data), bounds).tolist()
+    return marked
+
+
+def of_each_shape(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int], most: int) -> list[int]:
+    """Some of the chosen lines, in their order: of each shape the first ones. Shapes differ in more than digits."""
+    if len(chosen) <= most:
+        return list(chosen)
+    seen: Counter[str | bytes] = Counter()
+    ranks: list[tuple[int, int]] = []
+    for i in chosen:
+        line = lines[i][:_SHAPE]
+        shape = line.translate(_TEXT_DIGITS) if isinstance(line, str) else line.translate(_DIGITS)
+        seen[shape] += 1
+        ranks.append((seen[shape], i))
+    firsts = [i for rank, i in ranks if rank == 1]
+    return firsts[:: -(-len(firsts) // most)] if len(firsts) > most else sorted(i for _, i in sorted(ranks)[:most])
+
+
+_SHAPE = 300
+_DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
+_TEXT_DIGITS = str.maketrans("123456789", "000000000")
+
+
+class _Lines(NamedTuple):
+    """Lines behind some frames, and which of them speak of clients."""
+
+    lines: Sequence[str]
+    marked: Sequence[int]
+    clients: tuple[Client, ...]
+    sample: Sample
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def some(self) -> Sequence[int]:
+        return of_each_shape(self.lines, self.marked, MOST_SAMPLES)
+
+
+def _learn(seen: _Lines) -> Layout | None:
+    """The layout of these lines, or None."""
+    if len(seen.frames) < MOST_FRAMES:
+        for find_frame in (_find, _find_numbers, _parts, _table, _json, _array, _service, _logfmt, _string):
+            frame = find_frame(seen)
+            if frame is None:
+                continue
+            inner = _join_parts(frame, seen.lines)
+            still = _find_marked(inner, seen.clients)
+            layout = _learn(seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame)))
+            if layout is not None:
+                return layout
+    hits = _hits(seen)
+    if not hits:
+        return None
+    befores = [before for _, before in hits]
+    bare = sum(not before for before in befores)
+    headers = [] if bare > len(hits) // 2 else commonest(map(split, filter(None, befores)))
+    timed = any(isinstance(frame, Named) and frame.roles.time for frame in seen.frames)
+    if not timed and not any("time" in header.roles for header in headers):
+        headers = _of_two_lines(seen, hits) or headers
+    return _layout(seen.frames, headers, seen.lines, seen.sample)
+
+
+def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
+    """The layout with these frames and headers; the lines are what the frames hold."""
+    headers = [_with_dates(_before_each(header, lines), lines, sample.clock) for header in headers]
+    repeated, length, told_apart = _find_repeated(lines, headers)
+    after = find_end(lines, headers)
+    return Layout(
+        _with_framing(frames, lines, bool(headers)),
+        tuple(headers),
+        after,
+        end_with_fields(lines, headers, after),
+        tuple(header.begins(length) for header in headers),
+        repeated,
+        told_apart,
+        sample.clock,
+        indent=_indent(lines, headers),
+        line_end=line_end(lines, headers, after, repeated),
+    )
+
+
+def _indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
+    """The blanks with which all first lines of entries begin."""
+    found = {
+        line[: len(line) - len(line.lstrip(" \t"))] for line in lines if any(h.pattern.match(line) for h in headers)
+    }
+    return found.pop() if len(found) == 1 else ""
+
+
+def _before_each(header: Header, lines: Sequence[str]) -> Header:
+    """The header as it stands before each line of a message, if it does: a collector's, which tells nothing of a
+    message but when, and the lines that go on are indented behind it."""
+    if not header.tokens or {"logger", "thread"} & set(header.roles):
+        return header
+    tokens = header.tokens[:-1] if header.tokens[-1].kind == "blank" else header.tokens
+    before = header_of(tokens, header.roles).pattern
+    matches = [match for line in lines if (match := before.match(line)) and line[match.end() :].strip()]
+    levels = {match[i + 1] for match in matches for i, role in enumerate(header.roles) if role == "level"}
+    rests = [match.string[match.end() :] for match in matches]
+    blanks = [len(rest) - len(rest.lstrip(" \t")) for rest in rests]
+    least = min(blanks, default=0)
+    if len(levels) > 1 or sum(count > least for count in blanks) < _FEWEST_INDENTED:
+        return header
+    return header_of((*tokens, Token("blank", str(least))), header.roles)
+
+
+_FEWEST_INDENTED = 2
+
+
+_DATES = ("month_day_year", "day_month_year")
+
+
+def _with_dates(header: Header, lines: Sequence[str], clock: stamps.Clock) -> Header:
+    """The header with the day before the month or behind it, as all its dates allow; where both do, so that the last
+    one is nearer to the end of the file."""
+    slots = [row for row in header.rows if row in _DATES]
+    if not slots:
+        return header
+    matches = [match for line in lines if (match := header.pattern.match(line)) is not None]
+    texts = [text for match in matches for text, row in zip(match.groups(), header.rows, strict=True) if row in _DATES]
+    read = {row: [stamps.read(text, clock, (row,)) for text in texts] for row in _DATES}
+    late = clock.now_ms + stamps.DAY_MS
+    far = {
+        row: max((late if one is None else abs(late - one.ms) for one in its), default=0) for row, its in read.items()
+    }
+    wrong = {row: sum(one is None or one.ms > late for one in its) for row, its in read.items()}
+    best = min(_DATES, key=lambda row: (wrong[row], far[row]))
+    tokens = tuple(Token("time", best) if token.what in _DATES else token for token in header.tokens)
+    return header_of(tokens, header.roles)
+
+
+def _join_parts(frame: Frame, lines: Sequence[str]) -> list[str]:
+    """What the frames hold, lines that came in parts put together."""
+    out: list[str] = []
+    goes_on: dict[str, int] = {}
+    for line in lines:
+        told = frame.peel(line)
+        if told is None:
+            out.append("")
+            continue
+        first = goes_on.pop(told.stream, None)
+        if first is None:
+            first = len(out)
+            out.append(told.text)
+        else:
+            out[first] += told.text
+        if told.partial and len(out[first]) < LINE_LIMIT:
+            goes_on[told.stream] = first
+    return out
+
+
+def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool) -> tuple[Frame, ...]:
+    """Frames hold lines of a program, not messages, where these have headers or go on in the next line."""
+    goes_on = sum(line[:1] in (" ", "\t") and bool(line.strip()) for line in lines) > 0
+    return tuple(
+        replace(
+            frame,
+            framing=goes_on
+            if frame.name == "csv"
+            else frame.name != "xml" and (frame.whole_lines or headed or goes_on),
+        )
+        if isinstance(frame, Named)
+        else frame
+        for frame in frames
+    )
+
+
+def _of_two_lines(seen: _Lines, hits: Sequence[tuple[int, str]]) -> list[Header]:
+    """The header, where its first part stands on a line of its own above the message."""
+    marked = frozenset(seen.marked)
+    both = [f"{seen.lines[i - 1]}\n{before}" for i, before in hits if i and i - 1 not in marked]
+    found = commonest(map(split, both), most=1) if both else []
+    fits = sum(found[0].pattern.match(text) is not None for text in both) if found else 0
+    return found if fits > 0.6 * len(hits) and {"time", "logger"} & set(found[0].roles) else []
+
+
+def _hits(seen: _Lines) -> list[tuple[int, str]]:
+    """Lines with messages, which begin behind the last boundary from which a client understands the rest, and what
+    stands before those."""
+    out: list[tuple[int, str]] = []
+    found = {i: _marks(seen.lines[i], seen.clients) for i in seen.some}
+    tail = find_tail([seen.lines[i][min(mark for _, mark in marks) :] for i, marks in found.items() if marks])
+    for i, marks in found.items():
+        if len(out) == ENOUGH_SAMPLES:
+            break
+        for text in dict.fromkeys((without_end(tail, seen.lines[i]), seen.lines[i])):
+            begins = [_begin(text, mark, client) for client, mark in marks]
+            places = [place for place in begins if place is not None and place <= HEADER_LIMIT]
+            if places:  # of two clients the one that understands more: its message may hold words of the other
+                out.append((i, text[: min(places)]))
+                break
+    return out
+
+
+_TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,|\+\d+(?:ms|[smhd])))[ \t]*\Z")
+
+
+_BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=")
+
+
+def _begin(line: str, mark: int, client: Client) -> int | None:
+    tail = structured.json_tail(line)
+    ends = [line if tail is None or len(tail[0]) <= mark else tail[0]]
+    for _ in range(2):
+        end = _TAIL.search(ends[-1], max(0, len(ends[-1]) - HEADER_LIMIT))
+        if end is None or end.start() <= mark:
+            break
+        ends.append(line[: end.start()])
+    for text in ends:
+        for place in range(mark, max(-1, mark - HEADER_LIMIT), -1):
+            if place and text[place - 1] not in _BEFORE_MESSAGES:
+                continue
+            if client.understand(Message(1, text[place:])):
+                return place
+    return None
+
+
+_INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
+
+
+def _find_repeated(
+    lines: Sequence[str], headers: Sequence[Header]
+) -> tuple[re.Pattern[str] | None, int, tuple[int, ...]]:
+    """The part of the header that continuation lines have, too, how many of its tokens that is, and which of its slots
+    tell programs apart."""
+    others = [line for line in lines if line.strip() and not any(h.pattern.match(line) for h in headers)]
+    tokens = headers[0].tokens if headers and len(others) > 1 else ()
+    first = [line for line in lines if tokens and headers[0].pattern.match(line)][:MOST_SAMPLES]
+    fits: list[tuple[int, re.Pattern[str], int]] = []
+    for end in range(1, len(tokens)):
+        if tokens[end - 1].kind == "blank":
+            continue
+        pattern = header_of(tokens[:end], ()).pattern.pattern
+        if tokens[end].kind == "blank":
+            blank = re.compile(f"{pattern}([ \t]+)", re.ASCII)
+            blanks = [len(match[match.lastindex or 0]) for line in first if (match := blank.match(line))]
+            most = int(tokens[end].what) if tokens[end].what.isdigit() else min(blanks, default=1)
+            pattern += f"[ \t]{{0,{most}}}"
+        part = re.compile(pattern, re.ASCII)
+        found = [(line, match) for line in others if (match := part.match(line))]
+        if all(token.kind in ("word", "blank") for token in tokens[:end]):  # names of settings are words, too
+            told = {match.groups() for line in first if (match := part.match(line))}
+            found = [(line, match) for line, match in found if match.groups() in told]
+        rests = [line[match.end() :] for line, match in found]
+        goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
+        if goes_on > 1 and len(rests) > 0.6 * len(others):
+            fits.append((goes_on, part, end))
+    best = max((goes_on for goes_on, _, _ in fits), default=0)
+    longest = [(part, end) for goes_on, part, end in fits if goes_on >= best / 5]
+    if not longest:
+        return None, 0, ()
+    part, end = longest[-1]
+    rows = [match.groups() for line in lines if (match := part.match(line))]
+    slots = [token for token in tokens[:end] if token.kind in SLOTS]
+    few = [len(set(column)) <= max(3, len(rows) // 8) for column in zip(*rows, strict=True)]  # others count lines
+    return part, end, tuple(i for i, slot in enumerate(slots) if slot.kind != "time" and few[i])
+
+
+def _find(seen: _Lines) -> Frame | None:
+    """Only where `grep` printed lines around those that it looked for: a hyphen stands behind the file's name, then."""
+    lines = [line for line in seen.lines if line and line != GAP.decode()]
+    files = {match[1] for line in lines if (match := _FILE.match(line))} if not seen.frames else set()
+    files = {file for file in files if any(line.startswith(f"{file}-") for line in lines)}
+    for numbered in (True, False):
+        frame = Found(tuple(sorted(files, key=len, reverse=True)), numbered)
+        if files and sum(frame.peel(line) is not None for line in lines) > 0.9 * len(lines):
+            return frame
+    return None
+
+
+_FILE = re.compile(r"([^\s:]{1,200}):")
+
+
+def _find_numbers(seen: _Lines) -> Frame | None:
+    frame = Numbered()
+    found = [match for line in seen.lines if (match := frame.pattern.match(line))]
+    numbers = [int(match[1] or match[2]) for match in found]
+    columns = sum(match[2] is not None for match in found) > len(found) / 2
+    rising = sum(a + 1 == b if columns else a < b for a, b in pairwise(numbers))
+    return frame if len(numbers) > 0.9 * len(seen.lines) and rising > 0.9 * len(numbers) - 1 else None
+
+
+def _parts(seen: _Lines) -> Frame | None:
+    frame = Parts()
+    some = seen.some
+    return frame if sum(frame.peel(seen.lines[i]) is not None for i in some) > 0.6 * len(some) else None
+
+
+def _table(seen: _Lines) -> Frame | None:
+    table = seen.sample.table
+    if isinstance(table, XmlEvents) and not seen.frames:
+        return _find_named("xml", table.read, seen)
+    if not isinstance(table, structured.Csv) or seen.frames:
+        return None
+    found = _find_named("csv", table.read, seen)
+    return None if found is None else replace(found, head=seen.lines[0] if table.named else "")
+
+
+def _json(seen: _Lines) -> Frame | None:
+    return _find_named("json", structured.json_object, seen)
+
+
+def _array(seen: _Lines) -> Frame | None:
+    return _find_named("array", structured.json_array, seen)
+
+
+def _service(seen: _Lines) -> Frame | None:
+    return _find_named("teamcity", structured.service_message, seen)
+
+
+def _string(seen: _Lines) -> Frame | None:
+    return _find_named("string", structured.json_string, seen)
+
+
+def _logfmt(seen: _Lines) -> Frame | None:
+    return _find_named("logfmt", structured.logfmt, seen) if _quotes(seen) else None
+
+
+def _quotes(seen: _Lines) -> bool:
+    """Whether some of the values stand in quotes, as texts of several words do."""
+    first = seen.some[:20]
+    return sum('="' in seen.lines[i] or "='" in seen.lines[i] for i in first) > len(first) // 5
+
+
+def _find_named(name: str, read: structured.Reader, seen: _Lines) -> Named | None:
+    """The frame of fields of which one holds the clients' messages, if most lines have it."""
+    some = seen.some
+    rows = [found for i in some if (found := read(seen.lines[i])) is not None]
+    if len(rows) <= 0.5 * len(some):
+        return None
+    flat = [structured.flatten(values) for _, values in rows]
+    text = _text_path(flat, seen.clients)
+    if not text:
+        return None
+    befores = [before for before, _ in rows if before]
+    return Named(
+        name,
+        read,
+        structured.roles_of(flat, text, seen.sample.clock),
+        commonest(map(split, befores), most=1)[0] if len(befores) > len(rows) // 2 else None,
+        whole_lines=_hold_line_feeds(read, text, seen.lines),
+        framing=False,
+    )
+
+
+def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -> str:
+    """The field in which clients speak, the fullest if there are several; empty where there is none."""
+    scores: Counter[str] = Counter()
+    probed: Counter[str] = Counter()
+    for row in rows:
+        for path, value in row.items():
+            marks = _marks(value, clients) if isinstance(value, str) else []
+            if not marks or path.startswith(f"{AROUND}."):
+                continue
+            first = value.partition("\n")[0]
+            probed[path] += 1
+            known = probed[path] <= _PROBES and any(
+                _begin(first, min(mark, len(first)), client) is not None for client, mark in marks
+            )
+            scores[path] += 1 + 10 * known + 5 * (path.lower() in _TEXT_NAMES) + 5 * ("full" in path)
+    return scores.most_common(1)[0][0] if scores else ""
+
+
+_TEXT_NAMES = ("message", "msg", "log")
+_PROBES = 12
+
+
+def _hold_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]) -> bool:
+    """Whether a field holds lines with their line feeds, as those of Docker's own files do."""
+    rows = [found for line in lines[:400] if (found := read(line)) is not None]
+    texts = [text for _, values in rows if isinstance(text := structured.value_at(values, path), str)]
+    return sum(text.endswith("\n") for text in texts) > 0.2 * len(texts)
+
+
+def explains(layout: Layout, line: str) -> bool:
+    """Whether a line begins an entry of the layout."""
+    told = layout.look(line)
+    if layout.second is not None:
+        return told is not None and layout.second.match(told.text) is not None
+    return told is not None and (not layout.headers or layout.split_header(told.text) is not None)
+
+
+_MOST_LOOKS = 200
+
+
+def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
+    """The layout; what it takes for the logger is another word, and what for the end of lines a part of messages, where
+    clients are understood better then."""
+    some = [lines[i] for i in of_each_shape(lines, _find_marked(lines, clients), ENOUGH_SAMPLES)]
+    if layout.second is not None:
+        some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
+
+    def understood(tried: Layout) -> int:
+        messages = (tried.message(line, tried.clock.zone) for line in some)
+        return sum(found is not None and any(one.understand(found[0]) for one in clients) for found in messages)
+
+    if understood(layout) == len(some):
+        return layout
+    frames = tuple(
+        replace(frame, roles=frame.roles._replace(logger="")) if isinstance(frame, Named) else frame
+        for frame in layout.frames
+    )
+    after = _without_logger(layout.after) if layout.after is not None else None
+    nameless = replace(layout, frames=frames, headers=tuple(map(_without_logger, layout.headers)), after=after)
+    tried = [layout, nameless]
+    if layout.after is not None:
+        tried.append(replace(layout, after=None, line_end=None))
+    return max(tried, key=understood)
+
+
+def _without_logger(header: Header) -> Header:
+    return header_of(header.tokens, tuple("word" if role == "logger" else role for role in header.roles))
+
+
+def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], cut: bool) -> Layout:
+    """The layout with what is told of it."""
+    some = [line for line in lines if line.strip()]
+    if layout.second is not None:
+        some = [f"{above}\n{line}" for above, line in pairwise(some) if layout.second.match(line)] or some
+    looks = [layout.look(line) for line in some[:: max(1, len(some) // _MOST_LOOKS)]]
+    good = [
+        told is not None and (layout.begins(told.text) or bool(CONTINUES(told.text.encode("utf-8", "replace"))))
+        for told in looks
+    ]
+    example, lost, speaking = "", set[str](), set[str]()
+    order: list[int] = []
+    thread = logger = False
+    speaks = _find_marked(some, clients)
+    for line in map(some.__getitem__, speaks[:: max(1, len(speaks) // MOST_SAMPLES)]):
+        found = layout.message(line, layout.clock.zone)
+        if found is None:
+            continue
+        message, missing = found
+        speaking |= {one.name for one in clients if one.name not in speaking and one.understand(message)}
+        example = example or line
+        lost |= missing
+        thread, logger = thread or bool(message.thread), logger or bool(message.logger)
+        order.append(message.ts_ms)
+    if layout.frames:
+        inner = (layout.look(line) for line in some)
+        cut = cut or are_cut([told.text.encode("utf-8", "replace") for told in inner if told is not None])
+    whole = not any(isinstance(frame, Found) for frame in layout.frames)
+    lost |= {n for n, has in (("thread", thread), ("logger", logger), (ENDS, not cut), (GAPS, whole)) if not has}
+    if sum(map(bool, order)) > len(order) / 2:  # the first line of a message may stand above the one with its time
+        lost -= {"time"}
+    if lost >= {"milliseconds"} and any(ms % 1000 for ms in order):
+        lost -= {"milliseconds"}
+    backwards = sum(b < a for a, b in pairwise(order))
+    forwards = sum(b > a for a, b in pairwise(order))
+    pattern = " > ".join([frame.name for frame in layout.frames] + [_pattern(layout)])
+    return replace(
+        layout,
+        description=Description(
+            pattern,
+            sum(good) / max(1, len(good)),
+            example[:400],
+            tuple(sorted(lost & {"zone", "year", "date"})),
+            tuple(sorted(lost)),
+            backwards > 2 * forwards + 2,
+        ),
+        speaking=frozenset(speaking),
+    )
+
+
+def _pattern(layout: Layout) -> str:
+    before = layout.headers[0].describe() if layout.headers else ""
+    return f"{before}%{{message}}{layout.after.describe() if layout.after else ''}"
+
+
+def with_hours(layouts: Sequence[Layout], head: Sequence[str], tail: Sequence[str]) -> tuple[Layout, ...]:
+    """The layouts, told at which hours the file begins and ends where stamps have no date."""
+    return tuple(_with_hours(layout, head, tail) if "date" in layout.description.lost else layout for layout in layouts)
+
+
+def _with_hours(layout: Layout, head: Sequence[str], tail: Sequence[str]) -> Layout:
+    first, last = (next(_hours(layout, lines), None) for lines in (head, reversed(tail)))
+    return replace(layout, clock=layout.clock._replace(first_ms=first, last_ms=last))
+
+
+def _hours(layout: Layout, lines: Iterable[str]) -> Iterator[int]:
+    for line in lines:
+        found = layout.message(line, UTC)
+        if found is not None and found[0].ts_ms:
+            yield found[0].ts_ms % stamps.DAY_MS
+
+
+def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:
+    """The layout that somebody stated, behind the frames that lines have."""
+    before, after = stated
+    lines = [clean(line) for line in sample.lines]
+    marked = _find_marked(lines, clients)
+    seen = _Lines(lines, marked, clients, sample)
+    while seen.marked:
+        if any(before.pattern.match(seen.lines[i]) for i in seen.marked):
+            headers = (before,) if before.tokens else ()
+            layout = _layout(seen.frames, headers, seen.lines, sample)
+            return (_describe(replace(layout, after=after), lines, clients, sample.cut),)
+        frame = next((found for find in (_parts, _json, _logfmt, _string) if (found := find(seen)) is not None), None)
+        if frame is None or len(seen.frames) == MOST_FRAMES:
+            break
+        inner = _join_parts(frame, seen.lines)
+        still = _find_marked(inner, clients)
+        seen = seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame))
+    return ()
+
+
+def explain_failure(sample: Sample, clients: tuple[Client, ...]) -> tuple[Guess, ...]:
+    """The likeliest layouts of lines from which none could be learned, at most three, and why they do not do."""
+    lines, signs = [clean(line) for line in sample.lines], signs_of(clients)
+    befores: dict[str, list[str]] = {}
+    for line in lines:
+        for client, mark in _marks(line, clients)[:1] if signs.search(line.encode("utf-8", "replace")) else ():
+            befores.setdefault(client.name, []).append(line[max(0, mark - HEADER_LIMIT) : mark])
+    out: list[Guess] = []
+    for name, texts in befores.items():
+        for header in commonest(map(split, texts), most=MOST_GUESSES):
+            why = f"the words behind it are not understood as those of {name}"
+            if "time" not in header.roles:
+                why += ", and no time stamp was found"
+            out.append(Guess(header.describe() + "%{message}", why))
+    return tuple(out[:MOST_GUESSES])

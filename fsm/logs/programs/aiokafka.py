@@ -1,0 +1,104 @@
+"""Logs of aiokafka's consumer: classic protocol, eager. Words of 0.14.0; all that matters is printed at INFO.
+
+A callback's line names its partitions and stands where it begins. `stop()` prints that it left and nothing else, and
+calls no callback. A poll timeout prints that, too, but the revoked callback follows at once. A static member does not
+leave: its close cannot be told from a kill. There is no lost callback: the same line tells of an orderly revocation and
+of one after the member was thrown out.
+"""
+
+from __future__ import annotations
+
+from fsm.logs import Client, Message
+from fsm.logs.programs.client_facts import ClientFacts
+from fsm.logs.programs.client_words import EPOCH, GROUP, Records, Words
+from fsm.logs.programs.python_messages import (
+    ERROR_CODE,
+    MEMBER_ID,
+    commit_refused,
+    listener_failed,
+    on_subscribed,
+    on_thrown_out,
+    read_known,
+)
+from fsm.trace import Kind
+
+FACTS = ClientFacts(
+    name="aiokafka",
+    speaks="classic, eager",
+    tells="each callback, by name",
+    untold="the close of a static member; losses look like revocations, and `stop()` calls nothing back",
+    begins_with=Kind.SUBSCRIBED,
+    closes_quietly=True,
+    tells_members=False,
+    tells_loss=False,
+)
+_ME = FACTS.name
+
+# fmt: off
+_WORDS = Words(_ME, (
+    (r"Updating subscribed topics to: (?P<topics>frozenset.*)",                          on_subscribed(_ME)),
+    (rf"Discovered coordinator \d{{1,10}} for group {GROUP}\Z",                          Kind.COORDINATOR_FOUND),
+    (r"Marking the coordinator dead \(node [^)]{1,60}\) ?for group (?P<group>(?:(?!: ).){1,300})\.\Z",
+                                                                                         Kind.COORDINATOR_LOST),
+    (rf"Revoking previously assigned partitions (?P<partitions>(?:frozen)?set.*) for group {GROUP}\Z",
+                                                                                         Kind.REVOKE_BEGIN),
+    (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),
+    (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
+    (rf"Joined group '{GROUP}' \(generation {EPOCH}\) with member_id {MEMBER_ID}\Z",     Kind.JOINED),
+    (rf"Successfully synced group {GROUP} with generation {EPOCH}\Z",                    Kind.SYNCED),
+    (r"Heartbeat failed: local member_id was not recognized",                 on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
+    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_thrown_out(_ME, "ILLEGAL_GENERATION")),
+    (rf"Heartbeat failed for group {GROUP} because it is rebalancing",                   None),
+    (rf"Heartbeat failed for group {GROUP}: (?P<detail>coordinator .*)",                 Kind.COORDINATOR_LOST),
+    (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
+    (r"Heartbeat send request failed: (?P<detail>.*)",                                   Kind.COORDINATOR_LOST),
+    (r"Heartbeat failed: (?P<detail>.*)",                                                Kind.ERROR),
+    (rf"OffsetCommit failed for group {GROUP} due to .{{0,100}}?{ERROR_CODE}",           commit_refused(_ME)),
+    (r"OffsetCommit failed before join, ignoring: (?P<detail>.*)",                       Kind.COMMIT_FAILED),
+    (rf"OffsetCommit failed for group {GROUP}: (?P<detail>.*)",                          Kind.COMMIT_FAILED),
+    (r"Attempt to join group failed due to fatal error: (?P<detail>.*)",                 Kind.FATAL),
+    (r"Unexpected (?P<detail>error in coordinator routine)",                             Kind.ERROR),
+    (rf"User provided subscription listener .{{1,400}}? for group {GROUP} failed on_partitions_revoked",
+                                                                                     listener_failed(_ME, "revoked")),
+    (rf"User provided listener .{{1,400}}? for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
+                                                                                     listener_failed(_ME, "assigned")),
+    (r"LeaveGroup request succeeded",                                                    Kind.LEFT),
+    (r"LeaveGroup request failed: (?P<detail>.*)",                                       Kind.ERROR),
+    (r"Auto offset commit failed",                                                       None),
+    (r"Elected group leader",                                                            None),
+    (r"Metadata for topic has changed",                                                  None),
+    (r"Error sending \w{1,60} to node ",                                                 None),
+    (r"Group Coordinator Request failed: (?P<detail>.*)",                                Kind.COORDINATOR_LOST),
+    (r"Failed to commit on finallization: (?P<detail>.*)",                               Kind.COMMIT_FAILED),
+))
+# fmt: on
+
+
+def understand(message: Message) -> Records | None:
+    """The records of a message of aiokafka's consumer."""
+    return read_known(_WORDS, "aiokafka", ("aiokafka.consumer.group_coordinator",), message)
+
+
+CLIENT = Client(
+    _ME,
+    (
+        b"Updating subscribed topics to: frozenset",
+        b"previously assigned partitions",
+        b"newly assigned partitions",
+        b"joining group",
+        b" with member_id ",
+        b"the coordinator dead",
+        b"Discovered coordinator",
+        b"local member_id was not recognized",
+        b"generation id is not current",
+        b"OffsetCommit failed for group",
+        b"OffsetCommit failed before join",
+        b"Heartbeat s",
+        b"failed on_partitions_revoked",
+        b"failed on partition assignment",
+        b"LeaveGroup request succeeded",
+    ),
+    understand,
+    FACTS,
+    everyday=frozenset({b"joining group", b" with member_id ", b"Heartbeat s"}),
+)

@@ -1,0 +1,281 @@
+"""The coordinator's side: what a Kafka broker logs about its groups, 4.0 to 4.4, at INFO and DEBUG.
+
+Every record has the thread `coordinator` and no client id: it makes no member. Lines are printed while records are
+being produced, before they are stored, so a failed write leaves lines without effect. Share and streams groups keep
+other machines; lines about them are ignored.
+
+Source: `GroupMetadataManager`, `ClassicGroup` and `OffsetMetadataManager` of apache/kafka 4.4 (87943b2ff874).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fsm.logs import Client, Format, Message
+from fsm.logs.layouts.java_layouts import KAFKA_HEADER, KAFKA_REACH, kafka, reading
+from fsm.logs.message import NO_BEARING
+from fsm.logs.programs.java_messages import (
+    EPOCH,
+    Build,
+    JavaMessage,
+    Records,
+    Rule,
+    by_word,
+    emit,
+    no_records,
+    of_word,
+    read_named_groups,
+    record,
+    take_apart,
+)
+from fsm.trace import Kind, Partition, by_partition
+
+THREAD = "coordinator"
+"""The thread of every record of this format."""
+
+CLASSIC, CONSUMER, MEMBER = "classic-group", "consumer-group", "consumer-group-member"
+"""Machines whose states the lines name."""
+
+_TEXT = r".{1,300}?"
+_G = rf"(?P<group>{_TEXT})"
+_M = rf"(?P<member_id>{_TEXT})"
+_I = rf"(?P<instance_id>{_TEXT})"
+_D = r"(?P<detail>.*)"
+_E = rf"(?P<epoch>{EPOCH})"
+_JOINS = r"joins the consumer group using the (?P<detail>\w+) protocol\."
+_LEAVES = rf"has left group through explicit `LeaveGroup` request; client reason: {_D}"
+_UNKNOWN = rf"Static member with groupInstanceId={_I} and unknown member id joins group {_G} in \w+ state\."
+_ID = r"[\w-]{21}[AQgw]"
+"""A topic's id in text: 16 bytes, so the last character holds two bits only."""
+_BY_ID = re.compile(r"([\w-]{22})-(\d{1,9})(?:@\d{1,9})?", re.ASCII)
+_TARGET = re.compile(
+    rf"(?:\A \{{|(?<=\)), )(?P<member_id>{_TEXT})=MemberAssignment\(partitions=\{{(?P<topics>[^}}]*)\}}\)(?=[,}}])",
+    re.ASCII,
+)
+_TOPIC_PARTITIONS = re.compile(r"([\w-]{22})=\[((?:\d{1,9}(?:, )?)*)\]", re.ASCII)
+_TOPIC_METADATA = re.compile(rf"TopicMetadata\(id=({_ID}), name=([\w.-]{{1,249}}),", re.ASCII)
+
+
+def _rule(pattern: str, build: Build) -> Rule:
+    return Rule(re.compile(pattern, re.ASCII | re.DOTALL), build)
+
+
+def _ignore(pattern: str) -> Rule:
+    return _rule(pattern, no_records)
+
+
+def _state(machine: str, next_state: str = "") -> Build:
+    return emit(Kind.GROUP_STATE, machine=machine, next_state=next_state)
+
+
+def _read_fenced(detail: str) -> Build:
+    return emit(Kind.FENCED, detail=detail)
+
+
+def _member_state(message: JavaMessage, match: re.Match[str]) -> Records | None:
+    """Assignment and pending revocation of a member, by topic id: the broker prints no names."""
+    full, revoked = _by_id(match["full"]), _by_id(match["revoked"])
+    if full is None or revoked is None:
+        return None
+    fields = {**read_named_groups(match), "full": full, "revoked": revoked}
+    return (record(message, Kind.MEMBER_STATE, machine=MEMBER, **fields),)
+
+
+def _by_id(listing: str) -> tuple[Partition, ...] | None:
+    matches = [_BY_ID.fullmatch(one) for one in listing.split(", ")] if listing else []
+    return None if None in matches else by_partition((m[1], int(m[2])) for m in matches if m)
+
+
+def _targets(message: JavaMessage, match: re.Match[str]) -> Records:
+    """The new target's epoch; and that of each member, where the broker prints the map of them (at DEBUG)."""
+    epoch = int(match["epoch"])
+    records = [record(message, Kind.TARGET_COMPUTED, epoch=epoch, detail=match["detail"])]
+    for found in _TARGET.finditer(match["rest"]):
+        topics = _TOPIC_PARTITIONS.findall(found["topics"])
+        full = by_partition((topic, int(n)) for topic, numbers in topics for n in numbers.split(", ") if n)
+        records.append(record(message, Kind.TARGET, epoch=epoch, member_id=found["member_id"], full=full))
+    return tuple(records)
+
+
+def _topic_names(message: JavaMessage, match: re.Match[str]) -> Records:
+    return (record(message, Kind.TOPIC_NAMES, settings=dict(_TOPIC_METADATA.findall(match["topics"]))),)
+
+
+def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records:
+    topics = tuple(sorted(match["topics"].split(", "))) if match["topics"] else ()
+    return (record(message, Kind.SUBSCRIBED, member_id=match["member_id"], topics=topics),)
+
+
+# Behind `[GroupId <group>] `, but for Kafka before 4.0 (`[Group <group>] `).
+_IN_GROUP = (
+    _rule(rf"Member {_M} {_JOINS}", emit(Kind.JOINED)),
+    _rule(rf"Static member {_M} with instance id {_I} {_JOINS}", emit(Kind.JOINED)),
+    _rule(
+        rf"Static member with instance id {_I} re-{_JOINS} "
+        rf"Created a new member {_M} to replace the existing member .*\.",
+        emit(Kind.JOINED),
+    ),
+    _rule(
+        rf"Static member {_M} with instance id {_I} cannot join the group because the instance id .*owned by .*",
+        emit(Kind.ERROR, detail="UNRELEASED_INSTANCE_ID"),
+    ),
+    _rule(
+        rf"Static member {_M} with instance id {_I} is fenced by existing member .*", _read_fenced("FENCED_INSTANCE_ID")
+    ),
+    _ignore(rf"Dynamic member with unknown member id joins the consumer group\. Created a new member id {_M} and .*"),
+    _rule(rf"Member {_M} left the consumer group\.", emit(Kind.LEFT)),
+    _rule(
+        rf"Static [mM]ember {_M} with instance id {_I} temporarily left the consumer group\.",
+        emit(Kind.LEFT, detail="STATIC_MEMBER_AWAY"),
+    ),
+    _rule(rf"Static [mM]ember {_M} with instance id {_I} left the consumer group\.", emit(Kind.LEFT)),
+    _rule(rf"(?:Dynamic |Pending )?[mM]ember {_M} {_LEAVES}", emit(Kind.LEFT)),
+    _rule(
+        rf"Static [mM]ember (?P<member_id>.{{0,300}}?) with instance id {_I} {_LEAVES}",
+        emit(Kind.LEFT),
+    ),
+    _rule(
+        rf"Member {_M} fenced from the group because the member session expired\.{{1,2}}",
+        _read_fenced("SESSION_EXPIRED"),
+    ),
+    _rule(
+        rf"Member {_M} fenced from the group because the (?:classic )?member failed to .*",
+        _read_fenced("REBALANCE_TIMEOUT"),
+    ),
+    _rule(
+        rf"Member {_M} fenced from the group because it failed to transition from epoch {_E} within \d+ms\.",
+        _read_fenced("REBALANCE_TIMEOUT"),
+    ),
+    _ignore(r"(?:Ignoring rebalance timeout for|Could not fence) .*"),
+    _rule(rf"Bumped group epoch to {_E}(?: with metadata hash .*)?\.", emit(Kind.GROUP_EPOCH)),
+    _rule(
+        rf"Computed a new target assignment for epoch {_E} with '(?P<detail>[^']*)' assignor in \d+ms[.:](?P<rest>.*)",
+        _targets,
+    ),
+    _rule(rf"Failed to compute a new target assignment for epoch {_E}: {_D}", emit(Kind.ERROR)),
+    _rule(
+        rf"Member {_M} new assignment state: epoch={_E}, previousEpoch={EPOCH}, state=(?P<next_state>\w+), "
+        r"assignedPartitions=\[(?P<full>[^\]]*)\] and revokedPartitions=\[(?P<revoked>[^\]]*)\]\.",
+        _member_state,
+    ),
+    _rule(rf"Member {_M} updated its subscribed topics to: \[(?P<topics>[^\]]*)\]\.", _read_subscription),
+    _rule(rf"Member {_M} updated its subscribed regex to: {_D}\.", emit(Kind.SUBSCRIBED)),
+    _ignore(r"Computed new metadata hash: .*"),
+    _rule(r"Computed new subscription metadata: (?P<topics>.*)", _topic_names),  # before 4.2
+    _ignore(r"(?:Scanned|Refreshing regular|Received) .*"),
+    _ignore(rf"Member {_M} new assignment state: [^\[]*assignedPartitions=\[[^\]]*\]\."),  # share groups
+    _rule(r"Couldn't (?P<detail>(?:update|parse) regular expression .*)", emit(Kind.ERROR)),
+    _ignore(r"(?:Cannot remove the epoch|Size of assignment epochs) .*"),
+    _rule(r"Converted the (?:empty )?classic group to a consumer group\.", _state(CONSUMER)),
+    _rule(r"Converted the (?:empty )?consumer group to a classic group\.", _state(CLASSIC)),
+    _ignore(r"(?:Creating a simple consumer group|Committing offsets|Validating|Skipping) .*"),
+    _rule(rf"Unloaded group metadata for group epoch {_E}\.", _state(CONSUMER, "DEAD")),
+    _rule(rf"Unloading group metadata for generation {_E}\.", _state(CLASSIC, "DEAD")),
+)
+
+# These name their group in the middle, or not at all.
+_WITHOUT_PREFIX = (
+    _rule(
+        rf"Preparing to rebalance group {_G} in state \w+ with old generation {_E} (?:\(\S+\) )?\(reason: {_D}\)\.?",
+        _state(CLASSIC, "PREPARING_REBALANCE"),
+    ),
+    _rule(
+        rf"Stabilized group {_G} generation {_E} (?:\(\S+\) )?with (?P<detail>\d+ members)\.?",
+        _state(CLASSIC, "COMPLETING_REBALANCE"),
+    ),
+    _rule(
+        rf"Assignment received from leader {_TEXT} for group {_G} for generation {_E}\. The group has (?P<detail>.*)\.",
+        _state(CLASSIC, "STABLE"),
+    ),
+    _rule(rf"Group {_G} with generation {_E} is now empty.*", _state(CLASSIC, "EMPTY")),
+    _rule(rf"Group {_G} removed dynamic members who haven't joined: {_D}", emit(Kind.ERROR)),
+    _rule(rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.", emit(Kind.ERROR)),
+    _ignore(r"(?:Dynamic member with unknown member id|Static member which) joins .*"),
+    _rule(
+        rf"Pending dynamic member with id {_M} joins group {_G} in \w+ state\. .*", emit(Kind.JOINED, detail="classic")
+    ),
+    _rule(
+        rf"{_UNKNOWN} Created a new member id {_M} for this member and added to the group\.",
+        emit(Kind.JOINED, detail="classic"),
+    ),
+    _rule(
+        rf"{_UNKNOWN} Replacing previously mapped member {_M} with this groupInstanceId\.",
+        _read_fenced("FENCED_INSTANCE_ID"),
+    ),
+    _rule(rf"(?:Member {_M} in group {_G} has failed, removing it from the group\.)", _read_fenced("SESSION_EXPIRED")),
+    _ignore(r"Pending member .* has been removed after session timeout expiration\."),
+    _ignore(r"Request memberId=.* for static member with groupInstanceId=.* is fenced by existing .*"),  # no group
+    _ignore(rf"Group leader \[memberId: {_M}, groupInstanceId: .*"),
+    _rule(rf"Group {_G} removed members who haven't sent their sync requests: {_D}", emit(Kind.ERROR)),
+    _ignore(r"Group .* is dead, skipping .*"),
+    _rule(rf"Loaded consumer group {_G} with (?P<detail>\d+ members)\.", _state(CONSUMER)),
+    _rule(rf"Loaded classic group {_G} with (?P<detail>\d+ members)\.", _state(CLASSIC)),
+    _ignore(rf"Loaded member {_M} in (?:consumer|classic) group {_G}\."),
+    _rule(
+        rf"Cannot (?:up|down)grade (?:the )?(?:classic|consumer) group {_G} to (?:consumer|classic) group"
+        rf"(?: because|:) {_D}",
+        emit(Kind.ERROR),
+    ),
+    _rule(rf"Cannot join the consumer group {_G} with the classic protocol because {_D}", emit(Kind.ERROR)),
+    _ignore(
+        r"(?:Skip downgrading|Replaying|Cannot complete join phase|Received notification|Detected|Failed to parse) .*"
+    ),
+    _ignore(r"(?:Member .* has already been removed|The following groups were deleted|Generated \d+ tombstone) .*"),
+)
+
+
+_RULES_IN_GROUP, _RULES_WITHOUT_PREFIX = by_word(_IN_GROUP), by_word(_WITHOUT_PREFIX)
+_PREFIX = re.compile(r"\[GroupCoordinator id=\d{1,10}(?: topic=\S{1,249} partition=\d{1,10})?\] ")
+_GROUP = re.compile(r"\[Group(?:Id)?[ =](?P<group>[^\n]{1,300}?)\](?P<other>\[)? ?")
+_OFFSETS = "OffsetMetadataManager"
+_STRICT = frozenset({"GroupMetadataManager", "ClassicGroup"})
+"""Classes that speak of nothing but groups: what they say and no rule knows was not understood."""
+_COMMITTED = re.compile(
+    rf"Committing offsets -?\d+ for partition (?P<id>{_ID})-(?P<topic>[\w.-]{{1,249}})-0 from member ", re.ASCII
+)
+"""A commit names a topic beside its id, from 4.2 on. That of partition 0 is enough: there are very many others."""
+_OTHER_GROUPS = re.compile(r"\b(?:share|streams|topology|[Ss]hareGroup|[Ss]treamsGroup)\b|initializing share")
+
+
+def understand(told: Message) -> Records | None:
+    """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
+    message = take_apart(told)
+    prefix = _PREFIX.match(message.text)
+    if prefix is None or ((message.logger or told.cut) and message.logger not in (*_STRICT, _OFFSETS)):
+        return NO_BEARING
+    text = message.text[prefix.end() :]
+    head = _GROUP.match(text)
+    group = head["group"] if head else ""
+    text = text[head.end() :] if head else text
+    message = message._replace(group=group, client_id="", instance_id="", thread=THREAD)
+    found = _COMMITTED.match(text) if head and message.logger not in _STRICT else None
+    if found or message.logger == _OFFSETS:
+        return (record(message, Kind.TOPIC_NAMES, settings={found["id"]: found["topic"]}),) if found else ()
+    if head and head["other"]:
+        return NO_BEARING  # `[GroupId g][MemberId m]`: streams groups
+    records = _apply(_RULES_IN_GROUP if head else _RULES_WITHOUT_PREFIX, message, text.rstrip())
+    return () if records is None and not message.logger else records
+
+
+def _apply(rules: Mapping[str, tuple[Rule, ...]], message: JavaMessage, text: str) -> Records | None:
+    for rule in of_word(rules, text):
+        match = rule.pattern.fullmatch(text)
+        if match is not None:
+            return rule.build(message, match)
+    return NO_BEARING if _OTHER_GROUPS.search(text) else None
+
+
+CLIENT = Client("broker", (b"[GroupCoordinator id=",), understand)
+FORMATS = (
+    Format(
+        name="broker",
+        layout="kafka",
+        first=b"[",
+        header=KAFKA_HEADER,
+        candidate=re.compile(rb" \[GroupCoordinator id=\d"),
+        parse=reading(kafka, CLIENT),
+        needles=CLIENT.marks,
+        reach=KAFKA_REACH,
+    ),
+)

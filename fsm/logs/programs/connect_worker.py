@@ -1,0 +1,337 @@
+"""Logs of Kafka Connect workers in distributed mode, 3.x and 4.x, at INFO and DEBUG.
+
+Read are the lines of the herder, the group member, the worker that runs units, and the answers to requests that
+configure a connector. Lines about units and requests name no worker: they belong to the only worker that writes to
+their file. A round's result is a `TARGET` whose `full` is all that the worker holds after it, with `leader`, `offset`,
+`error`, `version` and `delay_ms` as settings. What a leader computed from stands in its DEBUG lines, which
+`tests/connect/recorded_rounds.py` reads.
+
+Units are (connector, task), the instance of a connector being task -1. Every record has the machine `connect-worker`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+from fsm.logs import Client, Format, Message
+from fsm.logs.layouts.java_layouts import KAFKA_HEADER, KAFKA_REACH, kafka, reading
+from fsm.logs.message import NO_BEARING
+from fsm.logs.programs.java_messages import (
+    Build,
+    JavaMessage,
+    Records,
+    Rule,
+    by_word,
+    emit,
+    ignore,
+    of_word,
+    record,
+    rule,
+    take_apart,
+)
+from fsm.trace import Kind, Partition
+
+MACHINE = "connect-worker"
+INSTANCE = -1
+"""Task number that stands for the instance of a connector."""
+
+ASSIGNMENT = (
+    r"Assignment\{error=(?P<error>\d+), leader='(?P<leader>[^']*)', leaderUrl='(?P<url>[^']*)', "
+    r"offset=(?P<offset>-?\d+), connectorIds=\[(?P<connectors>[^\]]*)\], taskIds=\[(?P<tasks>[^\]]*)\]"
+    r"(?:, revokedConnectorIds=\[(?P<revoked_connectors>[^\]]*)\], revokedTaskIds=\[(?P<revoked_tasks>[^\]]*)\], "
+    r"delay=(?P<delay_ms>\d+))?\}"
+)
+"""An assignment as every class of Connect prints it; the eager one has no revocations and no delay."""
+_CONTEXT = re.compile(r"\[[^\]\n]{1,500}\|[^\]\n]{1,60}\] ")
+"""What Connect's layout puts before the lines of connectors and tasks."""
+
+
+def partitions(connectors: str, tasks: str) -> tuple[Partition, ...]:
+    """The units of two printed lists, in their order; connectors' names may hold hyphens, the last one ends them."""
+    found = [(name, INSTANCE) for name in connectors.split(", ") if name]
+    for text in tasks.split(", "):
+        connector, _, number = text.rpartition("-")
+        if connector and number.isdecimal():
+            found.append((connector, int(number)))
+    return tuple(found)
+
+
+def _record(message: JavaMessage, kind: Kind, **fields: Any) -> Records:
+    return (record(message, kind, machine=MACHINE, **fields),)
+
+
+_emit = partial(emit, machine=MACHINE)
+
+
+def _step(event: str, state: str = "", next_state: str = "") -> Build:
+    """A step of the worker's table, as far as the line tells."""
+    return _emit(Kind.TRANSITION, event=event, state=state, next_state=next_state)
+
+
+def _unit(kind: Kind, **fields: Any) -> Build:
+    """A record about the unit that the pattern names as `connector` or as `task`."""
+
+    def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
+        groups = match.groupdict()
+        found = partitions(groups.get("connector") or "", groups.get("task") or "")
+        detail = {"detail": message.error} if message.error else {}
+        return _record(message, kind, partitions=found, **detail, **fields) if found else None
+
+    return build
+
+
+def _round(message: JavaMessage, match: re.Match[str]) -> Records:
+    """What the worker holds after a round; the units it lost to others come as revoked."""
+    return _record(
+        message,
+        Kind.TARGET,
+        epoch=int(match["epoch"]),
+        full=partitions(match["connectors"], match["tasks"]),
+        revoked=partitions(match["revoked_connectors"] or "", match["revoked_tasks"] or ""),
+        settings={name: match[name] or "0" for name in ("error", "leader", "offset", "version", "delay_ms")},
+    )
+
+
+def _read_join(message: JavaMessage, match: re.Match[str]) -> Records:
+    epoch, protocol = int(match["epoch"]), {"protocol": match["protocol"]}
+    return _record(message, Kind.JOINED, epoch=epoch, member_id=match["member_id"], settings=protocol)
+
+
+def _config(event: str) -> Build:
+    """What a record of the config topic says."""
+
+    def build(message: JavaMessage, match: re.Match[str]) -> Records:
+        groups = match.groupdict()
+        tasks = partitions("", groups.get("tasks") or "")
+        connectors = {name for name, _ in tasks} | ({groups["connector"]} if "connector" in groups else set())
+        return _record(message, Kind.CONFIG_TOPIC, event=event, topics=tuple(sorted(connectors)), partitions=tasks)
+
+    return build
+
+
+def _read_answer(message: JavaMessage, match: re.Match[str]) -> Records:
+    """A request that configures a connector was granted; a new one may be named in its body alone."""
+    topics = (unquote(match["connector"]),) if match["connector"] else ()
+    settings = {"took_ms": match["took_ms"]}
+    return _record(message, Kind.CONFIG_TOPIC, event="answered", topics=topics, settings=settings)
+
+
+def _producer_closes(message: JavaMessage, _match: re.Match[str]) -> Records:
+    """A source task's thread closes its producer, whose client id is the only name in the line."""
+    prefix = "connector-producer-"
+    task = partitions("", message.client_id.removeprefix(prefix)) if message.client_id.startswith(prefix) else ()
+    of_worker = message._replace(client="", group="", client_id="")
+    return _record(of_worker, Kind.UNITS_STOPPED, event="producer", partitions=task) if task else ()
+
+
+def _settings(message: JavaMessage, _match: re.Match[str]) -> Records:
+    found = dict(_SETTING.findall(message.text))
+    return _record(message, Kind.SETTINGS, settings={name: found[name] for name in found if name in SETTINGS})
+
+
+def _connector_settings(message: JavaMessage, _match: re.Match[str]) -> Records:
+    """How many tasks a connector may have, as its worker prints it before the connector starts."""
+    found = dict(_SETTING.findall(message.text))
+    if "name" not in found or "tasks.max" not in found:
+        return ()
+    settings = {"tasks.max": found["tasks.max"]}
+    return _record(message, Kind.SETTINGS, topics=(found["name"],), settings=settings)
+
+
+def _not_understood(_message: JavaMessage, _match: re.Match[str]) -> None:
+    return None
+
+
+_SETTING = re.compile(r"\n\t([a-z.]{1,80}) = ([^\n]{0,200})")
+SETTINGS = frozenset(
+    {
+        "connect.protocol",
+        "group.id",
+        "heartbeat.interval.ms",
+        "rebalance.timeout.ms",
+        "scheduled.rebalance.max.delay.ms",
+        "session.timeout.ms",
+        "task.shutdown.graceful.timeout.ms",
+        "worker.sync.timeout.ms",
+    }
+)
+_EPOCH = r"(?P<epoch>-?\d{1,9})"
+_GENERATION = rf"Generation\{{generationId={_EPOCH}, memberId='(?P<member_id>[^']{{0,300}})'"
+_CONNECTOR, _TASK = r"(?P<connector>.{1,300})", r"(?P<task>.{1,300})"
+_NODE = r".{0,300}?"
+_WORKER_TASK = r"Worker\w{1,40}Task\{id=(?P<task>[^}]{1,300})\}"
+_WORKER_CONNECTOR = r"WorkerConnector\{id=(?P<connector>[^}]{1,300})\}"
+
+_COORDINATOR = (
+    rule(r"Discovered group coordinator ", _emit(Kind.COORDINATOR_FOUND)),
+    rule(
+        rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. isDisconnected",
+        _emit(Kind.COORDINATOR_LOST),
+    ),
+    rule(r"Rebalance started", _emit(Kind.JOINING, event="JOIN_DUE")),
+    rule(r"\(Re-\)joining group", _emit(Kind.JOINING)),
+    rule(
+        rf"Successfully joined group with generation {_GENERATION}, protocol='(?P<protocol>[^']*)'",
+        _read_join,
+    ),
+    rule(rf"Successfully synced group in generation {_GENERATION}", _emit(Kind.SYNCED)),
+    rule(
+        rf"Sending Heartbeat request with generation {_EPOCH} and member id (?P<member_id>\S{{0,300}}) to ",
+        _emit(Kind.HEARTBEAT_SENT),
+    ),
+    rule(r"Received successful Heartbeat response", _emit(Kind.HEARTBEAT_OK)),
+    rule(
+        r"Broker coordinator was unreachable for \d+ms\. Revoking previous assignment",
+        _step("DISCOVERY_FAILED_HOLDING", "DISCONNECTED", "DISCONNECTED"),
+    ),
+    rule(
+        rf"Member (?P<member_id>\S{{1,300}}) sending LeaveGroup request to coordinator {_NODE} due to (?P<detail>.*)",
+        _emit(Kind.LEAVE_SENT),
+    ),
+    rule(r"Resetting generation (?:and member id )?due to: (?P<detail>.{0,400})", _emit(Kind.GENERATION_RESET)),
+    rule(r"Request joining group due to: rebalance failed due to (?P<detail>.{0,400})", _emit(Kind.ERROR)),
+)
+_HERDER = (
+    rule(r"Herder starting", _step("START", "DOWN", "DISCONNECTED")),
+    rule(
+        rf"Joined group at generation {_EPOCH} with protocol version (?P<version>\d+) and got assignment: {ASSIGNMENT}",
+        _round,
+    ),
+    rule(r"Joined group at generation ", _not_understood),
+    rule(r"Finished stopping tasks in preparation for rebalance", _emit(Kind.REVOKE_END)),
+    rule(r"Starting connectors and tasks using config offset ", _step("", "", "STARTING")),
+    rule(rf"Starting connector {_CONNECTOR}$", _unit(Kind.UNITS_STARTED, event="asked")),
+    rule(rf"Starting task {_TASK}$", _unit(Kind.UNITS_STARTED, event="asked")),
+    rule(r"Finished starting connectors and tasks", _step("STARTED", "STARTING")),
+    rule(r"Catching up to assignment's config offset\.", _step("", "", "CATCHING_UP")),
+    rule(r"Finished reading to end of log and updated config snapshot", _emit(Kind.TRANSITION, detail="read to end")),
+    rule(r"Didn't reach end of config log quickly enough", _step("CATCH_UP_TIMED_OUT", "CATCHING_UP")),
+    rule(
+        r"Current config state offset (?P<detail>-?\d+ does not match group assignment -?\d+)\. Forcing rebalance",
+        _step("MISMATCH", "", "UNJOINED"),
+    ),
+    rule(r"worker poll timeout has expired", _step("POLL_TIMEOUT")),
+    rule(r"Requesting rebalance because scheduled rebalance timeout", _step("DELAY_REACHED")),
+    rule(rf"Connector {_CONNECTOR} config updated$", _config("config")),
+    rule(rf"Connector {_CONNECTOR} config removed$", _config("removed")),
+    rule(rf"Connector {_CONNECTOR} target state change$", _config("target")),
+    rule(r"Tasks \[(?P<tasks>[^\]]*)\] configs updated", _config("tasks")),
+    rule(r"Herder stopping", _emit(Kind.CLOSE_BEGIN)),
+    rule(r"Herder stopped", _emit(Kind.CLOSE_END)),
+    rule(r"Uncaught exception in herder work thread", _emit(Kind.FATAL)),
+    rule(
+        r"(?:Failed to start connector|Couldn't instantiate connector) '?(?P<connector>[^']{1,300})'?",
+        _unit(Kind.UNITS_FAILED, event="start"),
+    ),
+)
+_WORKER = (
+    rule(rf"Finished creating connector {_CONNECTOR}$", _unit(Kind.UNITS_STARTED)),
+    rule(rf"Stopping connector {_CONNECTOR}$", _unit(Kind.UNITS_STOPPING)),
+    rule(rf"Stopping task {_TASK}$", _unit(Kind.UNITS_STOPPING)),
+    rule(rf"Graceful stop of task {_TASK} failed\.", _unit(Kind.UNITS_FAILED, event="stop")),
+)
+_UNITS = (
+    rule(rf"{_WORKER_TASK} \w+ task finished initialization and start", _unit(Kind.UNITS_STARTED)),
+    rule(rf"{_WORKER_TASK} Task threw an uncaught and unrecoverable exception", _unit(Kind.UNITS_FAILED, event="task")),
+    rule(rf"{_WORKER_CONNECTOR} Error while starting connector", _unit(Kind.UNITS_FAILED, event="start")),
+    rule(rf"Completed shutdown for {_WORKER_CONNECTOR}", _unit(Kind.UNITS_STOPPED)),
+)
+# The admin client and the consumer of a task are closed when its thread ends; its producer may go before.
+_APP_INFO = (
+    rule(
+        rf"App info kafka\.\S{{1,20}} for connector-(?:adminclient|consumer)-{_TASK} unregistered",
+        _unit(Kind.UNITS_STOPPED),
+    ),
+)
+_START = (
+    rule(r"Kafka Connect worker initializing", _emit(Kind.STARTED)),
+    rule(r"DistributedConfig values:", _settings),
+    rule(r"S(?:ource|ink)ConnectorConfig values:", _connector_settings),
+)
+_REST = (
+    *ignore(r'\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "GET '),
+    rule(
+        r"\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "
+        r'"(?:PUT /connectors/(?P<connector>[^/?" ]{1,900})/config|POST /connectors/?)(?:\?[^" ]{0,900})? '
+        r'HTTP/[\d.]{1,5}" 20[01] \S{1,20} .{0,900} (?P<took_ms>\d{1,9})$',
+        _read_answer,
+    ),
+)
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "WorkerCoordinator": _COORDINATOR,
+    "DistributedHerder": _HERDER,
+    "Worker": _WORKER,
+    "WorkerConnector": _UNITS,
+    "WorkerTask": _UNITS,
+    "AbstractWorkerSourceTask": _UNITS,
+    "WorkerSourceTask": _UNITS,
+    "ExactlyOnceWorkerSourceTask": _UNITS,
+    "WorkerSinkTask": _UNITS,
+    "AbstractConnectCli": _START,
+    "ConnectDistributed": _START,
+    "AbstractConfig": _START,
+    "AppInfoParser": _APP_INFO,
+    "KafkaProducer": (rule(r"Closing the Kafka producer", _producer_closes),),
+    "RestServer": _REST,
+}
+"""What the lines of each class mean; other lines of these classes are ignored."""
+
+_BY_WORD = {name: by_word(rules) for name, rules in RULES.items()}
+
+_CANDIDATE = re.compile(  # begins with a literal: the search runs over every line of every log
+    rb" \(org\.apache\.kafka\.(?:connect\.(?:runtime|cli)\.(?:distributed\.|rest\.)?(?:"
+    + "|".join(sorted(RULES)).encode()
+    + rb")|common\.(?:config\.AbstractConfig|utils\.AppInfoParser)|clients\.producer\.KafkaProducer)"
+    rb"(?::\d{1,6})?\)"
+)
+
+
+def understand(told: Message) -> Records | None:
+    """The records of a message: none where it is ignored, None where it was not understood."""
+    message = take_apart(told)
+    text = _CONTEXT.sub("", message.text, count=1) if message.text.startswith("[") else message.text
+    unknown = not message.logger and not message.cut  # the layout has no loggers
+    rules = _BY_PREFIX.get(message.client, ()) if unknown else of_word(_BY_WORD.get(message.logger, {}), text)
+    for one in rules:
+        match = one.pattern.match(text)
+        if match:
+            return one.build(message, match)
+    return () if unknown or message.logger == "RestServer" else NO_BEARING
+
+
+_PREFIXES = {"WorkerCoordinator": "Worker", "DistributedHerder": "Worker", "KafkaProducer": "Producer"}
+"""What the prefix of a class's messages calls itself; the others have none."""
+_BY_PREFIX = {
+    prefix: tuple(one for name, rules in RULES.items() if _PREFIXES.get(name, "") == prefix for one in rules)
+    for prefix in ("Worker", "Producer", "")
+}
+
+CLIENT = Client(
+    "connect",
+    (
+        b"App info kafka.",
+        b"ConnectorConfig values:",
+        b"Couldn't instantiate connector ",
+        b"DistributedConfig values:",
+        b"Failed to start connector ",
+        b"Finished creating connector ",
+        b"Graceful stop of task ",
+        b"Kafka Connect worker initializing",
+        b"Producer clientId=connector-producer-",
+        b"Stopping connector ",
+        b"Stopping task ",
+        b"Task{id=",
+        b"Worker clientId=",
+        b"WorkerConnector{id=",
+        b"connectors",
+    ),
+    understand,
+    everyday=frozenset({b"Stopping connector ", b"Stopping task ", b"connectors"}),
+)
+
+_NEEDLES = tuple(f".{name}".encode() for name in RULES)
+FORMATS = (Format("connect", "kafka", b"[", KAFKA_HEADER, _CANDIDATE, reading(kafka, CLIENT), _NEEDLES, KAFKA_REACH),)

@@ -1,0 +1,270 @@
+"""Logs of franz-go's group consumer: classic eager, classic cooperative, KIP-848. Words of 1.22.2, printed at INFO.
+
+A line is a message with keys: behind it as `; key: value, key: value` (`kgo.BasicLogger`), or as fields of a structured
+line (slog, zap). The client has its callbacks in a loop of its own: `new group session begun` stands before
+OnPartitionsAssigned. OnPartitionsLost has no line at INFO; it has been called, for all that is owned, when the group
+loop ends with an error, and is about to be where a member of KIP-848 abandons its assignment. That an
+OnPartitionsRevoked has returned is told by the join that follows, in KIP-848 by nothing. A close revokes without a
+line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fsm.logs import Client, Message
+from fsm.logs.programs.client_facts import ClientFacts
+from fsm.logs.programs.client_words import (
+    INSTANCE_TAKEN,
+    NOTHING_OWNED,
+    THROWN_OUT,
+    Records,
+    by_topic,
+    error_name,
+    go_partitions,
+    number,
+    plain,
+    record,
+)
+from fsm.trace import Kind, Partition, TraceRecord
+
+FACTS = ClientFacts(
+    name="franz-go",
+    speaks="classic, KIP-848",
+    tells="each session: added, lost",
+    untold="at INFO: the lost callback (inferred: everything), the end of a callback in KIP-848, subscriptions",
+    closes_quietly=True,
+    close_calls_back_quietly=True,
+    tells_members=False,
+    tells_return=False,
+    tells_subscription=False,
+)
+
+Fields = Mapping[str, Any]
+_Read = Callable[[Message, Fields], "Records | None"]
+
+
+def _record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
+    instance = plain(fields.get("instance_id"))
+    values = {
+        "group": plain(fields.get("group")),
+        "member_id": plain(fields.get("member_id")),
+        "instance_id": "" if _NO_INSTANCE.fullmatch(instance) else instance,
+        **values,
+    }
+    return record(FACTS.name, message, kind, **values)
+
+
+_NO_INSTANCE = re.compile(r"(?:<nil>|null|0x[0-9a-f]+)?")
+"""How it is printed where there is none, and, by some loggers, where there is one."""
+
+
+# -- partitions ---------------------------------------------------------------------------------------------
+
+
+def _partitions(value: object) -> tuple[Partition, ...] | None:
+    """The partitions of a text, or of a JSON object; None for anything else."""
+    return go_partitions(value) if isinstance(value, str) else by_topic(value)
+
+
+# -- messages -----------------------------------------------------------------------------------------------
+
+
+def _plain(kind: Kind) -> _Read:
+    return lambda message, fields: (_record(message, fields, kind),)
+
+
+def _read_join(message: Message, fields: Fields) -> Records | None:
+    """`joined` is a word of many programs."""
+    if "generation" not in fields:
+        return ()
+    epoch = number(fields["generation"])
+    return None if epoch is None else (_record(message, fields, Kind.JOINED, epoch=epoch),)
+
+
+def _joining(message: Message, fields: Fields) -> Records:
+    """Java's members say `(Re-)joining group`."""
+    return (_record(message, fields, Kind.JOINING),) if "group" in fields else ()
+
+
+def _read_start(protocol: str) -> _Read:
+    settings = {"client": FACTS.name, "group.protocol": protocol}
+    return lambda message, fields: (_record(message, fields, Kind.STARTED, settings=settings),)
+
+
+def _listing(kind: Kind, key: str) -> _Read:
+    def read(message: Message, fields: Fields) -> Records | None:
+        found = _partitions(fields.get(key, ""))
+        if found is None:
+            return None
+        return (_record(message, fields, kind, **({"full": found} if kind is Kind.TARGET else {"partitions": found})),)
+
+    return read
+
+
+def _error(fields: Fields) -> str:
+    """Kafka's name of an error, or its text."""
+    text = plain(fields.get("err"))
+    name = _ERROR.search(text)
+    return name[1] if name else text
+
+
+_ERROR = re.compile(r"(?:^|[ :])([A-Z]+(?:_[A-Z]+)+)(?=:|$)")
+_ORDINARY = ("REBALANCE_IN_PROGRESS", "context canceled")
+
+
+def _read_error(message: Message, fields: Fields) -> Records:
+    """A request of the group loop failed."""
+    error = _error(fields)
+    if error in _ORDINARY:
+        return ()
+    kind = Kind.FATAL if error in INSTANCE_TAKEN else Kind.FENCED if error in THROWN_OUT else Kind.ERROR
+    return (_record(message, fields, kind, detail=error),)
+
+
+def _read_lost(message: Message, fields: Fields) -> Records:
+    """All that is owned is lost; where no Kafka error is the cause, the coordinator could not be reached."""
+    error = _error(fields)
+    known = error in THROWN_OUT or error in INSTANCE_TAKEN
+    lost = _record(
+        message, fields, Kind.LOST_BEGIN, full=NOTHING_OWNED, detail=error if known else "COORDINATOR_NOT_AVAILABLE"
+    )
+    return (lost, _record(message, fields, Kind.FATAL, detail=error)) if error in INSTANCE_TAKEN else (lost,)
+
+
+def _read_unreleased(message: Message, fields: Fields) -> Records:
+    return (_record(message, fields, Kind.FATAL, detail="UNRELEASED_INSTANCE_ID"),)
+
+
+def _read_cleared(message: Message, fields: Fields) -> Records:
+    """What is fetched changes; one of the reasons tells of the membership."""
+    closes = plain(fields.get("why")).startswith("invalidating all assignments in LeaveGroup")
+    return (_record(message, fields, Kind.CLOSE_BEGIN),) if closes else ()
+
+
+def _rejoin(message: Message, fields: Fields) -> Records:
+    revoked = plain(fields.get("why")).startswith("after revoking")
+    return (_record(message, fields, Kind.REVOKE_END),) if revoked else ()
+
+
+def _leaves(message: Message, fields: Fields) -> Records:
+    return tuple(_record(message, fields, kind) for kind in (Kind.CLOSE_BEGIN, Kind.LEFT))
+
+
+def _closing(message: Message, fields: Fields) -> Records | None:
+    found = _partitions(fields.get("revoking", ""))
+    if found is None:
+        return None
+    return _record(message, fields, Kind.CLOSE_BEGIN), _record(message, fields, Kind.REVOKE_BEGIN, partitions=found)
+
+
+def _commit(message: Message, fields: Fields) -> Records:
+    error = _ERROR.search(plain(fields.get("error")))
+    detail = error[1] if error else error_name(fields.get("error_code"))
+    return (_record(message, fields, Kind.COMMIT_FAILED, detail=detail),)
+
+
+_MESSAGES: dict[str, _Read] = {
+    "beginning to manage the group lifecycle": _read_start("classic"),
+    "beginning to manage the next-gen group lifecycle": _read_start("consumer"),
+    "joining group": _joining,
+    "join returned MemberIDRequired, rejoining with response's MemberID": _plain(Kind.MEMBER_ID),
+    "join returned UnknownMemberID, rejoining without a member id": lambda message, fields: (
+        _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
+    ),
+    "join group failed": _read_error,
+    "sync group failed": _read_error,
+    "joined": _read_join,
+    "joined, balancing group": _read_join,
+    "consumer group initial heartbeat received assignment": _read_join,
+    "consumer group heartbeat detected an updated assignment; exited heartbeat loop to assign & reentering": _listing(
+        Kind.TARGET, "now_assigned"
+    ),
+    "new group session begun": _listing(Kind.ASSIGN_BEGIN, "added"),
+    "calling onRevoke at the end of a session": _listing(Kind.REVOKE_BEGIN, "lost"),
+    "eager consumer revoking prior assigned partitions": _listing(Kind.REVOKE_BEGIN, "revoking"),
+    "cooperative consumer revoking prior assigned partitions because leaving group": _closing,
+    "heartbeat errored": _read_error,
+    "heartbeat errored again while waiting for user revoke to finish": _read_error,
+    "heartbeat hit retryable error, retrying": _plain(Kind.COORDINATOR_LOST),
+    "heartbeating": _plain(Kind.HEARTBEAT_SENT),
+    "consumer group heartbeat error, abandoning assignment and rejoining with new member id": _read_lost,
+    "group manage loop errored": _read_lost,
+    "assigning partitions": _read_cleared,
+    "forced rejoin quitting heartbeat loop": _rejoin,
+    "leaving group": _leaves,
+    "leaving next-gen group": _leaves,
+    "unable to commit offset for topic partition": _commit,
+    "in default commit: unable to commit offsets for topic partition": _commit,
+}
+_UNRELEASED = "UnreleasedInstanceID after"
+
+
+# -- keys ---------------------------------------------------------------------------------------------------
+
+_KEY = re.compile(
+    r"(?:^|, )(group|member_id|instance_id|generation|leader|balance_protocol|protocol_type|protocol|assigned"
+    r"|now_assigned|added|lost|stage|revoking|err|error|error_code|consecutive_errors|backoff|why|how|input|topic"
+    r"|partition|commit_from|commit_to|commit_epoch|instance|is848|method|tries): "
+)
+"""Values hold commas and colons, so a value ends at the next known key only."""
+_SEPARATOR = "; "
+
+
+def _apart(text: str) -> tuple[str, Fields]:
+    """The message and the keys of a line of BasicLogger; a message may hold the separator itself."""
+    at = text.find(_SEPARATOR)
+    while at >= 0:
+        if text[:at] in _MESSAGES:
+            pieces = _KEY.split(text[at + len(_SEPARATOR) :])
+            fields: dict[str, str] = {}
+            for key, value in zip(pieces[1::2], pieces[2::2], strict=True):
+                fields.setdefault(key, value.strip())
+            return text[:at], fields
+        at = text.find(_SEPARATOR, at + 1, _LONGEST)
+    return text, {}
+
+
+_LONGEST = max(map(len, _MESSAGES)) + len(_SEPARATOR)
+
+
+def understand(message: Message) -> Records | None:
+    """The records of a message of franz-go's group consumer, which has one line."""
+    line = message.text.partition("\n")[0]
+    text, fields = (line, message.fields) if line in _MESSAGES else _apart(line)
+    read = _MESSAGES.get(text)
+    if read is not None:
+        return read(message, {**message.fields, **fields})
+    return _read_unreleased(message, message.fields) if text.startswith(_UNRELEASED) else ()
+
+
+CLIENT = Client(
+    FACTS.name,
+    (
+        b"group lifecycle",
+        b"joining group",
+        b"member_id",
+        b"UnknownMemberID",
+        b"join group failed",
+        b"sync group failed",
+        b"group session begun",
+        b"onRevoke",
+        b"revoking prior assigned partitions",
+        b"heartbeat errored",
+        b"heartbeat hit retryable error",
+        b"heartbeating",
+        b"group manage loop errored",
+        b"assigning partitions",
+        b"quitting heartbeat loop",
+        b"leaving group",
+        b"unable to commit offset",
+        b"UnreleasedInstanceID after",
+    ),
+    understand,
+    FACTS,
+    everyday=frozenset(
+        {b"group lifecycle", b"joining group", b"member_id", b"onRevoke", b"heartbeating", b"leaving group"}
+    ),
+)

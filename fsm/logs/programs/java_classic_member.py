@@ -1,0 +1,243 @@
+"""What the Java consumer prints about its membership in the classic protocol (`group.protocol=classic`).
+
+There is no state line: a message tells where the member went, never where it came from, so `state` stays empty. All of
+it comes from the coordinator's logger, on the application's thread and on the heartbeat thread; only some layouts print
+which. Source: AbstractCoordinator and ConsumerCoordinator in Kafka 4.0 to 4.4.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fsm.logs.programs.java_consumer_member import reconciling
+from fsm.logs.programs.java_messages import (
+    EPOCH,
+    ID,
+    Build,
+    JavaMessage,
+    Records,
+    RuleSet,
+    emit,
+    emit_error,
+    error_name,
+    ignore,
+    partitions,
+    read_named_groups,
+    record,
+    rule,
+)
+from fsm.trace import Kind, TraceRecord
+
+MACHINE = "classic-member"
+CLOSED = "the consumer is being closed"
+LOST_MEMBERSHIP = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})
+"""Answers after which the coordinator no longer knows the member or its generation."""
+
+
+def _to(message: JavaMessage, next_state: str, **fields: object) -> TraceRecord:
+    return record(message, Kind.TRANSITION, machine=MACHINE, next_state=next_state, **fields)
+
+
+def _joining(message: JavaMessage, _match: re.Match[str]) -> Records:
+    return _to(message, "PREPARING_REBALANCE"), record(message, Kind.JOINING)
+
+
+def _arrives(kind: Kind, next_state: str) -> Build:
+    """A generation was joined, or agreed on."""
+
+    def build(message: JavaMessage, match: re.Match[str]) -> Records:
+        return _to(message, next_state, **read_named_groups(match)), record(message, kind, **read_named_groups(match))
+
+    return build
+
+
+def _read_agreed(message: JavaMessage, match: re.Match[str]) -> Records:
+    """Up to Kafka 2.4 one line says, when the generation is agreed, that it was joined."""
+    epoch = int(match["epoch"])
+    joined = _to(message, "COMPLETING_REBALANCE"), record(message, Kind.JOINED, epoch=epoch)
+    return *joined, _to(message, "STABLE"), record(message, Kind.SYNCED, epoch=epoch)
+
+
+def _report_unknown(error: str) -> Build:
+    """A heartbeat was refused, in the words up to Kafka 2.5."""
+    return emit(Kind.FENCED, detail=error)
+
+
+def _reset(message: JavaMessage, match: re.Match[str]) -> Records:
+    """Gives up the generation. The answer to a commit has no other line that says the member is no longer known."""
+    reset = (_to(message, "UNJOINED"), record(message, Kind.GENERATION_RESET, detail=match["reason"]))
+    error = error_name(match["reason"])
+    if error in LOST_MEMBERSHIP and "OFFSET_COMMIT" in match["reason"]:
+        return *reset, record(message, Kind.FENCED, detail=error)
+    return reset
+
+
+def _read_refusal(message: JavaMessage, match: re.Match[str]) -> Records:
+    """A join, sync or heartbeat was refused: fenced, or an error after which the client tries again by itself."""
+    error = error_name(match["detail"])
+    kind = Kind.FENCED if error in LOST_MEMBERSHIP else Kind.ERROR
+    return (record(message, kind, detail=error),)
+
+
+def _rejoin_asked(message: JavaMessage, match: re.Match[str]) -> Records:
+    """A leaving client asks itself to rejoin, too, which it then does only if it lives on."""
+    reason = match["reason"]
+    if "pro-actively leaving" in reason:
+        return ()
+    asked = record(message, Kind.JOINING, detail=reason)
+    given = _GIVEN_ID.search(reason)
+    return (asked, record(message, Kind.MEMBER_ID, member_id=given[1])) if given else (asked,)
+
+
+_GIVEN_ID = re.compile(r"with the given member-id: (\S{1,300})", re.ASCII)
+
+
+def _leave(message: JavaMessage, match: re.Match[str]) -> Records:
+    """Begins and sends the leave at once; a static member closes without it."""
+    reason = match.groupdict().get("reason", "")  # up to Kafka 2.4 there is none
+    fields = {"member_id": match["member_id"], "detail": reason}
+    left = (record(message, Kind.LEAVE_BEGIN, **fields), record(message, Kind.LEAVE_SENT, **fields))
+    return (record(message, Kind.CLOSE_BEGIN), *left) if reason == CLOSED else left
+
+
+def _target(message: JavaMessage, match: re.Match[str]) -> Records | None:
+    listing = match["full"]
+    full = partitions(listing) if listing else None
+    if full is None and not message.cut:
+        return None
+    return (record(message, Kind.TARGET, full=full),)
+
+
+def _commit_refused(message: JavaMessage, match: re.Match[str]) -> Records | None:
+    found = partitions(match["partition"])
+    if not found:
+        return None
+    return (record(message, Kind.COMMIT_FAILED, partitions=found, detail=error_name(match["detail"])),)
+
+
+_GENERATION = (
+    rf"Generation\{{generationId=(?P<epoch>{EPOCH}), memberId='(?P<member_id>[^'\n]{{0,300}})', "
+    r"protocol='[^'\n]{0,100}'\}"
+)
+_ANY_GENERATION = r"Generation\{[^}\n]{0,700}\}"
+_NODE = r".{0,300}?"
+_DETAIL = r"(?P<detail>[^\n]*)"
+_KIND_OF_ERROR = r"(?: due to (?:fatal|unexpected|unsupported version|non-fatal) error)?"
+
+_JOINS = (
+    rule(r"\(Re-\)joining group", _joining),
+    rule(rf"Successfully joined group with generation {_GENERATION}", _arrives(Kind.JOINED, "COMPLETING_REBALANCE")),
+    rule(r"Successfully joined group with generation (?P<epoch>\d{1,9})$", _read_agreed),
+    rule(rf"Successfully synced group in generation {_GENERATION}", _arrives(Kind.SYNCED, "STABLE")),
+    rule(r"Resetting generation (?:and member id )?due to:? (?P<reason>[^\n]*)", _reset),
+    rule(r"Request joining group due to: (?P<reason>[^\n]*)", _rejoin_asked),
+    rule(
+        r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\.? Will set the member id as (?P<member_id>\S+) ",
+        emit(Kind.MEMBER_ID),
+    ),
+    rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
+    rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
+    rule(rf"SyncGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
+    rule(r"Updating assignment with", reconciling),
+    rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _target),
+    rule(r"(?P<detail>Generation data was cleared by heartbeat thread) ", emit(Kind.ERROR)),
+)
+_HEARTBEATS = (
+    rule(
+        r"Sending Heartbeat request with generation (?P<epoch>\d{1,9}) and member id (?P<member_id>\S{0,300}) ",
+        emit(Kind.HEARTBEAT_SENT, thread="background"),
+    ),
+    rule(r"Received successful Heartbeat response", emit(Kind.HEARTBEAT_OK)),
+    rule(
+        rf"Attempt to heartbeat with {_ANY_GENERATION} and group instance id {_NODE} "
+        r"failed due to (?P<detail>[A-Z_]{1,60}), resetting",
+        _read_refusal,
+    ),
+    rule(r"Attempt to heartbeat failed (?:for )?since member id ", _report_unknown("UNKNOWN_MEMBER_ID")),
+    rule(r"Attempt to heartbeat failed since generation ", _report_unknown("ILLEGAL_GENERATION")),
+    rule(r"consumer poll timeout has expired", emit(Kind.POLL_EXPIRED, thread="background")),
+    rule(r"Caught fenced group\.instance\.id ", emit(Kind.ERROR, detail="FENCED_INSTANCE_ID", thread="background")),
+    rule(r"(?P<detail>Heartbeat thread failed due to unexpected error)", emit(Kind.ERROR, thread="background")),
+    rule(r"(?P<detail>A group authorization error occurred in the heartbeat thread)", emit(Kind.ERROR)),
+    rule(r"(?P<detail>An authentication error occurred in the heartbeat thread)", emit(Kind.ERROR)),
+)
+_LEAVES = (
+    rule(
+        rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator {_NODE} due to (?P<reason>[^\n]*)",
+        _leave,
+    ),
+    rule(rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _leave),
+    rule(rf"LeaveGroup response with {_GENERATION} returned successfully", emit(Kind.LEFT)),
+    rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
+    # Only close() commits synchronously on its own, and before anything else.
+    rule(r"Sending synchronous auto-commit of offsets", emit(Kind.CLOSE_BEGIN, thread="app")),
+)
+_COMMITS = (
+    rule(
+        rf"Offset commit failed on partition (?P<partition>\S{{1,270}}) at offset -?\d{{1,20}}: {_DETAIL}",
+        _commit_refused,
+    ),
+    rule(rf"OffsetCommit failed with {_ANY_GENERATION}: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
+    rule(
+        rf"OffsetCommit failed with {_ANY_GENERATION} due to group instance id {_NODE} fenced",
+        emit(Kind.COMMIT_FAILED, detail="FENCED_INSTANCE_ID"),
+    ),
+    rule(rf"Asynchronous auto-commit of offsets .*? failed: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
+    rule(rf"Synchronous auto-commit of offsets .*? failed: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
+    rule(
+        r"Failing OffsetCommit request since the consumer is not part of an active group",
+        emit(Kind.COMMIT_FAILED, detail="CommitFailedException"),
+    ),
+)
+_COORDINATOR = (
+    rule(
+        rf"Group coordinator {_NODE} is unavailable or invalid due to cause: (?P<detail>.{{0,400}}?)\. isDisconnected",
+        emit(Kind.COORDINATOR_LOST),
+    ),
+    rule(r"Discovered group coordinator ", emit(Kind.COORDINATOR_FOUND)),
+)
+_IGNORED = ignore(
+    r"Asynchronous auto-commit of offsets ",
+    r"Attempt to heartbeat ",
+    r"Auto-commit of offsets ",
+    r"Close timed out with ",
+    r"Committed offset ",
+    r"Completed asynchronous auto-commit",
+    r"Consumer has been disconnected from the group coordinator",
+    r"Coordinator discovery failed",
+    r"Disabling heartbeat thread",
+    r"Enabling heartbeat thread",
+    r"Executing on(?:JoinPrepare|JoinComplete|LeavePrepare) ",
+    r"Failed to fetch offset for partition ",
+    r"Fetching committed offsets ",
+    r"FindCoordinator request ",
+    r"Finished assignment for group at generation ",
+    r"Found no committed offset for partition ",
+    r"Giving away all assigned partitions as lost ",
+    r"Group coordinator lookup failed",
+    r"Heartbeat thread (?:started|has closed)",
+    r"Ignoring heartbeat response with error ",
+    r"Interrupted while waiting for consumer heartbeat thread",
+    r"Joining group with current subscription",
+    r"LeaveGroup (?:request|response) ",
+    r"Marking assigned partitions pending for revocation",
+    r"No broker available to send FindCoordinator request",
+    r"Not authorized to commit to topics ",
+    r"Offset (?:commit with offsets|fetch failed)",
+    r"Performing assignment using strategy ",
+    r"Received (?:FindCoordinator response|successful JoinGroup|successful SyncGroup)",
+    r"Requesting disconnect from last known coordinator",
+    r"Sending (?:FindCoordinator|JoinGroup|follower SyncGroup|leader SyncGroup|asynchronous auto-commit) ?",
+    r"Skipped assignment for returning static leader",
+    r"The following (?:partitions still have unstable offsets|subscribed topics|not-subscribed topics) ",
+    r"Unexpected interrupt received in heartbeat thread",
+    r"With the COOPERATIVE protocol, owned partitions cannot be reassigned",
+    r"Need to revoke partitions ",
+    r"Setting offset for partition ",
+    r"still waiting to ensure active group",
+)
+
+COORDINATOR = RuleSet(
+    ("ConsumerCoordinator", "AbstractCoordinator"),
+    (*_JOINS, *_HEARTBEATS, *_LEAVES, *_COMMITS, *_COORDINATOR, *_IGNORED),
+)

@@ -1,0 +1,360 @@
+"""Logs of Apache Kafka's Java consumer, clients 2.0 to 4.4, both protocols, at INFO and DEBUG.
+
+This module knows what the application's own thread prints (callbacks, subscriptions, close, settings) and finds the
+rules for the rest. A message of a class that speaks of the membership is either understood or reported as not
+understood; other classes of the client (fetching, metadata, networking) are not even decoded. Consumers of share groups
+and of the streams protocol keep other state machines: what their membership managers say is not understood, on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import repeat
+
+from fsm.logs import Client, Format, Message
+from fsm.logs.layouts.java_layouts import (
+    ECS_HEADER,
+    ECS_REACH,
+    KAFKA_HEADER,
+    KAFKA_REACH,
+    SPRING_HEADER,
+    SPRING_REACH,
+    ecs,
+    kafka,
+    reading,
+    spring,
+)
+from fsm.logs.message import NO_BEARING
+from fsm.logs.programs.client_facts import JAVA, ClientFacts
+from fsm.logs.programs.java_classic_member import COORDINATOR
+from fsm.logs.programs.java_classic_member import MACHINE as CLASSIC
+from fsm.logs.programs.java_consumer_member import CALLBACKS, HEARTBEATS, MEMBERSHIP, REQUESTS
+from fsm.logs.programs.java_consumer_member import MACHINE as CONSUMER
+from fsm.logs.programs.java_messages import (
+    Build,
+    JavaMessage,
+    Records,
+    Rule,
+    RuleSet,
+    emit,
+    emit_error,
+    first_word,
+    ignore,
+    index,
+    partitions,
+    record,
+    rule,
+    take_apart,
+)
+from fsm.trace import Kind
+
+FACTS = ClientFacts(
+    name=JAVA,
+    title="Java",
+    speaks="classic, KIP-848, Connect",
+    tells="each callback, by name",
+    untold="at INFO: when a revoked callback ended, which target came",
+    protocols={CONSUMER: "consumer", CLASSIC: "classic"},
+    begins_in={
+        (CLASSIC, Kind.TARGET): ("STABLE",),
+        (CLASSIC, Kind.RECONCILING): ("STABLE",),
+        (CLASSIC, Kind.ASSIGN_BEGIN): ("STABLE",),
+        (CONSUMER, Kind.RECONCILING): ("RECONCILING",),
+        (CONSUMER, Kind.ASSIGN_BEGIN): ("RECONCILING",),
+    },
+    chosen_id_length=22,  # a UUID in base64 (KIP-848)
+    last_step_since=(3, 2),
+    tells_each_heartbeat=True,
+)
+
+SETTINGS = frozenset(
+    {
+        "auto.commit.interval.ms",
+        "client.id",
+        "client.rack",
+        "enable.auto.commit",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "internal.leave.group.on.close",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "partition.assignment.strategy",
+        "request.timeout.ms",
+        "session.timeout.ms",
+    }
+)
+"""What is kept of the settings that a client prints when it starts."""
+
+THREADS = {
+    "AsyncKafkaConsumer": "app",
+    "ClassicKafkaConsumer": "app",
+    "KafkaConsumer": "app",
+    "LegacyKafkaConsumer": "app",
+    "ConsumerRebalanceListenerInvoker": "app",
+    "CommitRequestManager": "background",
+    "ConsumerHeartbeatRequestManager": "background",
+    "ConsumerMembershipManager": "background",
+    "CoordinatorRequestManager": "background",
+}
+"""Thread of each class, whatever the layout prints. ConsumerCoordinator runs on both of the classic consumer's."""
+
+
+def _callback(kind: Kind) -> Build:
+    """The listener is about to be called; on close the line stands there without a listener, too."""
+
+    def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
+        found = partitions(match["partitions"], message.cut)
+        return None if found is None else (record(message, kind, partitions=found),)
+
+    return build
+
+
+def _listener_failed(message: JavaMessage, match: re.Match[str]) -> Records | None:
+    found = partitions(match["partitions"], message.cut)
+    if found is None:
+        return None
+    event, _, _ = CALLBACKS[match["callback"]]
+    return (record(message, Kind.CALLBACK_FAILED, event=event, partitions=found, detail=message.error),)
+
+
+# Up to Kafka 3.6 the coordinator called the listener itself, and the consumer was one class.
+INVOKER = RuleSet(
+    ("ConsumerRebalanceListenerInvoker", "ConsumerCoordinator"),
+    (
+        rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _callback(Kind.ASSIGN_BEGIN)),
+        rule(r"Revoke previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.REVOKE_BEGIN)),
+        # Up to Kafka 2.3.
+        rule(r"Setting newly assigned partitions:? \[?(?P<partitions>[^\]]*)", _callback(Kind.ASSIGN_BEGIN)),
+        rule(r"Revoking previously assigned partitions \[(?P<partitions>[^\]]*)", _callback(Kind.REVOKE_BEGIN)),
+        rule(r"Lost previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.LOST_BEGIN)),
+        rule(
+            r"User provided listener \S{0,500} failed on invocation of onPartitions(?P<callback>Assigned|Revoked|Lost) "
+            r"for partitions (?P<partitions>.*)",
+            _listener_failed,
+        ),
+        *ignore(r"The pause flag in partitions "),
+    ),
+)
+
+
+def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records:
+    topics = tuple(name for name in match["topics"].strip().split(", ") if name)
+    return (record(message, Kind.SUBSCRIBED, topics=topics[:-1] if message.cut else topics),)
+
+
+_APPLICATION = (
+    rule(r"Subscribed to topic\(s\):(?P<topics>[\w., -]*)", _read_subscription),
+    rule(r"Subscribed to pattern: '(?P<detail>.*)'", emit(Kind.SUBSCRIBED)),
+    rule(r"Subscribing to regular expression (?P<detail>.*)", emit(Kind.SUBSCRIBED)),
+    rule(r"Unsubscribed all topics or patterns", emit(Kind.UNSUBSCRIBED)),
+    rule(r"Kafka consumer has been closed", emit(Kind.CLOSE_END)),
+    rule(r"Synchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
+    rule(r"Synchronous auto-commit failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
+    rule(r"Offset commit with offsets .* failed(?P<detail>)", emit_error(Kind.COMMIT_FAILED)),
+    rule(r"(?P<detail>Consumer attempted to leave the group but couldn't complete it)", emit(Kind.ERROR)),
+)
+
+
+def _read_leave_on_close(message: JavaMessage, _match: re.Match[str]) -> Records:
+    """Only close() says this, and at INFO it is the first line that tells a close from other revocations."""
+    return record(message, Kind.CLOSE_BEGIN), record(message, Kind.LEFT)
+
+
+ASYNC_CONSUMER = RuleSet(
+    ("AsyncKafkaConsumer",),
+    (
+        *_APPLICATION,
+        rule(r"Sending synchronous auto-commit on closing", emit(Kind.CLOSE_BEGIN)),
+        rule(r"Stop finding coordinator during consumer close", emit(Kind.CLOSE_BEGIN)),
+        rule(r"Completed leaving the group", _read_leave_on_close),
+    ),
+)
+CLASSIC_CONSUMER = RuleSet(("ClassicKafkaConsumer", "LegacyKafkaConsumer", "KafkaConsumer"), _APPLICATION)
+
+BACKGROUND = RuleSet(
+    ("CoordinatorRequestManager", "CommitRequestManager"),
+    (
+        rule(r"Discovered group coordinator ", emit(Kind.COORDINATOR_FOUND)),
+        rule(
+            r"Group coordinator .{0,300}? is unavailable or invalid due to cause: (?P<detail>.{0,400}?)\. Rediscovery",
+            emit(Kind.COORDINATOR_LOST),
+        ),
+        rule(r"Asynchronous auto-commit of offsets .*? failed: (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
+        rule(r"Auto-commit of offsets .* failed(?P<detail>)$", emit_error(Kind.COMMIT_FAILED)),
+        rule(r"OffsetCommit failed (?P<detail>[^\n]*)", emit_error(Kind.COMMIT_FAILED)),
+    ),
+)
+
+
+def _read_start(message: JavaMessage, _match: re.Match[str]) -> Records | None:
+    """A consumer without a group is no member of one; where no setting stands below, the lines were torn apart."""
+    found = dict(_SETTING.findall(message.text))
+    if not found:
+        return None
+    kept = {name: found[name] for name in SETTINGS & found.keys() if found[name] not in {"null", ""}}
+    if "group.id" not in kept:
+        return ()
+    identity = {
+        "group": kept["group.id"],
+        "client_id": kept.get("client.id", ""),
+        "instance_id": kept.get("group.instance.id", ""),
+    }
+    return (record(message, Kind.STARTED, settings=_with_pid(message, kept), **identity),)
+
+
+_SETTING = re.compile(r"\n[\t \xa0]{1,8}([a-z.]{1,80}) = (.*)")  # terminals show a tab as blanks
+
+
+def _version(message: JavaMessage, match: re.Match[str]) -> Records:
+    return (record(message, Kind.VERSION, settings=_with_pid(message, {"version": match["version"]})),)
+
+
+def _with_pid(message: JavaMessage, settings: dict[str, str]) -> dict[str, str]:
+    return {**settings, "pid": message.pid} if message.pid else settings
+
+
+PROCESS = RuleSet(
+    ("AbstractConfig", "ConsumerConfig", "AppInfoParser"),
+    (
+        rule(r"ConsumerConfig values:", _read_start),
+        rule(r"Kafka version: (?P<version>[\w.+-]{1,60})", _version),
+        rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", emit(Kind.CLOSE_END, thread="app")),
+    ),
+)
+"""Without the client's prefix: a version or the end of a consumer names its group in no line of its own."""
+
+STRICT = frozenset(
+    {
+        "AbstractCoordinator",
+        "ConsumerCoordinator",
+        "ConsumerHeartbeatRequestManager",
+        "ConsumerMembershipManager",
+        "ConsumerRebalanceListenerInvoker",
+        "ShareHeartbeatRequestManager",
+        "ShareMembershipManager",
+        "StreamsGroupHeartbeatRequestManager",
+        "StreamsMembershipManager",
+        "StreamsRebalanceListenerInvoker",
+    }
+)
+"""Classes that speak of nothing but the membership: what they say and no rule knows was not understood."""
+
+RULES = index(
+    (
+        MEMBERSHIP,
+        HEARTBEATS,
+        REQUESTS,
+        COORDINATOR,
+        INVOKER,
+        ASYNC_CONSUMER,
+        CLASSIC_CONSUMER,
+        BACKGROUND,
+        PROCESS,
+    )
+)
+
+_STREAMS_CLIENT = re.compile(r"-StreamThread-\d{1,6}-consumer\Z", re.ASCII)
+"""How Kafka Streams calls its consumers; on AsyncKafkaConsumer they are members of a streams group."""
+
+_OPENINGS = {
+    "Adding": "ConsumerRebalanceListenerInvoker",
+    "Revoke": "ConsumerRebalanceListenerInvoker",
+    "Lost": "ConsumerRebalanceListenerInvoker",
+    "Revoking": "ConsumerMembershipManager",
+    "Reconciling": "ConsumerMembershipManager",
+    "Updating": "ConsumerCoordinator",
+    "Notifying": "ConsumerCoordinator",
+}
+"""Classes behind the messages that can outgrow any limit, for lines that were cut before their logger, or have none."""
+
+
+def understand(told: Message) -> Records | None:
+    """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
+    message = take_apart(told)
+    word = first_word(message.text)
+    logger = message.logger or (_OPENINGS.get(word, "") if message.cut else "")
+    if message.client not in {"", "Consumer"}:
+        return None if logger in STRICT else NO_BEARING
+    if logger == "AsyncKafkaConsumer" and _STREAMS_CLIENT.search(message.client_id):
+        return NO_BEARING
+    known = zip(repeat(logger), RULES.get(logger, {}).get(word, ()), strict=False)
+    for owner, one in known if logger else _of_any_class(message, word):
+        match = one.pattern.match(message.text)
+        if match:
+            thread = THREADS.get(owner, message.thread)
+            return one.build(message if thread == message.thread else message._replace(thread=thread), match)
+    return None if logger in STRICT else NO_BEARING
+
+
+def _of_any_class(message: JavaMessage, word: str) -> Iterator[tuple[str, Rule]]:
+    """The rules that may fit where the layout prints no logger. Without the client's prefix it may be anybody's line,
+    but for those of a process that starts. What two classes say alike is the newer one's: up to Kafka 2.3 the
+    coordinator announced a callback as members of consumer groups say what they will revoke."""
+    for logger in sorted(RULES, key=lambda logger: (logger != _OPENINGS.get(word), logger)):
+        if bool(message.client) != (logger in PROCESS.loggers):
+            yield from ((logger, one) for one in RULES[logger].get(word, ()))
+
+
+CLIENT = Client(
+    "java",
+    (b"Consumer clientId=", b"Consumer instanceId=", b"ConsumerConfig values:", b"Kafka version: ", b"App info kafka."),
+    understand,
+    FACTS,
+)
+
+
+_INTERNALS = (
+    "AbstractCoordinator",
+    "AsyncKafkaConsumer",
+    "ClassicKafkaConsumer",
+    "CommitRequestManager",
+    "ConsumerCoordinator",
+    "ConsumerHeartbeatRequestManager",
+    "ConsumerMembershipManager",
+    "ConsumerRebalanceListenerInvoker",
+    "CoordinatorRequestManager",
+    "LegacyKafkaConsumer",
+    "ShareHeartbeatRequestManager",
+    "ShareMembershipManager",
+    "StreamsGroupHeartbeatRequestManager",
+    "StreamsMembershipManager",
+    "StreamsRebalanceListenerInvoker",
+)
+_OTHERS = ("AppInfoParser", "AbstractConfig", "ConsumerConfig", "KafkaConsumer")
+_ANY_INTERNAL, _ANY = "|".join(_INTERNALS), "|".join(_INTERNALS + _OTHERS)
+# A search that begins with a literal runs at the speed of memory; most lines are read no further. Requests and answers
+# end with a parenthesis, what NetworkClient says about connections does not.
+_KAFKA_CANDIDATE = re.compile(
+    (
+        rf" \(org\.apache\.kafka\.(?:clients\.consumer\.(?:internals\.(?:{_ANY_INTERNAL})|ConsumerConfig|KafkaConsumer)"
+        rf"|common\.[a-z.]{{1,40}}(?:{'|'.join(_OTHERS)})"
+        r"|(?<=\) \(org\.apache\.kafka\.)clients\.NetworkClient)(?::\d{1,6})?\)"
+    ).encode()
+)
+_SPRING_CANDIDATE = re.compile(
+    (
+        rf"\.(?:{_ANY}|NetworkClient"
+        r"(?= {0,60}: \[Consumer [^\n\]]{0,600}\] (?:Sending|Received|Cancelled in-flight) "
+        r"CONSUMER_GROUP_HEARTBEAT )) {0,60}: "
+    ).encode()
+)
+_ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_ANY}|NetworkClient)"'.encode())
+
+# Needles that begin with a rare byte are found faster.
+_CLASSES = tuple(f".{name}".encode() for name in _INTERNALS + _OTHERS)
+_KAFKA_NEEDLES = (*_CLASSES, b") (org.apache.kafka.clients.NetworkClient")
+_SPRING_NEEDLES = (*_CLASSES, b"_GROUP_HEARTBEAT ")
+_ECS_NEEDLES = (*_CLASSES, b'.NetworkClient"')
+
+FORMATS = tuple(
+    Format("java", name, first, header, candidate, reading(layout, CLIENT), needles, reach)
+    for name, first, header, reach, layout, candidate, needles in (
+        ("kafka", b"[", KAFKA_HEADER, KAFKA_REACH, kafka, _KAFKA_CANDIDATE, _KAFKA_NEEDLES),
+        ("spring", b"12", SPRING_HEADER, SPRING_REACH, spring, _SPRING_CANDIDATE, _SPRING_NEEDLES),
+        ("json", b"{", ECS_HEADER, ECS_REACH, ecs, _ECS_CANDIDATE, _ECS_NEEDLES),
+    )
+)

@@ -1,0 +1,245 @@
+"""What the Java consumer prints about its membership in the KIP-848 protocol (`group.protocol=consumer`).
+
+The membership manager announces every step of the state machine at INFO; target assignments and the ends of callbacks
+need DEBUG. Everything here runs on the client's background thread. Source: MemberState and its users in Kafka 4.0 to
+4.4; what differs between them is an alternative in a pattern.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fsm.logs.programs.java_messages import (
+    EPOCH,
+    ID,
+    Build,
+    JavaMessage,
+    Records,
+    RuleSet,
+    emit,
+    error_name,
+    ignore,
+    partitions,
+    record,
+    rule,
+)
+from fsm.trace import Kind, Partition
+
+MACHINE = "consumer-member"
+IN_GROUP = ("RECONCILING", "STABLE")
+"""Where JOINING leads once the coordinator has accepted the member."""
+OUT_OF_GROUP = ("UNSUBSCRIBED", "STALE")
+"""Where LEAVING leads once the member counts itself out."""
+CALLBACKS = {
+    "Assigned": ("assigned", Kind.ASSIGN_BEGIN, Kind.ASSIGN_END),
+    "Revoked": ("revoked", Kind.REVOKE_BEGIN, Kind.REVOKE_END),
+    "Lost": ("lost", Kind.LOST_BEGIN, Kind.LOST_END),
+}
+
+
+def _step(message: JavaMessage, match: re.Match[str]) -> Records:
+    """The transition, and what it proves by itself."""
+    state, next_state = match["state"], match["next"]
+    member = {"member_id": match["member_id"], "epoch": int(match["epoch"])}
+    step = record(message, Kind.TRANSITION, machine=MACHINE, state=state, next_state=next_state, **member)
+    if next_state == "JOINING":
+        return step, record(message, Kind.JOINING, member_id=member["member_id"])
+    if state == "JOINING" and next_state in IN_GROUP:
+        return step, record(message, Kind.JOINED, **member)
+    if next_state == "PREPARE_LEAVING":
+        return step, record(message, Kind.LEAVE_BEGIN, **member)
+    if state == "LEAVING" and next_state in OUT_OF_GROUP:
+        return step, record(message, Kind.LEFT, **member)
+    return (step,)
+
+
+def reconciling(message: JavaMessage, _match: re.Match[str]) -> Records | None:
+    """The assignment block of both protocols. Of a block that was cut only the complete lists are kept."""
+    lists: dict[str, tuple[Partition, ...]] = {}
+    for line in message.text.split("\n")[1:]:
+        label, _, value = line.strip().partition(":")
+        if label not in _LISTS or (message.cut and not value.endswith("]")):
+            continue
+        found = partitions(value)
+        if found is None:
+            return None
+        lists[_LISTS[label]] = found
+    if len(lists) < len(_LISTS) and not message.cut:
+        return None
+    member = _MEMBER_LINE.search(message.text)
+    return (record(message, Kind.RECONCILING, member_id=member[1] if member else "", **lists),)
+
+
+_LISTS = {
+    "Assigned partitions": "full",
+    "Added partitions (assigned - owned)": "partitions",
+    "Revoked partitions (owned - assigned)": "revoked",
+}
+_MEMBER_LINE = re.compile(rf"\n[\t ]{{1,8}}Member: {{0,60}}({ID})", re.ASCII)
+
+
+def _revoke_decided(message: JavaMessage, match: re.Match[str]) -> Records | None:
+    found = partitions(match[1], message.cut)
+    return None if found is None else (record(message, Kind.REVOKE_DECIDED, partitions=found),)
+
+
+def _callback_done(message: JavaMessage, match: re.Match[str]) -> Records:
+    """4.3 and later say nothing about an assigned callback where there is no listener."""
+    name, _, end = CALLBACKS[match["callback"]]
+    if match["error"] is None:
+        return (record(message, end),)
+    return (record(message, Kind.CALLBACK_FAILED, event=name, detail=message.error or match["error"]),)
+
+
+def _interval(message: JavaMessage, match: re.Match[str]) -> Records:
+    """The coordinator's answer to a leave carries the interval 0, which is no configuration (4.4)."""
+    return (record(message, Kind.LEFT, member_id=match["member_id"]),) if match["interval"] == "0" else ()
+
+
+def _leave_answered(message: JavaMessage, _match: re.Match[str]) -> Records:
+    """Printed for the leave after an expired poll timer and for the last heartbeat of a close."""
+    answer = _ANSWER.search(message.text)
+    if answer is None or int(answer["epoch"]) >= 0:
+        return ()
+    return (record(message, Kind.LEFT, member_id=answer["member_id"], epoch=int(answer["epoch"])),)
+
+
+_ANSWER = re.compile(rf"memberId='(?P<member_id>[^']{{0,300}})', memberEpoch=(?P<epoch>{EPOCH}),", re.ASCII)
+
+
+def _fatal(detail: str) -> Build:
+    """An answer that the client takes as the end of its membership."""
+
+    def build(message: JavaMessage, match: re.Match[str]) -> Records:
+        return (record(message, Kind.FATAL, detail=detail or error_name(match["detail"])),)
+
+    return build
+
+
+def _request(message: JavaMessage, match: re.Match[str]) -> Records | None:
+    """Requests and answers on the wire: DEBUG of NetworkClient."""
+    answer = _ANSWER.search(message.text)
+    if answer is None:
+        return None
+    fields = {"member_id": answer["member_id"], "epoch": int(answer["epoch"]), "thread": "background"}
+    if match[0].startswith("Sending"):
+        return (record(message, Kind.HEARTBEAT_SENT, **fields),)
+    if "errorCode=0," in message.text:
+        return (record(message, Kind.HEARTBEAT_OK, **fields),)
+    return ()
+
+
+def _read_given_up(message: JavaMessage, _match: re.Match[str]) -> Records:
+    """Also printed for one that a close leaves behind."""
+    return (record(message, Kind.HEARTBEAT_GIVEN_UP, thread="background"),)
+
+
+def _commit_failed(message: JavaMessage, _match: re.Match[str]) -> Records:
+    return (record(message, Kind.COMMIT_FAILED, detail=error_name(_cause(message))),)
+
+
+def _reconciliation_failed(message: JavaMessage, match: re.Match[str]) -> Records:
+    """Also printed for a close in the middle of a reconciliation, where it is harmless."""
+    return (record(message, Kind.ERROR, detail=_cause(message) or match[0]),)
+
+
+def _cause(message: JavaMessage) -> str:
+    """The exception behind a failure, without its wrapper."""
+    return message.error.removeprefix("java.util.concurrent.CompletionException: ")
+
+
+_WITH_EPOCH = rf"Member (?P<member_id>{ID}) with epoch (?P<epoch>{EPOCH})"
+_LISTENER = r"ConsumerRebalanceListener\.onPartitions(?P<callback>Assigned|Revoked|Lost)"
+_TARGET = r"updated(?: its target assignment)? from LocalAssignment\{.*? to LocalAssignment\{"
+
+MEMBERSHIP = RuleSet(
+    ("ConsumerMembershipManager", "MembershipManagerImpl"),
+    (
+        rule(rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _step),
+        rule(r"Reconciling assignment with local epoch ", reconciling),
+        rule(r"Revoking previously assigned partitions (.*)", _revoke_decided),
+        rule(rf"Member (?P<member_id>{ID}) {_TARGET}", emit(Kind.TARGET)),
+        rule(r"Target assignment updated from ", emit(Kind.TARGET)),
+        rule(rf"The {_LISTENER} method completed (?:successfully|with an error \((?P<error>.*)\));", _callback_done),
+        rule(rf"{_WITH_EPOCH} generated the heartbeat to leave", emit(Kind.LEAVE_SENT)),
+        rule(rf"{_WITH_EPOCH} received a (?:successful|failed) response to the heartbeat to leave", emit(Kind.LEFT)),
+        rule(r"Auto-commit request before reconciling new assignment failed", _commit_failed),
+        rule(r"Reconciliation failed", _reconciliation_failed),
+        rule(r"(?P<detail>Interrupting reconciliation that is not relevant anymore.*)", emit(Kind.ERROR)),
+        rule(rf"{_WITH_EPOCH} (?P<detail>got fenced .*)", emit(Kind.ERROR)),
+        rule(rf"{_WITH_EPOCH} (?P<detail>(?:got fatal error|was leaving the group with state) .*)", emit(Kind.ERROR)),
+        rule(r"(?P<detail>Heartbeat to leave group cannot be sent .*)", emit(Kind.ERROR)),
+        *ignore(
+            r"Member \S{0,300} with epoch \S{1,12} transitioned to ",
+            r"Member \S{0,300} will (?:re)?join the group ",
+            r"Member \S{0,300} sent leave group heartbeat ",
+            r"Member \S{0,300} attempting to leave has no rebalance callbacks",
+            r"Member \S{0,300} (?:is triggering callbacks|completed callback|callback) to release assignment",
+            r"Member \S{0,300}(?: with epoch \S{1,12})? won't send leave group request",
+            r"Member \S{0,300} is already reconciling ",
+            r"Dynamic member \S{0,300} closed with REMAIN_IN_GROUP",
+            r"Marking partitions pending for revocation",
+            r"Auto-commit before reconciling new assignment completed",
+            r"Target assignment LocalAssignment\{",
+            r"There are unresolved partitions",
+            r"Topic Ids ",
+            r"The event to (?:trigger|update) ",
+            r"The pause flag in partitions ",
+            r"Expired poll timer has been reset",
+            r"Ignoring (?:heartbeat response|new assignment|reconciliation) ",
+            r"Fenced member onPartitionsLost callback completed",
+            r"Leave group operation already in progress",
+            r"Leaving newly assigned partitions ",
+            r"No action taken to join the group",
+            r"onPartitionsLost callback invocation failed",
+            r"onPartitionsRevoked callback invocation failed",
+            r"Skipped processing ",
+        ),
+    ),
+)
+"""A callback that failed is told three times; the listener's own line and the `completed with an error` line count."""
+
+
+_FAILED = r"ConsumerGroupHeartbeatRequest failed"
+
+HEARTBEATS = RuleSet(
+    ("ConsumerHeartbeatRequestManager",),
+    (
+        rule(r"Consumer poll timeout has expired", emit(Kind.POLL_EXPIRED)),
+        rule(
+            r"Time between subsequent calls to poll\(\) was longer .* Member (?P<member_id>\S+)", emit(Kind.POLL_LATE)
+        ),
+        rule(
+            rf"{_FAILED} because member (?P<member_id>{ID}) is unknown",
+            emit(Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
+        ),
+        rule(
+            rf"{_FAILED} for member (?P<member_id>{ID}) because epoch (?P<epoch>{EPOCH}) is fenced",
+            emit(Kind.FENCED, detail="FENCED_MEMBER_EPOCH"),
+        ),
+        rule(rf"{_FAILED} because of (?P<detail>[A-Z_]{{1,60}}):", emit(Kind.ERROR)),
+        rule(rf"{_FAILED} for member (?P<member_id>{ID}) with state \S+ due to (?P<detail>[A-Z_]+):", emit(Kind.ERROR)),
+        rule(rf"{_FAILED} due to unreleased instance id ", _fatal("UNRELEASED_INSTANCE_ID")),
+        rule(rf"{_FAILED} due to fenced instance id ", _fatal("FENCED_INSTANCE_ID")),
+        rule(rf"{_FAILED} due to group authorization failure", _fatal("GROUP_AUTHORIZATION_FAILED")),
+        rule(rf"{_FAILED} due to unsupported (?:version|protocol field) ", _fatal("UNSUPPORTED_VERSION")),
+        rule(rf"{_FAILED} due to (?:unexpected error |fatal error: )?(?P<detail>.*)", _fatal("")),
+        rule(r"ConsumerGroupHeartbeatRequest regex resolution not supported", _fatal("UNSUPPORTED_VERSION")),
+        rule(r"Member (?P<member_id>\S+) received heartbeat interval (?P<interval>\d+)ms", _interval),
+        rule(r"ConsumerGroupHeartbeatRequest responded successfully", _leave_answered),
+        *ignore(
+            rf"{_FAILED} because the group coordinator ",
+            rf"{_FAILED} because of (?:the retriable|unexpected) exception",
+            r"ConsumerGroupHeartbeatRequest received GROUP_ID_NOT_FOUND ",
+        ),
+    ),
+)
+
+REQUESTS = RuleSet(
+    ("NetworkClient",),
+    (
+        rule(r"Sending CONSUMER_GROUP_HEARTBEAT request ", _request),
+        rule(r"Received CONSUMER_GROUP_HEARTBEAT response ", _request),
+        rule(r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _read_given_up),
+    ),
+)

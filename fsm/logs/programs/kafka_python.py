@@ -1,0 +1,170 @@
+"""Logs of kafka-python's consumer: classic protocol, eager and cooperative. Words of 3.0.12, printed at INFO.
+
+A callback's line names its partitions and stands where it begins; where the callback was slow a warning tells when it
+ended. A cooperative rebalance has one line before both of its callbacks. A fenced static member may print one line, and
+its application is called no more.
+"""
+
+from __future__ import annotations
+
+from fsm.logs import Client, Message
+from fsm.logs.programs.client_facts import ClientFacts
+from fsm.logs.programs.client_words import EPOCH, GROUP, Build, Records, Values, Words, record, topic_partitions
+from fsm.logs.programs.python_messages import (
+    ERROR_CODE,
+    MEMBER_ID,
+    commit_refused,
+    listener_failed,
+    on_subscribed,
+    on_thrown_out,
+    read_known,
+)
+from fsm.trace import Kind
+
+FACTS = ClientFacts(
+    name="kafka-python",
+    speaks="classic",
+    tells="each callback, by name",
+    untold="of a fenced static member more than one line",
+    begins_with=Kind.SUBSCRIBED,
+    closes_quietly=True,
+    tells_members=False,
+)
+_ME = FACTS.name
+
+
+def _read_revoked(message: Message, values: Values) -> Records:
+    told = {"group": values["group"], "partitions": values["partitions"]}
+    began = record(_ME, message, Kind.REVOKE_BEGIN, **told)
+    return (record(_ME, message, Kind.CLOSE_BEGIN, group=values["group"]), began) if "closes" in values else (began,)
+
+
+def _cooperative(message: Message, values: Values) -> Records | None:
+    """What is revoked is called back first."""
+    before, _, given = values["change"].partition(", added=")
+    taken, given = topic_partitions(before.rpartition(", revoked=")[2]), topic_partitions(given)
+    if taken is None or given is None:
+        return None
+    group = values["group"]
+    revoked = record(_ME, message, Kind.REVOKE_BEGIN, group=group, partitions=taken)
+    added = record(_ME, message, Kind.ASSIGN_BEGIN, group=group, partitions=given)
+    if not taken:
+        return (added,)
+    return (revoked, added) if given else (revoked,)
+
+
+def _leaves(message: Message, values: Values) -> Records:
+    return tuple(record(_ME, message, kind, **values) for kind in (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT))
+
+
+def _instance_taken(message: Message, values: Values) -> Records:
+    told = {name: value for name, value in values.items() if name in ("group", "instance_id")}
+    return (record(_ME, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **told),)
+
+
+_ENDS = {"assigned": Kind.ASSIGN_END, "revoked": Kind.REVOKE_END, "lost": Kind.LOST_END}
+
+
+def _read_returned(message: Message, values: Values) -> Records:
+    return (record(_ME, message, _ENDS[values["callback"]], group=values["group"]),)
+
+
+_REBALANCE_LISTENER = r"User provided subscription rebalance listener .{1,400}?"
+_LISTENER = r"User provided rebalance listener .{1,400}?"
+_INSTANCE = r"(?P<instance_id>\S{1,300})"
+_CALLBACK = r"on_partitions_(?P<callback>assigned|revoked|lost)"
+
+
+def _rules_of_requests() -> list[tuple[str, Kind | Build | None]]:
+    """An answer may say that the instance id is another process's now."""
+    requests = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
+    return [(rf"{name} .{{1,400}}? failed due to fenced id error: {_INSTANCE}", _instance_taken) for name in requests]
+
+
+# fmt: off
+_WORDS = Words(_ME, (
+    (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 on_subscribed(_ME)),
+    (rf"Discovered coordinator coordinator-\S{{1,40}} for group {GROUP}\Z",              Kind.COORDINATOR_FOUND),
+    (rf"Marking the coordinator dead \(node [^)]{{1,60}}\) for group {GROUP}: (?P<detail>.*)", Kind.COORDINATOR_LOST),
+    (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
+    (rf"Received member id {MEMBER_ID} for group {GROUP}; will retry join-group",        Kind.MEMBER_ID),
+    (rf"Successfully joined group {GROUP} <Generation {EPOCH} \(member_id: (?P<member_id>.{{0,500}}?), protocol: ",
+                                                                                         Kind.JOINED),
+    (rf"Revoking previously assigned partitions (?P<partitions>.*?) for group {GROUP}(?P<closes> on close)?\Z",
+                                                                                         _read_revoked),
+    (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),
+    (rf"Cooperative rebalance complete for group {GROUP}: (?P<change>owned=.*)",         _cooperative),
+    (rf"Cooperative pre-rebalance for group {GROUP}: revoking (?P<partitions>.*) \(",    Kind.REVOKE_BEGIN),
+    (rf"Group {GROUP} lost membership; forcibly revoking (?P<partitions>.*)",            Kind.LOST_BEGIN),
+    (r"Group .{1,300} is rebalancing",                                                   None),
+    (r"Heartbeat: local member_id was not recognized",                        on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
+    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_thrown_out(_ME, "ILLEGAL_GENERATION")),
+    (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
+    (r"Heartbeat thread caught fenced group_instance_id ",                               _instance_taken),
+    (r"Consumer poll timeout has expired",                                               Kind.POLL_EXPIRED),
+    (rf"Attempt to join group {GROUP} failed due to fatal error: (?P<detail>.*)",        Kind.FATAL),
+    (rf"Attempt to join group {GROUP} failed due to unknown member id",       on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
+    (rf"OffsetCommit for group {GROUP} failed due to fenced id error: {_INSTANCE}",      _instance_taken),
+    (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   commit_refused(_ME)),
+    (rf"OffsetCommit for group {GROUP} failed:? (?P<detail>.*)",                         Kind.COMMIT_FAILED),
+    (r"Failing OffsetCommit request since the consumer is not part of an active group",  None),  # as Java's
+    (rf"{_REBALANCE_LISTENER} for group {GROUP} failed on_partitions_(?P<event>revoked|lost)", listener_failed(_ME)),
+    (rf"{_LISTENER} for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
+                                                                                     listener_failed(_ME, "assigned")),
+    (rf"Rebalance listener .{{1,400}}?\.{_CALLBACK} for group {GROUP} took ",            _read_returned),
+    (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _leaves),
+    (rf"LeaveGroup request for group {GROUP} returned successfully",                     Kind.LEFT),
+    (r"Elected group leader",                                                            None),
+    (r"Triggering follow-up rebalance ",                                                 None),
+    (r"Pre-rebalance offset commit failed",                                              None),
+    (r"Error sending \w{1,60} to node ",                                                 None),
+    *_rules_of_requests(),
+))
+# fmt: on
+
+
+def understand(message: Message) -> Records | None:
+    """The records of a message of kafka-python's consumer."""
+    return read_known(_WORDS, "kafka", _STRICT, message)
+
+
+_STRICT = ("kafka.coordinator", "kafka.coordinator.consumer", "kafka.coordinator.heartbeat")
+CLIENT = Client(
+    _ME,
+    (
+        b"Updating subscribed topics to: [",
+        b"previously assigned partitions",
+        b"newly assigned partitions",
+        b"joining group",
+        b"joined group",
+        b"Received member id",
+        b"the coordinator dead",
+        b"Discovered coordinator coordinator-",
+        b"Cooperative ",
+        b" lost membership; forcibly revoking ",
+        b"local member_id was not recognized",
+        b"generation id is not current",
+        b"fenced",
+        b"Consumer poll timeout has expired",
+        b"failed due to fatal error",
+        b"failed due to unknown member id",
+        b"OffsetCommit for group",
+        b"failed on_partitions_",
+        b"failed on partition assignment",
+        b"Rebalance listener",
+        b"Leaving consumer group",
+        b"LeaveGroup request for group",
+    ),
+    understand,
+    FACTS,
+    everyday=frozenset(
+        {
+            b"joining group",
+            b"joined group",
+            b"Received member id",
+            b"Cooperative ",
+            b"fenced",
+            b"failed due to fatal error",
+        }
+    ),
+)

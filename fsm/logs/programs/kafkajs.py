@@ -1,0 +1,154 @@
+"""Logs of KafkaJS's consumer: classic protocol, eager, no listener. Words of 2.2.4, printed at INFO.
+
+`[Namespace] text` with fields, as JSON or behind the text; the namespace may stand in the logger's name or in a field
+instead. A join tells everything that the member owns. What ends ownership is the rebalance itself, which names no
+partitions: whatever was owned is owned no more. Connection errors are logged at ERROR for every ordinary rebalance,
+name no group and say nothing that the runner's own line does not say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fsm.logs import Client, Message
+from fsm.logs.programs.client_facts import ClientFacts
+from fsm.logs.programs.client_words import NOTHING_OWNED, Records, by_topic, number, plain, record
+from fsm.trace import Kind, TraceRecord
+
+FACTS = ClientFacts(
+    name="kafkajs",
+    title="KafkaJS",
+    speaks="classic, eager",
+    tells="each join: the whole assignment",
+    untold="a rebalance names no partitions (all end), subscriptions; a handler without heartbeats only afterwards",
+    tells_loss=False,
+    tells_subscription=False,
+)
+
+Fields = Mapping[str, Any]
+
+
+def understand(message: Message) -> Records | None:
+    """The records of a message of KafkaJS's consumer."""
+    found = _TEXT.match(message.text)
+    if found is None:
+        return ()
+    text, tail = found["text"], found["tail"]
+    read = _MESSAGES.get(text) or (_read_crash if text.startswith("Crash: ") else None)
+    if read is None:
+        return None if text.startswith(_BEGINNINGS) else ()
+    fields = _fields(message.fields, tail)
+    if text in _EVERYBODYS and "groupId" not in (fields or ()):
+        return ()
+    return None if fields is None else read(message, fields)
+
+
+_TEXT = re.compile(
+    r"(?:\[[A-Z]\w{1,40}\] )?(?P<text>[A-Z][^{\n]{1,400}?|consumer not running, exiting)(?: (?P<tail>\{.*))?\Z",
+    re.DOTALL,
+)
+
+
+def _fields(fields: Fields, tail: str | None) -> Fields | None:
+    """The fields of a line, wherever its layout puts them; None where something else stands there."""
+    if "groupId" in fields:
+        return fields
+    if tail:
+        try:
+            read = json.loads(tail)
+        except (ValueError, RecursionError):
+            return None
+        return read if isinstance(read, dict) else None
+    nested = (one for one in fields.values() if isinstance(one, Mapping) and "groupId" in one)
+    return next(nested, {})
+
+
+def _record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
+    told = {"group": plain(fields.get("groupId")), "member_id": plain(fields.get("memberId"))}
+    return record(FACTS.name, message, kind, **{**told, **values})
+
+
+def _starting(message: Message, fields: Fields) -> Records:
+    return (_record(message, fields, Kind.STARTED, settings={"client": FACTS.name, "group.protocol": "classic"}),)
+
+
+def _read_join(message: Message, fields: Fields) -> Records | None:
+    """A logger that drops the fields leaves no more than that it has joined some group."""
+    joined = _record(message, fields, Kind.JOINED)
+    if "memberAssignment" not in fields:
+        return (joined,)
+    full = by_topic(fields["memberAssignment"])
+    return None if full is None else (joined, _record(message, fields, Kind.OWNED, full=full))
+
+
+def _read_received(message: Message, fields: Fields) -> Records:
+    epoch = number(fields.get("generationId"))
+    return (_record(message, fields, Kind.SYNCED, epoch=epoch),)
+
+
+def _rebalancing(message: Message, fields: Fields) -> Records:
+    return _record(message, fields, Kind.OWNED, full=NOTHING_OWNED), _record(message, fields, Kind.JOINING)
+
+
+def _read_thrown_out(message: Message, fields: Fields) -> Records:
+    fenced = _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID")
+    return fenced, *_rebalancing(message, fields)
+
+
+def _read_crash(message: Message, fields: Fields) -> Records:
+    crash = _record(message, fields, Kind.ERROR, detail=message.text)
+    return crash, _record(message, fields, Kind.OWNED, full=NOTHING_OWNED)
+
+
+def _stopping(message: Message, fields: Fields) -> Records:
+    return (_record(message, fields, Kind.CLOSE_BEGIN),)
+
+
+def _read_stop(message: Message, fields: Fields) -> Records:
+    return (_record(message, fields, Kind.CLOSE_END),)
+
+
+def _read_topics(message: Message, fields: Fields) -> Records:
+    """The one line that tells what the member subscribes to."""
+    topics = fields.get("topicsSubscribed")
+    named = sorted({plain(one) for one in topics}) if isinstance(topics, list) else []
+    return (_record(message, fields, Kind.SUBSCRIBED, topics=tuple(named)),) if named else ()
+
+
+_EVERYBODYS = ("Starting", "Stopped")
+"""Words that are KafkaJS's only where a group stands beside them."""
+_MESSAGES = {
+    "Starting": _starting,
+    "Consumer has joined the group": _read_join,
+    "Received assignment": _read_received,
+    "The group is rebalancing, re-joining": _rebalancing,
+    "The coordinator is not aware of this member, re-joining the group": _read_thrown_out,
+    "consumer not running, exiting": _stopping,
+    "Stopped": _read_stop,
+    "Consumer group received unsubscribed topics": _read_topics,
+}
+_BEGINNINGS = tuple(f"{text} " for text in _MESSAGES if text not in _EVERYBODYS)
+"""A message that only begins so was not understood."""
+
+CLIENT = Client(
+    FACTS.name,
+    (
+        b"Starting",
+        b"Stopped",
+        b"[Consumer] ",  # a namespace is part of the message
+        b"[ConsumerGroup] ",
+        b"[Runner] ",
+        b"Consumer has joined the group",
+        b"Consumer group received unsubscribed topics",
+        b"Received assignment",
+        b"re-joining",
+        b"consumer not running, exiting",
+        b"Crash: ",
+    ),
+    understand,
+    FACTS,
+    everyday=frozenset({b"Starting", b"Stopped", b"[Runner] ", b"re-joining", b"Crash: "}),
+)

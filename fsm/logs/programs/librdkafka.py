@@ -1,0 +1,552 @@
+"""Logs of librdkafka's consumers.
+
+Two layouts: librdkafka's own on stderr, `%7|1795220705.601|MEMBERID|A#consumer-1| [thrd:app]: text`, and the one
+that passes the same text through Python's logging, `1795220705.601|DEBUG|MEMBERID [A#consumer-1] [thrd:app]: text`.
+Most lines need `debug=cgrp`; MAXPOLL, SESSTMOUT, COMMITFAIL and FATAL come without. Texts are those of librdkafka
+2.16.0 (`rdkafka_cgrp.c`, `rdkafka_request.c`). Every line is an entry of its own, the lines of a list as well.
+
+What the records mean:
+
+- `client_id` keeps the instance (`A#consumer-1`): one process may run several. Many lines name no group.
+- `ASSIGN_BEGIN`, `REVOKE_BEGIN` and `LOST_BEGIN` stand where librdkafka queues the callback; the application gets it
+  at its next poll. `ASSIGN_END` and `REVOKE_END` stand where it has answered: the join state that waits for it is
+  left. `LOST_END` follows a `REVOKE_END` if the assignment was lost. A client without callback prints no `BEGIN`.
+- Those lines count partitions and do not name them: `ADDED` and `DROPPED` name them, one a record, after the answer.
+- A loss that the application is told of is `LOST_DECIDED`, `LOST_BEGIN`, `REVOKE_END`, `DROPPED`, `LOST_END`. A fatal
+  error queues nothing: `FATAL`, `LOST_DECIDED`, `DROPPED`, and no more.
+- Lists inside a line end with `...` where they outgrow 512 bytes, and name no topic before its metadata is known;
+  `full` is None then. `OWNED` stands where the coordinator's confirmation of an acknowledgement arrives.
+- KIP-848 members print topics when they send a subscription (`SUBSCRIBED`); classic members print one existing topic
+  a line (`EFFECTIVE_TOPICS`).
+- A leave sent by a KIP-848 member is two lines, so two `LEAVE_SENT`; the second has its epoch.
+- `CLOSE_BEGIN` stands where the application calls `close()`. `CLOSE_END` stands where the group part of the client
+  has ended, shortly before `close()` returns: the last line of it that every log has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import tzinfo
+from functools import partial
+from typing import Any, NamedTuple
+
+from fsm.logs import Client, Format, Message
+from fsm.logs.message import NO_BEARING
+from fsm.logs.programs.client_facts import ClientFacts
+from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
+
+JOIN_STATE_MACHINE = "rdkafka-join-state"
+"""`machine` of the records that CGRPJOINSTATE lines give."""
+FACTS = ClientFacts(
+    name="librdkafka",
+    title="librdkafka, and what wraps it",
+    speaks="classic, KIP-848",
+    tells="each partition added and dropped",
+    untold="anything without `debug=cgrp`",
+    mark="#consumer-",  # appended to the client id, with a number
+    # One machine for both protocols.
+    protocols={Kind.OWNED: "consumer", Kind.TARGET: "consumer", Kind.SYNCED: "classic"},
+    begins_in={
+        (JOIN_STATE_MACHINE, Kind.RECONCILING): ("INIT", "STEADY"),
+        (JOIN_STATE_MACHINE, Kind.ASSIGN_BEGIN): ("WAIT_ASSIGN_CALL",),
+        (JOIN_STATE_MACHINE, Kind.REVOKE_BEGIN): ("WAIT_UNASSIGN_CALL",),
+        (JOIN_STATE_MACHINE, Kind.LOST_BEGIN): ("WAIT_UNASSIGN_CALL",),
+    },
+    id_names_instance=True,
+    names_each_partition=True,
+    one_thread=True,
+    leaves_at_poll=True,
+    epoch_before_assignment=True,
+    pattern_matches_beginning=True,
+)
+
+
+class _Head(NamedTuple):
+    ts_ms: int
+    client_id: str
+    thread: str
+
+    def record(self, kind: Kind, **values: Any) -> TraceRecord:
+        return TraceRecord(self.ts_ms, kind, client_id=self.client_id, thread=self.thread, **values)
+
+
+_Found = dict[str, str]
+"""The named groups of a rule."""
+_Records = tuple[TraceRecord, ...]
+_Reader = Callable[[_Head, _Found], _Records | None]
+"""The records of a line whose text has the shape of a rule; None if it was not understood after all."""
+
+
+# -- values inside the texts --------------------------------------------------------------------------------
+
+_ERRORS = {
+    "API version not supported": "UNSUPPORTED_VERSION",
+    "Consumer group has reached maximum size": "GROUP_MAX_SIZE_REACHED",
+    "Coordinator load in progress": "COORDINATOR_LOAD_IN_PROGRESS",
+    "Coordinator not available": "COORDINATOR_NOT_AVAILABLE",
+    "Group authorization failed": "GROUP_AUTHORIZATION_FAILED",
+    "Group member needs a valid member ID": "MEMBER_ID_REQUIRED",
+    "Group rebalance in progress": "REBALANCE_IN_PROGRESS",
+    "Inconsistent group protocol": "INCONSISTENT_GROUP_PROTOCOL",
+    "Invalid group.id": "INVALID_GROUP_ID",
+    "Invalid request": "INVALID_REQUEST",
+    "Invalid session timeout": "INVALID_SESSION_TIMEOUT",
+    "Not coordinator": "NOT_COORDINATOR",
+    "Request timed out": "REQUEST_TIMED_OUT",
+    "Specified group generation id is not valid": "ILLEGAL_GENERATION",
+    "Static consumer fenced by other consumer with same group.instance.id": "FENCED_INSTANCE_ID",
+    "The assignor or its version range is not supported by the consumer group": "UNSUPPORTED_ASSIGNOR",
+    "The group id does not exist": "GROUP_ID_NOT_FOUND",
+    "The instance ID is still used by another member in the consumer group": "UNRELEASED_INSTANCE_ID",
+    "The member epoch is fenced by the group coordinator": "FENCED_MEMBER_EPOCH",
+    "The member epoch is stale": "STALE_MEMBER_EPOCH",
+    "The regular expression is not valid": "INVALID_REGULAR_EXPRESSION",
+    "Topic authorization failed": "TOPIC_AUTHORIZATION_FAILED",
+    "Unknown member": "UNKNOWN_MEMBER_ID",
+}
+"""Kafka's error names by the words librdkafka prints for them (`rd_kafka_err_descs`)."""
+
+_BROKER_ERROR = re.compile(r"Broker: ([^:]*)")
+_NO_VALUE = ("NULL", "(null)")
+"""A field that was not sent, and one that was sent as null."""
+_ITEM = re.compile(r"(.+)\((?:\(null\)|[^()]*)\)\[(\d{1,9})\](?:@-?\d{1,19})?", re.ASCII)
+"""`topic(topic id)[partition]@offset`"""
+_SUBSCRIBED_ITEM = "((null))[-1]"
+"""What follows each topic or pattern of a subscription."""
+
+
+def _error_name(text: str) -> str:
+    """The name of the broker's error that the text begins with, or the text."""
+    broker = _BROKER_ERROR.match(text)
+    return _ERRORS.get(broker[1], text[:DETAIL_LIMIT]) if broker else text[:DETAIL_LIMIT]
+
+
+def _partitions(text: str) -> tuple[Partition, ...] | None:
+    """The partitions of a list, None where it was not sent, is cut (`...`), or holds a topic without a name."""
+    if text in _NO_VALUE:
+        return None
+    found: list[Partition] = []
+    for item in text.split(", ") if text else ():
+        match = _ITEM.fullmatch(item)
+        if match is None or match[1] in _NO_VALUE:
+            return None
+        found.append((match[1], int(match[2])))
+    return by_partition(found)
+
+
+def _subscription(text: str) -> tuple[tuple[str, ...], str]:
+    """The topics of a subscription list and one pattern for all its patterns; of a cut list what is readable."""
+    names = [name.removeprefix(", ") for name in text.split(_SUBSCRIBED_ITEM)[:-1]]
+    topics = sorted({name for name in names if not name.startswith("^")})
+    return tuple(topics), "|".join(name for name in names if name.startswith("^"))
+
+
+# -- readers ----------------------------------------------------------------------------------------------
+
+
+def _plain(kind: Kind, head: _Head, found: _Found) -> _Records:
+    """One record; groups that are fields of a record fill them, `error` fills `detail` by its name."""
+    values: dict[str, Any] = {name: value or "" for name, value in found.items()}
+    if "epoch" in values:
+        values["epoch"] = int(values["epoch"])
+    if "full" in values:
+        values["full"] = _partitions(values["full"])
+    if "error" in values:
+        values["detail"] = _error_name(values.pop("error"))
+    if "detail" in values:
+        values["detail"] = values["detail"][:DETAIL_LIMIT]
+    return (head.record(kind, **values),)
+
+
+def _count(kind: Kind, head: _Head, found: _Found) -> _Records:
+    """One record for a line that counts partitions without naming them."""
+    detail = f"{found['count']} partition(s): {found['reason']}"
+    return (head.record(kind, group=found["group"], detail=detail[:DETAIL_LIMIT]),)
+
+
+def _partition(kind: Kind, head: _Head, found: _Found) -> _Records:
+    return (head.record(kind, group=found["group"], partitions=((found["topic"], int(found["partition"])),)),)
+
+
+def _read_start(head: _Head, found: _Found) -> _Records:
+    return (head.record(Kind.STARTED, settings={"client": "librdkafka", "version": found["version"]}),)
+
+
+def _member_id(head: _Head, found: _Found) -> _Records:
+    """Nothing where there is no id before or after, and where the client is destroyed."""
+    new = found["member_id"]
+    if new == "(not-set)" or (not new and found["old"] in ("", "(not-set)")):
+        return ()
+    return (head.record(Kind.MEMBER_ID, group=found["group"], member_id=new),)
+
+
+_ANSWERED = {"wait-assign-call": Kind.ASSIGN_END, "wait-unassign-call": Kind.REVOKE_END}
+"""The join states that wait for the application, and what it means to leave them."""
+
+
+def _join_state(head: _Head, found: _Found) -> _Records:
+    state, next_state, group = found["state"], found["next_state"], found["group"]
+    names = {"state": _state_name(state), "next_state": _state_name(next_state)}
+    step = head.record(Kind.TRANSITION, group=group, machine=JOIN_STATE_MACHINE, **names)
+    if state not in _ANSWERED or (state, next_state) == ("wait-assign-call", "wait-unassign-call"):
+        return (step,)  # a close may take back an assignment that the application never answered
+    return head.record(_ANSWERED[state], group=group), step
+
+
+def _state_name(name: str) -> str:
+    return name.upper().replace("-", "_")
+
+
+_REACHED = {"up": Kind.COORDINATOR_FOUND, "term": Kind.CLOSE_END}
+"""States of the group's connection to its coordinator."""
+
+
+def _coordinator_state(head: _Head, found: _Found) -> _Records:
+    kind = _REACHED.get(found["next_state"], Kind.COORDINATOR_LOST if found["state"] == "up" else None)
+    return () if kind is None else (head.record(kind, group=found["group"]),)
+
+
+_LEAVE_EPOCHS = (-1, -2)
+"""-2 where a static member leaves for a while."""
+
+
+def _heartbeat(head: _Head, found: _Found) -> _Records:
+    epoch = int(found["epoch"])
+    kind = Kind.JOINING if epoch == 0 else Kind.LEAVE_SENT if epoch in _LEAVE_EPOCHS else Kind.HEARTBEAT_SENT
+    values = {name: "" if found[name] in _NO_VALUE else found[name] for name in ("group", "member_id", "instance_id")}
+    full, (topics, _) = _partitions(found["full"]), _subscription(found["topics"])
+    return (head.record(kind, epoch=epoch, full=full, topics=topics, **values),)
+
+
+def _read_acknowledged(head: _Head, found: _Found) -> _Records:
+    """The application has accepted what the coordinator now counts as its assignment."""
+    full = _partitions(found["full"])
+    return () if full is None else (head.record(Kind.OWNED, full=full),)
+
+
+def _read_subscription(head: _Head, found: _Found) -> _Records:
+    topics, pattern = _subscription(found["topics"])
+    return (head.record(Kind.SUBSCRIBED, topics=topics, detail=pattern[:DETAIL_LIMIT]),)
+
+
+def _topic(head: _Head, found: _Found) -> _Records:
+    return (head.record(Kind.EFFECTIVE_TOPICS, topics=(found["topic"],)),)
+
+
+_LOSSES = (
+    "Consumer group session timed out",
+    "JoinGroup error",
+    "OffsetCommit error",
+    "SyncGroup error",
+    "illegal generation",
+    "max.poll.interval.ms exceeded",
+    "member fenced",
+    "resetting member-id",
+    "topics not available",
+)
+"""How the reasons begin for which librdkafka revokes an assignment that it counts as lost."""
+
+
+def _revoke(head: _Head, found: _Found) -> _Records:
+    return _count(Kind.LOST_BEGIN if found["reason"].startswith(_LOSSES) else Kind.REVOKE_BEGIN, head, found)
+
+
+def _revoke_decided(head: _Head, found: _Found) -> _Records:
+    return () if int(found["count"]) == 0 else _count(Kind.REVOKE_DECIDED, head, found)
+
+
+def _poll_expired(head: _Head, found: _Found) -> _Records:
+    """The line also announces the leave; a KIP-848 member sends it only when the application polls again."""
+    setting = {"max.poll.interval.ms": found["limit"]}
+    expired = head.record(Kind.POLL_EXPIRED, detail=found["exceeded"], settings=setting)
+    return expired, head.record(Kind.LEAVE_BEGIN, detail="max.poll.interval.ms exceeded")
+
+
+_LOST_MEMBERSHIP = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
+_ORDINARY = ("REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED")
+"""Answers by which a classic coordinator tells the member to join again."""
+
+
+def _read_refusal(head: _Head, found: _Found) -> _Records:
+    """What an error in a classic group's response says about the membership."""
+    name = _error_name(found["error"])
+    if name in _ORDINARY:
+        return ()
+    kind = Kind.FENCED if name in _LOST_MEMBERSHIP else Kind.ERROR
+    return (head.record(kind, group=found.get("group", ""), detail=name),)
+
+
+def _join_answered(head: _Head, found: _Found) -> _Records | None:
+    # Member ids carry the client id, which may hold anything: taken apart from the end.
+    before, counted, after = found["rest"].rpartition(", member metadata count ")
+    _, named, member_id = before.rpartition(", my MemberId ")
+    _, told, error = after.partition(": ")
+    if not (counted and named and told):
+        return None
+    if error != "(no error)":
+        return _read_refusal(head, {"error": error})
+    return (head.record(Kind.JOINED, member_id=member_id, epoch=int(found["epoch"])),)
+
+
+def _sync_answered(head: _Head, found: _Found) -> _Records:
+    return (head.record(Kind.SYNCED),) if found["error"] == "Success" else _read_refusal(head, found)
+
+
+_NOT_A_FAILURE = ("Success", "Local: No offset stored")
+
+
+def _read_commit(head: _Head, found: _Found) -> _Records:
+    return () if found["error"] in _NOT_A_FAILURE else _plain(Kind.COMMIT_FAILED, head, found)
+
+
+def _other_digits_mean(_head: _Head, _found: _Found) -> _Records:
+    """Nothing: something would, with other digits."""
+    return ()
+
+
+# -- rules ------------------------------------------------------------------------------------------------
+
+_GROUP = r'Group "(?P<group>[^"]*)"'
+_FROM = r'(?:[^ "]+: )?'
+"""The broker's name, before texts that concern one."""
+_N = r"\d{1,9}"
+"""As much as fits 32 bits for certain."""
+_EPOCH = r"(?P<epoch>-?\d{1,9})"
+_ERROR = r"(?P<error>.*)"
+_FULL = r'"(?P<full>[^"]*)"'
+_MEMBER_ID = r'"(?P<member_id>[^"]*)"'
+_STATES = r"(?P<state>[a-z-]+) -> (?P<next_state>[a-z-]+)"
+_IN_STATE = r"in state [a-z-]+ \(join-state [a-z-]+"
+_COUNT = r"(?P<count>\d{1,9})"
+_TOPIC_PARTITION = r"(?P<topic>\S+) \[(?P<partition>\d{1,9})\]"
+_QUEUED = r"partition\(s\) to application on queue [^ ]+: (?P<reason>.*)"
+_KIP_848 = "ConsumerGroupHeartbeat"
+_REQUEST = (
+    rf'{_FROM}{_KIP_848} of member id {_MEMBER_ID}, group id "(?P<group>[^"]*)", generation id {_EPOCH}, '
+    rf'group instance id "(?P<instance_id>[^"]*)", current assignment {_FULL}, '
+    r'subscribed topics "(?P<topics>[^"]*)", .*'
+)
+_COORDINATOR_GONE = (
+    rf"{_KIP_848} failed due to coordinator \([^)]*\) (?:loading in progress|no longer available): {_ERROR}: "
+    r"(?:retrying|re-querying for coordinator)"
+)
+_HEARTBEAT_NOISE = (
+    r"(?:Expediting next heartbeat|Metadata not found|Metadata available|No metadata to request|Not reconciling"
+    r"|Reconciliation in progress|Acknowledging target|Revoking assignment as lost|Heartbeat response: discarding"
+    r"|Heartbeat failed due to coordinator|ShareGroupHeartbeat).*"
+)
+_REBALANCE = (
+    rf"{_GROUP} (?:initiating rebalance|is rebalancing) \([A-Z]+\) {_IN_STATE}\) with {_COUNT} assigned "
+    r"partition\(s\): (?P<reason>.*)"
+)
+_REBALANCE_NOISE = (
+    rf"{_GROUP}(?: initiating rebalance|: revoking all| revoking|: consumer is terminating|: skipping"
+    r"|: rebalance \([A-Z]+\) already in progress).*"
+)
+_RESTARTED_LIST = (
+    rf"{_GROUP}: (?:effective subscription list changed|clearing subscribed topics list|no topics in metadata).*"
+)
+_REJOIN = rf"{_GROUP}: (?:J|Rej)oining group (?:without an assignment|with {_N} owned partition\(s\)): (?P<detail>.*)"
+_LEFT = rf"(?:LeaveGroup|{_KIP_848}) response (?:received in state [a-z-]+|error in state [a-z-]+: {_ERROR})"
+_LEAVING_TWICE = rf"(?:{_GROUP}: leave \(in state [a-z-]+\): .* already in-transit|{_FROM}Share consumer: .*)"
+_COMMIT_NOISE = rf"(?:{_FROM}Committing offsets|{_GROUP}: unable to OffsetCommit|Deferring|OffsetCommit internal) .*"
+_LATE_COMMIT = rf"{_FROM}OffsetCommit for -?{_N} partition\(s\) in join-state .*: returned: {_ERROR}"
+
+# fmt: off
+_TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
+    "INIT": (
+        (r"librdkafka v(?P<version>\S{1,100}) \(0x[0-9a-f]+\) .* initialized \(.*",               _read_start),),
+    "MEMBERID": (
+        (rf'{_GROUP}: updating member id "(?P<old>[^"]*)" -> {_MEMBER_ID}',                       _member_id),),
+    "CGRPSTATE": (
+        (rf"{_GROUP} changed state {_STATES} \(join-state [a-z-]+\)",                             _coordinator_state),),
+    "CGRPJOINSTATE": (
+        (rf"{_GROUP} changed join state {_STATES} \(state [a-z-]+\)",                             _join_state),),
+    "SUBSCRIBE": (
+        (rf"{_GROUP}: subscribe to new (?:unset )?subscription of 0 topics .*",                   Kind.UNSUBSCRIBED),
+        (rf"{_GROUP}: (?:subscribe to|modifying|postponing|invoking) .*",                         _other_digits_mean)),
+    "SUBSCRIPTION": (
+        (rf" Topic (?P<topic>\S+) with -?{_N} partition\(s\)",                                    _topic),
+        (_RESTARTED_LIST,                                                                 Kind.EFFECTIVE_TOPICS)),
+    "HEARTBEAT": (
+        (_REQUEST,                                                                                _heartbeat),
+        (rf"{_KIP_848} response received for member id {_MEMBER_ID} with epoch {_EPOCH}",         Kind.HEARTBEAT_OK),
+        (rf"{_KIP_848} received target assignment {_FULL}",                                       Kind.TARGET),
+        (rf"Reconciliation starts with new target assignment {_FULL}\. .*",                       Kind.RECONCILING),
+        (rf"Target assignment acked, new current assignment +{_FULL}",                            _read_acknowledged),
+        (r'Sending new subscription "(?P<topics>.*)"',                                            _read_subscription),
+        (r"Expediting next heartbeat.*: app polled after poll interval exceeded",                 Kind.POLL_LATE),
+        (rf"{_KIP_848} failed due to: {_ERROR}: will rejoin the group",                           Kind.FENCED),
+        (_COORDINATOR_GONE,                                                                       Kind.ERROR),
+        (rf"{_KIP_848} failed: {_ERROR}",                                                         Kind.ERROR),
+        (rf'{_FROM}Heartbeat for group "(?P<group>[^"]*)" generation id {_EPOCH}',                Kind.HEARTBEAT_SENT),
+        (rf"{_GROUP} heartbeat error response {_IN_STATE}, {_N} partition\(s\) assigned\): {_ERROR}", _read_refusal),
+        (_HEARTBEAT_NOISE,                                                                        None)),
+    "ASSIGN": (
+        (rf"{_GROUP}: delegating (?:incremental )?assign of {_COUNT} {_QUEUED}", partial(_count, Kind.ASSIGN_BEGIN)),
+        (rf"{_GROUP}: delegating (?:incremental )?revoke of {_COUNT} {_QUEUED}",                  _revoke),
+        (rf"{_GROUP}: application \*assign\(\) call failed: (?P<detail>.*)",                      Kind.ERROR),
+        (rf"{_GROUP}(?:: new assignment of| running|: Consumer| [a-z-]+ assignment for) .*",      None),
+        (r"(?: |range: ).*",                                                                      None)),
+    "PARTADD": (
+        (rf"{_GROUP}: add {_TOPIC_PARTITION}",                                   partial(_partition, Kind.ADDED)),),
+    "PARTDEL": (
+        (rf"{_GROUP}: delete {_TOPIC_PARTITION}",                                partial(_partition, Kind.DROPPED)),
+        (r"Not purging toppar .*",                                                                None)),
+    "LOST": (
+        (rf"{_GROUP}: current assignment of {_COUNT} partition\(s\) lost: (?P<reason>.*)",
+                                                                                 partial(_count, Kind.LOST_DECIDED)),
+        (rf"{_GROUP}: current assignment no longer considered lost: (?P<detail>.*)",              Kind.LOST_END)),
+    "REBALANCE": (
+        (_REBALANCE,                                                                              _revoke_decided),
+        (rf"{_GROUP}: (?P<detail>(?:internal|unexpected instruction) .*)",                        Kind.ERROR),
+        (_REBALANCE_NOISE,                                                                        None)),
+    "JOIN": (
+        (rf'{_FROM}Joining group "(?P<group>[^"]*)" with {_N} subscribed topic\(s\) and member id {_MEMBER_ID}',
+                                                                                                  Kind.JOINING),
+        (rf"{_GROUP}: (?:join with|postponing join|no matching topics) .*",                       None)),
+    "REJOIN": (
+        (_REJOIN,                                                                                 Kind.JOINING),
+        (rf"{_GROUP}(?: \(re\)joining|: subscription updated) .*",                                None)),
+    "JOINGROUP": (
+        (rf"JoinGroup response: GenerationId {_EPOCH}, (?P<rest>.*)",                             _join_answered),
+        (r"(?:I am elected leader|JoinGroup response: discarding|Unsupported assignment) .*",     None)),
+    "SYNCGROUP": (
+        (rf"SyncGroup response: {_ERROR} \({_N} bytes of MemberState data\)",                     _sync_answered),
+        (r"SyncGroup response: discarding .*",                                                    None)),
+    "MAXPOLL": (
+        (rf"Application maximum poll interval \((?P<limit>{_N})ms\) exceeded by (?P<exceeded>{_N})ms .*",
+                                                                                                  _poll_expired),),
+    "SESSTMOUT": (
+        (r"(?P<detail>.*): revoking assignment and rejoining group",                      Kind.GENERATION_RESET),),
+    "FATAL": (
+        (rf"Fatal error: {_ERROR}",                                                               Kind.FATAL),
+        (r"Suppressing subsequent fatal error: .*",                                               None)),
+    "COMMIT": (
+        (_LATE_COMMIT,                                                                            _read_commit),
+        (_COMMIT_NOISE,                                                                           None)),
+    "COMMITFAIL": (
+        (r"(?P<detail>Offset commit .*)",                                                         Kind.COMMIT_FAILED),),
+    "LEAVE": (
+        (rf"{_GROUP}: leave \(in state [a-z-]+\)",                                                Kind.LEAVE_BEGIN),
+        (rf"{_FROM}Leaving group",                                                                Kind.LEAVE_SENT),
+        (_LEAVING_TWICE,                                                                          None)),
+    "LEAVEGROUP": (
+        (_LEFT,                                                                                   Kind.LEFT),
+        (r"ShareGroupHeartbeat .*",                                                               None)),
+    "CLOSE": (
+        (r"Closing consumer",                                                                     Kind.CLOSE_BEGIN),
+        (r"(?:Consumer closed|Waiting for close|Disabling and purging|Deferring close).*",        None)),
+}
+# fmt: on
+"""By facility: patterns of its texts, and what one means. The first that fits counts. None: ignored, for it does not
+concern the membership, or a neighbouring line says it as well."""
+
+
+def _nothing(_head: _Head, _found: _Found) -> _Records:
+    return NO_BEARING
+
+
+def _reader(means: Kind | _Reader | None) -> _Reader:
+    return partial(_plain, means) if isinstance(means, Kind) else means or _nothing
+
+
+_RULES = {
+    facility: tuple((re.compile(shape, re.ASCII), _reader(means)) for shape, means in texts)
+    for facility, texts in _TEXTS.items()
+}
+
+
+# -- layouts ----------------------------------------------------------------------------------------------
+
+_THREAD_AND_TEXT = r"(?:\[thrd:([^\n]*?)\]: )?([^\n]*)"
+_STDERR = re.compile(r"%\d\|(\d{1,11})\.(\d{3})\|([A-Z0-9_]+)\|([^|\n]*)\| " + _THREAD_AND_TEXT, re.ASCII)
+_LOGGING = re.compile(r"(\d{1,11})\.(\d{3})\|[A-Z]+\|([A-Z0-9_]+) \[([^\]\n]*)\] " + _THREAD_AND_TEXT, re.ASCII)
+
+
+def _parse(layout: re.Pattern[str], entry: str, _zone: tzinfo) -> Sequence[TraceRecord] | None:
+    match = layout.match(entry)
+    if match is None:
+        return None
+    seconds, milliseconds, facility, name, thread, text = match.groups()
+    if facility not in _RULES or FACTS.mark not in name:
+        return NO_BEARING  # producers print some of the same facilities
+    head = _Head(int(seconds) * 1000 + int(milliseconds), name, _thread(thread))
+    return _apply(_RULES[facility], head, text)
+
+
+def _apply(rules: Iterable[tuple[re.Pattern[str], _Reader]], head: _Head, text: str) -> _Records | None:
+    for shape, reader in rules:
+        found = shape.fullmatch(text)
+        if found is not None:
+            return reader(head, found.groupdict())
+    return None
+
+
+def understand(message: Message) -> Sequence[TraceRecord] | None:
+    """The records of a message, whatever has wrapped librdkafka's words `[thrd:NAME]: TEXT`.
+
+    Facility and instance stand before them, or in fields of their own (or in the logger's name), or nowhere: then the
+    text alone is looked at, and what no rule knows may be anybody's.
+    """
+    core = _CORE.search(message.text)
+    if core is None:
+        return ()
+    around = [message.text[: core.start()], message.logger, *_texts(message.fields)]
+    name = next((found[0] for one in around if (found := _INSTANCE.search(one))), "")
+    if name and FACTS.mark not in name:
+        return ()
+    head = _Head(message.ts_ms, name or FACTS.name, _thread(core[1]))
+    facility = next((word for one in around for word in _FACILITY.findall(one)), "")
+    return _apply(_RULES[facility], head, core[2]) if facility else _apply(_ANY_FACILITY, head, core[2]) or ()
+
+
+def _texts(fields: Mapping[str, Any]) -> list[str]:
+    """The short texts among the fields, one level deep, without the one that holds the message."""
+    inner = [one for value in fields.values() if isinstance(value, Mapping) for one in value.values()]
+    texts = [one for one in (*fields.values(), *inner) if isinstance(one, str) and len(one) <= _SHORT]
+    return [one for one in texts if "[thrd:" not in one]
+
+
+_SHORT = 400
+_CORE = re.compile(r"\[thrd:([^\n]{0,400}?)\]: ([^\n]*)")
+_INSTANCE = re.compile(r"[^\s|\[\]\"'=,]{1,300}#(?:consumer|producer)-\d{1,9}", re.ASCII)
+_FACILITY = re.compile(
+    rf"(?<![\w.#-])(?:{'|'.join(sorted(_RULES.keys() - {'FATAL'}))})(?![\w#.-])",  # FATAL is a level of loggers, too
+    re.ASCII,
+)
+_ANY_FACILITY = tuple(one for facility in sorted(_RULES) for one in _RULES[facility])
+
+CLIENT = Client("librdkafka", (b"[thrd:",), understand, FACTS)
+
+
+def _thread(name: str | None) -> str:
+    """Empty where `log.thread.name` is off."""
+    return "" if name is None else "app" if name == "app" else "background"
+
+
+_FACILITIES = "|".join(sorted(_RULES)).encode()
+
+FORMATS = (
+    Format(
+        name="librdkafka",
+        layout="stderr",
+        first=b"%",
+        header=re.compile(rb"%\d\|\d{1,11}\.\d{3}\|[A-Z0-9_]{1,20}\|"),
+        candidate=re.compile(rb"\|(?:" + _FACILITIES + rb")\|"),
+        parse=partial(_parse, _STDERR),
+        needles=tuple(f"|{facility}|".encode() for facility in sorted(_RULES)),
+        reach=40,
+    ),
+    Format(
+        name="librdkafka",
+        layout="logging",
+        first=b"0123456789",
+        header=re.compile(rb"\d{1,11}\.\d{3}\|[A-Z]{1,10}\|[A-Z0-9_]{1,20} \["),
+        candidate=re.compile(rb"\|(?:" + _FACILITIES + rb") \["),
+        parse=partial(_parse, _LOGGING),
+        needles=tuple(f"|{facility} [".encode() for facility in sorted(_RULES)),
+        reach=49,
+    ),
+)

@@ -1,0 +1,82 @@
+"""Logs of sarama's consumer group: classic protocol. Words of 1.61.1; its logger discards them unless one is set.
+
+The log says little: a partition's consumer begins (after Setup) and ends (before Cleanup has ended), without group or
+member; a session tells its member id and generation when it is over, after Cleanup. Until then the application owns
+what was added. Joins, rebalances, their causes and errors are not printed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fsm.logs import Client, Message
+from fsm.logs.programs.client_facts import ClientFacts
+from fsm.logs.programs.client_words import NOTHING_OWNED, Records, go_partitions, record
+from fsm.trace import Kind
+
+FACTS = ClientFacts(
+    name="sarama",
+    speaks="classic",
+    tells="each partition added, the end of a session",
+    untold="joins, causes, errors, subscriptions; nothing at all without a logger",
+    closes_quietly=True,
+    tells_members=False,
+    tells_loss=False,
+    tells_subscription=False,
+)
+
+_WORDS = re.compile(
+    r"(?P<started>Initializing new client)\Z"
+    r"|client/coordinator coordinator for (?P<group>\S{1,300}) is #"
+    r"|consumer/broker/-?\d{1,10} added subscription to (?P<topic>[\w.-]{1,249})/(?P<partition>\d{1,9})\Z"
+    r"|consumergroup/(?P<claims>\S{1,300}) lost ownership of (?P<dropped>map\[.*?\]\]|map\[\]) due to (?P<detail>.*)"
+    r"|consumergroup/session/(?P<member_id>\S{1,500})/(?P<epoch>-?\d{1,9}) released\Z"
+    r"|(?P<closing>Closing Client)\Z",
+    re.ASCII,
+)
+_BEGINNINGS = re.compile(
+    r"(?:DEBUG )?consumer(?:/broker/-?\d{1,10} added subscription to \S|group/session/\S{1,500}/-?\d{1,9} released\b)",
+    re.ASCII,
+)
+"""Of messages that nobody else prints: one that ends otherwise was not understood."""
+
+
+def understand(message: Message) -> Records | None:
+    """The records of a message of sarama's consumer group."""
+    found = _WORDS.match(message.text.removeprefix("DEBUG "))
+    if found is None:
+        return None if _BEGINNINGS.match(message.text) else ()
+    if found["started"]:
+        settings = {"client": FACTS.name, "group.protocol": "classic"}
+        return (record(FACTS.name, message, Kind.STARTED, settings=settings),)
+    if found["group"]:
+        return (record(FACTS.name, message, Kind.COORDINATOR_FOUND, group=found["group"]),)
+    if found["topic"]:
+        partition = found["topic"], int(found["partition"])
+        return (record(FACTS.name, message, Kind.ADDED, partitions=(partition,)),)
+    if found["dropped"]:
+        partitions = go_partitions(found["dropped"])
+        if partitions is None:
+            return None
+        told = {"group": found["claims"], "partitions": partitions, "detail": found["detail"]}
+        return (record(FACTS.name, message, Kind.DROPPED, **told),)
+    if found["member_id"]:
+        told = {"member_id": found["member_id"], "epoch": int(found["epoch"])}
+        return (record(FACTS.name, message, Kind.OWNED, full=NOTHING_OWNED, **told),)
+    return (record(FACTS.name, message, Kind.LEFT),)
+
+
+CLIENT = Client(
+    FACTS.name,
+    (
+        b"Initializing new client",
+        b"coordinator for ",
+        b" added subscription to ",
+        b" lost ownership of ",
+        b" released",
+        b"Closing Client",
+    ),
+    understand,
+    FACTS,
+    everyday=frozenset({b"Initializing new client", b"coordinator for ", b" released", b"Closing Client"}),
+)

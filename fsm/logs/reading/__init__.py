@@ -1,0 +1,1 @@
+"""Files opened, cut into pieces and read block by block into entries."""

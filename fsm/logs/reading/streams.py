@@ -1,0 +1,276 @@
+"""Entries of files in which every line stands in a frame, perhaps of several programs in turn.
+
+Lines are told apart behind their frames, and each program's entries are put together by themselves. An entry holds its
+lines as they stand in the file. Memory is bounded by the programs whose last entry still goes on.
+
+`assemble_streams` is the meaning of all of it. `StreamScanner` looks behind the frames of those lines alone that hold
+marks of clients, and of those around them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fsm.logs import Client, Format
+from fsm.logs.exports.tables import Table, rows_of
+from fsm.logs.layouts.frames import GAP, Named, Peeled, clean
+from fsm.logs.layouts.layout import Layout, marks_of
+from fsm.logs.reading.beginnings import LONGEST, Beginnings
+from fsm.logs.reading.blocks import Numbers, line_bounds
+from fsm.logs.reading.entries import ENTRY_LIMIT, Block, Entry, Run
+
+MOST_STREAMS = 1000
+
+
+class _Line(NamedTuple):
+    """A line of a file, as its layout shows it."""
+
+    offset: int
+    number: int
+    data: bytes
+    cut: bool
+    key: tuple[int, str]
+    """The layout's number, and the stream."""
+    told: Peeled
+
+
+@dataclass(slots=True)
+class _Open:
+    """The last entry of a stream."""
+
+    offset: int
+    number: int
+    lines: list[bytes]
+    formats: tuple[Format, ...]
+    cut: bool
+    partial: bool
+
+    def entry(self) -> Entry:
+        data = b"\n".join(line.removesuffix(b"\r") for line in self.lines)
+        return Entry(self.offset, self.number, self.formats, data, self.cut)
+
+
+class _Streams:
+    """The last entry of each stream."""
+
+    def __init__(self, layouts: Sequence[Layout], formats: Sequence[Format]) -> None:
+        self.layouts = layouts
+        self.known = [one for one in formats if one.client is None]
+        self.of_layout = [
+            tuple(one for one in formats if getattr(one.header, "layout", None) is layout) for layout in layouts
+        ]
+        self.opened: dict[tuple[int, str], _Open] = {}
+        """In the order in which the entries begin."""
+
+    def look(self, line: bytes) -> tuple[int, Peeled] | None:
+        """The number of the layout that a line has, and the line behind its frames."""
+        text = clean(line.decode("utf-8", "replace")).removesuffix("\r")
+        for i, layout in enumerate(self.layouts):
+            told = layout.look(text)
+            if told is not None:
+                return i, told
+        return None
+
+    def goes_on(self, line: _Line) -> bool:
+        """Whether a line belongs to the last entry of its stream."""
+        layout, last = self.layouts[line.key[0]], self.opened.get(line.key)
+        if last is None or line.offset - last.offset >= ENTRY_LIMIT:
+            return False
+        text = line.told.text
+        return last.partial or (not layout.begins(text) and layout.goes_on(text, len(last.lines)))
+
+    def take(self, line: _Line) -> Iterator[Entry]:
+        """The entries that end with a line."""
+        if self.goes_on(line):
+            last = self.opened[line.key]
+            last.lines.append(line.data)
+            last.partial, last.cut = line.told.partial, last.cut or line.cut
+            return
+        yield from self.close(line.key)
+        if len(self.opened) >= MOST_STREAMS:
+            yield from self.close(next(iter(self.opened)))
+        i, told = line.key[0], line.told
+        begins = self.layouts[i].begins(told.text) or told.partial
+        formats = self.of_layout[i] if begins else ()
+        self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, told.partial)
+
+    def orphan(self, offset: int, number: int, line: bytes, cut: bool) -> Iterator[Entry]:
+        """A line in none of the layouts: an entry of its own. Nothing goes on behind a gap."""
+        if line == GAP:
+            yield from self.finish()
+            self.opened.clear()
+        its = tuple(one for one in self.known if line[:1] and line[0] in one.first and one.header.match(line))
+        yield Entry(offset, number, its, line.removesuffix(b"\r"), cut)
+
+    def close(self, key: tuple[int, str]) -> Iterator[Entry]:
+        """The last entry of a stream, if it goes on."""
+        last = self.opened.pop(key, None)
+        if last is not None:
+            yield last.entry()
+
+    def finish(self) -> Iterator[Entry]:
+        """The last entries of all streams."""
+        yield from (one.entry() for one in self.opened.values())
+
+
+def assemble_streams(
+    runs: Iterable[Run], layouts: Sequence[Layout], formats: Sequence[Format], table: Table | None = None
+) -> Iterator[Entry]:
+    """Entries and orphans, in the order in which they end."""
+    streams = _Streams(layouts, formats)
+    tables = [frame for layout in layouts for frame in layout.frames if isinstance(frame, Named)]
+    for offset, number, line, cut in rows_of(runs, table):
+        if any(frame.heads(line) for frame in tables):
+            continue
+        found = streams.look(line)
+        if found is None:
+            yield from streams.orphan(offset, number, line, cut)
+        else:
+            yield from streams.take(_Line(offset, number, line, cut, (found[0], found[1].stream), found[1]))
+    yield from streams.finish()
+
+
+_BEGINS, _GOES_ON, _STRANGE = range(3)
+"""What a line is behind its frames: the first of an entry, one that goes on, or anything else, as a part of a line."""
+_REACH, _FARTHEST = 48, 512
+"""Bytes of what a frame holds that tell whether it begins an entry, and of a line whose frame's length is not known."""
+_PAD = b"\n" * LONGEST
+
+
+class _Part(NamedTuple):
+    """A run of lines, and what is known of each."""
+
+    run: Run
+    starts: list[int]
+    kinds: bytes
+
+    def line(self, i: int, found: tuple[int, Peeled]) -> _Line:
+        number, told = found
+        run = self.run
+        return _Line(self.starts[i], run.number + i, run.lines[i], run.cut, (number, told.stream), told)
+
+
+class StreamScanner:
+    """Finds the entries that may matter among the framed lines of one piece."""
+
+    def __init__(
+        self, layouts: Sequence[Layout], formats: Sequence[Format], clients: Sequence[Client], owned: range
+    ) -> None:
+        self.passed = 0
+        """Entries that were counted and not made."""
+        self._owned = owned
+        self._streams = _Streams(layouts, formats)
+        self._marks = marks_of(tuple(clients))
+        reach = max(map(_reach_of, layouts))
+        self._kinds = Beginnings(min(reach, LONGEST))
+        self._tells = reach <= LONGEST
+        """Whether lines with one beginning are of one kind."""
+        self._whole_lines = any(
+            isinstance(frame, Named) and frame.whole_lines for one in layouts for frame in one.frames
+        )
+        self._open: dict[tuple[int, str], int] = {}
+        """The streams whose last entry was taken and may go on, and where it begins; the oldest first."""
+
+    def scan(self, blocks: Iterable[Block]) -> Iterator[Entry]:
+        """The entries that may matter, in the order in which they end; of others those are counted that begin in
+        the piece, whose borders no block crosses."""
+        before = _Part(Run(0, 0, ()), [], b"")
+        for block in blocks:
+            run = block.run
+            bounds = line_bounds(block.data)
+            part = _Part(run, (bounds + run.offset).tolist(), self._kinds_of(run.lines, block.data, bounds))
+            self.passed += part.kinds.count(_BEGINS) if run.offset in self._owned else 0
+            marked = self._marks.lines(block.data, bounds).tolist()
+            for line, begins in self._near_marks(part, before, marked):
+                self.passed -= begins and line.offset in self._owned
+                yield from self._streams.take(line) if line.key[0] >= 0 else self._streams.orphan(*line[:4])
+            yield from self._close_old(part.starts[-1])
+            before = part
+        yield from self._streams.finish()
+
+    def _near_marks(self, part: _Part, before: _Part, marked: Sequence[int]) -> Iterator[tuple[_Line, bool]]:
+        """The lines that have to be taken, and whether each begins an entry: those with marks and their entries'
+        others, and strange ones."""
+        lines, kinds = part.run.lines, part.kinds
+        chosen = set(marked)
+        chosen.update(i for i, kind in enumerate(kinds) if kind == _STRANGE)
+        order = sorted(chosen)
+        at = -1
+        while True:
+            at += 1
+            if not self._open:
+                place = bisect_left(order, at)
+                at = order[place] if place < len(order) else len(lines)
+            if at >= len(lines):
+                return
+            looked = self._streams.look(lines[at])
+            if looked is None:
+                if at in chosen:
+                    yield part.line(at, _NO_LAYOUT), False
+                continue
+            line = part.line(at, looked)
+            if at in chosen:
+                if kinds[at] == _GOES_ON and line.key not in self._open:
+                    yield from self._above(line, part, at, before)
+                self._open.pop(line.key, None)
+                self._open[line.key] = line.offset
+                yield line, kinds[at] == _BEGINS
+            elif line.key in self._open:
+                if self._streams.goes_on(line):
+                    yield line, False
+                else:
+                    del self._open[line.key]
+
+    def _above(self, line: _Line, part: _Part, at: int, before: _Part) -> Iterator[tuple[_Line, bool]]:
+        """The lines of an entry above one that goes on."""
+        out: list[tuple[_Line, bool]] = []
+        for one, end in ((part, at), (before, len(before.kinds))):
+            for i in range(end - 1, -1, -1):
+                if line.offset - one.starts[i] >= ENTRY_LIMIT:
+                    return
+                looked = self._streams.look(one.run.lines[i]) if one.kinds[i] != _STRANGE else None
+                if looked is not None and (looked[0], looked[1].stream) == line.key:
+                    out.append((one.line(i, looked), one.kinds[i] == _BEGINS))
+                    if one.kinds[i] == _BEGINS:
+                        yield from reversed(out)
+                        return
+
+    def _close_old(self, offset: int) -> Iterator[Entry]:
+        """The entries that are too far above to go on."""
+        while self._open and offset - next(iter(self._open.values())) >= ENTRY_LIMIT:
+            key = next(iter(self._open))
+            del self._open[key]
+            yield from self._streams.close(key)
+
+    def _kinds_of(self, lines: Sequence[bytes], data: bytes, bounds: Numbers) -> bytes:
+        cells = np.frombuffer(data + _PAD, np.uint8)
+        kinds = self._kinds.kinds(cells, bounds[:-1], lambda i: (self._kind(lines[i]), self._tells)).tobytes()
+        if self._whole_lines and not all(ends := [_LINE_FEED in line for line in lines]):
+            kinds = bytes(kind if end else _STRANGE for kind, end in zip(kinds, ends, strict=True))
+        return kinds
+
+    def _kind(self, line: bytes) -> int:
+        found = self._streams.look(line)
+        if found is None or found[1].partial:
+            return _STRANGE
+        layout, text = self._streams.layouts[found[0]], found[1].text
+        return _BEGINS if layout.begins(text) else _GOES_ON if layout.goes_on(text, 0) else _STRANGE
+
+
+_NO_LAYOUT = (-1, Peeled(""))
+_LINE_FEED = b'\\n"'
+
+
+def _reach_of(layout: Layout) -> int:
+    example = layout.description.example
+    told = layout.look(clean(example))
+    place = example.find(told.text[:12]) if told is not None else -1
+    if told is None or place < 0:
+        return _FARTHEST
+    above = layout.repeated.match(told.text) if layout.repeated is not None else None
+    return place + (above.end() if above else 0) + _REACH

@@ -1,0 +1,386 @@
+"""Logs as Java consumers would write them of trace records: the way back of `java_client` and its members' modules.
+
+What a record is printed as stands in one table for each protocol; a test reads every line of them back. What the
+client does not print gives no line; what follows from another line has none of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fsm.logs.message import Message
+from fsm.logs.programs.java_messages import error_text
+from fsm.protocol.assignment import without
+from fsm.trace import Kind, Partition, TraceRecord, by_partition
+
+INTERNALS = "org.apache.kafka.clients.consumer.internals."
+PROCESS = "org.apache.kafka.common."
+LOGGERS = {
+    "AbstractConfig": f"{PROCESS}config.",
+    "AppInfoParser": f"{PROCESS}utils.internals.",
+    "NetworkClient": "org.apache.kafka.clients.",
+}
+"""Packages of classes that are no internals of the consumer."""
+
+
+class Words(NamedTuple):
+    """What is printed of a record."""
+
+    level: str
+    logger: str
+    text: str
+    """With fields of the record in braces, and those that `JavaConsumer` adds."""
+
+
+Table = Mapping[tuple[Kind, str], tuple[Words, ...]]
+"""By kind and detail; where that detail has no words of its own, those of the empty one."""
+
+_MEMBER, _HEARTBEAT = "ConsumerMembershipManager", "ConsumerHeartbeatRequestManager"
+_INVOKER, _COORDINATOR, _REQUESTS = "ConsumerRebalanceListenerInvoker", "ConsumerCoordinator", "NetworkClient"
+_ASYNC, _CLASSIC = "AsyncKafkaConsumer", "ClassicKafkaConsumer"
+_WHO = "Member {member_id} with epoch {epoch}"
+_FAILED = "ConsumerGroupHeartbeatRequest failed"
+_API = "RequestHeader(apiKey=CONSUMER_GROUP_HEARTBEAT, apiVersion=1, clientId={client_id}, correlationId={number})"
+_LISTS = (
+    "\n\tAssigned partitions:                       {full}"
+    "\n\tCurrent owned partitions:                  {owned}"
+    "\n\tAdded partitions (assigned - owned):       {partitions}"
+    "\n\tRevoked partitions (owned - assigned):     {revoked}\n"
+)
+_UNAVAILABLE = "Group coordinator {node} is unavailable or invalid due to cause: {cause}. "
+_COMMIT_FAILED = "Asynchronous auto-commit of offsets {{}} failed: {error}"
+
+
+def _about_callbacks() -> Table:
+    """Both protocols call the listener alike."""
+    told = {
+        Kind.ASSIGN_BEGIN: "Adding newly",
+        Kind.REVOKE_BEGIN: "Revoke previously",
+        Kind.LOST_BEGIN: "Lost previously",
+    }
+    return {
+        (kind, ""): (Words("INFO", _INVOKER, f"{verb} assigned partitions{':' * (verb[0] == 'A')} {{partitions}}"),)
+        for kind, verb in told.items()
+    } | {
+        (Kind.CALLBACK_FAILED, ""): (
+            Words(
+                "ERROR",
+                _INVOKER,
+                "User provided listener Listener failed on invocation of onPartitions{callback} "
+                "for partitions {partitions}",
+            ),
+        )
+    }
+
+
+def _about_process(consumer: str) -> Table:
+    """What the application's own class prints."""
+    return {
+        (Kind.SUBSCRIBED, ""): (Words("INFO", consumer, "Subscribed to topic(s): {topics}"),),
+        (Kind.SUBSCRIBED, "pattern"): (Words("INFO", consumer, "Subscribed to pattern: '{detail}'"),),
+        (Kind.UNSUBSCRIBED, ""): (
+            Words("INFO", consumer, "Unsubscribed all topics or patterns and assigned partitions"),
+        ),
+        (Kind.CLOSE_END, ""): (Words("DEBUG", consumer, "Kafka consumer has been closed"),),
+    }
+
+
+CONSUMER: Table = {
+    **_about_callbacks(),
+    **_about_process(_ASYNC),
+    (Kind.TRANSITION, ""): (Words("INFO", _MEMBER, f"{_WHO} transitioned from {{state}} to {{next_state}}."),),
+    (Kind.HEARTBEAT_SENT, ""): (
+        Words(
+            "DEBUG",
+            _REQUESTS,
+            f"Sending CONSUMER_GROUP_HEARTBEAT request with header {_API} and timeout 30000 to node +1: "
+            "ConsumerGroupHeartbeatRequestData(groupId='{group}', memberId='{member_id}', memberEpoch={epoch}, "
+            "instanceId={instance})",
+        ),
+    ),
+    (Kind.HEARTBEAT_OK, ""): (
+        Words(
+            "DEBUG",
+            _REQUESTS,
+            f"Received CONSUMER_GROUP_HEARTBEAT response from node +1 for request with header {_API}: "
+            "ConsumerGroupHeartbeatResponseData(throttleTimeMs=0, errorCode=0, errorMessage=null, "
+            "memberId='{member_id}', memberEpoch={epoch}, heartbeatIntervalMs=0)",
+        ),
+    ),
+    (Kind.TARGET, ""): (
+        Words("DEBUG", _MEMBER, "Member {member_id} updated its target assignment from {target} to {new_target}."),
+    ),
+    (Kind.RECONCILING, ""): (
+        Words(
+            "INFO",
+            _MEMBER,
+            "Reconciling assignment with local epoch {local_epoch}"
+            f"\n\tMember:                                    {{member_id}}{_LISTS}",
+        ),
+    ),
+    (Kind.REVOKE_DECIDED, ""): (Words("INFO", _MEMBER, "Revoking previously assigned partitions {partitions}"),),
+    **{
+        (kind, ""): (
+            Words(
+                "DEBUG",
+                _MEMBER,
+                f"The ConsumerRebalanceListener.onPartitions{name} method completed successfully; "
+                "signaling to continue to the next phase of rebalance",
+            ),
+        )
+        for kind, name in ((Kind.ASSIGN_END, "Assigned"), (Kind.REVOKE_END, "Revoked"), (Kind.LOST_END, "Lost"))
+    },
+    (Kind.POLL_EXPIRED, ""): (Words("WARN", _HEARTBEAT, "Consumer poll timeout has expired."),),
+    (Kind.POLL_LATE, ""): (
+        Words(
+            "WARN",
+            _HEARTBEAT,
+            "Time between subsequent calls to poll() was longer than the configured max.poll.interval.ms, exceeded "
+            "approximately by {late_ms} ms. Member {member_id} will rejoin the group now.",
+        ),
+    ),
+    (Kind.FENCED, "UNKNOWN_MEMBER_ID"): (
+        Words("INFO", _HEARTBEAT, f"{_FAILED} because member {{member_id}} is unknown."),
+    ),
+    (Kind.FENCED, "FENCED_MEMBER_EPOCH"): (
+        Words("INFO", _HEARTBEAT, f"{_FAILED} for member {{member_id}} because epoch {{epoch}} is fenced."),
+    ),
+    (Kind.FATAL, "UNRELEASED_INSTANCE_ID"): (
+        Words("ERROR", _HEARTBEAT, f"{_FAILED} due to unreleased instance id {{instance}}: owned by another member"),
+    ),
+    (Kind.FATAL, "FENCED_INSTANCE_ID"): (
+        Words("ERROR", _HEARTBEAT, f"{_FAILED} due to fenced instance id {{instance}}: fenced by another member"),
+    ),
+    (Kind.FATAL, ""): (Words("ERROR", _HEARTBEAT, f"{_FAILED} due to unexpected error {{detail}}"),),
+    (Kind.ERROR, ""): (Words("INFO", _HEARTBEAT, f"{_FAILED} because of {{detail}}: the heartbeat is sent again"),),
+    (Kind.ERROR, "reconciliation ended early: it is of the past"): (
+        Words("INFO", _MEMBER, "Interrupting reconciliation that is not relevant anymore"),
+    ),
+    (Kind.ERROR, "reconciliation"): (Words("ERROR", _MEMBER, "Reconciliation failed."),),
+    (Kind.COORDINATOR_FOUND, ""): (Words("INFO", "CoordinatorRequestManager", "Discovered group coordinator {node}"),),
+    (Kind.COORDINATOR_LOST, ""): (
+        Words("INFO", "CoordinatorRequestManager", f"{_UNAVAILABLE}Rediscovery will be attempted."),
+    ),
+    (Kind.COMMIT_FAILED, ""): (Words("WARN", "CommitRequestManager", _COMMIT_FAILED),),
+    (Kind.LEAVE_SENT, ""): (Words("DEBUG", _MEMBER, f"{_WHO} generated the heartbeat to leave the group."),),
+    (Kind.LEFT, ""): (
+        Words("DEBUG", _MEMBER, f"{_WHO} received a successful response to the heartbeat to leave the group"),
+    ),
+    (Kind.CLOSE_BEGIN, ""): (Words("DEBUG", _ASYNC, "Stop finding coordinator during consumer close"),),
+}
+"""The protocol of KIP-848. JOINING, JOINED, LEAVE_BEGIN follow from transitions, as does LEFT behind one."""
+
+CLASSIC: Table = {
+    **_about_callbacks(),
+    **_about_process(_CLASSIC),
+    (Kind.JOINING, ""): (Words("INFO", _COORDINATOR, "(Re-)joining group"),),
+    (Kind.JOINING, "reason"): (Words("INFO", _COORDINATOR, "Request joining group due to: {detail}"),),
+    (Kind.MEMBER_ID, ""): (
+        Words(
+            "DEBUG",
+            _COORDINATOR,
+            "JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED. Will set the member id as {member_id} "
+            "and then rejoin.",
+        ),
+    ),
+    (Kind.JOINED, ""): (Words("INFO", _COORDINATOR, "Successfully joined group with generation {generation}"),),
+    (Kind.SYNCED, ""): (Words("INFO", _COORDINATOR, "Successfully synced group in generation {generation}"),),
+    (Kind.TARGET, ""): (
+        Words("INFO", _COORDINATOR, f"Updating assignment with{_LISTS}"),
+        Words("INFO", _COORDINATOR, "Notifying assignor about the new Assignment(partitions={full})"),
+    ),
+    (Kind.HEARTBEAT_SENT, ""): (
+        Words(
+            "DEBUG",
+            _COORDINATOR,
+            "Sending Heartbeat request with generation {epoch} and member id {member_id} to coordinator {node}",
+        ),
+    ),
+    (Kind.HEARTBEAT_OK, ""): (Words("DEBUG", _COORDINATOR, "Received successful Heartbeat response"),),
+    (Kind.FENCED, ""): (Words("INFO", _COORDINATOR, "{refusal}"),),
+    (Kind.ERROR, ""): (Words("INFO", _COORDINATOR, "{refusal}"),),
+    (Kind.GENERATION_RESET, ""): (Words("INFO", _COORDINATOR, "Resetting generation and member id due to: {detail}"),),
+    (Kind.COORDINATOR_FOUND, ""): (Words("INFO", _COORDINATOR, "Discovered group coordinator {node}"),),
+    (Kind.COORDINATOR_LOST, ""): (
+        Words("INFO", _COORDINATOR, f"{_UNAVAILABLE}isDisconnected: false. Rediscovery will be attempted."),
+    ),
+    (Kind.COMMIT_FAILED, ""): (Words("WARN", _COORDINATOR, _COMMIT_FAILED),),
+    (Kind.POLL_EXPIRED, ""): (Words("WARN", _COORDINATOR, "consumer poll timeout has expired."),),
+    (Kind.LEAVE_SENT, ""): (
+        Words(
+            "INFO",
+            _COORDINATOR,
+            "Member {member_id} sending LeaveGroup request to coordinator {node} due to {detail}",
+        ),
+    ),
+    (Kind.LEFT, ""): (Words("DEBUG", _COORDINATOR, "LeaveGroup response with {generation} returned successfully"),),
+}
+"""The classic protocol, which prints no states. LEAVE_BEGIN stands in the line of LEAVE_SENT."""
+
+_VARIANTS = {Kind.SUBSCRIBED: "pattern", Kind.JOINING: "reason"}
+"""What any detail of these kinds is called in the tables."""
+NODE = "localhost:9092 (id: +1 rack: null)"
+"""The coordinator, wherever it is: who writes does not know it."""
+
+
+@dataclass
+class JavaConsumer:
+    """A Java consumer that prints, from its record STARTED on."""
+
+    settings: Mapping[str, str]
+    """What it prints when it starts, beside what that record has."""
+    topic_ids: Mapping[str, str]
+    """By topic; they stand in targets of KIP-848."""
+    is_classic: bool = False
+    last: Kind = Kind.STARTED
+    has_left: bool = False
+    state: str = ""
+    """Of a classic member: it tells which request an error answers."""
+    epoch: int = 0
+    local_epoch: int = -1
+    number: int = 0
+    """Of its last request."""
+    owned: tuple[Partition, ...] = ()
+    target: tuple[Partition, ...] = ()
+    expired_ms: int = 0
+
+    def tell(self, record: TraceRecord) -> Iterator[Message]:
+        """The messages of its next record."""
+        if record.kind is Kind.STARTED:
+            yield from self._start(record)
+        elif words := self._words(record):
+            prefix, values = _prefix(record), self._values(record)
+            for level, logger, text in words:
+                yield _message(record, level, logger, prefix + text.format_map(values))
+        if record.kind is Kind.CLOSE_END:
+            yield from self._end(record)
+        self._remember(record)
+
+    def _words(self, record: TraceRecord) -> tuple[Words, ...]:
+        kind, detail = record.kind, record.detail
+        if self.is_classic:
+            follows = kind is Kind.MEMBER_ID and bool(record.instance_id)  # a static member has it with its generation
+        else:
+            follows = kind is Kind.LEFT and self.last is Kind.TRANSITION
+        if follows:
+            return ()
+        table = CLASSIC if self.is_classic else CONSUMER
+        variant = _VARIANTS.get(kind, "reconciliation" if detail.startswith("reconciliation ") else "")
+        found = table.get((kind, detail)) or (detail and table.get((kind, variant)))
+        return found or table.get((kind, ""), ())
+
+    def _values(self, record: TraceRecord) -> dict[str, object]:
+        """Everything that a text may name."""
+        epoch = self.epoch if record.epoch is None else record.epoch
+        full, added, revoked = record.full or (), record.partitions, record.revoked
+        if record.kind is Kind.TARGET:
+            added, revoked = without(full, self.owned), without(self.owned, full)
+        return {
+            "callback": record.event.capitalize(),
+            "cause": record.detail or "null",
+            "client_id": record.client_id,
+            "detail": record.detail,
+            "epoch": epoch,
+            "error": error_text(record.detail),
+            "full": _listing(full),
+            "generation": self._generation(record, epoch),
+            "group": record.group,
+            "instance": record.instance_id or "null",
+            "late_ms": record.ts_ms - self.expired_ms,
+            "local_epoch": self.local_epoch,
+            "member_id": record.member_id,
+            "new_target": self._assignment(self.local_epoch + 1, full),
+            "next_state": record.next_state,
+            "node": NODE,
+            "number": self.number,
+            "owned": _listing(self.owned),
+            "partitions": _listing(added),
+            "refusal": self._refusal(record, epoch),
+            "revoked": _listing(revoked),
+            "state": record.state,
+            "target": self._assignment(self.local_epoch, self.target),
+            "topics": ", ".join(record.topics),
+        }
+
+    def _refusal(self, record: TraceRecord, epoch: int) -> str:
+        """What a classic member says of an error: its heartbeats in a stable group, else what it joins with."""
+        why = error_text(record.detail)
+        if self.state != "STABLE":
+            return f"{'SyncGroup' if self.state == 'COMPLETING_REBALANCE' else 'JoinGroup'} failed: {why}"
+        if record.kind is Kind.ERROR:
+            return f"Attempt to heartbeat failed since {why}"
+        with_what = f"{self._generation(record, epoch)} and group instance id {record.instance_id or 'Optional.empty'}"
+        return f"Attempt to heartbeat with {with_what} failed due to {record.detail}, resetting generation"
+
+    def _generation(self, record: TraceRecord, epoch: int) -> str:
+        name = self.settings.get("partition.assignment.strategy", "range").partition(",")[0]
+        return f"Generation{{generationId={epoch}, memberId='{record.member_id}', protocol='{name}'}}"
+
+    def _assignment(self, local_epoch: int, full: Iterable[Partition]) -> str:
+        topics: dict[str, list[int]] = {}
+        for topic, number in full:
+            topics.setdefault(self.topic_ids.get(topic, topic), []).append(number)
+        listed = ", ".join(f"{topic_id}={numbers}" for topic_id, numbers in topics.items())
+        return f"LocalAssignment{{localEpoch={local_epoch}, partitions={{{listed}}}}}"
+
+    def _start(self, record: TraceRecord) -> Iterator[Message]:
+        settings = {**self.settings, **record.settings}
+        self.is_classic = settings.get("group.protocol") == "classic"
+        version = settings.pop("version", "")
+        lines = "".join(f"\n\t{name} = {value}" for name, value in sorted(settings.items()))
+        yield _message(record, "INFO", "AbstractConfig", f"ConsumerConfig values: {lines}\n")
+        if version:
+            yield _message(record, "INFO", "AppInfoParser", f"Kafka version: {version}")
+
+    def _end(self, record: TraceRecord) -> Iterator[Message]:
+        if not self.is_classic and self.has_left:
+            yield _message(record, "INFO", _ASYNC, f"{_prefix(record)}Completed leaving the group")
+        text = f"App info kafka.consumer for {record.client_id} unregistered"
+        yield _message(record, "INFO", "AppInfoParser", text)
+
+    def _remember(self, record: TraceRecord) -> None:
+        """What later lines repeat of this record."""
+        kind = self.last = record.kind
+        if record.epoch is not None:
+            self.epoch = record.epoch
+        if kind is Kind.TRANSITION:
+            self.state = record.next_state
+        elif kind is Kind.TARGET:
+            self.target, self.local_epoch = record.full or (), self.local_epoch + 1
+        elif kind is Kind.HEARTBEAT_SENT:
+            self.number += 1
+        elif kind is Kind.POLL_EXPIRED:
+            self.expired_ms = record.ts_ms
+        elif kind is Kind.LEFT:
+            self.has_left = True
+        elif kind is Kind.ASSIGN_BEGIN:
+            self.owned = by_partition((*self.owned, *record.partitions))
+        elif kind in (Kind.REVOKE_END, Kind.LOST_END):
+            self.owned = without(self.owned, record.partitions)
+
+
+def write_java(
+    records: Iterable[TraceRecord], settings: Mapping[str, str], topic_ids: Mapping[str, str]
+) -> Iterator[Message]:
+    """What is printed of the records of one client id, whose consumers follow each other."""
+    consumer = JavaConsumer(settings, topic_ids)
+    for record in records:
+        if record.kind is Kind.STARTED:
+            consumer = JavaConsumer(settings, topic_ids)
+        yield from consumer.tell(record)
+
+
+def _listing(partitions: Iterable[Partition]) -> str:
+    return f"[{', '.join(f'{topic}-{number}' for topic, number in partitions)}]"
+
+
+def _prefix(record: TraceRecord) -> str:
+    instance = f"instanceId={record.instance_id}, " if record.instance_id else ""
+    return f"[Consumer {instance}clientId={record.client_id}, groupId={record.group}] "
+
+
+def _message(record: TraceRecord, level: str, logger: str, text: str) -> Message:
+    package = LOGGERS.get(logger, INTERNALS)
+    return Message(record.ts_ms, text, level, package + logger)
