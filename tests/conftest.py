@@ -20,7 +20,7 @@ from hypothesis.internal.conjecture import providers
 sys.path.append(str(Path(__file__).parent))
 
 settings.register_profile(
-    "fsm", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "fsm", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fsm")
 providers._get_local_constants = lambda: providers._local_constants

@@ -18,6 +18,8 @@ import recordings
 from fsm.audit.findings import Finding
 from fsm.audit.local import audit_files
 
+pytestmark = pytest.mark.deep
+
 SOME = ("c06_maxpoll", "k_x03_coop_maxpoll", "j09_kill9", "spring_j07_maxpoll", "r01_java_rdk")
 """Both clients, both protocols, Spring, and a group of both clients."""
 

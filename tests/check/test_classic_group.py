@@ -183,6 +183,7 @@ def test_a_promise_of_the_group_that_a_step_breaks_is_found(monkeypatch: pytest.
     assert "the leader is a member; without members nobody leads" in broken(found)
 
 
+@pytest.mark.deep
 def test_a_commit_of_a_former_owner_that_is_accepted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a coordinator that takes every commit as one of its members'."""
     monkeypatch.setattr("fsm.coordinator.classic.requests.refuse_commit", lambda *_, **__: None)

@@ -293,7 +293,12 @@ def test_a_group_is_converted_before_its_first_generation(protocol: str) -> None
 @pytest.mark.parametrize(
     ("kind", "cure", "broken"),
     [
-        ("rebalance_timeout", Coordinator.REMOVED_MEMBER_IS_UNKNOWN, {"held by the coordinator's book": 23}),
+        pytest.param(
+            "rebalance_timeout",
+            Coordinator.REMOVED_MEMBER_IS_UNKNOWN,
+            {"held by the coordinator's book": 23},
+            marks=pytest.mark.deep,
+        ),
         pytest.param(
             "late",
             Coordinator.OLD_REPORT_IS_OLD,

@@ -79,7 +79,7 @@ def test_our_member(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == (not all(one["passed"] for one in said["scenarios"]))
 
 
-@pytest.mark.parametrize("name", ["kafka_python", "aio_kafka"])
+@pytest.mark.parametrize("name", [pytest.param("kafka_python", marks=pytest.mark.deep), "aio_kafka"])
 def test_clients_in_python(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Members of classic groups, alone and with others; restarted as static members."""
     _, text = run(adapter(name), "--json", *chosen(*CLASSIC), capsys=capsys)

@@ -62,7 +62,14 @@ def test_a_line_that_both_print_is_nobodys_without_its_logger(client: ModuleType
     assert client.understand(Message(1000, text, "INFO", "shop.orders")) == ()
 
 
-@pytest.mark.parametrize("name", ["kafkapython_range.bounce", "kafkapython_coop.brokerkill", "aiokafka.bounce"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafkapython_range.bounce",
+        pytest.param("kafkapython_coop.brokerkill", marks=pytest.mark.deep),
+        "aiokafka.bounce",
+    ],
+)
 def test_without_loggers_a_log_is_of_the_client_whose_words_stand_there(name: str) -> None:
     """What only one of them prints is never taken for the other's."""
     owner = "aiokafka" if name.startswith("aiokafka") else "kafka-python"

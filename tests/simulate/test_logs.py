@@ -174,6 +174,7 @@ def test_the_audit_of_workers_logs_finds_what_really_happened(
         assert hits > 10
 
 
+@pytest.mark.deep
 def test_at_debug_heartbeats_tell_that_a_worker_stood_still(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each time that the audit says so, one had been paused; no other silence is taken for that."""
     story = Story(connect(), 1, "debug", tmp_path)

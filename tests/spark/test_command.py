@@ -512,6 +512,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.deep
 def test_ctrl_c_while_a_context_of_spark_starts(recordings: Path, tmp_path: Path) -> None:
     """Spark does not take SIGINT over, which it would answer with calls in the midst of its own start."""
     command = [sys.executable, "-c", CTRL_C_AT_THE_START, "audit"]

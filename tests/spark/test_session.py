@@ -167,6 +167,7 @@ def test_a_reason_names_the_place_in_our_code() -> None:
     )
 
 
+@pytest.mark.deep
 def test_a_session_of_its_own_prints_nothing_and_is_stopped(tmp_path: Path) -> None:
     """The command in a process of its own: Spark starts and ends without a word on stdout or stderr."""
     (tmp_path / "a.log").write_text("no client wrote this\n")
