@@ -1,4 +1,4 @@
-"""One form of members that differ by their ids and by time only, for whoever searches them."""
+"""One canonical form for all members that differ only by their ids and by time, for a search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AnyMember = TypeVar("AnyMember", consumer.Member, classic.ClassicMember)
 
 
 def canonicalize(member: AnyMember, now_ms: int, ids: Mapping[str, str] = consumer.SAME_IDS) -> AnyMember:
-    """The member as it would be if its clock began now, under other ids, its waiting calls numbered from 1 on."""
+    """The member with its clock starting now, with other ids, and with its waiting calls numbered from 1."""
     if isinstance(member, classic.ClassicMember):
         return classic.canonicalize(member, now_ms, ids)
     return consumer.canonicalize(member, now_ms, ids)

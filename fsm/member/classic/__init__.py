@@ -1,1 +1,1 @@
-"""The member of a classic group without IO: `step` and what it decides."""
+"""The member of a classic group without IO: `step` and its decisions."""

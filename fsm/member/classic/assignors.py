@@ -1,8 +1,9 @@
 """Assignors that a leader runs: `range` and `cooperative-sticky`, as pure functions.
 
-Source: `RangeAssignor`, `AbstractStickyAssignor`, `CooperativeStickyAssignor` without racks. `range` gives what Kafka
-gives. `cooperative-sticky` gives what Kafka promises: balanced, members keep what they may keep, and nobody is given
-what another one still holds; among assignments of equal worth it may choose another one than the Java class.
+Source: `RangeAssignor`, `AbstractStickyAssignor`, `CooperativeStickyAssignor` without racks. `range` computes the same
+assignment as Kafka. `cooperative-sticky` has the properties of Kafka's: it is balanced, members keep as much as
+possible, and no member gets a partition that another one still owns; among equally good assignments it may choose
+another one than the Java class.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class ClientAssignor:
     cooperative: bool
     """Whether a member may keep its partitions during a rebalance."""
     user_data: Callable[[int], bytes] | None = None
-    """What it writes into a subscription, from the generation that it was last told about."""
+    """The user data of a subscription, from the last generation that the assignor was notified of."""
 
 
 def assign_range(members: Mapping[Candidate, Subscription], counts: PartitionCounts) -> dict[str, Partitions]:
@@ -64,7 +65,7 @@ def assign_range(members: Mapping[Candidate, Subscription], counts: PartitionCou
 def assign_cooperative_sticky(
     members: Mapping[Candidate, Subscription], counts: PartitionCounts
 ) -> dict[str, Partitions]:
-    """A balanced assignment near the last one, less what members must give up first."""
+    """A balanced assignment close to the last one, without partitions that another member must revoke first."""
     claims = _claims(members, {(topic, n) for topic, count in counts for n in range(count)})
     held: dict[Candidate, list[TopicPartition]] = {candidate: [] for candidate in sorted(members)}
     for p, claimants in claims.items():
@@ -80,10 +81,7 @@ def assign_cooperative_sticky(
 def _claims(
     members: Mapping[Candidate, Subscription], existing: set[TopicPartition]
 ) -> dict[TopicPartition, list[Candidate]]:
-    """Who holds each partition by right: of those that claim it, who does so with the latest generation.
-
-    Several of one generation: nobody knows who is right, and all have to give it up.
-    """
+    """The members that claim each partition with the latest generation. If there are several, all must revoke it."""
     latest: dict[TopicPartition, int] = {}
     claims: dict[TopicPartition, list[Candidate]] = {p: [] for p in sorted(existing)}
     for candidate in sorted(members):
@@ -110,7 +108,7 @@ def _balance(
     given: dict[Candidate, list[TopicPartition]],
     existing: Iterable[TopicPartition],
 ) -> dict[Candidate, list[TopicPartition]]:
-    """Free partitions go to who has least; then who has two more than another gives it one, until nobody has."""
+    """Gives free partitions to the smallest members, then moves partitions until sizes differ by at most one."""
     taken = {p for mine in given.values() for p in mine}
     free = sorted({*existing} - taken)
     topics = {topic for topic, _ in free}.union(*(subscription.topics for subscription in members.values()))

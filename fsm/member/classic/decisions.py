@@ -1,7 +1,6 @@
 """The decisions of a classic member, each named as an event of its table.
 
-The table has no guards: whoever hands it an event has decided before. These functions are all there is to decide,
-pure and over a member's data alone.
+The table has no guards: the caller decides which event to take. These pure functions of a member are all the decisions.
 
 Source: the response handlers of `AbstractCoordinator` and `ConsumerCoordinator`; a Connect worker shares the first.
 """
@@ -53,7 +52,7 @@ HEARTBEAT_ERRORS: Mapping[ErrorCode, Event] = {
     C.NOT_COORDINATOR: E.COORDINATOR_LOST,
     C.COORDINATOR_NOT_AVAILABLE: E.COORDINATOR_LOST,
 }
-"""After every other error the heartbeat is tried again, and nothing else happens."""
+"""After every other error the heartbeat is only retried."""
 COMMIT_ERRORS: Mapping[ErrorCode, Event] = {
     C.REBALANCE_IN_PROGRESS: E.COMMIT_REBALANCE_IN_PROGRESS,
     C.UNKNOWN_MEMBER_ID: E.COMMIT_UNKNOWN_MEMBER_ID,
@@ -82,7 +81,7 @@ REBALANCING = frozenset({State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE})
 
 
 def decide_join(member: ClassicMember, sent: Generation, answer: JoinGroupResponse | TransportFailure) -> Event:
-    """What the answer to a join means; a member id is unknown only if it is still the one that was sent."""
+    """The event of an answer to a join; UNKNOWN_MEMBER_ID counts only if the member still has the id that it sent."""
     if isinstance(answer, TransportFailure):
         return Event.JOIN_COORDINATOR_LOST if answer.retriable else Event.JOIN_FATAL
     if answer.error_code is ErrorCode.NONE:
@@ -96,7 +95,7 @@ def decide_join(member: ClassicMember, sent: Generation, answer: JoinGroupRespon
 
 
 def decide_sync(member: ClassicMember, sent: Generation, answer: SyncGroupResponse | TransportFailure) -> Event:
-    """What the answer to a sync means, before the assignment in it is looked at."""
+    """The event of an answer to a sync, apart from the assignment in it."""
     if isinstance(answer, TransportFailure):
         return Event.SYNC_COORDINATOR_LOST if answer.retriable else Event.SYNC_FATAL
     if answer.error_code is ErrorCode.NONE:
@@ -116,7 +115,7 @@ def _is_of_another_protocol(member: ClassicMember, answer: SyncGroupResponse) ->
 
 
 def decide_assigned(member: ClassicMember, assigned: Partitions) -> Event:
-    """SYNC_OK_REVOKING where a cooperative member has to give something up first."""
+    """SYNC_OK_REVOKING if a cooperative member has to revoke partitions first."""
     if not matches_subscription(member, assigned) or not member.config.is_cooperative:
         return Event.SYNC_OK
     return Event.SYNC_OK_REVOKING if without(member.owned, assigned) else Event.SYNC_OK
@@ -138,7 +137,7 @@ def match_topics(pattern: str, metadata: tuple[tuple[str, int], ...]) -> tuple[s
 def decide_heartbeat(
     member: ClassicMember, sent: Generation, answer: HeartbeatResponse | TransportFailure
 ) -> Event | None:
-    """What the answer to a heartbeat means; None where it is only tried again."""
+    """The event of an answer to a heartbeat; None if the heartbeat is only retried."""
     if isinstance(answer, TransportFailure):
         return Event.COORDINATOR_LOST if answer.disconnected else None
     event = HEARTBEAT_ERRORS.get(answer.error_code)
@@ -164,9 +163,8 @@ def find_commit_error(answer: OffsetCommitResponse | TransportFailure) -> ErrorC
 
 
 def decide_commit(member: ClassicMember, sent: Generation, code: ErrorCode) -> Event | None:
-    """What the error of a commit means for the membership; None where nothing.
-
-    A member that has a new generation already, and is not about to join again, is reset all the same.
+    """The event of the error of a commit; None if it does not concern the membership. A member that already has a new
+    generation, and is not about to join again, is reset all the same.
     """
     event = COMMIT_ERRORS.get(code)
     if member.generation == sent:
@@ -179,20 +177,20 @@ def decide_commit(member: ClassicMember, sent: Generation, code: ErrorCode) -> E
 
 
 def decide_prepare(member: ClassicMember) -> Event:
-    """How a poll prepares a join: lost is what was owned under a generation that is gone."""
+    """The event by which a poll prepares a join: partitions of a generation that is over are lost, others revoked."""
     if member.generation.is_reset:
         return Event.JOIN_PREPARED_LOST
     return Event.JOIN_PREPARED_COOPERATIVE if member.config.is_cooperative else Event.JOIN_PREPARED_EAGER
 
 
 def gives_up_all(member: ClassicMember) -> bool:
-    """Whether the next poll, or the one under way, takes everything away before it joins."""
+    """Whether the next or current poll revokes everything before it joins."""
     prepares = member.rejoin_needed and member.prepare_needed and member.coordinator_known
     return prepares and decide_prepare(member) is not Event.JOIN_PREPARED_COOPERATIVE
 
 
 def decide_leave(member: ClassicMember, operation: GroupMembershipOperation) -> Event:
-    """Whether the coordinator is to be told: a static member keeps its place unless asked to leave."""
+    """The event of a leave: a static member sends no LeaveGroup unless asked to leave."""
     if operation is GroupMembershipOperation.DEFAULT:
         return Event.LEAVE_CALLED_STATIC if member.config.is_static else Event.LEAVE_CALLED
     left = operation is GroupMembershipOperation.LEAVE_GROUP
@@ -200,12 +198,12 @@ def decide_leave(member: ClassicMember, operation: GroupMembershipOperation) -> 
 
 
 def decide_poll_timeout(member: ClassicMember) -> Event:
-    """The application has not polled in time."""
+    """The event of an application that has not polled in time."""
     return Event.POLL_TIMEOUT_STATIC if member.config.is_static else Event.POLL_TIMEOUT
 
 
 def find_rejoin_cause(member: ClassicMember) -> str | None:
-    """Why a member that is content would join again, if it would."""
+    """The reason why a STABLE member joins again; None if it does not."""
     if member.led_metadata is not None and member.led_metadata != list_watched(member):
         return "cached metadata has changed"
     if member.joined_topics is not None and member.joined_topics != member.topics:

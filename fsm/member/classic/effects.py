@@ -1,10 +1,11 @@
 """The effects of a classic member's table, each the method of its name, and what it does with answers.
 
-An effect that asks for a callback pauses its row until the application reports the end of it; one that only a poll may
-begin pauses before it does anything. `fsm.tables.classic_member.Effect` says what each effect is.
+An effect that requests a callback pauses its row until the application reports the end of the callback. An effect that
+only a poll may begin pauses its row before it does anything. `fsm.tables.classic_member.Effect` says what each effect
+is.
 
-Most answers are taken at once, as the heartbeat thread of the Java client does; the answer to a join waits for the
-application's next poll, since that thread rests meanwhile.
+Most answers are handled at once, as by the heartbeat thread of the Java client. The answer to a join waits for the
+application's next poll, because that thread is disabled meanwhile.
 
 Source: `AbstractCoordinator` with its response handlers and `joinGroupIfNeeded`, `ConsumerCoordinator`,
 `ConsumerRebalanceListenerInvoker`.
@@ -48,7 +49,7 @@ from fsm.tables.classic_member import Effect, Event, State
 JOINED = frozenset({Event.JOIN_OK_LEADER, Event.JOIN_OK_FOLLOWER})
 _HEARTBEAT_OK = Event.HEARTBEAT_OK  # in Python 3.11 a member of an enum costs ten times a global
 ALIVE = frozenset({Event.HEARTBEAT_OK, Event.HEARTBEAT_REBALANCE_IN_PROGRESS, Event.ANSWER_STALE})
-"""What a heartbeat's answer means where it keeps the session alive."""
+"""The events of those answers to a heartbeat that keep the session alive."""
 
 
 class Effects(ClassicStep):
@@ -155,7 +156,7 @@ class Effects(ClassicStep):
     # Partitions and callbacks
 
     def revoke_all_partitions(self, _: str) -> Pause | None:
-        """Before a join an eager member calls back even for nothing; one that leaves does not."""
+        """Before a join an eager member calls the listener even for an empty set; on leaving it does not."""
         if self.owned or not (self.closing or self.unsubscribing is not None):
             return self._remove(ListenerMethod.REVOKED, self.owned)
         return None
@@ -216,13 +217,13 @@ class Effects(ClassicStep):
         self.heartbeats = self.heartbeats.find_coordinator(self.config, self.now_ms)
 
     def raise_error(self, _: str) -> None:
-        """Whoever took the row has said where the error goes."""
+        """Passes the error to `throw`, which the caller of the row has set."""
         self.throw()
 
     # Answers
 
     def receive(self, given: ClassicAnswered) -> None:
-        """An answer, or the end of the wait for one. Raises `RemoteProtocolError` where it answers another request."""
+        """Handles an answer, or a failed request. Raises `RemoteProtocolError` if it answers another request."""
         expected, taken_by = ANSWERS[type(given.request.body)]
         if not isinstance(given.answer, expected):
             body = type(given.request.body).__name__
@@ -277,7 +278,7 @@ class Effects(ClassicStep):
         self.happen(event, reasons.get(event) or f"rebalance failed due to {_exception(answer)}")
 
     def _adopt_assignment(self, answer: messages.SyncGroupResponse) -> Event:
-        """A leader may have sent bytes that are no assignment: its fault, and fatal here."""
+        """An assignment that cannot be decoded is the leader's fault, and fatal here."""
         try:
             self.assigned = decode_assignment(answer.assignment).partitions
         except RemoteProtocolError:
@@ -321,22 +322,22 @@ class Effects(ClassicStep):
             self.happen(event, "" if event is _HEARTBEAT_OK else _heartbeat_reason(event, answer))
 
     def _end_heartbeats(self) -> None:
-        """The next poll throws it; the one after begins anew."""
+        """Disables heartbeats; the next poll throws the error, the one after it joins again."""
         self.failure = KafkaError(ErrorCode.FENCED_INSTANCE_ID.name)
         self.heartbeats = self.heartbeats.stop()
 
     def receive_leave(self, _: ClassicAnswered) -> None:
-        """Nobody waits for it but close()."""
+        """Ends a leave, for which only close() waits."""
 
     # Commits
 
     def reset_commit_timer(self) -> None:
-        """What is consumed from here on is committed after the interval."""
+        """Restarts the auto-commit interval."""
         if self.config.enable_auto_commit:
             self.commit_due_ms = self.now_ms + self.config.auto_commit_interval_ms
 
     def start_commit(self, offsets: messages.Offsets, purpose: Purpose, call: int = 0) -> None:
-        """Commits as a member of the generation; one that is in none is told so without asking the coordinator."""
+        """Commits as a member of the generation; without a generation the commit fails without a request."""
         if not offsets:
             self.end_commit(purpose, call, None)
         elif self.topics is not None and self.state is not State.STABLE:
@@ -354,7 +355,7 @@ class Effects(ClassicStep):
             self.send(body, purpose, call)
 
     def receive_commit(self, given: ClassicAnswered) -> None:
-        """The errors that tell of the membership reset it; all of them end the commit."""
+        """Ends the commit; an error that concerns the membership also resets it."""
         answer: Any = given.answer
         sent = given.request
         code = decisions.find_commit_error(answer)
@@ -397,11 +398,11 @@ ANSWERS: dict[type, tuple[tuple[type, ...], Callable[[Effects, ClassicAnswered],
     messages.OffsetCommitRequest: ((messages.OffsetCommitResponse, messages.TransportFailure), Effects.receive_commit),
     messages.LeaveGroupRequest: ((messages.LeaveGroupResponse, messages.TransportFailure), Effects.receive_leave),
 }
-"""What answers each request, and who takes the answer."""
+"""The type of the answer to each request, and its handler."""
 
 
 def _throw_nothing() -> None:
-    """The error of a commit goes to whoever asked for it, as its end."""
+    """Throws nothing: the error of a commit goes to its caller."""
 
 
 def _exception(answer: messages.JoinGroupResponse | messages.SyncGroupResponse | messages.TransportFailure) -> str:

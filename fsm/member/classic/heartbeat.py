@@ -2,7 +2,7 @@
 
 Source: `Heartbeat` and `HeartbeatThread` of `AbstractCoordinator`. They run while the member takes part in a
 generation, from the answer to its join on; a consumer and a Connect worker have the same ones. A timer is the instant
-at which it runs out. The Java thread looks every `retry.backoff.ms`, so that it may act that much later.
+of its expiry. The Java thread checks every `retry.backoff.ms`, so it may act that much later.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Intervals(Protocol):
 
 @value
 class Heartbeats:
-    """When what is due; nothing is while not `enabled`, and then all instants are 0."""
+    """The deadlines of the timers; while not `enabled`, all are 0 and none expires."""
 
     enabled: bool = False
     heartbeat_due_ms: int = 0
@@ -39,7 +39,7 @@ class Heartbeats:
     poll_due_ms: int = 0
     """The application has not polled for the longest interval allowed."""
     attempts: int = 0
-    """Failures in a row; a generation that begins does not forget them."""
+    """Failures in a row; a new generation does not reset them."""
 
     def start(self, given: Intervals, now_ms: int) -> Heartbeats:
         """A generation begins: all three anew."""
@@ -63,7 +63,7 @@ class Heartbeats:
         return Heartbeats(True, self.heartbeat_due_ms, self.session_due_ms, poll_due_ms, self.attempts)
 
     def send(self, given: Intervals, now_ms: int) -> Heartbeats:
-        """A heartbeat leaves; the next follows after the interval, answered or not."""
+        """A heartbeat is sent; the next follows after the interval, answered or not."""
         if not self.enabled:
             return self
         heartbeat_due_ms = now_ms + given.heartbeat_interval_ms
@@ -76,7 +76,7 @@ class Heartbeats:
         return Heartbeats(True, self.heartbeat_due_ms, now_ms + given.session_timeout_ms, self.poll_due_ms)
 
     def fail(self, given: Intervals, now_ms: int, jitter: float) -> Heartbeats:
-        """The heartbeat has to be tried again, after a backoff that doubles; `jitter` is from -1 to 1."""
+        """The heartbeat failed and is retried after an exponential backoff; `jitter` is from -1 to 1."""
         attempts = self.attempts + 1
         if not self.enabled:
             return Heartbeats(attempts=attempts)
@@ -84,14 +84,14 @@ class Heartbeats:
         return Heartbeats(True, due_ms, self.session_due_ms, self.poll_due_ms, attempts)
 
     def find_coordinator(self, given: Intervals, now_ms: int) -> Heartbeats:
-        """The session is counted from here."""
+        """The session timeout starts again."""
         if not self.enabled:
             return self
         session_due_ms = now_ms + given.session_timeout_ms
         return Heartbeats(True, self.heartbeat_due_ms, session_due_ms, self.poll_due_ms, self.attempts)
 
     def canonicalize(self, given: Intervals, now_ms: int) -> Heartbeats:
-        """The same on a clock that begins now; failures beyond the longest backoff count as one less."""
+        """The same with a clock starting now; failures beyond the longest backoff make no difference."""
         attempts = count_of(given.retry_backoff_ms, given.retry_backoff_max_ms, self.attempts)
         if not self.enabled:
             return Heartbeats(attempts=attempts)
@@ -99,7 +99,7 @@ class Heartbeats:
         return Heartbeats(True, until_ms(self.heartbeat_due_ms, now_ms), session_ms, poll_ms, attempts)
 
     def due_ms(self) -> int:
-        """When one of the three runs out."""
+        """The earliest deadline of the three."""
         return min(self.heartbeat_due_ms, self.session_due_ms, self.poll_due_ms) if self.enabled else NEVER
 
 
@@ -107,6 +107,6 @@ NO_HEARTBEATS = Heartbeats()
 
 
 def backoff_ms(given: Intervals, attempts: int, jitter: float) -> int:
-    """The wait after so many failures before this one, varied by a fifth and never above its cap."""
+    """The backoff after this many earlier failures, varied by a fifth, and never above its maximum."""
     term = min(given.retry_backoff_ms << min(attempts, 62), given.retry_backoff_max_ms)
     return max(0, min(int(term * (1 + 0.2 * jitter)), given.retry_backoff_max_ms))

@@ -1,4 +1,4 @@
-"""The state of a classic member: `ClassicMember`, a frozen value; what goes in, and what comes out.
+"""The state of a classic member, `ClassicMember`, a frozen value; its inputs and its effects.
 
 Source: fields of `AbstractCoordinator`, `ConsumerCoordinator`, `GroupRebalanceConfig` and `SubscriptionState`.
 `ClassicStep` is the same value while a step changes it; a step that fails leaves the member as it was.
@@ -44,7 +44,7 @@ from fsm.tables.classic_member import TABLE, Event, State
 
 @dataclass(frozen=True, slots=True)
 class ClassicConfig(ConsumerConfig):
-    """What rules a member of a classic group. Raises `InputError` naming the setting that cannot be used."""
+    """The settings of a member of a classic group. Raises `InputError` naming the invalid setting."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
@@ -74,7 +74,7 @@ class ClassicConfig(ConsumerConfig):
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether every assignor is: one that is not makes the member revoke everything before each join."""
+        """Whether every assignor is cooperative; otherwise the member revokes everything before each join."""
         return all(assignor.cooperative for assignor in self.assignors)
 
 
@@ -87,7 +87,7 @@ class Generation(NamedTuple):
 
     @property
     def is_reset(self) -> bool:
-        """Whether there is none, or no name to be in it under."""
+        """Whether it lacks a generation id or a member id."""
         return self.generation_id == UNKNOWN_GENERATION_ID or self.member_id == UNKNOWN_MEMBER_ID
 
 
@@ -95,7 +95,7 @@ NO_GENERATION = Generation()
 
 
 class Purpose(Enum):
-    """What a commit is for; its failure has other consequences for each."""
+    """The purpose of a commit; it decides the consequences of a failure."""
 
     CALL = "commitSync()"
     INTERVAL = "auto-commit from time to time"
@@ -117,7 +117,7 @@ class UnsentClassicRequest:
     call: int = 0
 
 
-# What goes in, beside `AsyncPollEvent`, `TopicSubscriptionChangeEvent`, `TopicPatternSubscriptionChangeEvent`,
+# Inputs, beside `AsyncPollEvent`, `TopicSubscriptionChangeEvent`, `TopicPatternSubscriptionChangeEvent`,
 # `UnsubscribeEvent`, `SyncCommitEvent`, `ConsumerRebalanceListenerCallbackCompletedEvent` of `fsm.member.events`, and
 # `CoordinatorFound`, `CoordinatorLost`, `Tick` of `fsm.member.inputs`.
 
@@ -151,7 +151,7 @@ class Close(ApplicationEvent):
 
 @value
 class PartitionCountsUpdated:
-    """How many partitions each topic has, as the client's metadata says now."""
+    """The partition count of each topic in the client's current metadata."""
 
     partitions: PartitionCounts
 
@@ -168,12 +168,12 @@ class ClassicAnswered:
 ClassicInput = ApplicationEvent | PartitionCountsUpdated | ClassicAnswered | CoordinatorFound | CoordinatorLost | Tick
 
 
-# What comes out.
+# Effects.
 
 
 @value
 class Reported:
-    """What a log of the member says beside its table: why it rejoins, why its generation is reset."""
+    """Log content beside the transitions: why the member rejoins, why its generation is reset."""
 
     effect: Symbol
     reason: str
@@ -181,7 +181,7 @@ class Reported:
 
 @value
 class Taken:
-    """A row was taken, or an event ignored: what the member's log lines follow from."""
+    """A row was taken, or an event ignored; the member's log lines follow from it."""
 
     source: State
     event: Event
@@ -203,7 +203,7 @@ class RemainingSteps:
 
 
 class Stage(Enum):
-    """How far close() is."""
+    """The progress of close()."""
 
     COMMITTING = "the last positions are to be committed"
     COMMIT_SENT = "the commit is out"
@@ -223,7 +223,7 @@ class Awaited:
     method: ListenerMethod
     partitions: Partitions
     remaining: RemainingSteps | None = None
-    """What the row that asked for it has left to do."""
+    """The rest of the row that requested it."""
 
 
 @value
@@ -241,7 +241,7 @@ class Closing:
 
 @value
 class Commit:
-    """The commit before a join: until when it may take, and when it is tried again after a failure that passes."""
+    """The commit before a join: its deadline, and the instant of the retry after a retriable failure."""
 
     due_ms: int
     retry_due_ms: int | None = None
@@ -268,36 +268,36 @@ class ClassicMember:
     """Positions of the application at its last poll, where they are committed automatically."""
     metadata: PartitionCounts = ()
     led_metadata: PartitionCounts | None = None
-    """What the leader's assignment was computed from; a change makes it rejoin. None for a follower."""
+    """The metadata of the leader's assignment; a change makes the leader rejoin. None for a follower."""
     group_topics: tuple[str, ...] = ()
     """All topics of the group, which its leader watches."""
     assignor_generation: int = UNKNOWN_GENERATION_ID
-    """The generation that the assignor was last told about; survives resets."""
+    """The last generation that the assignor was notified of; survives resets."""
     # A rebalance
     rejoin_reason: str | None = ""
-    """Why the next poll joins; None where it does not."""
+    """Why the next poll joins; None if it does not."""
     prepare_needed: bool = True
     commit: Commit | None = None
     commit_due_ms: int = NEVER
-    """From when on a poll commits what was consumed."""
+    """The instant from which a poll commits consumed positions."""
     join_out: bool = False
-    """JoinGroup or SyncGroup is out."""
+    """JoinGroup or SyncGroup is in flight."""
     joined_topics: tuple[str, ...] | None = None
     """The subscription that the last join carried."""
     unread: tuple[Generation, JoinGroupResponse] | None = None
-    """The answer to the join, which only a poll reads, and the generation that the join was sent in."""
+    """The answer to the join, which only a poll reads, and the generation in which the join was sent."""
     retry_due_ms: int = 0
     """No join before this instant."""
     assigned: Partitions = ()
-    """What the last sync brought."""
+    """The assignment from the last sync."""
     completion: RemainingSteps | None = None
-    """What a poll has to do after the sync; stays until all of it succeeded."""
+    """The steps of a poll after the sync; kept until all have succeeded."""
     awaited: Awaited | None = None
     callback_error: KafkaError | None = None
     """The first error of the callbacks of this rebalance, thrown at its end."""
     # What ends a membership
     failure: KafkaError | None = None
-    """The heartbeats ended with it; the next poll throws it."""
+    """The error that ended the heartbeats; the next poll throws it."""
     commit_fenced: KafkaError | None = None
     """An automatic commit was fenced: every poll throws it, for good."""
     unsubscribing: int | None = None
@@ -321,10 +321,9 @@ def new_member(config: ClassicConfig) -> ClassicMember:
 
 
 def canonicalize(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> ClassicMember:
-    """The member as it would be if its clock began now, under other ids, its waiting calls numbered 1 and 2.
-
-    Two members that differ only by these become equal, and equal ones go on alike: instants that have passed and
-    failures beyond the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
+    """The member with its clock starting now, with other ids, and with its waiting calls numbered 1 and 2. Two members
+    that differ only by these become equal, and equal ones behave alike: instants that have passed and failures beyond
+    the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
     """
 
     def rename(member_id: str) -> str:
@@ -356,18 +355,18 @@ def canonicalize(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> 
 
 
 class ClassicStep(Draft[ClassicMember], ClassicMember):
-    """A member while a step changes it, and what the step is about; its effects are in the classes that derive."""
+    """A member during a step, with the data of the step; subclasses have the effects."""
 
     effects: list[ClassicEffect]
     now_ms: int
     joined: JoinGroupResponse
-    """The join's answer, while it is worked on."""
+    """The join's answer, while it is processed."""
     computed: tuple[SyncGroupRequestAssignment, ...] = ()
-    """What the leader's assignor gave."""
+    """The result of the leader's assignor."""
     assignor_error: KafkaError | None = None
     """The leader's assignor failed."""
     throw: Callable[[], None]
-    """What becomes of the error of the row at hand."""
+    """Receives the error of the current row."""
     polling: bool = False
     """The application's thread is in poll() and may be asked for callbacks."""
     thrown: bool = False
@@ -381,7 +380,7 @@ class ClassicStep(Draft[ClassicMember], ClassicMember):
             self.go_on(cell.steps, reason)
 
     def go_on(self, steps: tuple[Symbol, ...], reason: str) -> None:
-        """Does the steps until one has to wait, and keeps those that are left."""
+        """Runs the steps until one has to wait, and keeps the rest."""
         before = self.awaited
         left = self.perform(TABLE.compiled, steps, reason)
         if not left:
@@ -393,6 +392,6 @@ class ClassicStep(Draft[ClassicMember], ClassicMember):
             self.awaited = replace(self.awaited, remaining=kept)
 
     def send(self, body: ClassicRequest | OffsetCommitRequest, purpose: Purpose | None = None, call: int = 0) -> None:
-        """Orders a request, to be answered with what was sent."""
+        """Sends a request; the answer comes back together with it."""
         self.in_flight += 1
         self.effects.append(UnsentClassicRequest(body, self.generation, purpose, call))

@@ -1,12 +1,12 @@
-"""The member of a classic group, without IO: what it does on each input, and when it wants to be asked again.
+"""The member of a classic group, without IO: its reaction to each input, and when it must be called again.
 
-`step(member, given, now_ms)` is the whole of it: a frozen member goes in, a frozen member and effects come out. Its
-rows are those of `fsm.tables.classic_member`; `fsm.member.classic.decisions` says which row is taken.
+`step(member, given, now_ms)` takes a frozen member and returns a frozen member and effects. Its rows are those of
+`fsm.tables.classic_member`; `fsm.member.classic.decisions` says which row is taken.
 
-The runtime carries out the effects and gives back what comes of them: the answer to each request as
-`ClassicAnswered`, the end of each callback as `ConsumerRebalanceListenerCallbackCompletedEvent`, a coordinator that
-was found or lost. It calls `step` with `Tick` at `due_ms`, and with `AsyncPollEvent` at `poll_wanted_ms` while the
-application is inside poll(). A commit is tried once: a commitSync() that may be repeated is repeated by its caller.
+The runtime carries out the effects and passes back the results: the answer to each request as `ClassicAnswered`, the
+end of each callback as `ConsumerRebalanceListenerCallbackCompletedEvent`, a coordinator that was found or lost. It
+calls `step` with `Tick` at `due_ms`, and with `AsyncPollEvent` at `poll_wanted_ms` while the application is inside
+poll(). A commit is tried once: a commitSync() that may be repeated is repeated by its caller.
 
 Source: `AbstractCoordinator` and `ConsumerCoordinator` of apache/kafka at 00b63173cd0a; of the latter `poll`,
 `joinGroupIfNeeded`, `onJoinPrepare`, `onJoinComplete`, `onLeavePrepare`, `close`.
@@ -38,7 +38,7 @@ LISTENER_RAISED = "the rebalance listener raised"
 
 
 class Step(NamedTuple):
-    """A member after an input, and what is to be done about it, in order."""
+    """A member after an input, and the effects to carry out, in order."""
 
     member: state.ClassicMember
     effects: tuple[state.ClassicEffect, ...]
@@ -47,17 +47,16 @@ class Step(NamedTuple):
 class ClassicMemberDraft(Effects, effects=Effect):
     """A classic member while something happens to it: one method for each input.
 
-    What the application's thread does goes as far as it gets without waiting; where Java's `poll` would block, it
-    returns, and the next poll or answer goes on from there. Callbacks run in the runtime: the member asks for one, and
-    goes on when it is reported.
+    Work of the application's thread runs as far as it can without waiting; where Java's `poll` would block, the step
+    returns, and the next poll or answer continues from there. Callbacks run in the runtime: the member requests one,
+    and continues when its end is reported.
     """
 
     # poll()
 
     def poll(self, given: events.AsyncPollEvent) -> None:
-        """poll(): tells that the application is alive, and does what waits for it.
-
-        Inside a callback, in close() and without a subscription it does nothing.
+        """poll(): the application is alive; does the work that waits for a poll. Does nothing inside a callback, in
+        close() or without a subscription.
         """
         if self.awaited is not None or self.closing is not None or self.topics is None:
             return
@@ -72,7 +71,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         self._commit_by_interval()
 
     def advance(self) -> None:
-        """The rebalance, as far as it goes without waiting."""
+        """Continues the rebalance as far as possible without waiting."""
         self.polling = True
         while not self.thrown and self.awaited is None and self.topics is not None and self.coordinator_known:
             if not self._one_move():
@@ -80,7 +79,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         self.polling = False
 
     def _one_move(self) -> bool:
-        """False where there is nothing to do, or something to wait for."""
+        """Takes one step of the rebalance; False if there is nothing to do, or something to wait for."""
         if self.unread is not None:
             self.end_join(*self.unread)
         elif self.completion is not None:
@@ -104,7 +103,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         return self.rejoin_needed
 
     def _commit_is_over(self) -> bool:
-        """Whether the commit before the join is over: done, failed for good, or out of time."""
+        """Whether the commit before the join is over: done, failed permanently, or timed out."""
         if not self.config.enable_auto_commit:
             return True
         if self.commit is None:
@@ -125,12 +124,12 @@ class ClassicMemberDraft(Effects, effects=Effect):
             self.start_commit(self.positions(), state.Purpose.INTERVAL)
 
     def positions(self) -> Offsets:
-        """What the application has consumed of what it owns, where that is committed automatically."""
+        """The consumed positions of owned partitions, if they are committed automatically."""
         owned = {*self.owned}
         return tuple((p, offset) for p, offset in self.consumed if p in owned)
 
     def _complete_join(self, completion: state.RemainingSteps) -> None:
-        """Applies the assignment, unless it is out of date or no more what is subscribed to."""
+        """Applies the assignment, unless it is outdated or no longer fits the subscription."""
         if self.state is not State.STABLE or self.generation.is_reset:
             self.completion = None
             reason = "rebalance failed since the generation was reset before the assigned callback"
@@ -144,7 +143,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
     # Callbacks
 
     def end_callback(self, given: events.ConsumerRebalanceListenerCallbackCompletedEvent) -> None:
-        """Goes on where the callback paused a row. Raises `LocalProtocolError` where none of that ticket is open."""
+        """Resumes the row that the callback paused. Raises `LocalProtocolError` if no callback has that ticket."""
         awaited = self.awaited
         if awaited is None or awaited.ticket != given.ticket:
             text = f"no callback of ticket {given.ticket} is open; report the end of each callback once"
@@ -157,13 +156,13 @@ class ClassicMemberDraft(Effects, effects=Effect):
             self._end_membership(awaited.remaining, error)
         elif self.completion is not None:
             self._end_completion(awaited.remaining, error)
-        elif error is not None:  # poll() throws it, and the next one goes on: what was revoked is gone all the same
+        elif error is not None:  # poll() throws it, and the next one continues: revoked partitions stay gone
             self.effects.append(Enqueued(events.ErrorEvent(error)))
         else:
             self.advance()
 
     def _end_completion(self, remaining: state.RemainingSteps | None, error: events.KafkaError | None) -> None:
-        """The row goes on whatever its callbacks raise; at its end the first error is thrown, and a poll repeats it."""
+        """Continues the row even if its callbacks raise; throws the first error at its end, and a poll repeats it."""
         self.callback_error = self.callback_error or error
         if remaining is not None:
             self.polling = True
@@ -191,7 +190,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
             self._end_membership(None, None)
 
     def _end_membership(self, remaining: state.RemainingSteps | None, error: events.KafkaError | None) -> None:
-        """A callback that raised keeps the leave from being sent: the session timeout tells the coordinator."""
+        """If the callback raised, no leave is sent: the session times out."""
         if remaining is not None and error is None:
             self.go_on(remaining.steps, remaining.reason)
         if self.closing is not None:
@@ -210,9 +209,9 @@ class ClassicMemberDraft(Effects, effects=Effect):
         self.closing = state.Closing(given.call, deadline_ms, given.operation, state.Stage.COMMITTING)
 
     def _go_past_callback(self, open_callback: state.OpenCallback) -> None:
-        """What an open callback is about changes hands as far as the application has begun it; nothing follows it.
-
-        A call of unsubscribe() that waits for it returns: close() leaves in its place.
+        """Ends the open callback without waiting for it: its partitions change hands only if the application has begun
+        it, and the rest of its row is dropped. A call of unsubscribe() that waits for it returns, because close()
+        leaves instead.
         """
         awaited = self.awaited
         if awaited is None:
@@ -226,7 +225,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
             self.unsubscribing = None
 
     def advance_close(self) -> None:
-        """close() as far as it goes: the commit, the last callback and the leave, then the answers still open."""
+        """Continues close() as far as possible: commit, last callback, leave, then outstanding answers."""
         closing = self.closing
         if closing is None or self.awaited is not None or closing.stage is state.Stage.CLOSED:
             return
@@ -274,7 +273,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         self.start_commit(given.offsets, state.Purpose.CALL, given.call)
 
     def update_metadata(self, given: state.PartitionCountsUpdated) -> None:
-        """The topics that a pattern matches may be others now."""
+        """Matches the pattern against the new metadata."""
         self.metadata = _share(given.partitions, tuple(sorted(given.partitions)))
         if self.pattern is not None:
             self.topics = decisions.match_topics(self.pattern, self.metadata)
@@ -286,7 +285,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
         self.happen(Event.COORDINATOR_LOST)
 
     def tick(self, _: Tick) -> None:
-        """One round of the heartbeat thread: a lost session, a poll that does not come, a heartbeat, in this order."""
+        """One round of the heartbeat thread: an expired session, an expired poll timer, a heartbeat, in this order."""
         timers, now_ms = self.heartbeats, self.now_ms
         if not timers.enabled or not self.coordinator_known:
             return
@@ -303,7 +302,7 @@ class ClassicMemberDraft(Effects, effects=Effect):
 
 
 def _share(given: tuple[T, ...], ordered: tuple[T, ...]) -> tuple[T, ...]:
-    """What was given, if it is in order: members of one process that are told the same hold it once."""
+    """The given tuple itself if it is in order, so that members given the same one share it; else the ordered one."""
     return given if given == ordered else ordered
 
 
@@ -314,7 +313,7 @@ CALLS = (
     state.EnforceRebalance,
     state.Close,
 )
-"""What an application calls, beside poll() and commitSync(), which a callback of close() may call too."""
+"""The calls of an application beside poll() and commitSync(), which a callback of close() may make too."""
 INPUTS: Mapping[type, Callable[[ClassicMemberDraft, Any], None]] = {
     events.AsyncPollEvent: ClassicMemberDraft.poll,
     events.TopicSubscriptionChangeEvent: ClassicMemberDraft.subscribe,
@@ -333,10 +332,8 @@ INPUTS: Mapping[type, Callable[[ClassicMemberDraft, Any], None]] = {
 
 
 def step(member: state.ClassicMember, given: state.ClassicInput, now_ms: int) -> Step:
-    """The member after `given`.
-
-    Raises `LocalProtocolError` for the end of a callback that is not open and for what is no input,
-    `RemoteProtocolError` for an answer that answers another request; the member given stays as it was.
+    """The member after `given`. Raises `LocalProtocolError` for the end of a callback that is not open and for an
+    unknown input, `RemoteProtocolError` for an answer to another request; `member` itself never changes.
     """
     handle = INPUTS.get(type(given))
     if handle is None:
@@ -357,7 +354,7 @@ _made = partial(tuple.__new__, Step)
 
 
 def _handle_busy(draft: ClassicMemberDraft, handle: Callable[..., None], given: state.ClassicInput) -> None:
-    """A consumer is for one thread, which is in close(), or in a callback where it may do most things but leave."""
+    """Handles a call during close() or a callback: a callback may make most calls, but not leave."""
     if draft.closed:
         if isinstance(given, state.ClassicAnswered):
             draft.in_flight -= 1  # a late answer, which changes nothing
@@ -379,11 +376,11 @@ def _may_not(draft: ClassicMemberDraft, given: state.ClassicInput) -> bool:
     return isinstance(given, events.UnsubscribeEvent)
 
 
-# When to ask again
+# When to call again
 
 
 def due_ms(member: state.ClassicMember) -> int:
-    """When the next `Tick` does something; it may lie in the past."""
+    """The instant from which a `Tick` has an effect; it may be in the past."""
     if member.closed:
         return NEVER
     due = [NEVER]
@@ -397,7 +394,7 @@ def due_ms(member: state.ClassicMember) -> int:
 
 
 def poll_wanted_ms(member: state.ClassicMember) -> int:
-    """From when on a poll would do more than show that the application is alive."""
+    """The instant from which a poll does more than show that the application is alive."""
     if member.awaited is not None or member.closing is not None or member.topics is None:
         return NEVER
     if member.failure is not None or member.commit_fenced is not None:

@@ -1,1 +1,1 @@
-"""The member of KIP-848 without IO: `step` and what it decides."""
+"""The member of KIP-848 without IO: `step` and its decisions."""

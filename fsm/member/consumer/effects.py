@@ -1,11 +1,11 @@
 """The effects of the consumer member's table: on its epoch and its releases, its heartbeats, its reconciliation.
 
-Each method carries out the effect of its name; `fsm.tables.consumer_member.Effect` says what that is. One that finds
+Each method carries out the effect of its name, defined in `fsm.tables.consumer_member.Effect`. A method that has
 nothing to wait for returns the event that is then due within the row.
 
-A heartbeat is full while joining, else it says only what changed since the last one; a failure makes the next one say
-everything again. A reconciliation resolves names, commits, revokes, assigns, acknowledges: one run at a time, and what
-it began with stays its own, whatever the coordinator says meanwhile.
+A heartbeat is full while joining; otherwise it has only the changes since the last one. After a failure the next one is
+full again. A reconciliation resolves names, commits, revokes, assigns and acknowledges. There is one run at a time, and
+a new target does not change it.
 
 Source: `AbstractMembershipManager`, `SubscriptionState`, `ConsumerHeartbeatRequestManager.HeartbeatState`,
 `AbstractHeartbeatRequestManager`, `CommitRequestManager`; KIP-848, section ConsumerGroupHeartbeat.
@@ -96,17 +96,16 @@ def build_heartbeat(member: Member) -> ConsumerGroupHeartbeatRequest:
     return replace(
         plain,
         subscribed_topic_names=subscription.topics if subscription.topics != sent.subscription.topics else None,
-        # A pattern is taken back with an empty text.
+        # An empty text withdraws the pattern.
         subscribed_topic_regex=(regex or "") if regex != regex_of(sent.subscription) else None,
         topic_partitions=report_owned(member) if member.current != sent.assignment else None,
     )
 
 
 def report_owned(member: Member) -> TopicPartitions:
-    """What a heartbeat says is owned: the current assignment, and in `fixed` also what is on its way to be owned.
-
-    What a report leaves out, the coordinator may give to another member at once. A run cannot be called back, and its
-    target stays where the answer with another one is lost.
+    """The partitions that a heartbeat reports as owned: the current assignment, and in `fixed` also partitions that are
+    being assigned. The coordinator may give any unreported partition to another member at once. A run cannot be
+    cancelled, and its target remains if the answer with another one is lost.
     """
     current = member.current.partitions
     if Choice.REPORTS_WHAT_IS_ASSIGNED not in member.settings.choices or member.epoch <= 0:
@@ -122,7 +121,7 @@ def report_owned(member: Member) -> TopicPartitions:
 
 
 def regex_of(subscription: Subscription) -> str | None:
-    """The pattern that the coordinator is to match; one that only stays registered is none."""
+    """The pattern that the coordinator matches; None for one that only stays registered."""
     return subscription.regex if subscription.kind is SubscriptionType.AUTO_PATTERN_RE2J else None
 
 
@@ -161,7 +160,7 @@ class Effects(MemberStep):
     # Epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Takes an epoch; listeners hear of a change, and of none where it is not positive."""
+        """Sets the epoch and notifies listeners of a change; they get None for an epoch that is not positive."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.effects.append(effects.EpochUpdated(epoch if epoch > 0 else None))
@@ -239,7 +238,7 @@ class Effects(MemberStep):
         self.effects.append(effects.Enqueued(PartitionsRemovedEvent(ticket, method, removed, call_back=bool(removed))))
 
     def mark(self, revoked: Partitions) -> None:
-        """Flags partitions as pending revocation; tells so even if there are none."""
+        """Flags partitions as pending revocation; emits `Marked` even for an empty set."""
         self.ownership = self.ownership.mark_revoked(revoked)
         self.effects.append(effects.Marked(revoked))
 
@@ -252,7 +251,7 @@ class Effects(MemberStep):
         self.enqueue_removed(method, Origin.LEAVE, decisions.to_be_removed(self))
 
     def _release_lost(self, origin: Origin) -> bool:
-        """Asks for the lost callback; whether there is anybody to ask."""
+        """Requests the lost callback; returns whether there is a listener and something to lose."""
         if Choice.MARK_LOST in self.settings.choices:
             self.mark(self.ownership.owned)
         if not decisions.has_someone_to_tell(self):
@@ -358,20 +357,20 @@ class Effects(MemberStep):
         return next(number for number in count(1) if number not in taken)
 
     def abandon_heartbeat(self) -> None:
-        """The answer to the heartbeat in flight, if there is one, will be passed over."""
+        """Ignores the answer to the heartbeat in flight, if there is one."""
         if self.heartbeat_number:
             self.unanswered = (*self.unanswered, self.heartbeat_number)
             self.heartbeat_number = 0
 
     def pass_over(self, number: int) -> None:
-        """An answer came that nobody waits for: its number is free again."""
+        """Frees the number of an ignored answer."""
         if self.heartbeat_number == number:
             self.heartbeat_number = 0
         elif number in self.unanswered:
             self.unanswered = tuple(n for n in self.unanswered if n != number)
 
     def end_request(self, response: ConsumerGroupHeartbeatResponse) -> None:
-        """Before the event of a good response: its request ended well; a changed interval restarts the timer."""
+        """Notes a successful response before its event is taken; a changed interval restarts the timer."""
         self.heartbeat_in_flight, self.heartbeat_number, self.heartbeat_attempts = False, 0, 0
         self.heartbeat_ready_ms = self.now_ms + backoff_ms(self.settings.config, self.settings.choices, 0, self.jitter)
         if response.heartbeat_interval_ms != self.heartbeat_interval_ms:
@@ -382,7 +381,7 @@ class Effects(MemberStep):
         self.sent = None
 
     def give_up(self, epoch: int) -> None:
-        """A heartbeat of that epoch got no answer: it may be handled yet, and what it is granted is not heard."""
+        """A heartbeat of that epoch got no answer: the coordinator may still handle it, and its grant would be lost."""
         if Choice.FULL_WHILE_IN_DOUBT in self.settings.choices and epoch >= 0:
             self.doubt = max(self.doubt, DOUBT if epoch else DOUBT_OF_JOIN)
 
@@ -436,7 +435,7 @@ class Effects(MemberStep):
 
     def mark_revoked(self) -> None:
         run = self._run()
-        if run.revoked or self.event is Event.REC_START:  # Kafka's log tells of nothing too, when the run begins
+        if run.revoked or self.event is Event.REC_START:  # Kafka logs an empty set, too, when the run begins
             self.mark(run.revoked)
 
     def end_run(self) -> None:
@@ -445,7 +444,7 @@ class Effects(MemberStep):
         self.run = None
 
     def cancel_run(self) -> None:
-        """The open run is over, and what it waits for means nothing any more."""
+        """Ends the open run; its pending callback or commit has no effect any more."""
         if self.run is None:
             return
         if any(a.origin is Origin.RUN_REVOKED for a in self.awaited):
@@ -478,7 +477,7 @@ class Effects(MemberStep):
         self.names = self.names.only(topic_id for topic_id, _ in self._run().resolved.partitions)
 
     def give_up_revoked(self, run: Run) -> None:
-        """What the run's revoked callback was about is not owned any more."""
+        """Removes the partitions of the run's revoked callback from those owned."""
         self.ownership = self.ownership.own(without(self.ownership.owned, run.revoked))
         self.effects.append(effects.AssignmentUpdated(self.ownership.owned))
 
@@ -511,7 +510,7 @@ class Effects(MemberStep):
     # The commit before a run changes anything
 
     def offsets(self) -> Offsets:
-        """What the application consumed of what it owns."""
+        """The consumed positions of owned partitions."""
         owned = set(self.ownership.owned)
         return tuple((p, offset) for p, offset in self.auto_commit.consumed if p in owned)
 
@@ -537,7 +536,7 @@ class Effects(MemberStep):
         return decisions.decide_commit_done(self, run)
 
     def commit_tick(self) -> Event | None:
-        """Sends the commit again when its backoff is over; gives it up at its deadline."""
+        """Sends the commit again after its backoff; abandons it at its deadline."""
         commit = self.commit
         if commit is None or commit.request.in_flight:
             return None
@@ -586,13 +585,15 @@ class Effects(MemberStep):
         self.auto_commit = AutoCommit(due_ms, False, self.auto_commit.consumed)
 
     def commit_before_leave(self) -> None:
-        """What was consumed, on the same connection as the leave and so before it; nobody waits for the answer."""
+        """Commits the consumed positions. The coordinator gets the commit before the leave, on the same connection;
+        nothing waits for its answer.
+        """
         offsets = self.offsets()
         if offsets and self.client.coordinator_known:
             self._send_commit(offsets, effects.Purpose.INTERVAL_COMMIT)
 
     def commit_called(self, offsets: Offsets) -> None:
-        """The application's own commit; nothing to commit is done at once."""
+        """The application's own commit; an empty one is complete at once."""
         if offsets:
             self._send_commit(offsets, effects.Purpose.CALL_COMMIT, self.call)
         else:

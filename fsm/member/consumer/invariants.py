@@ -1,4 +1,4 @@
-"""What holds of a consumer member between steps and across one step, as predicates with their status.
+"""The invariants of a consumer member, between steps and of one step, as predicates with their status.
 
 A status is part of the statement: some hold always; some only while no callback fails; some are violated, by a hazard
 that Kafka has and the member reproduces. A dialect without the hazard has the invariant without exception, and a few
@@ -6,8 +6,8 @@ rules of the design notes break one by intent: `Invariant.status_in` says which 
 its first step and names what does not hold; a caller decides by the status which of that is a bug.
 
 Source: KIP-848 and the comments and checks of `AbstractMembershipManager`; the hazards are those of
-`diagrams/hazards.md`. I29 and I30 are about what comes at last, so they stand in `AT_REST`, to be asked where a fair
-world has had its time.
+`diagrams/hazards.md`. I29 and I30 are about the final state, so they are in `AT_REST`, for a member whose environment
+has been fair for long enough.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ class Invariant:
     name: str
     statement: str
     rule: Callable[[ObservedStep], bool] | Callable[[Member], bool]
-    """Of a member between two steps where `states` says in which, else of a step."""
+    """The predicate: of a member between two steps if `states` is given, else of a step."""
     status: Status = Status.HOLDS
     """In the latest release."""
     hazards: str = ""
     avoidable: bool = True
-    """Whether a client can hold it where Kafka's does not; what the coordinator or the network does, it cannot."""
+    """Whether a client can satisfy it although Kafka's does not: a client cannot control coordinator and network."""
     given_up_by: Choice | None = None
     _: KW_ONLY
     states: frozenset[State] | None = None
     """The states that it is about, if it is about members and not about steps."""
     effect: type[MemberEffect] | None = None
-    """The effect that it is about: of a step without one there is nothing to say."""
+    """The effect that it is about; the predicate is not evaluated for steps without it."""
 
     def holds(self, at: ObservedStep) -> bool:
-        """Whether a step, or the member that it leaves behind, is as it says."""
+        """Whether it holds of a step, or of the member after it."""
         if self.states is not None:
             return at.after.state not in self.states or self.rule(at.after)  # type: ignore[arg-type]  # see `rule`
         return self.rule(at)  # type: ignore[arg-type]
@@ -286,9 +286,8 @@ AT_REST: tuple[Invariant, ...] = (
         states=frozenset({State.STABLE}),
     ),
 )
-"""What holds once the application has polled, callbacks have ended, the coordinator has answered and topics have names.
-
-I30 alone could hold of a member that never rests; the two belong together.
+"""Invariants that hold once the application has polled, callbacks have ended, the coordinator has answered and topics
+have names. I30 alone could hold of a member that never rests; the two belong together.
 """
 
 
@@ -300,7 +299,7 @@ _OF_EFFECT: Mapping[type, tuple[Invariant, ...]] = {
     for effect in (Transition, UnsentRequest, EpochUpdated, Enqueued)
 }
 _OF_STEP = tuple(i for i in INVARIANTS if i.states is None and i.effect is None)
-"""All of `INVARIANTS`, each once for what makes it worth asking for."""
+"""All of `INVARIANTS`, indexed by the effect or state that they are about."""
 
 
 def find_broken(at: ObservedStep) -> list[Invariant]:
@@ -320,17 +319,15 @@ def _broken_by_member(member: Member) -> list[Invariant]:
 
 
 class Watch:
-    """Follows one member; it has to see every step, the first one included.
-
-    It asks for an invariant where there is something to ask about: the state, or an effect; and about a member that a
-    step leaves as it was, not again.
+    """Checks one member; it has to see every step from the first on. It evaluates an invariant only if its state or
+    effect occurs, and not again for a member that a step leaves unchanged.
     """
 
     def __init__(self) -> None:
         self._outstanding = rules.Outstanding()
         self._known: Member | None = None
         self._standing: list[Invariant] = []
-        """What `_known` breaks, whatever led to it."""
+        """The invariants between steps that `_known` breaks."""
 
     def violations(self, before: Member, given: MemberInput, done: Step) -> tuple[Invariant, ...]:
         """The invariants that a step breaks, or leaves broken."""
@@ -346,6 +343,6 @@ class Watch:
 
 
 def find_broken_at_rest(member: Member) -> tuple[Invariant, ...]:
-    """What a member breaks of `AT_REST`, where the world has been fair to it for long enough."""
+    """The invariants of `AT_REST` that a member breaks, whose environment has been fair for long enough."""
     at = ObservedStep(member, Tick(), Step(member, ()), outstanding=0)
     return tuple(i for i in AT_REST if not i.holds(at))

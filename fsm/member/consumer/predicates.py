@@ -1,7 +1,7 @@
 """The predicates of `invariants` that take more than a line, each about one observed step of a member.
 
-An observed step is the member before it, what happened, and what came of it. A predicate that is about rules which only
-some dialects have holds by itself in the others.
+An observed step has the member before it, the input and the result. A predicate about rules of some dialects is true in
+the others.
 """
 
 from __future__ import annotations
@@ -107,11 +107,10 @@ def _flat(*found: TopicPartitions) -> set[tuple[str, int]]:
 
 
 def tells_what_is_held(at: ObservedStep) -> bool:
-    """One who joins or leaves holds nothing; else it is what was held before the step, in it or after it.
-
-    In one tick a run may end before the heartbeat, and the next one may begin and end after it. Where the dialect says
-    so, what a member with an epoch was told to own and what is being assigned stand there, too: all of it, and nothing
-    else.
+    """A heartbeat that joins or leaves reports nothing owned; any other reports what was held before, during or after
+    the step. In one tick a run may end before the heartbeat, and the next one may begin and end after it. In some
+    dialects the report of a member with an epoch must also have its target and what is being assigned: all of it, and
+    nothing else.
     """
     runs = [one.run.resolved for one in (at.before, at.after) if one.run is not None]
     held = {current.partitions for current in (at.before.current, at.after.current, *runs)}
@@ -134,7 +133,7 @@ def tells_what_is_held(at: ObservedStep) -> bool:
 
 
 class Outstanding:
-    """The heartbeats of a member in good standing that nobody has answered."""
+    """The unanswered heartbeats of a member in good standing."""
 
     def __init__(self) -> None:
         self._requests: list[effects.UnsentRequest] = []
@@ -163,7 +162,7 @@ def told_epoch(at: ObservedStep) -> bool:
 
 
 def same_inside(at: ObservedStep) -> bool:
-    """A response to one who is out, or leaving, changes neither assignment nor what is owned."""
+    """A response to a member that is out of the group, or leaving, changes neither assignment nor ownership."""
     if not isinstance(at.given, Answered) or at.given.request.purpose is not effects.Purpose.HEARTBEAT:
         return True
     if at.before.state not in (*SILENT, State.LEAVING) or any(changes(at)):
@@ -180,7 +179,7 @@ FENCES = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
 def gives_up_its_epoch(at: ObservedStep) -> bool:
-    """Who hears that it is no member any more has an epoch no more; in FATAL nothing is done about it."""
+    """A member that is fenced loses its epoch, except in FATAL."""
     given = at.given
     if not isinstance(given, Answered) or not isinstance(given.answer, ConsumerGroupHeartbeatResponse):
         return True
@@ -190,13 +189,13 @@ def gives_up_its_epoch(at: ObservedStep) -> bool:
 
 
 def joins_in_poll(at: ObservedStep) -> bool:
-    """Out of the group, nothing but a poll begins to join."""
+    """Outside the group only a poll starts a join."""
     joins = any(c.source is State.UNSUBSCRIBED and c.target is State.JOINING for c in changes(at))
     return not joins or isinstance(at.given, AsyncPollEvent)
 
 
 def released_is_held_back(at: ObservedStep) -> bool:
-    """From where the release of a membership that is over begins, nothing of it is fetched (since 4.3)."""
+    """From the release of an ended membership on, none of its partitions is fetchable (since 4.3)."""
     if not at.knows(Choice.MARK_LOST) or not at.after.subscription.kind.is_auto:
         return True
     begins = any(awaited.origin in RELEASES and awaited not in at.before.awaited for awaited in at.after.awaited)
@@ -214,7 +213,7 @@ def open_steps(member: Member) -> int:
 
 
 def _find_completed(at: ObservedStep) -> Origin | None:
-    """What the callback was for whose end is reported without an error, or with one that counts as none."""
+    """The origin of a callback whose end is reported without an error, or with one that counts as none."""
     if not isinstance(at.given, ConsumerRebalanceListenerCallbackCompletedEvent):
         return None
     if at.given.error is not None and not at.knows(Choice.RAISED_IS_CALLED):
@@ -223,7 +222,9 @@ def _find_completed(at: ObservedStep) -> Origin | None:
 
 
 def run_asks_in_order(at: ObservedStep) -> bool:
-    """Revoked at most once, after the commit; assigned once, after revoked has succeeded, or where it is not asked."""
+    """A run calls revoked at most once, after the commit, and assigned once, after revoked has succeeded or if it is
+    not called.
+    """
     committed = any(isinstance(e, effects.CommitEnded) for e in at.done.effects)
     revoked, assigned = _count_asked(at)
     if revoked + assigned > 1:
@@ -236,7 +237,7 @@ def run_asks_in_order(at: ObservedStep) -> bool:
 
 
 def _count_asked(at: ObservedStep) -> tuple[int, int]:
-    """How many revoked and assigned callbacks of runs a step asks for."""
+    """The numbers of revoked and assigned callbacks of runs that a step requests."""
     tickets = {a.ticket for a in at.after.awaited if a.origin in STEPS}
     events = [e.event for e in at.done.effects if isinstance(e, effects.Enqueued)]
     mine = [e for e in events if getattr(e, "ticket", None) in tickets]
@@ -245,7 +246,7 @@ def _count_asked(at: ObservedStep) -> tuple[int, int]:
 
 
 def acknowledged_after_callback(at: ObservedStep) -> bool:
-    """Before 4.3 there is nothing to wait for without a listener: the background has applied it by itself."""
+    """A run is acknowledged after its callback. Before 4.3 the background applies it itself if there is no listener."""
     if not any(c.event is Event.ASSIGNED_OK and c.target is State.ACKNOWLEDGING for c in changes(at)):
         return True
     unheard = not at.knows(Choice.APPLY_IN_APPLICATION) and not at.before.subscription.listener
@@ -266,7 +267,7 @@ def added_is_held_back(at: ObservedStep) -> bool:
 
 
 def starts_in_poll(at: ObservedStep) -> bool:
-    """Of a run that begins in this step."""
+    """A run begins within a poll."""
     run = at.after.run
     if run is None or at.before.run is not None or not at.knows(Choice.REVOKE_IN_POLL):
         return True
@@ -286,7 +287,7 @@ def acknowledged_once(at: ObservedStep) -> bool:
 
 
 def grows_by_application(at: ObservedStep) -> bool:
-    """Since 4.3; before, the background applied."""
+    """Only the application adds owned partitions (since 4.3; before, the background did)."""
     before, after = at.before.ownership.owned, at.after.ownership.owned
     if before is after or not at.knows(Choice.APPLY_IN_APPLICATION):
         return True
@@ -294,7 +295,9 @@ def grows_by_application(at: ObservedStep) -> bool:
 
 
 def releases_what_is_owned(at: ObservedStep) -> bool:
-    """A lost callback is over everything owned that no open callback is about; a revoked one over nothing else."""
+    """A lost callback has everything owned except partitions of open callbacks; a revoked one has only owned
+    partitions.
+    """
     owned = at.before.ownership.owned
     for effect in at.done.effects:
         if isinstance(effect, effects.AssignmentUpdated):
@@ -307,7 +310,7 @@ def releases_what_is_owned(at: ObservedStep) -> bool:
 
 
 def _being_revoked(at: ObservedStep) -> Partitions:
-    """What a revoked callback of a run is about that was open before, or was asked for earlier in the step."""
+    """The partitions of a run's revoked callback that was open before, or was requested earlier in the step."""
     run = at.before.run or at.after.run
     open_ones = {a.origin for a in (*at.before.awaited, *at.after.awaited)}
     counts = at.knows(Choice.REMOVED_ONCE) and Origin.RUN_REVOKED in open_ones
@@ -324,7 +327,7 @@ def rejoins_without_a_claim(at: ObservedStep) -> bool:
 
 
 def rejoins_empty(at: ObservedStep) -> bool:
-    """The same of what is owned, as far as the group assigns it."""
+    """From FENCED or STALE into JOINING: nothing owned that the group assigns."""
     return not _rejoins(at) or not at.after.ownership.owned or not at.after.subscription.kind.is_auto
 
 

@@ -1,6 +1,6 @@
 """The state of a consumer member: `Member`, a frozen value, and `MemberStep`, the same while a step changes it.
 
-Two members are equal only where they behave alike: instants are deadlines, and nothing is kept that decides nothing.
+Two members are equal only if they behave alike: instants are deadlines, and every field has an influence.
 
 Source: fields of `AbstractMembershipManager`, `AbstractHeartbeatRequestManager`, `CommitRequestManager` and
 `SubscriptionState`.
@@ -28,7 +28,7 @@ from fsm.tables.consumer_member import Event, State
 
 
 class Settings:
-    """What never changes in a member beside its id. Made by `settings_of` alone: equal settings are one object."""
+    """The constants of a member beside its id. Only `settings_of` creates them: equal settings are one object."""
 
     __slots__ = ("cells", "choices", "config", "dialect", "is_static")
 
@@ -53,7 +53,7 @@ def settings_of(config: ConsumerConfig, dialect: Dialect) -> Settings:
 
 
 class Origin(Enum):
-    """Why a callback was asked for; its end is another event for each."""
+    """Why a callback was requested; the event of its end depends on it."""
 
     RUN_REVOKED = "a run revokes"
     RUN_ASSIGNED = "a run assigns"
@@ -79,7 +79,7 @@ class Awaited:
 
 @frozen
 class Run:
-    """A reconciliation under way: what it was begun with, which a later target does not change."""
+    """A reconciliation in progress with its own target, which a later one does not change."""
 
     resolved: LocalAssignment
     """The part of the target whose topics have names, under the target's local epoch."""
@@ -87,7 +87,7 @@ class Run:
     added: Partitions
     revoked: Partitions
     rejoined: bool = False
-    """The member rejoined since the run began: nothing more of it is to be applied."""
+    """The member rejoined since the run began: the rest of the run is not applied."""
 
 
 @frozen
@@ -115,7 +115,7 @@ NO_AUTO_COMMIT = AutoCommit()
 
 
 class StaleRelease(Enum):
-    """How far the release of a stale member is."""
+    """The progress of a stale member's release."""
 
     NONE = "no release was ever begun"
     OPEN = "the lost callback is not back"
@@ -127,10 +127,10 @@ class StaleRelease(Enum):
 
 @frozen
 class Leaving:
-    """What is known of leaving, by unsubscribe(), close() or an expired poll timer."""
+    """The state of a leave by unsubscribe(), close() or an expired poll timer."""
 
     calls: tuple[int, ...] | None = None
-    """Calls that wait for the open leave; None where none is open."""
+    """Calls that wait for the open leave; None without one."""
     operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
     closing: bool = False
     """close() has begun: no automatic commit, no search for the coordinator."""
@@ -146,7 +146,7 @@ class Client:
 
     coordinator_known: bool = False
     coordinator_error: KafkaError | None = None
-    """A fatal error of the search for the coordinator, not passed on yet."""
+    """A fatal error of the coordinator lookup that the application has not received yet."""
     metadata: TopicNames = NO_NAMES
     metadata_moved: bool = False
     """The metadata changed since the client's pattern was matched against it."""
@@ -158,7 +158,7 @@ KNOWS_NOTHING = Client()
 
 @lru_cache(maxsize=1_024)
 def share_client(client: Client) -> Client:
-    """The first of equal ones: members of one process that know the same hold it once."""
+    """The first of equal objects, so that members of one process share it."""
     return client
 
 
@@ -169,11 +169,11 @@ class SentFields:
     subscription: Subscription
     assignment: LocalAssignment
     repeat: UnsentRequest | None = field(default=None, compare=False, repr=False)
-    """The last heartbeat, if it had nothing new to say: the next one is the same as long as the epoch is."""
+    """The last heartbeat, if it had no changes: the next one is equal as long as the epoch is."""
 
 
 class Forgets(Enum):
-    """What a failure means for the knowledge of the coordinator."""
+    """Whether a failure means that the coordinator must be looked up again."""
 
     NOTHING = "the coordinator is where it was"
     COORDINATOR = "another one has to be found; the request may then be sent at once"
@@ -189,9 +189,9 @@ class Failure:
 
 
 DOUBT = 2
-"""A coordinator takes a heartbeat of the member's epoch and, for the sake of lost answers, of the one before."""
+"""A coordinator accepts a heartbeat with the member's epoch and, because answers get lost, with the previous one."""
 DOUBT_OF_JOIN = 3
-"""It takes a join at any epoch: this doubt does not pass."""
+"""A coordinator accepts a join at any epoch: this doubt does not end."""
 
 
 @frozen
@@ -217,7 +217,7 @@ class Member:
     unanswered: tuple[int, ...] = ()
     """Numbers of requests in flight whose answers will be passed over."""
     doubt: int = 0
-    """How many epochs have to pass until no request that was given up can be handled any more; see `DOUBT`."""
+    """How many epochs must pass until the coordinator refuses every abandoned request; see `DOUBT`."""
     state: State = State.UNSUBSCRIBED
     epoch: int = 0
     target: LocalAssignment = NONE
@@ -227,7 +227,7 @@ class Member:
     names: TopicNames = NO_NAMES
     """Names learnt of topics of the target."""
     sent: SentFields | None = None
-    """None where the next heartbeat has to say everything, or say it again."""
+    """None if the next heartbeat has to be full."""
     subscription: Subscription = NOT_SUBSCRIBED
     updated: bool = False
     """The subscription was updated, and no poll has seen it."""
@@ -254,10 +254,9 @@ SAME_IDS: Mapping[str, str] = {}
 
 
 def canonicalize(member: Member, now_ms: int, ids: Mapping[str, str]) -> Member:
-    """The member as it would be if its clock began now, under another id, its waiting calls numbered from 1 on.
-
-    Two members that differ only by these become equal, and equal ones go on alike: instants that have passed and
-    failures beyond the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
+    """The member with its clock starting now, with another id, and with its waiting calls numbered from 1. Two members
+    that differ only by these become equal, and equal ones behave alike: instants that have passed and failures beyond
+    the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
     """
     config = member.settings.config
     first_ms, cap_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
@@ -284,7 +283,7 @@ def canonicalize(member: Member, now_ms: int, ids: Mapping[str, str]) -> Member:
 
 
 class MemberStep(Draft[Member], Member):
-    """A member while a step changes it, and what the step is about; its effects are in the classes that derive."""
+    """A member during a step, with the data of the step; subclasses have the effects."""
 
     now_ms: int
     jitter: float = 0.0
@@ -302,10 +301,10 @@ class MemberStep(Draft[Member], Member):
     subscription_asked: Subscription
     operation_asked: GroupMembershipOperation
     run_in_hand: Run | None = None
-    """The run that a step ends: still needed after it is closed."""
+    """The run that a step ends, which is needed after its end."""
 
     def happen(self, event: Event) -> None:
-        """Takes the row of an event in the table of the dialect; effects and transitions tell of it meanwhile."""
+        """Takes the row of an event in the dialect's table: emits its transitions and carries out its effects."""
         around, cells = self.event, self.settings.cells
         self.event = event
         self.perform(cells, cells.by_state[self.state][event].steps)
@@ -317,11 +316,11 @@ class MemberStep(Draft[Member], Member):
         return ()
 
     def learn(self, **changes: Any) -> None:
-        """Something else is known of the cluster."""
+        """Replaces what is known of the cluster."""
         self.client = share_client(replace(self.client, **changes))
 
     def enter(self, state: Symbol) -> None:
-        """Goes to a state; the log line shows the epoch of this moment."""
+        """Enters a state; the log line shows the current epoch."""
         assert isinstance(state, State) and self.event is not None  # noqa: S101, PT018  # in a row of this very table
         self.effects.append(Transition(self.state, state, self.epoch, self.event))
         self.state = state

@@ -1,8 +1,8 @@
 """The KIP-848 consumer member without IO: `step(member, input, now_ms) -> Step(member, effects)`.
 
-How a step goes. Something happened (an application event, a tick of the background loop, an answer). A function of
+A step has an input (an application event, a tick of the background loop, an answer). A function of
 `fsm.member.consumer.decisions` names it as an event of the table; the table's cell gives the states to go through and
-the effects to carry out, in order; each effect is the method of its name. What the runtime has to do is returned. The
+the effects to carry out, in order; each effect is the method of its name. The effects for the runtime are returned. The
 table is the one that is drawn, checked and audited: `fsm.tables.consumer_member`, or its edition of the dialect.
 
 A step is a function of its arguments. It raises `LocalProtocolError` or `RemoteProtocolError` for what the protocol
@@ -46,7 +46,7 @@ from fsm.tables.consumer_member import Effect, Event, State
 
 
 class Step(NamedTuple):
-    """The member after a step, and what the step orders and tells, in order."""
+    """The member after a step, and the effects and notices of the step, in order."""
 
     member: Member
     effects: tuple[MemberEffect, ...]
@@ -58,7 +58,7 @@ _HEARTBEAT, _NUMBERED = Purpose.HEARTBEAT, Choice.ANSWERS_NUMBERED
 
 
 class MemberDraft(Effects, effects=Effect):
-    """A member while something happens to it: one method for each input."""
+    """A member during a step: one method for each input."""
 
     def enter(self, state: Symbol) -> None:
         """Goes to a state; where the dialect says so, leaving and being fenced cancel the open run."""
@@ -104,18 +104,18 @@ class MemberDraft(Effects, effects=Effect):
             self.happen(late)
 
     def consume_flag(self) -> None:
-        """Joins with an updated subscription, or takes note that one has been seen."""
+        """Joins with an updated subscription, or clears its flag."""
         flag = decide.decide_flag(self)
         if flag is not None:
             self.updated = False
             self.happen(flag)
 
     def update_pattern(self, _: events.ApplicationEvent) -> None:
-        """Matches the client's pattern anew where the metadata has changed; a subscription like any other."""
+        """Matches the client's pattern again if the metadata has changed, and subscribes to the result."""
         if self.subscription.kind is not SubscriptionType.AUTO_PATTERN or not self.client.metadata_moved:
             return
         if self.state is State.FATAL and Choice.SUBSCRIBE_ENDS_FATAL in self.settings.choices:
-            return  # only the application's own word ends it
+            return  # only a call of the application ends it
         call, self.call = self.call, 0
         self.learn(metadata_moved=False)
         self.subscription_asked = match_pattern(self.subscription, self.client.metadata.values())
@@ -123,7 +123,7 @@ class MemberDraft(Effects, effects=Effect):
         self.call = call
 
     def subscribe(self, asked: Any) -> None:
-        """subscribe(); fails where partitions are got in another way already."""
+        """subscribe(); fails under another type of subscription."""
         if not self._fits(asked):
             return
         self.subscription_asked = subscribe(self.subscription, asked, self.client.metadata.values())
@@ -159,7 +159,7 @@ class MemberDraft(Effects, effects=Effect):
         self.happen(decide.decide_unsubscribe(self))
 
     def take_back(self) -> None:
-        """A subscription that no poll has seen is none any more, where the last word counts."""
+        """In dialects where the last call counts, withdraws a subscription that no poll has seen."""
         if Choice.LAST_SUBSCRIPTION_COUNTS in self.settings.choices:
             self.updated = False
 
@@ -170,7 +170,7 @@ class MemberDraft(Effects, effects=Effect):
         self.happen(Event.CLOSE_LEAVE)
 
     def apply_assignment(self, asked: events.ApplyAssignmentEvent) -> None:
-        """The application applies what it was sent."""
+        """The application applies the assignment from the background queue."""
         origin = next((a.origin for a in self.awaited if a.ticket == asked.ticket), None)
         if origin is Origin.CANCELLED:
             self.effects.append(CallCompleted(self.call, events.OUTDATED))
@@ -181,7 +181,7 @@ class MemberDraft(Effects, effects=Effect):
         self.happen(decide.decide_apply(self))
 
     def end_callback(self, asked: events.ConsumerRebalanceListenerCallbackCompletedEvent) -> None:
-        """A callback came back; what that means is decided by what it was asked for."""
+        """Handles the end of a callback, by its origin."""
         awaited = next((a for a in self.awaited if a.ticket == asked.ticket), None)
         if awaited is None:
             raise LocalProtocolError(f"no callback waits under ticket {asked.ticket}; each is completed once")
@@ -204,7 +204,7 @@ class MemberDraft(Effects, effects=Effect):
         return event
 
     def stop_find_coordinator(self, _: events.StopFindCoordinatorOnCloseEvent) -> None:
-        """A coordinator unknown from here on stays unknown."""
+        """Stops the search for a coordinator."""
         self.leaving = replace(self.leaving, closing=True)
         self.effects.append(CoordinatorSearchStopped())
 
@@ -241,7 +241,7 @@ class MemberDraft(Effects, effects=Effect):
     # Answers
 
     def receive(self, given: inputs.Answered) -> None:
-        """An answer means what its request was sent for."""
+        """Handles an answer by the purpose of its request."""
         answer, purpose = given.answer, given.request.purpose
         if purpose is _HEARTBEAT and not isinstance(answer, OffsetCommitResponse):
             body = given.request.body
@@ -283,12 +283,12 @@ class MemberDraft(Effects, effects=Effect):
         self.learn(coordinator_known=True)
 
     def lose_coordinator(self, given: inputs.CoordinatorLost) -> None:
-        """Requests may not be sent; a fatal error of the search waits for the next tick."""
+        """There is no coordinator; a fatal error of the lookup waits for the next tick."""
         error = given.error or self.client.coordinator_error
         self.learn(coordinator_known=False, coordinator_error=error)
 
     def update_metadata(self, given: inputs.MetadataUpdated) -> None:
-        """Names are there for the next attempt, topics for the next match."""
+        """Stores names for the next attempt to resolve, and topics for the next match."""
         self.learn(metadata=given.names, metadata_moved=True)
 
     def fail_metadata(self, given: inputs.MetadataFailed) -> None:
@@ -325,17 +325,15 @@ INPUTS: Mapping[type[Any], Callable[[MemberDraft, Any], None]] = {
 
 
 def step(member: Member, given: inputs.MemberInput, now_ms: int) -> Step:
-    """The member after `given` happened at `now_ms`, and what follows from it.
-
-    Raises `LocalProtocolError` where the application asked for what it may not, `RemoteProtocolError` where the
-    coordinator answered so; the member is then as it was.
+    """The member after `given` at `now_ms`, and its effects. Raises `LocalProtocolError` for an illegal call,
+    `RemoteProtocolError` for an illegal answer; `member` itself never changes.
     """
     event = None
     if type(given) is inputs.Tick:
         event = decide.decide_tick(member, now_ms)
         quiet = member.commit is None and member.client.coordinator_error is None
         if event in _IGNORED and quiet and member.state is not State.RECONCILING:
-            return _made((member, ()))  # so are by far the most ticks of a life
+            return _made((member, ()))  # by far the most frequent ticks
     draft: MemberDraft = MemberDraft.of(member)
     draft.now_ms, draft.effects = now_ms, []
     try:

@@ -1,7 +1,7 @@
-"""What a consumer is subscribed to, which members of one process share, and what it owns, which is its own.
+"""A consumer's subscription, which members of one process share, and its owned partitions.
 
 Source: `SubscriptionState`. Partitions carry two flags here, both of which stop fetching: pending revocation, and
-pending the assigned callback. Positions, pauses and buffers belong to the fetcher and are not known here.
+pending the assigned callback. Positions, pauses and buffers belong to the fetcher.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SubscriptionType(Enum):
 
 
 class Subscription(NamedTuple):
-    """What the application asked for last."""
+    """The last subscription of the application."""
 
     kind: SubscriptionType = SubscriptionType.NONE
     topics: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ NOT_SUBSCRIBED = Subscription()
 
 
 class Ownership(NamedTuple):
-    """What is owned, and what of it is not to be fetched."""
+    """The owned partitions, and those of them that must not be fetched."""
 
     owned: Partitions = ()
     pending_revocation: Partitions = ()
@@ -74,7 +74,7 @@ class Ownership(NamedTuple):
         return tuple(p for p in self.owned if p not in blocked and (subscribed is None or p[0] in subscribed))
 
     def own(self, owned: Partitions) -> Ownership:
-        """The same under another owned set; partitions owned before keep their flags."""
+        """Replaces the owned set; partitions owned before keep their flags."""
         if not owned:
             return OWNS_NOTHING
         return self._replace(
@@ -129,7 +129,7 @@ KINDS: dict[type[ApplicationEvent], SubscriptionType] = {
 
 
 def fits(subscription: Subscription, event: Subscribe) -> bool:
-    """Whether the subscription may become what the event asks for: the types exclude each other."""
+    """Whether the subscription may change as the event requests: the types exclude each other."""
     return subscription.kind in (SubscriptionType.NONE, KINDS[type(event)])
 
 
@@ -147,12 +147,12 @@ def subscribe(subscription: Subscription, event: Subscribe, known_topics: Iterab
 
 
 def match_pattern(subscription: Subscription, known_topics: Iterable[str]) -> Subscription:
-    """The topics of the client's pattern anew: those whose whole name it matches."""
+    """Matches the client's pattern again: it must match the whole name."""
     pattern = re.compile(subscription.pattern or "")
     return share(subscription._replace(topics=tuple(sorted(t for t in set(known_topics) if pattern.fullmatch(t)))))
 
 
 @lru_cache(maxsize=1_024)
 def share(subscription: Subscription) -> Subscription:
-    """The first of equal subscriptions: members of one process that ask for the same hold it once."""
+    """The first of equal subscriptions, so that members of one process share it."""
     return subscription
