@@ -1,21 +1,21 @@
-"""Members of groups: `consumer` is the KIP-848 member and `classic` the classic one, without IO; around them what an
-application embeds.
+"""Members of groups: `consumer` is the KIP-848 member and `classic` the classic one, without IO; around them are the
+classes that an application embeds.
 
     from fsm.member import Consumer, ConsumerConfig
 
 The cores read no clock, draw no random number, start no thread and open no socket: time and jitter are arguments,
-effects are returned, and the runtime carries them out. Threads and asyncio come in with the two runtimes alone, and
-only when one is asked for: what this package names is loaded with its first use.
+effects are returned, and the runtime carries them out. Only the two runtimes import threading and asyncio; every name
+of this package is imported at its first use.
 
 * `Consumer`, `AsyncConsumer`: a consumer's membership on two threads, and on asyncio;
 * `ConsumerMember`, `ClassicConsumerMember`: the same for an event loop of yours;
 * `ConsumerConfig`, `ClassicConfig`: Kafka's settings; the second makes a member of a classic group;
 * `ConsumerRebalanceListener`, `AsyncConsumerRebalanceListener`: the callbacks of an application;
 * `SubscriptionPattern`: a pattern that the coordinator matches;
-* `Transport`, `ClassicTransport`: the network that a consumer is given;
+* `Transport`, `ClassicTransport`: the network of a consumer;
 * `Dialect`, `Choice`, `custom`, `choices_of`: a release, a rule in which releases differ, and a dialect of one's own;
-* `KafkaException`, `BackgroundFailed`: what calls raise;
-* `canonicalize`: one form of members that differ by ids and time only, for a search.
+* `KafkaException`, `BackgroundFailed`: errors of calls;
+* `canonicalize`: one form for all members that differ only by ids and time, for a search.
 """
 
 from __future__ import annotations

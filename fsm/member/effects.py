@@ -1,7 +1,7 @@
-"""What a step orders from the code around the member, and what it tells about itself.
+"""The effects of a step: orders to the runtime, and notices about the member.
 
-The runtime carries out the first group. The second group is what Kafka's members write into their logs and report
-to their listeners: nothing depends on it, every test and every trace reads it.
+The runtime carries out the first group. The second group is what Kafka's members write into their logs and report to
+their listeners: no decision depends on it, tests and traces read it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fsm.tables.consumer_member import Event, State
 
 
 class Purpose(Enum):
-    """Why a request is sent; it decides what its answer means."""
+    """Why a request is sent; it decides how its answer is handled."""
 
     HEARTBEAT = "the answer is an event of the member"
     UNWATCHED = "a heartbeat whose answer is logged and nothing more"
@@ -47,7 +47,7 @@ class Enqueued:
 
 @value
 class CallCompleted:
-    """The caller of an application event may go on; `error` is what it gets instead of a result."""
+    """The call of an application event is complete; `error` is its failure, if any."""
 
     call: int
     error: KafkaError | None = None
@@ -89,7 +89,7 @@ class EpochUpdated:
 
 @value
 class AssignmentUpdated:
-    """For the application's own record of its assignment."""
+    """Updates the application's own record of its assignment."""
 
     partitions: Partitions
 
@@ -104,7 +104,7 @@ class TargetUpdated:
 
 @value
 class Marked:
-    """These partitions are pending revocation: their records and positions stand still."""
+    """These partitions are pending revocation: they are not fetched, and their positions do not move."""
 
     partitions: Partitions
 
@@ -120,14 +120,14 @@ class RunStarted:
 
 @value
 class CommitEnded:
-    """The commit before a run's changes is over, well (None) or not; the run goes on."""
+    """The commit before a run's changes has ended, without (None) or with an error; the run continues."""
 
     error: KafkaError | None
 
 
 @value
 class RunEnded:
-    """A run ended without being acknowledged: its callback failed, or it is of the past."""
+    """A run ended without being acknowledged: its callback failed, or it is outdated."""
 
     error: str | None
 

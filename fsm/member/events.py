@@ -1,8 +1,8 @@
-"""What the two threads of a consumer tell each other: application events one way, background events the other.
+"""The events between the two threads of a consumer: application events one way, background events the other.
 
-Source: package `org.apache.kafka.clients.consumer.internals.events`; names are its own. An event is a frozen value.
-One that a caller waits for is *completable*: it carries the number of the call, and the member reports that call
-as completed. A background event that asks for a callback carries a `ticket`, which the answer repeats.
+Source: package `org.apache.kafka.clients.consumer.internals.events`; names are its own. An event is a frozen value. One
+that a caller waits for is *completable*: it carries the number of the call, and the member reports that call as
+completed. A background event that requests a callback carries a `ticket`, which the answer repeats.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ class KafkaError:
 
 
 OUTDATED = KafkaError("AssignmentOutdated", "the membership that was given this assignment is over")
-"""Why an assignment is not applied, where the member looks: nothing that the application has to see."""
+"""The failure of an outdated assignment, in dialects that check it; the application does not see it."""
 
 
 @value
 class ApplicationEvent:
-    """Anything the application asks of the background thread; `call` numbers the caller who waits, 0 is nobody."""
+    """A request of the application to the background thread; `call` is the number of the waiting call, 0 for none."""
 
     call: int = field(default=0, kw_only=True)
 
 
 @value
 class AsyncPollEvent(ApplicationEvent):
-    """The application polls. `consumed` are its positions at this moment, of whatever it has consumed so far."""
+    """The application polls. `consumed` are its current positions."""
 
     consumed: Offsets = ()
 
 
 @value
 class TopicSubscriptionChangeEvent(ApplicationEvent):
-    """subscribe(topics); `listener` tells whether one came along."""
+    """subscribe(topics); `listener` says whether the call has one."""
 
     topics: tuple[str, ...]
     listener: bool = False
@@ -124,7 +124,7 @@ class SyncCommitEvent(ApplicationEvent):
 
 @value
 class ApplyAssignmentEvent(ApplicationEvent):
-    """Inside poll(), the application is ready for the assignment it was sent."""
+    """Inside poll(), the application applies the assignment that it received."""
 
     ticket: int
     full: Partitions
@@ -133,7 +133,7 @@ class ApplyAssignmentEvent(ApplicationEvent):
 
 @value
 class ConsumerRebalanceListenerCallbackCompletedEvent(ApplicationEvent):
-    """The callback asked for under `ticket` returned, or raised `error`; also where nobody listens."""
+    """The callback of `ticket` returned, or raised `error`; also reported without a listener."""
 
     ticket: int
     error: str | None = None
@@ -141,7 +141,7 @@ class ConsumerRebalanceListenerCallbackCompletedEvent(ApplicationEvent):
 
 @value
 class BackgroundEvent:
-    """Anything the background thread tells the application."""
+    """An event of the background thread for the application."""
 
 
 @value
@@ -155,7 +155,7 @@ class ErrorEvent(BackgroundEvent):
 class PartitionsRemovedEvent(BackgroundEvent):
     """Run the revoked or the lost callback over `partitions`, then report the end.
 
-    Without `call_back` there is nothing left to call back for: the end alone is to be reported, in its turn.
+    Without `call_back` no callback is run: only the end is reported, in its turn.
     """
 
     ticket: int
@@ -168,7 +168,7 @@ class PartitionsRemovedEvent(BackgroundEvent):
 class PartitionsAssignedEvent(BackgroundEvent):
     """Apply `full`, then run the assigned callback over `added` (even if empty), then report the end.
 
-    Kafka before 4.3 has applied it already, in the background: `apply` is False, and only the callback is asked for.
+    Kafka before 4.3 has already applied it, in the background: `apply` is False, and only the callback runs.
     """
 
     ticket: int

@@ -1,4 +1,4 @@
-"""What can happen to a consumer member, beside the application events of `fsm.member.events`."""
+"""The inputs of a consumer member, beside the application events of `fsm.member.events`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CoordinatorFound:
 
 @value
 class CoordinatorLost:
-    """There is none any more; with `error`, the search for one met a fatal error that the application must see."""
+    """There is no coordinator any more; `error` is a fatal error of the lookup that the application must see."""
 
     error: KafkaError | None = None
 
@@ -46,7 +46,7 @@ class MetadataUpdated:
 
 @value
 class MetadataFailed:
-    """The metadata holds an error, which the next poll fails with."""
+    """The metadata has an error, with which the next poll fails."""
 
     error: KafkaError
 

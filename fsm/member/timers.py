@@ -1,7 +1,7 @@
 """Backoff between attempts and the deadlines of a member, as values.
 
-Source: `RequestState`, `HeartbeatRequestState`, `ExponentialBackoff`, `TimedRequestState`. A timer is the instant at
-which it runs out; nobody runs it. Jitter is the caller's: a number from -1 to 1, evenly drawn or 0.
+Source: `RequestState`, `HeartbeatRequestState`, `ExponentialBackoff`, `TimedRequestState`. A timer is the instant of
+its expiry; nothing runs in the background. Jitter is the caller's: a number from -1 to 1, evenly drawn or 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEVER = (1 << 63) - 1
 
 
 def backoff_ms(config: ConsumerConfig, choices: Container[Choice], attempts: int, jitter: float) -> int:
-    """How long to wait after `attempts` failures in a row (0: after a success), doubling from the first to the cap."""
+    """The backoff after `attempts` failures in a row (0: after a success), doubling up to its maximum."""
     first, cap = config.retry_backoff_ms, config.retry_backoff_max_ms
     if cap <= first:
         return min(first, cap)
@@ -29,7 +29,7 @@ def backoff_ms(config: ConsumerConfig, choices: Container[Choice], attempts: int
 
 
 def count_of(first_ms: int, cap_ms: int, attempts: int) -> int:
-    """The least number of failures after which a backoff is as long as after that many."""
+    """The smallest number of failures with the same backoff as `attempts`."""
     attempts = min(attempts, 62)
     while attempts > 1 and min(first_ms << (attempts - 1), cap_ms) == min(first_ms << attempts, cap_ms):
         attempts -= 1
@@ -37,12 +37,12 @@ def count_of(first_ms: int, cap_ms: int, attempts: int) -> int:
 
 
 def until_ms(instant_ms: int, now_ms: int) -> int:
-    """A deadline on a clock that begins now; one that has passed is 0, `NEVER` stays."""
+    """A deadline on a clock that starts now; one that has passed is 0, `NEVER` stays."""
     return instant_ms if instant_ms >= NEVER else max(0, instant_ms - now_ms)
 
 
 class RequestState(NamedTuple):
-    """Whether a request is under way, and when the next attempt may be made."""
+    """Whether a request is in flight, and when the next attempt may be made."""
 
     in_flight: bool = False
     attempts: int = 0

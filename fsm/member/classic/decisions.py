@@ -163,8 +163,10 @@ def find_commit_error(answer: OffsetCommitResponse | TransportFailure) -> ErrorC
 
 
 def decide_commit(member: ClassicMember, sent: Generation, code: ErrorCode) -> Event | None:
-    """The event of the error of a commit; None if it does not concern the membership. A member that already has a new
-    generation, and is not about to join again, is reset all the same.
+    """The event of the error of a commit;
+
+    None if it does not concern the membership. A member that already has a new generation, and is not about to join
+    again, is reset all the same.
     """
     event = COMMIT_ERRORS.get(code)
     if member.generation == sent:

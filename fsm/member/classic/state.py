@@ -321,9 +321,10 @@ def new_member(config: ClassicConfig) -> ClassicMember:
 
 
 def canonicalize(member: ClassicMember, now_ms: int, ids: Mapping[str, str]) -> ClassicMember:
-    """The member with its clock starting now, with other ids, and with its waiting calls numbered 1 and 2. Two members
-    that differ only by these become equal, and equal ones behave alike: instants that have passed and failures beyond
-    the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
+    """The member with its clock starting now, with other ids, and with its waiting calls numbered 1 and 2.
+
+    Two members that differ only by these become equal, and equal ones behave alike: instants that have passed and
+    failures beyond the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
     """
 
     def rename(member_id: str) -> str:

@@ -55,8 +55,9 @@ class ClassicMemberDraft(Effects, effects=Effect):
     # poll()
 
     def poll(self, given: events.AsyncPollEvent) -> None:
-        """poll(): the application is alive; does the work that waits for a poll. Does nothing inside a callback, in
-        close() or without a subscription.
+        """poll(): the application is alive; does the work that waits for a poll.
+
+        Does nothing inside a callback, in close() or without a subscription.
         """
         if self.awaited is not None or self.closing is not None or self.topics is None:
             return
@@ -332,8 +333,10 @@ INPUTS: Mapping[type, Callable[[ClassicMemberDraft, Any], None]] = {
 
 
 def step(member: state.ClassicMember, given: state.ClassicInput, now_ms: int) -> Step:
-    """The member after `given`. Raises `LocalProtocolError` for the end of a callback that is not open and for an
-    unknown input, `RemoteProtocolError` for an answer to another request; `member` itself never changes.
+    """The member after `given`.
+
+    Raises `LocalProtocolError` for the end of a callback that is not open and for an unknown input,
+    `RemoteProtocolError` for an answer to another request; `member` itself never changes.
     """
     handle = INPUTS.get(type(given))
     if handle is None:

@@ -319,8 +319,10 @@ def _broken_by_member(member: Member) -> list[Invariant]:
 
 
 class Watch:
-    """Checks one member; it has to see every step from the first on. It evaluates an invariant only if its state or
-    effect occurs, and not again for a member that a step leaves unchanged.
+    """Checks one member; it has to see every step from the first on.
+
+    It evaluates an invariant only if its state or effect occurs, and not again for a member that a step leaves
+    unchanged.
     """
 
     def __init__(self) -> None:

@@ -254,9 +254,10 @@ SAME_IDS: Mapping[str, str] = {}
 
 
 def canonicalize(member: Member, now_ms: int, ids: Mapping[str, str]) -> Member:
-    """The member with its clock starting now, with another id, and with its waiting calls numbered from 1. Two members
-    that differ only by these become equal, and equal ones behave alike: instants that have passed and failures beyond
-    the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
+    """The member with its clock starting now, with another id, and with its waiting calls numbered from 1.
+
+    Two members that differ only by these become equal, and equal ones behave alike: instants that have passed and
+    failures beyond the longest backoff make no difference. `ids` maps member ids; what is not in it stays.
     """
     config = member.settings.config
     first_ms, cap_ms = config.retry_backoff_ms, config.retry_backoff_max_ms

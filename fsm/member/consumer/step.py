@@ -325,8 +325,10 @@ INPUTS: Mapping[type[Any], Callable[[MemberDraft, Any], None]] = {
 
 
 def step(member: Member, given: inputs.MemberInput, now_ms: int) -> Step:
-    """The member after `given` at `now_ms`, and its effects. Raises `LocalProtocolError` for an illegal call,
-    `RemoteProtocolError` for an illegal answer; `member` itself never changes.
+    """The member after `given` at `now_ms`, and its effects.
+
+    Raises `LocalProtocolError` for an illegal call, `RemoteProtocolError` for an illegal answer; `member` itself never
+    changes.
     """
     event = None
     if type(given) is inputs.Tick:

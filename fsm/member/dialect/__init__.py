@@ -1,1 +1,1 @@
-"""What differs among releases of the Java client, as named choices."""
+"""The differences between releases of the Java client, as named choices."""

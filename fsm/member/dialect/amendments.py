@@ -1,8 +1,7 @@
 """The rows in which a dialect's table differs from that of the latest release, each under the choice that it follows.
 
-An amendment names rows of `fsm.tables.consumer_member` by their clause and what stands in their place. Everything that
-differs in more than rows is decided in `fsm.member.consumer.decisions` or done by an effect, and asks for the choice
-there.
+An amendment names rows of `fsm.tables.consumer_member` by their clause, and their replacements. Differences beyond rows
+are decided in `fsm.member.consumer.decisions` or done by an effect, and asks for the choice there.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class Amendment:
     """What a choice changes in the table."""
 
     rows: Mapping[str, tuple[Row, ...]]
-    """What stands in place of the rows of each clause; under a clause that no row has, what is added."""
+    """The replacements for the rows of each clause; under a clause without rows, additional rows."""
     when: bool = True
-    """Whether it holds where the choice is in the dialect, or where it is not."""
+    """Whether it applies if the dialect has the choice, or if it lacks it."""
     ends_fatal: bool = False
     """Whether FATAL may be left."""
 
@@ -71,7 +70,7 @@ AMENDMENTS: Mapping[Choice, Amendment] = {
     Choice.STABLE_WHEN_SENT: Amendment({
         "J1": (row(S.JOINING, E.HB_SENT, F.SEND_FULL_HEARTBEAT, S.STABLE,
                    clause="J1", note="The answer finds the member STABLE, and with epoch 0."),
-               # A run of the membership before may still be open then; elsewhere RECONCILING comes first, and waits.
+               # A run of the last membership may still be open here; otherwise RECONCILING comes first, and waits.
                row(S.STABLE, E.APPLY_ASSIGNMENT, F.SET_OWNED, F.MARK_ADDED, F.NOTIFY_ASSIGNMENT, clause="G4/STABLE"),
                row(S.STABLE, E.APPLY_REJECTED, F.REJECT_ASSIGNMENT, clause="G5/STABLE"),
                row(S.STABLE, (E.RUN_STEP_STALE, E.RUN_FAILED), F.END_RUN, clause="G6/STABLE")),
@@ -91,7 +90,7 @@ AMENDMENTS: Mapping[Choice, Amendment] = {
 
 
 def amend(choices: frozenset[Choice]) -> Table:
-    """The table of a dialect: that of the latest release, with the amendments that its choices mean."""
+    """The table of a dialect: that of the latest release, with the amendments of its choices."""
     held = [change for choice, change in AMENDMENTS.items() if (choice in choices) is change.when]
     if not held:
         return TABLE

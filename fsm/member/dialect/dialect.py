@@ -7,8 +7,8 @@ before it have, less what it gives up. After the releases stand
 * `fixed`: the latest release without any hazard that a client can avoid;
 * `document`: the rules of the design documents where they say otherwise, on `fixed` where they are silent.
 
-A set of one's own is made with `custom`: to leave a choice out, or to take one in, is to see what it changes. Where a
-choice means other rows, `fsm.member.dialect.amendments` has them.
+`custom` makes a dialect of your own, to see the effect of adding or removing a choice. `fsm.member.dialect.amendments`
+has the rows of choices that change the table.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def choices_of(name: str) -> frozenset[Choice]:
 
 
 def custom(name: str, choices: Iterable[Choice]) -> Dialect:
-    """A dialect of one's own, on the table that its choices mean; the same arguments give the same dialect."""
+    """A dialect of your own, with the table of its choices; the same arguments return the same object."""
     return _make(name, frozenset(choices))
 
 

@@ -1,6 +1,6 @@
-"""What an answer must be that is handed to a member: one to its request, with fields of the types that they declare.
+"""Checks of an answer before a member gets it: it must be one to its request, with fields of their declared types.
 
-A member believes what it is told, so a value of another kind would do its harm later, or in silence.
+The member does not check types, so a wrong value would fail later, or silently.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ QUICK_CHECKS: dict[tuple[type[Any], type[Any]], Callable[[Any], bool]] = {
         (OffsetCommitRequest, OffsetCommitResponse),
     )
 }
-"""For answers that come again and again: what `check_answer` need not be asked about, by the types of both."""
+"""Fast checks of frequent answers, by the types of request and answer; if one holds, `check_answer` is not needed."""
 
 
 def check_answer(request: object, answer: object, list_names: Callable[[], Mapping[str, str]]) -> None:
-    """Raises `RemoteProtocolError` for an answer to something else, or with a field of another type.
+    """Raises `RemoteProtocolError` for an answer to another request, or with a field of another type.
 
-    `list_names` is asked for the names of topics where there is an assignment, which may name topics by mistake.
+    `list_names` returns topic names, to detect an assignment that has names instead of ids.
     """
     if isinstance(answer, TransportFailure):
         return
@@ -74,7 +74,7 @@ def check_names(names: object) -> None:
 
 
 def check_counts(counts: object) -> None:
-    """Raises `RemoteProtocolError` for metadata of a classic member that are not how many partitions topics have."""
+    """Raises `RemoteProtocolError` for metadata of a classic member that are not partition counts."""
     if not is_counts(counts):
         raise RemoteProtocolError(f"the metadata are {counts!r}; give ((topic, partitions), ...)")
 

@@ -37,7 +37,9 @@ T = TypeVar("T")
 
 
 class AsyncConsumerRebalanceListener(Protocol):
-    """The application's callbacks as coroutines. A subclass that has no lost callback gets the revoked one."""
+    """The application's callbacks as coroutines. In a subclass without a lost callback the revoked one is called
+    instead.
+    """
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
         """These were added."""
@@ -46,15 +48,15 @@ class AsyncConsumerRebalanceListener(Protocol):
         """These are given up; their positions can still be committed."""
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
-        """These belong to others already."""
+        """These already belong to others."""
         await self.on_partitions_revoked(partitions)
 
 
 class AsyncConsumer(ConsumerRuntime):
     """A consumer's membership in its group, used by one task at a time; made while an event loop runs.
 
-    Raises what `fsm.member.runtime.threads.Consumer` does. A call that is cancelled inside a callback reports that
-    callback as failed; one that is cancelled while it waits leaves nothing behind, and what it asked for goes on.
+    Raises the same errors as `fsm.member.runtime.threads.Consumer`. A call that is cancelled inside a callback reports
+    that callback as failed. If it is cancelled while it waits, its operation continues.
     """
 
     def _start(self, group_id: str) -> None:
@@ -65,8 +67,10 @@ class AsyncConsumer(ConsumerRuntime):
         self._task = self._loop.create_task(self._run(), name=f"consumer_background-{group_id}")
 
     def _wake(self) -> None:
-        """Never at once, so that a transport that answers inside `send` leaves room for other tasks."""
-        with suppress(RuntimeError):  # an answer after the event loop was closed has nobody to wake
+        """Schedules a turn, never at once, so that a transport that answers inside `send` does not starve
+        other tasks.
+        """
+        with suppress(RuntimeError):  # after the event loop was closed there is no task to wake
             self._loop.call_soon_threadsafe(self._work.set)
 
     async def subscribe(
@@ -79,11 +83,11 @@ class AsyncConsumer(ConsumerRuntime):
         await self._drive(self._api.subscribe(to, listener))
 
     async def poll(self, timeout_ms: int, consumed: Offsets = ()) -> Partitions:
-        """Runs the callbacks that are due, or waits for some; gives the partitions that records may be taken from."""
+        """Runs due callbacks, or waits for some; returns the partitions that may be fetched."""
         return await self._drive(self._api.poll(timeout_ms, consumed))
 
     async def unsubscribe(self) -> None:
-        """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
+        """Revokes all partitions (revoked callback) and leaves the group; returns when that is done."""
         await self._drive(self._api.unsubscribe())
 
     async def close(
@@ -92,7 +96,7 @@ class AsyncConsumer(ConsumerRuntime):
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
         consumed: Offsets | None = None,
     ) -> None:
-        """Commits, runs the revoked callback, leaves, ends the background task. Closed already: nothing."""
+        """Commits, runs the revoked callback, leaves, ends the background task; does nothing if already closed."""
         await self._drive(self._api.close(timeout_ms, operation, consumed))
 
     async def __aenter__(self) -> Self:
@@ -123,7 +127,7 @@ class AsyncConsumer(ConsumerRuntime):
                 call.close()
 
     async def _do(self, asked: Wait | InvokeListener) -> BaseException | None:
-        """Waits, or runs a callback; what it raised, its cancellation included: the member has to hear of either."""
+        """Waits, or runs a callback; returns what it raised, cancellation included, for the member."""
         try:
             if isinstance(asked, Wait):
                 await _wait(self._changed, asked.until_ms)

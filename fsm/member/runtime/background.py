@@ -1,14 +1,13 @@
-"""The background side of an embedded member: its loop, and what the loop asks of the network.
+"""The background side of an embedded member: its loop, and its interface to the network.
 
-`Background` is turned by whatever runs in the background, a thread or an asyncio task. It hands in what the network
-brought, turns the member's own loop, finds coordinators, learns topic names and gives up on requests without an
-answer. It owns no thread and reads no clock: a turn is told the time and says when the next is due.
+A thread or an asyncio task drives `Background`. It passes responses to the member, runs the member's own loop, finds
+coordinators, fetches topic names and times out requests. It owns no thread and reads no clock: a turn takes the time
+and returns when the next is due. Input of a transport is checked on arrival: answers by the member, everything else
+here.
 
-What a transport hands in is checked where it comes in: answers by the member, anything else here.
-
-A look-up is not repeated at once, whatever its answer was: look-ups of one kind that follow each other wait longer and
-longer, up to `retry_backoff_max_ms`. Metadata that bring news end that, and so does a pause of that length. (Kafka's
-own client waits 100 ms each time, and then for the fetch that its look-ups queue behind.)
+Consecutive look-ups of one kind wait longer and longer, up to `retry_backoff_max_ms`, whatever their answers were. New
+metadata resets this, and so does a pause of that length. (Kafka's own client waits 100 ms each time, and then for the
+fetch that its look-ups queue behind.)
 
 Source: `ConsumerNetworkThread.runOnce`, `NetworkClientDelegate`, `CoordinatorRequestManager`, `Metadata`.
 """
@@ -47,22 +46,22 @@ Metadata_co = TypeVar("Metadata_co", covariant=True)
 
 
 class Network(Protocol[Request_contra, Response_co, Metadata_co]):
-    """The network, as an embedded member needs it.
+    """The network interface of an embedded member.
 
-    Each method starts something and returns soon; it then calls the function it was given once, from any thread, now
-    or later. What takes longer than the request timeout has failed, and a later answer is passed over. An `OSError`
-    raised by a method is a connection that is gone; any other exception ends the member, loudly. So does an answer of
-    another type, with a `RemoteProtocolError` that says what to give.
+    Each method starts an operation and returns soon; later it calls its callback once, from any thread. After the
+    request timeout the operation has failed, and a later answer is ignored. An `OSError` raised by a method means a
+    lost connection; any other exception ends the member. So does an answer of a wrong type, with a
+    `RemoteProtocolError` that names the right one.
     """
 
     def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
-        """Finds the group's coordinator: None once requests can be sent to it, or what went wrong."""
+        """Finds the group's coordinator; the callback gets None once requests can be sent to it, or the failure."""
 
     def update_metadata(self, on_metadata: Callable[[Metadata_co | TransportFailure], None]) -> None:
-        """Learns which topics there are: those a subscription may mean. May call again whenever that changes."""
+        """Fetches the topics that a subscription may match; may call back again whenever they change."""
 
     def send(self, request: Request_contra, on_response: Callable[[Response_co | TransportFailure], None]) -> None:
-        """Sends a request to the coordinator; the answer, or the `TransportFailure` for which there is none."""
+        """Sends a request to the coordinator; the callback gets the answer or a `TransportFailure`."""
 
 
 _METHODS = ("find_coordinator", "update_metadata", "send")
@@ -79,7 +78,7 @@ class ClassicTransport(
 
 
 class Lookup(Enum):
-    """What a client asks its cluster beside requests of the group."""
+    """A client's look-ups beside the requests of the group."""
 
     COORDINATOR = "where the coordinator is"
     METADATA = "which topics there are"
@@ -88,7 +87,7 @@ class Lookup(Enum):
 
 
 class TransportRequest(NamedTuple):
-    """Something asked of the transport."""
+    """An operation of the transport."""
 
     number: int
     order: Any
@@ -99,7 +98,7 @@ class TransportRequest(NamedTuple):
 class Background:
     """The loop. One thread at a time calls it, under the lock of the runtime if it has one; any may call `receive`.
 
-    What `turn` wants sent waits in `outbox`; `send_outbox` starts it, without that lock, since a transport may be slow.
+    `turn` puts requests into `outbox`; `send_outbox` sends them, without that lock, because a transport may be slow.
     """
 
     def __init__(
@@ -116,16 +115,16 @@ class Background:
         self.member = member
         self.outbox: deque[TransportRequest] = deque()
         self.completed: dict[int, CallCompleted] = {}
-        """Calls that came to their end, until their caller looks."""
+        """Completed calls, until their caller fetches them."""
         self.awaited: set[int] = set()
-        """Calls that somebody waits for."""
+        """Calls whose callers wait."""
         self.moves = 0
-        """Counts what may give a poll() something new to do."""
+        """Counts the events that may give a poll() something new to do."""
         self.next_turn_ms = 0
         self.ended = False
-        """Nobody turns the loop any more."""
+        """The loop has ended."""
         self.failure: BaseException | None = None
-        """What the loop ended with, if not with close()."""
+        """The exception that ended the loop, if close() did not."""
         self._transport: Network[Any, Any, Any] = transport
         self._jitter = jitter
         self._wake = wake
@@ -136,33 +135,33 @@ class Background:
         self._lookups = {Lookup.COORDINATOR: IDLE, Lookup.METADATA: IDLE}
         self._metadata_wanted = True
         self._metadata: object = None
-        """Which topics there are, as the transport told last."""
+        """The last metadata of the transport."""
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is under way, waits to be sent, or has come and was not taken in."""
+        """Whether no operation is in flight, waits to be sent, or has an unread answer."""
         return not (self._in_flight or self._arrivals or self.outbox or self._list_lookups())
 
     # Called from anywhere
 
     def receive(self, number: int, answer: object) -> None:
-        """An answer; one that comes twice, or too late, is passed over when the loop comes to it."""
+        """Queues an answer; the loop ignores one that comes twice or too late."""
         self._arrivals.append((number, answer))  # a deque's append is atomic
         self._wake()
 
     # The loop
 
     def turn(self, now_ms: int) -> None:
-        """Takes in what arrived and what is overdue, turns the member's loop, and says when it is to be called again.
+        """Handles arrived answers and timeouts, runs the member's loop, and returns when it must be called again.
 
-        Raises `RemoteProtocolError` for an answer that does not answer its request, or holds what it must not.
+        Raises `RemoteProtocolError` for an answer to another request or with invalid content.
         """
         for _ in range(len(self._arrivals)):
             number, answer = self._arrivals.popleft()
             sent = self._in_flight.pop(number, None)
             if sent is not None:
                 self._take_in(sent.order, answer, now_ms)
-            elif isinstance(answer, TopicNames | tuple):  # metadata that a transport gives unasked
+            elif isinstance(answer, TopicNames | tuple):  # metadata that a transport sends by itself
                 self._learn(answer, now_ms)
         for sent in [f for f in self._in_flight.values() if now_ms >= f.deadline_ms]:
             del self._in_flight[sent.number]
@@ -185,7 +184,7 @@ class Background:
         self.next_turn_ms = min(now_ms + result.time_until_next_poll_ms, NEVER, *due)
 
     def send_outbox(self) -> None:
-        """Starts what waits in the outbox."""
+        """Starts the operations in the outbox."""
         while self.outbox:
             number, order, _ = self.outbox.popleft()
             answer = partial(self.receive, number)
@@ -221,14 +220,14 @@ class Background:
         elif order is Lookup.METADATA:
             self._learn(answer, now_ms)
         elif answer is None:
-            self._back_off(order, now_ms)  # it may turn out not to coordinate the group
+            self._back_off(order, now_ms)  # the broker may not be the group's coordinator
             self.member.find_coordinator(now_ms)
         else:
             given = type(answer).__name__
             raise RemoteProtocolError(f"find_coordinator was answered with {given}; give None, or a TransportFailure")
 
     def _learn(self, metadata: object, now_ms: int) -> None:
-        """The first answer, and any that a transport gives unasked."""
+        """Handles the first answer of a look-up, and any that a transport sends by itself."""
         if not isinstance(metadata, TopicNames) and not is_counts(metadata):
             wanted = "TopicNames, or for a classic member ((topic, partitions), ...)"
             raise RemoteProtocolError(f"update_metadata was answered with {type(metadata).__name__}; give {wanted}")
@@ -239,7 +238,7 @@ class Background:
         self.moves += self.member.learn(metadata, now_ms)
 
     def _fail_lookup(self, order: Lookup, failure: TransportFailure, now_ms: int) -> None:
-        """Tried again after a backoff; what cannot be retried, the application sees."""
+        """Retries a look-up after a backoff; passes a failure that cannot be retried to the application."""
         self._back_off(order, now_ms)
         if failure.retriable:
             return
@@ -248,6 +247,6 @@ class Background:
         fail(KafkaError(failure.name), now_ms)
 
     def _back_off(self, lookup: Lookup, now_ms: int) -> None:
-        """The next such look-up waits, twice as long as the one before it did: 100 ms to 1 s by default."""
+        """Makes the next look-up of this kind wait twice as long as the last one: 100 ms to 1 s by default."""
         state = self._lookups[lookup]
         self._lookups[lookup] = state.fail(now_ms, self.member.backoff_ms(state.attempts, self._jitter()))

@@ -1,8 +1,7 @@
 """`ClassicConsumerMember`: a member of a classic group in its shell (`fsm.member.runtime.shell`).
 
-In Kafka a classic consumer does on the application's thread what here the background does after each poll; its
-heartbeat thread is the background's tick. What the application sees is the same: callbacks inside its calls, one at a
-time.
+A classic consumer of Kafka rebalances on the application's thread; here the background does so after each poll, and its
+tick is Kafka's heartbeat thread. The application sees the same: callbacks inside its calls, one at a time.
 
 Source: `ClassicKafkaConsumer`, `ConsumerCoordinator`, `AbstractCoordinator.HeartbeatThread`.
 """
@@ -45,7 +44,7 @@ class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCou
 
     @property
     def member_id(self) -> str:
-        """The id that the coordinator gave; empty before and after."""
+        """The id from the coordinator; empty outside the group."""
         return self.member.generation.member_id
 
     @property
@@ -66,7 +65,7 @@ class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCou
         return self.member.owned
 
     def fetchable(self, *, checked: bool) -> Partitions:  # noqa: ARG002  # no poll of a classic member is gated
-        """What is owned, less what an open callback is about; nothing where all of it is given up before a join."""
+        """Owned partitions without those of an open callback; empty if all are revoked before a join."""
         if gives_up_all(self.member):
             return ()
         open_ones = () if self.member.awaited is None else self.member.awaited.partitions
@@ -74,19 +73,21 @@ class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCou
 
     @property
     def poll_wanted_ms(self) -> int:
-        """A rebalance goes on in polls alone."""
+        """The instant from which a poll continues a rebalance: only polls do."""
         return poll_wanted_ms(self.member)
 
     @property
     def throws_next(self) -> bool:
-        """Its poll() would have thrown already where the application waits for all that a poll does."""
+        """Whether an error waits: Kafka's poll() does all of its work itself, and would have thrown it already."""
         return any(isinstance(event, events.ErrorEvent) for event in self._background)
 
     def backoff_ms(self, attempts: int, jitter: float) -> int:
         return backoff_ms(self.config, attempts, jitter)
 
     def timeout_ms(self, request: object) -> int:
-        """A join is answered when everybody has joined, so it may take as long as they are given."""
+        """The request timeout; a join may take the whole rebalance timeout, because it is answered when all members
+        have joined.
+        """
         if not isinstance(request, JoinGroupRequest):
             return self.config.request_timeout_ms
         return max(self.config.request_timeout_ms, request.rebalance_timeout_ms + JOIN_GRACE_MS)
@@ -94,7 +95,7 @@ class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCou
     # What the application does
 
     def report(self, event: events.ApplicationEvent, now_ms: int) -> int:  # noqa: ARG002  # it waits for the loop
-        """Adds the end of a callback, for which nobody waits; of one that close() has gone past, nothing."""
+        """Adds the end of a callback, unless close() has abandoned it; no call waits for it."""
         open_one = self.member.awaited
         if isinstance(event, events.ConsumerRebalanceListenerCallbackCompletedEvent) and (
             open_one is None or open_one.ticket != event.ticket
@@ -116,7 +117,9 @@ class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCou
     def _begin_close(
         self, now_ms: int, operation: events.GroupMembershipOperation, timeout_ms: int, consumed: Offsets | None
     ) -> None:
-        """From inside a callback, that callback counts as over; one that was asked for and has not begun is not run."""
+        """Begins close(): a callback that calls it counts as over, and a requested one that has not begun is
+        not run.
+        """
         self._drain(now_ms)
         self._background.clear()
         open_one = state.OpenCallback.BEGUN if self._callback_begun else state.OpenCallback.NOT_BEGUN
@@ -132,9 +135,9 @@ class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCou
         self._background.append(events.ErrorEvent(error))
 
     def learn(self, metadata: PartitionCounts | TopicNames, now_ms: int) -> bool:
-        """How many partitions each topic has; whether that is news. Raises `LocalProtocolError` for names by id.
+        """Takes partition counts by topic; returns whether they are new.
 
-        Raises `RemoteProtocolError` for anything else that is not that.
+        Raises `LocalProtocolError` for topic names by id, `RemoteProtocolError` for anything else.
         """
         if isinstance(metadata, TopicNames):
             raise LocalProtocolError("a classic member learns partition counts, not names by id: (('topic', 3),)")
@@ -164,9 +167,9 @@ class ClassicConsumerMember(MemberShell[state.UnsentClassicRequest, PartitionCou
     def _take(self, effect: state.ClassicEffect) -> None:
         match effect:
             case Enqueued(event=events.ErrorEvent()) if self.member.closing is not None:
-                pass  # close() does not look at what comes once it has begun
+                pass  # close() ignores answers once it has begun
             case Enqueued(event=events.ErrorEvent(error=events.KafkaError(message=text))) if text == LISTENER_RAISED:
-                pass  # thrown by the pass that ran the callback, which knows the exception itself
+                pass  # the pass that ran the callback throws it, because it has the exception itself
             case Enqueued(event=event):
                 self._callback_begun = self._callback_begun and isinstance(event, events.ErrorEvent)
                 self._background.append(event)

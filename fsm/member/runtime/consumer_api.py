@@ -1,9 +1,9 @@
-"""The application's side of an embedded member: its calls, as they are the same on threads and on asyncio.
+"""The calls of an embedded member, common to threads and asyncio.
 
-A call is a generator. It yields `Wait` where it has to wait for the background, and `InvokeListener` where a callback
-is due; it is sent what the callback raised, or what interrupted either (Ctrl-C, a cancellation). Between two yields a
-runtime keeps the background away (threads: by a lock; asyncio: by not awaiting), and it gives way while it waits, with
-nothing in between: what a call has looked at cannot change before it waits, so no wake-up is lost.
+A call is a generator. It yields `Wait` to wait for the background, and `InvokeListener` to run a callback; it is sent
+the exception of the callback, or the interrupt of either (Ctrl-C, a cancellation). Between two yields a runtime
+excludes the background (threads: by a lock; asyncio: by not awaiting). It lets the background run only while it waits,
+so the state that a call has read cannot change before it waits, and no wake-up is lost.
 
 Source: `AsyncKafkaConsumer.poll`, `.subscribe`, `.unsubscribe`, `.close`; `ApplicationEventHandler.addAndGet`.
 """
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class BackgroundFailed(FsmError):  # noqa: N818  # the fact, as the application meets it
-    """What runs in the background has ended with an error, which is this one's cause; the consumer is of no use."""
+    """The background has ended with an error, which is this one's cause; the consumer is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SubscriptionPattern:
 
 
 class Wait(NamedTuple):
-    """Give way until the background has moved, or this instant; to wait too short is no harm."""
+    """Wait until the background has moved, or until this instant; a shorter wait is harmless."""
 
     until_ms: int
 
@@ -62,11 +62,11 @@ ApiCall = Generator[Wait | InvokeListener, BaseException | None, T]
 Subscribe = TopicSubscriptionChangeEvent | TopicPatternSubscriptionChangeEvent | TopicRe2JPatternSubscriptionChangeEvent
 
 CLOSE_GRACE_MS = 100
-"""How long close() waits, whatever its timeout, for its last request to go out."""
+"""How long close() waits for its last request to be sent, whatever its timeout."""
 
 
 class Pass:
-    """A pass over background events: how many, what they came to, and the exception behind the first error."""
+    """A pass over background events: their number, their outcome, and the exception behind the first error."""
 
     __slots__ = ("cause", "count", "outcome")
 
@@ -76,7 +76,7 @@ class Pass:
         self.cause: BaseException | None = None
 
     def add(self, came: Outcome, raised: BaseException | None) -> None:
-        """One event more."""
+        """Adds the outcome of one event."""
         self.count += 1
         for error in (came.first, *came.others):
             if error is not None and self.outcome.first is None:
@@ -84,7 +84,7 @@ class Pass:
             self.outcome = self.outcome.with_error(error)
 
     def throw(self, *, unsubscribing: bool = False) -> None:
-        """Raises the first error; the others are only logged, and so is one that unsubscribe() passes over."""
+        """Raises the first error; the others are only logged, and so is one that unsubscribe() ignores."""
         for error in self.outcome.others:
             _log("a later error of the same pass over background events", error)
         thrown = self.outcome.to_throw(unsubscribing=unsubscribing)
@@ -95,7 +95,7 @@ class Pass:
 
 
 class ConsumerApi:
-    """The calls of one application over one member; `clock` gives the time in ms, `wake` wakes the background."""
+    """The calls of one application for one member; `clock` returns the time in ms, `wake` wakes the background."""
 
     def __init__(self, background: Background, clock: Callable[[], int], wake: Callable[[], None]) -> None:
         self.listener: Any = None
@@ -108,14 +108,14 @@ class ConsumerApi:
         self._clock = clock
         self._wake = wake
         self._poll = 0
-        """The poll event under way, 0 where there is none."""
+        """The number of the open poll event, 0 for none."""
         self._consumed: Offsets = ()
         """Positions, as the last poll() gave them."""
 
     # The public calls
 
     def check(self) -> None:
-        """Raises `LocalProtocolError` on a closed consumer, `BackgroundFailed` where the background has ended."""
+        """Raises `LocalProtocolError` on a closed consumer, `BackgroundFailed` if the background has ended."""
         if self.closing:
             raise LocalProtocolError("the consumer is closed; make a new one")
         self._check_background()
@@ -126,7 +126,7 @@ class ConsumerApi:
         return self._member.owned
 
     def subscribe(self, to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: Any) -> ApiCall[None]:
-        """subscribe(): returns when the background has taken note; no topics mean unsubscribe()."""
+        """subscribe(): returns when the background has processed it; no topics mean unsubscribe()."""
         self.check()
         event = subscription_to(to, listener=listener is not None)
         if event == TopicSubscriptionChangeEvent((), event.listener):
@@ -137,12 +137,12 @@ class ConsumerApi:
         error = yield from self._await(self._submit(event, deadline_ms), deadline_ms)
         if error is None:
             return
-        if error.name != "TimeoutException":  # a late event is carried out all the same, and its listener is needed
+        if error.name != "TimeoutException":  # a late event is executed all the same, and needs its listener
             self.listener = before
         raise KafkaException(error)
 
     def poll(self, timeout_ms: int, consumed: Offsets) -> ApiCall[Partitions]:
-        """poll(): runs what is due until something was, or until the timeout; gives what may be fetched from."""
+        """poll(): runs due callbacks, waiting for some until the timeout; returns the fetchable partitions."""
         self.check()
         if not self._member.is_subscribed:
             raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
@@ -183,7 +183,7 @@ class ConsumerApi:
             _log("unsubscribe() ran out of time", error)
 
     def close(self, timeout_ms: int, operation: GroupMembershipOperation, consumed: Offsets | None) -> ApiCall[None]:
-        """close(): commit, callback, leave; nothing where close() has begun before."""
+        """close(): commit, callback, leave; a second call does nothing."""
         if self.closing:
             return
         given_ms = min(not_negative(timeout_ms), self._config.request_timeout_ms)
@@ -202,7 +202,7 @@ class ConsumerApi:
             raise KafkaException(KafkaError("KafkaException", failed)) from ran.cause
 
     def _close_out(self, deadline_ms: int) -> ApiCall[Pass]:
-        """Until the member is closed. Where the background cannot do it, in time or at all, the application does."""
+        """Waits until the member is closed; does the work itself if the background fails or is too slow."""
         whole = Pass()
         while not self._member.closed:
             ran = yield from self._pass()
@@ -211,7 +211,7 @@ class ConsumerApi:
         return whole
 
     def _close_further(self, deadline_ms: int, *, idle: bool) -> ApiCall[None]:
-        """One step more towards the end of close(), whoever has to take it."""
+        """Takes one more step of close(), in the background or here."""
         if self._member.closed:
             return
         if self._background.ended:
@@ -224,7 +224,9 @@ class ConsumerApi:
     # Background events
 
     def _pass(self, *, unsubscribing: bool = False) -> ApiCall[Pass]:
-        """What is in the background queue now, in order; a callback that closes the consumer ends the pass."""
+        """Processes the events now in the background queue, in order; a callback that closes the consumer ends the
+        pass.
+        """
         ran = Pass()
         for _ in range(self._member.pending_background_events):
             event = self._member.next_background_event()
@@ -234,7 +236,7 @@ class ConsumerApi:
         return ran
 
     def _process(self, event: BackgroundEvent, ran: Pass, *, unsubscribing: bool) -> ApiCall[None]:
-        """One event to its end, also where its callback was interrupted: the member waits for that end."""
+        """Processes one event to its end, even if its callback is interrupted: the member waits for that end."""
         running = process((event,), listener=self.listener is not None, unsubscribing=unsubscribing)
         answer: KafkaError | None = None
         raised: BaseException | None = None
@@ -263,7 +265,7 @@ class ConsumerApi:
             raise raised
 
     def _report(self, event: ApplicationEvent) -> ApiCall[KafkaError | None]:
-        """Adds an event of a pass; waits for the end of an assignment's application."""
+        """Adds an event of a pass; waits until an assignment is applied."""
         if self._member.closed:
             return None
         call = self._member.report(event, self._clock())
@@ -277,7 +279,7 @@ class ConsumerApi:
     # Waiting
 
     def _wait_for_news(self, until_ms: int, moves: int) -> ApiCall[None]:
-        """Until there is something for a poll to do. A poll that waits long renews itself: its timers need it."""
+        """Waits until a poll has something to do; renews a long poll, because its timers need that."""
         background = self._background
         renewal_ms = self._config.max_poll_interval_ms // 2
         if self._config.enable_auto_commit:
@@ -301,7 +303,7 @@ class ConsumerApi:
             self._forget(call)
 
     def _give_way(self, deadline_ms: int) -> ApiCall[None]:
-        """Waits for the background; at the deadline turns its loop in its place, which fails the overdue call."""
+        """Waits for the background; at the deadline runs its loop itself, which fails the overdue call."""
         self._check_background()
         if self._clock() < deadline_ms:
             yield from _wait(deadline_ms)
@@ -329,7 +331,7 @@ class ConsumerApi:
         return call
 
     def _inspect_poll(self) -> None:
-        """Ends the poll event that is complete. Raises what it failed with."""
+        """Ends a complete poll event. Raises its failure."""
         if not self._poll or not self._has_ended(self._poll):
             return
         error = self._error_of(self._poll)
@@ -350,14 +352,14 @@ class ConsumerApi:
 
 
 def _wait(until_ms: int) -> ApiCall[None]:
-    """Gives way. Raises what interrupts the caller meanwhile."""
+    """Waits. Raises an interrupt of the caller."""
     interrupt = yield Wait(until_ms)
     if interrupt is not None:
         raise interrupt
 
 
 def subscription_to(to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, *, listener: bool) -> Subscribe:
-    """The event of a subscription. Raises `LocalProtocolError` for what cannot be subscribed to."""
+    """The event of a subscription. Raises `LocalProtocolError` for an invalid one."""
     if isinstance(to, SubscriptionPattern):
         return TopicRe2JPatternSubscriptionChangeEvent(to.pattern, listener)
     if isinstance(to, re.Pattern):
@@ -371,9 +373,9 @@ def subscription_to(to: Iterable[str] | re.Pattern[str] | SubscriptionPattern, *
 
 
 def check_listener(listener: Any, *, may_await: bool) -> None:
-    """Raises `LocalProtocolError` naming the callbacks that a listener lacks, or that nobody would await.
+    """Raises `LocalProtocolError` naming missing callbacks, or coroutines that would never be awaited.
 
-    The lost one would be missed late, and a coroutine that is not awaited does nothing.
+    A missing lost callback would show only when a member is fenced.
     """
     names = [method.value for method in ListenerMethod]
     missing = [name for name in names if not callable(getattr(listener, name, None))]
@@ -389,7 +391,7 @@ def check_listener(listener: Any, *, may_await: bool) -> None:
 
 
 def check_positions(consumed: Offsets) -> Offsets:
-    """The positions. Raises `LocalProtocolError` for what is none."""
+    """The positions. Raises `LocalProtocolError` for an invalid one."""
     if not isinstance(consumed, tuple) or not all(map(_is_position, consumed)):
         raise LocalProtocolError(f"consumed is {consumed!r}; give a tuple of ((topic, partition), offset)")
     return consumed
@@ -403,7 +405,7 @@ def _is_position(given: object) -> bool:
 
 
 def not_negative(timeout_ms: int) -> int:
-    """The timeout. Raises `LocalProtocolError` where it is negative."""
+    """The timeout. Raises `LocalProtocolError` if it is negative."""
     if timeout_ms < 0:
         raise LocalProtocolError(f"timeout_ms must not be negative, not {timeout_ms}")
     return timeout_ms

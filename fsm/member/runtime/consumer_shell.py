@@ -1,15 +1,12 @@
-"""`ConsumerMember`: one member, its two queues, and the loop that its runtime turns.
+"""`ConsumerMember`: one member, its two queues, and the loop that its runtime runs.
 
-The runtime owns threads, sockets and clocks. It submits application events, hands in what the network brought,
-calls `poll` when something happened or time is up, sends what it is given, and runs callbacks when it is asked to:
+The runtime owns threads, sockets and clocks. It submits application events, passes in responses, calls `poll` after any
+of them or when its time has come, sends the returned requests, and runs requested callbacks:
 
-    member = ConsumerMember(ConsumerConfig("g"), member_id="...", now_ms=0)
-    member.receive(CoordinatorFound(), now_ms)
-    member.submit(TopicSubscriptionChangeEvent(("t",), listener=True))
-    member.submit(AsyncPollEvent())
-    result = member.poll(now_ms)                  # result.unsent_requests holds the joining heartbeat
-    member.receive(Answered(request, response), now_ms)
-    member.run_callbacks(listener, now_ms)        # raises what the application has to see
+member = ConsumerMember(ConsumerConfig("g"), member_id="...", now_ms=0) member.receive(CoordinatorFound(), now_ms)
+member.submit(TopicSubscriptionChangeEvent(("t",), listener=True)) member.submit(AsyncPollEvent()) result =
+member.poll(now_ms) # result.unsent_requests holds the joining heartbeat member.receive(Answered(request, response),
+now_ms) member.run_callbacks(listener, now_ms) # raises the errors for the application
 
 Source: `ConsumerNetworkThread.runOnce`, `AsyncKafkaConsumer.poll`, `.unsubscribe`, `.close`.
 """
@@ -53,10 +50,10 @@ News = (
 )
 
 CLOSE_TICKET = 0
-"""The callback that close() runs: nobody but close() waits for it."""
+"""The ticket of the callback of close(), for which only close() waits."""
 
 CALLBACK = -1
-"""What close() waits for while that callback runs; a call's number is positive."""
+"""Stands for that callback where close() waits for a call; a call's number is positive."""
 
 
 class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
@@ -79,16 +76,16 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         self.member: Member = new_member(config, member_id, rules, now_ms)
         super().__init__(config, None if trace is None else ConsumerTrace(trace, self.member, trace_offset_ms, now_ms))
         self.assignment: Partitions = ()
-        """The application's own record of what it was assigned."""
+        """The application's own record of its assignment."""
         self.generation = -1
-        """The application's record of its last positive epoch; -1 where it never had one."""
+        """The application's record of its last positive epoch; -1 if it never had one."""
         self._closing: Iterator[int] | None = None
         self._awaiting = 0
         self._close_deadline_ms = NEVER
         self.observe: Callable[[inputs.MemberInput, tuple[MemberEffect, ...]], None] | None = None
         """Called after each step of the member with its input and its result; for traces and pictures."""
         self.stepped_from = self.member
-        """The member before the step that `observe` is told of."""
+        """The member before the step of the current call of `observe`."""
 
     # What a runtime has to know
 
@@ -115,7 +112,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         return self.member.ownership.owned
 
     def fetchable(self, *, checked: bool) -> Partitions:
-        """What records may be taken from, as far as the membership is concerned."""
+        """Partitions that may be fetched, as far as the membership is concerned."""
         if not may_collect(self.member, checked=checked):
             return ()
         return self.member.ownership.fetchable(self.member.subscription)
@@ -126,9 +123,8 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     # What the application does
 
     def report(self, event: events.ApplicationEvent, now_ms: int) -> int:
-        """Adds an event of a pass over background events; gives the number of an `ApplyAssignmentEvent`'s call.
-
-        For the driver of `fsm.member.runtime.queues.process`, which waits for that call alone; 0 where nobody waits.
+        """Adds an event of a pass over background events; returns the number of an `ApplyAssignmentEvent`'s call, else
+        0. The driver of `fsm.member.runtime.queues.process` waits only for such a call.
         """
         if isinstance(event, events.ConsumerRebalanceListenerCallbackCompletedEvent) and event.ticket == CLOSE_TICKET:
             self._awaiting = 0
@@ -143,7 +139,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         return 0
 
     def _ends_at_once(self, event: events.ApplicationEvent) -> bool:
-        """Whether the application's thread does the background's work, past the queue (H18)."""
+        """Whether the application's thread does the background's work, bypassing the queue (H18)."""
         if self.closed or not isinstance(event, events.ConsumerRebalanceListenerCallbackCompletedEvent):
             return False
         if Choice.UNHEARD_AT_ONCE not in self.member.settings.choices:
@@ -156,7 +152,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         return None if event is None else self._take_note(event)
 
     def _take_note(self, event: events.BackgroundEvent) -> events.BackgroundEvent:
-        """Takes note that the application is called back now for what it loses."""
+        """Updates the application's record before its callback for partitions that it loses."""
         if (
             isinstance(event, events.PartitionsRemovedEvent)
             and Choice.CLOSE_ASKS_MEMBER in self.member.settings.choices
@@ -219,7 +215,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     # What the background thread does
 
     def receive(self, news: News, now_ms: int) -> None:
-        """Hands in what the network brought. Raises `RemoteProtocolError` for what is no such thing."""
+        """Takes an input from the network. Raises `RemoteProtocolError` for an invalid one."""
         if type(news) is inputs.Answered:
             check_answer(news.request.body, news.answer, self.list_names)
         elif type(news) is inputs.MetadataUpdated:
@@ -230,7 +226,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         return self.member.client.metadata
 
     def learn(self, metadata: TopicNames, now_ms: int) -> bool:
-        """Names by id; whether they are others than before."""
+        """Takes topic names by id; returns whether they have changed."""
         if metadata == self.member.client.metadata and not self.member.client.metadata_moved:
             return False
         self.receive(inputs.MetadataUpdated(metadata), now_ms)
@@ -273,7 +269,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
                     self._end_unsubscribe()
                 self._complete(effect)
             case Enqueued(event=event):
-                if self._closing is None:  # close() does not look at what comes once it has begun
+                if self._closing is None:  # close() ignores answers once it has begun
                     self._background.append(event)
             case CoordinatorForgotten():
                 self._coordinator_needed = True
@@ -287,7 +283,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
             self._notices.append(effect)
 
     def _end_unsubscribe(self) -> None:
-        """unsubscribe() returns; of what the application remembers it forgets the generation alone (H20)."""
+        """unsubscribe() returns; the application's record loses only its generation (H20)."""
         self.generation = -1
         self._note(None, Kind.UNSUBSCRIBED)
 
@@ -304,8 +300,8 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
     def _begin_close(
         self, now_ms: int, operation: events.GroupMembershipOperation, timeout_ms: int, consumed: Offsets | None
     ) -> None:
-        """The whole takes at most `timeout_ms` or the request timeout, whichever is less, and the time of the callback,
-        which no timeout cuts short.
+        """Begins close(). It takes at most the smaller of `timeout_ms` and the request timeout, plus the time of the
+        callback, which no timeout interrupts.
         """
         self._note(now_ms, Kind.CLOSE_BEGIN)
         self._close_deadline_ms = now_ms + min(timeout_ms, self.member.settings.config.request_timeout_ms)
@@ -313,7 +309,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         self._close_on(now_ms)
 
     def _close(self, operation: events.GroupMembershipOperation, positions: Offsets) -> Iterator[int]:
-        """The steps of close(); yields the number of what it waits for."""
+        """The steps of close(); yields the number of the call that it waits for."""
         consumed = tuple((p, offset) for p, offset in positions if p in self.member.ownership.owned)
         if self.member.settings.config.enable_auto_commit and consumed:
             yield self.submit(events.SyncCommitEvent(consumed), self._close_deadline_ms)
@@ -333,7 +329,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         yield self.submit(events.LeaveGroupOnCloseEvent(operation=operation), self._close_deadline_ms)
 
     def _last_callback(self, unheard: tuple[events.BackgroundEvent, ...]) -> events.PartitionsRemovedEvent:
-        """What close() tells the listener: by the application's record, or by what it has not been told of yet."""
+        """The last callback of close(): by the application's record, or by notices that it has not received yet."""
         if Choice.CLOSE_ASKS_MEMBER not in self.member.settings.choices:
             method = events.ListenerMethod.REVOKED if self.generation > 0 else events.ListenerMethod.LOST
             return events.PartitionsRemovedEvent(CLOSE_TICKET, method, self.assignment)
@@ -343,7 +339,7 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         return events.PartitionsRemovedEvent(CLOSE_TICKET, method, partitions((*self.assignment, *removed)))
 
     def _close_on(self, now_ms: int) -> None:
-        """Goes on with close() as far as nothing has to be waited for; at its deadline no call is waited for."""
+        """Continues close() until it has to wait; after its deadline it waits for no call."""
         while self._closing is not None:
             if self._awaiting == CALLBACK:
                 return

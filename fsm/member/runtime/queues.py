@@ -1,9 +1,9 @@
 """The application's side of the two queues: its listener, and a pass over background events.
 
-`process` is that pass as the design notes draw it and Kafka does it: run the callback, add the event that reports its
-end; apply an assignment before its callback; remember the first error, note the others, process every event. It is a
-generator: what touches the outside (a listener, the application queue) is yielded to the driver, so the same pass
-serves threads, asyncio and a single thread.
+`process` is that pass as in the design notes and in Kafka: run the callback, add the event that reports its end; apply
+an assignment before its callback; keep the first error, log the others, process every event. It is a generator that
+yields every action outside (on a listener, the application queue) to its driver, so threads, asyncio and a single
+thread share it.
 
 Source: `AsyncKafkaConsumer.processBackgroundEvents`, `ConsumerRebalanceListenerInvoker`.
 """
@@ -31,7 +31,7 @@ from fsm.step import value
 
 
 class KafkaException(FsmError):  # noqa: N818  # Kafka's own name of it
-    """What poll(), unsubscribe() and close() throw at the application."""
+    """The exception of poll(), unsubscribe() and close()."""
 
     def __init__(self, error: KafkaError) -> None:
         self.error = error
@@ -42,7 +42,9 @@ class KafkaException(FsmError):  # noqa: N818  # Kafka's own name of it
 
 
 class ConsumerRebalanceListener(Protocol):
-    """The application's callbacks; each may raise. A subclass that has no lost callback gets the revoked one."""
+    """The application's callbacks; each may raise. In a subclass without a lost callback the revoked one is called
+    instead.
+    """
 
     def on_partitions_assigned(self, partitions: Partitions) -> None:
         """These were added."""
@@ -51,44 +53,45 @@ class ConsumerRebalanceListener(Protocol):
         """These are given up; their positions can still be committed."""
 
     def on_partitions_lost(self, partitions: Partitions) -> None:
-        """These belong to others already."""
+        """These already belong to others."""
         self.on_partitions_revoked(partitions)
 
 
 @value
 class InvokeListener:
-    """Run this method of the listener over these partitions; give back what it raised, or None."""
+    """Run this method of the listener over these partitions; send back its exception, or None."""
 
     method: ListenerMethod
     partitions: Partitions
 
 
 UNSUBSCRIBE_PASSES_OVER = frozenset({"GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"})
-"""Errors that unsubscribe() does not throw: who may not be in the group, or see its topics, is leaving anyway."""
+"""Errors that unsubscribe() does not throw: a member without authorization for the group or topics leaves anyway."""
 
 
 class Outcome(NamedTuple):
-    """What a pass came to: the error to throw, and the others, which are only logged."""
+    """The outcome of a pass: the error to throw, and the others, which are only logged."""
 
     first: KafkaError | None = None
     others: tuple[KafkaError, ...] = ()
 
     def with_error(self, error: KafkaError | None) -> Outcome:
-        """The same after one more error, or none."""
+        """The outcome with one more error, or none."""
         if error is None:
             return self
         return Outcome(error, self.others) if self.first is None else Outcome(self.first, (*self.others, error))
 
     def to_throw(self, *, unsubscribing: bool) -> KafkaError | None:
-        """The first error, unless it is one that unsubscribe() passes over in its passes."""
+        """The first error, unless unsubscribe() made the pass and ignores it."""
         if unsubscribing and self.first is not None and self.first.name in UNSUBSCRIBE_PASSES_OVER:
             return None
         return self.first
 
 
 Asked = InvokeListener | ApplicationEvent
-"""What a pass yields: a callback to run; an event to add. For an `ApplyAssignmentEvent` the driver waits for its
-completion and sends the error of it, or None; for a callback it sends what it raised; else None."""
+"""What a pass yields: a callback to run, or an event to add. The driver sends the exception of a callback, or the error
+of a completed `ApplyAssignmentEvent`, for which it waits; else None.
+"""
 
 Pass = Generator[Asked, KafkaError | None, Outcome]
 
@@ -96,7 +99,7 @@ SKIPPED = "not applied: the application unsubscribes"
 
 
 def process(events: Iterable[BackgroundEvent], *, listener: bool, unsubscribing: bool = False) -> Pass:
-    """One pass over background events, in their order; `unsubscribing` where unsubscribe() makes it while it waits."""
+    """One pass over background events, in their order; `unsubscribing` if unsubscribe() makes it while it waits."""
     outcome = Outcome()
     for event in events:
         match event:
@@ -116,7 +119,7 @@ def process(events: Iterable[BackgroundEvent], *, listener: bool, unsubscribing:
 def _assign(
     event: PartitionsAssignedEvent, *, listener: bool
 ) -> Generator[Asked, KafkaError | None, KafkaError | None]:
-    """Apply, then call back; without a listener the end is reported at once."""
+    """Applies, then runs the callback; without a listener reports the end at once."""
     if event.apply:
         failed = yield ApplyAssignmentEvent(event.ticket, event.full, event.added)
         if failed == OUTDATED:
@@ -146,21 +149,21 @@ def _complete(ticket: int, error: str | None) -> ConsumerRebalanceListenerCallba
 def invoke(
     listener: ConsumerRebalanceListener | None, asked: InvokeListener
 ) -> tuple[KafkaError | None, BaseException | None]:
-    """Runs a callback; gives what it raised, as the application will see it, and the interrupt, if it was one.
+    """Runs a callback; returns its exception as the application will see it, and the interrupt, if it was one.
 
-    A callback that Ctrl-C ends has ended, too: whoever lets the interrupt through reports that end first.
+    A callback that Ctrl-C ends has ended, too: the caller reports that end before it raises the interrupt.
     """
     if listener is None:
         return None, None
     try:
         getattr(listener, asked.method.value)(asked.partitions)
-    except BaseException as raised:  # whatever a listener raises is the membership's business
+    except BaseException as raised:  # the member must see any exception of a listener
         return callback_error(raised), None if isinstance(raised, Exception) else raised
     return None, None
 
 
 def callback_error(raised: BaseException) -> KafkaError:
-    """What the application sees of an exception of its listener: a Kafka error as it is, anything else wrapped."""
+    """The error for the application of its listener's exception: a Kafka error unchanged, anything else wrapped."""
     if isinstance(raised, KafkaException):
         return raised.error
     return KafkaError("KafkaException", f"the rebalance listener raised: {raised}")

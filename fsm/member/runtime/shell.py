@@ -1,8 +1,8 @@
-"""`MemberShell`: a member with its two queues and the loop that a runtime turns, whichever protocol it speaks.
+"""`MemberShell`: a member of either protocol with its two queues and the loop that a runtime runs.
 
 `fsm.member.runtime.background` and `fsm.member.runtime.consumer_api` know a member by this class alone;
 `fsm.member.runtime.consumer_shell` has the one of KIP-848, `fsm.member.runtime.classic_shell` that of the classic
-protocol. A call that somebody waits for ends when the member says so, at its deadline, or at close.
+protocol. A call with a waiting caller ends when the member completes it, at its deadline, or at close.
 
 Source: `ConsumerNetworkThread.runOnce`, `ApplicationEventHandler`, `BackgroundEventHandler`, `CompletableEventReaper`.
 """
@@ -29,13 +29,13 @@ from fsm.protocol.messages import Offsets
 from fsm.trace import Kind
 
 Sent = TypeVar("Sent", bound=UnsentRequest | UnsentClassicRequest)
-"""A request with what its answer means: `UnsentRequest` or `UnsentClassicRequest`."""
+"""A request to be sent: `UnsentRequest` or `UnsentClassicRequest`."""
 Metadata = TypeVar("Metadata")
-"""Which topics there are: `TopicNames`, or for a classic member, which may lead its group, `PartitionCounts`."""
+"""Topic metadata: `TopicNames`, or for a classic member, which may lead its group, `PartitionCounts`."""
 
 
 class PollResult(NamedTuple, Generic[Sent]):
-    """What a turn of the loop came to."""
+    """The result of a turn of the loop."""
 
     unsent_requests: tuple[Sent, ...]
     """To be sent to the coordinator, in order."""
@@ -43,29 +43,29 @@ class PollResult(NamedTuple, Generic[Sent]):
     """Call `poll` again after this time, or earlier when something happens."""
     completed_calls: tuple[CallCompleted, ...] = ()
     coordinator_needed: bool = False
-    """The coordinator was forgotten: find it, then hand in `CoordinatorFound`."""
+    """The coordinator is unknown: find it, then pass in `CoordinatorFound`."""
     metadata_needed: bool = False
-    """Topics that the metadata does not know: update it, then hand it in."""
+    """The metadata lacks topics: update it, then pass it in."""
     notices: tuple[Any, ...] = ()
-    """What the member went through, for logs and traces."""
+    """Notices of the member, for logs and traces."""
 
 
 class MemberShell(ABC, Generic[Sent, Metadata]):
     """A member, its queues and its loop; used by one thread at a time."""
 
     answered: ClassVar[type[Any]]
-    """The input that an answer is: a request, its answer, jitter."""
+    """The type of input for an answer: a request, its answer, jitter."""
 
     def __init__(self, config: ConsumerConfig, trace: MemberTrace | None) -> None:
         self.config = config
         self.trace = trace
         self.closed = False
-        """close() is over: the loop need not be turned any more."""
+        """close() is over: the loop need not run any more."""
         self._application: deque[ApplicationEvent] = deque()
         self._background: deque[BackgroundEvent] = deque()
         self._calls = 0
         self._waiting: dict[int, tuple[str, int]] = {}
-        """The calls that somebody waits for: what was asked, and until when."""
+        """The calls with a waiting caller: what was called, and the deadline."""
         self._completed: dict[int, CallCompleted] = {}
         self._requests: list[Sent] = []
         self._notices: list[Any] = []
@@ -76,40 +76,40 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     @property
     @abstractmethod
     def member_id(self) -> str:
-        """Its name in the group; empty as long as it has none."""
+        """Its member id; empty as long as it has none."""
 
     @property
     @abstractmethod
     def member_epoch(self) -> int:
-        """The epoch that its coordinator told it last, a classic member's generation; not above 0 outside the group."""
+        """The last epoch from its coordinator, or a classic member's generation; at most 0 outside the group."""
 
     @property
     @abstractmethod
     def seeks_coordinator(self) -> bool:
-        """Whether a coordinator is to be found."""
+        """Whether the runtime must find a coordinator."""
 
     @property
     @abstractmethod
     def is_subscribed(self) -> bool:
-        """Whether there is something to poll for."""
+        """Whether it has a subscription or assignment."""
 
     @property
     @abstractmethod
     def owned(self) -> Partitions:
-        """What it owns now."""
+        """The owned partitions."""
 
     @abstractmethod
     def fetchable(self, *, checked: bool) -> Partitions:
-        """What records may be taken from; `checked` where the poll under way has made its attempt to reconcile."""
+        """The fetchable partitions; `checked` if the current poll has made its attempt to reconcile."""
 
     @property
     def poll_wanted_ms(self) -> int:
-        """From when on another poll of the application would move it."""
+        """The instant from which another poll of the application has an effect."""
         return NEVER
 
     @property
     def throws_next(self) -> bool:
-        """Whether poll() throws what waits for it before it asks for anything more."""
+        """Whether poll() throws a waiting error before it does anything else."""
         return False
 
     @abstractmethod
@@ -123,7 +123,7 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     # What the application does
 
     def submit(self, event: ApplicationEvent, deadline_ms: int = NEVER) -> int:
-        """Adds to the application queue; gives the number under which the call will be reported as completed.
+        """Adds to the application queue; returns the number under which the call will be reported as completed.
 
         Raises `LocalProtocolError` once the consumer is closed.
         """
@@ -137,7 +137,7 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
 
     @abstractmethod
     def report(self, event: ApplicationEvent, now_ms: int) -> int:
-        """Adds an event of a pass over background events; the number of the call that has to be waited for, or 0."""
+        """Adds an event of a pass over background events; returns the number of the call to wait for, or 0."""
 
     @property
     def pending_background_events(self) -> int:
@@ -145,7 +145,7 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         return len(self._background)
 
     def next_background_event(self) -> BackgroundEvent | None:
-        """The next event for the application, None where there is none."""
+        """The next event for the application, or None."""
         return self._background.popleft() if self._background else None
 
     def close(
@@ -156,10 +156,10 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         timeout_ms: int = 30_000,
         consumed: Offsets | None = None,
     ) -> None:
-        """Begins to close: commit, the last callback, leave. Turn the loop and run callbacks until `closed`.
+        """Begins to close: commit, the last callback, leave.
 
-        `consumed` are the application's positions, where they have moved since the last poll that was taken note of.
-        Once it has begun, another call does nothing.
+        Run the loop and the callbacks until `closed`. `consumed` are the application's positions, if they have changed
+        since the last processed poll. Another call does nothing.
         """
         if not self.closed and not self._is_closing:
             self._begin_close(now_ms, operation, timeout_ms, consumed)
@@ -177,9 +177,9 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
     # What the background does
 
     def receive_answer(self, order: Sent, answer: Any, jitter: float, now_ms: int) -> None:
-        """The answer to a request, or why there is none.
+        """Takes the answer to a request, or its failure.
 
-        Raises `RemoteProtocolError` where it answers nothing, or holds what it must not; the member is as before.
+        Raises `RemoteProtocolError` for an answer to no request or with invalid content; the member is then unchanged.
         """
         is_good = QUICK_CHECKS.get((type(order.body), type(answer)))
         if is_good is None or not is_good(answer):
@@ -191,25 +191,25 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         self._step(CoordinatorFound(), now_ms)
 
     def lose_coordinator(self, error: KafkaError, now_ms: int) -> None:
-        """The application is to see why the search failed."""
+        """There is no coordinator any more; `error` is for the application."""
         self._step(CoordinatorLost(error), now_ms)
 
     def list_names(self) -> Mapping[str, str]:
-        """The names of topics by their ids, as far as the member has to know them."""
+        """The names of topics by id, as far as the member needs them."""
         return {}
 
     @abstractmethod
     def learn(self, metadata: Metadata, now_ms: int) -> bool:
-        """Which topics there are; whether that is news."""
+        """Takes metadata; returns whether they are new."""
 
     @abstractmethod
     def fail_metadata(self, error: KafkaError, now_ms: int) -> None:
-        """The metadata cannot be had: the next poll fails."""
+        """Fetching the metadata failed: the next poll fails."""
 
     def poll(self, now_ms: int, jitter: float = 0.0) -> PollResult[Sent]:
-        """One turn of the loop: the application queue, what is due, overdue calls.
+        """One turn of the loop: the application queue, timers, overdue calls.
 
-        Once closed, a turn only gives what close() left to be sent.
+        Once closed, a turn only returns the unsent requests of close().
         """
         self._turn(now_ms, Tick(jitter) if jitter else NO_JITTER)
         next_ms = self._fail_overdue(now_ms) if self._waiting else NEVER
@@ -231,18 +231,18 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
 
     @abstractmethod
     def _step(self, given: Any, now_ms: int) -> None:
-        """One step of the member; its effects go into the queues and the next result."""
+        """Takes one step of the member; its effects go into the queues and the next result."""
 
     @abstractmethod
     def _next_ms(self, now_ms: int) -> int:
-        """When the next turn does something by itself."""
+        """The instant of the next turn that has an effect without input."""
 
     def _note(self, now_ms: int | None, kind: Kind) -> None:
         if self.trace is not None:
             self.trace.write(now_ms, kind, thread="app")
 
     def _drain(self, now_ms: int) -> None:
-        """What is in the application queue now, in order; what is added meanwhile waits for the next turn."""
+        """Processes the events now in the application queue, in order; later ones wait for the next turn."""
         for _ in range(len(self._application)):
             event = self._application.popleft()
             try:
@@ -251,12 +251,12 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
                 self._complete(CallCompleted(event.call, KafkaError("IllegalStateException", str(refused))))
 
     def _complete(self, done: CallCompleted) -> None:
-        """A call has come to its end; one that nobody waited for any more is told of only if it failed."""
+        """Completes a call; if its caller no longer waits, only a failure is reported."""
         if self._waiting.pop(done.call, None) is not None or done.error is not None:
             self._completed[done.call] = done
 
     def _fail_overdue(self, now_ms: int) -> int:
-        """Fails the calls past their deadline, once closed all of them; gives the next deadline."""
+        """Fails the calls past their deadline, once closed all calls; returns the next deadline."""
         next_ms, closed = NEVER, self.closed
         for call, (name, deadline_ms) in sorted(self._waiting.items()):
             if closed:

@@ -5,13 +5,13 @@
         while running:
             fetch_from(consumer.poll(timeout_ms=100))
 
-The application's thread calls `poll`, which runs the listener's callbacks; the background thread heartbeats through
-the `Transport` it was given, also while a callback takes its time. With a `ClassicConfig` it is a member of a classic
-group, and nothing else changes. The calls themselves stand in `fsm.member.runtime.consumer_api`, the loop in
-`fsm.member.runtime.background`; here is what two threads need: one lock, held while either side looks at the member
-and never while foreign code runs (callbacks, the transport), one condition on it for the application to wait on, and
-one event that the background sleeps on. The event is cleared before the loop looks, and set after something was added:
-whatever comes while the loop is at work makes its next sleep end at once.
+The application's thread calls `poll`, which runs the listener's callbacks. The background thread sends heartbeats
+through the `Transport`, also during long callbacks. With a `ClassicConfig` it is a member of a classic group, and
+nothing else changes. The calls are in `fsm.member.runtime.consumer_api`, the loop in `fsm.member.runtime.background`.
+This module adds the synchronization of two threads: one lock, held while either side uses the member and never while
+foreign code runs (callbacks, the transport), one condition on it for the waiting application, and one event for the
+sleeping background. The event is cleared before the loop looks, and set after something was added: anything added while
+the loop runs ends its next sleep at once.
 
 Source: `AsyncKafkaConsumer`, `ConsumerNetworkThread`.
 """
@@ -61,10 +61,10 @@ def new_member_id() -> str:
 def embed(
     config: ConsumerConfig, member_id: str | None, dialect: Dialect | str, trace: TraceTo | None
 ) -> MemberShell[Any, Any]:
-    """The member of these settings: `ConsumerConfig` means KIP-848, `ClassicConfig` the classic protocol.
+    """The member for these settings:
 
-    Raises `LocalProtocolError` for other settings, and for a classic member that comes with a name, which its
-    coordinator has to give it.
+    `ConsumerConfig` means KIP-848, `ClassicConfig` the classic protocol. Raises `LocalProtocolError` for other
+    settings, and for a classic member with a member id, which only its coordinator may create.
     """
     if not isinstance(config, ConsumerConfig):
         raise LocalProtocolError(f"the config is {config!r}; give a ConsumerConfig or a ClassicConfig")
@@ -91,15 +91,14 @@ def clock_ms() -> int:
 
 
 class ConsumerRuntime:
-    """What a consumer is on threads and on asyncio alike: a member, its background loop, the calls of its application.
-
-    `trace` is a file to which the member's trace is added, or a function that takes each record: what `fsm audit
-    --format trace` reads. Raises `LocalProtocolError` for a classic member with a name, `InputError` for a dialect that
-    does not exist, `OSError` for a trace that cannot be opened.
+    """The common part of consumers on threads and on asyncio: a member, its background loop, the calls of its
+    application. `trace` is a file to which the member's trace is appended, or a function that takes each record: the
+    format of `fsm audit --format trace`. Raises `LocalProtocolError` for a classic member with a member id,
+    `InputError` for a dialect that does not exist, `OSError` for a trace that cannot be opened.
     """
 
     _lock: AbstractContextManager[object]
-    """Keeps the application's calls and the background apart."""
+    """Serializes the application's calls and the background."""
 
     @overload
     def __init__(
@@ -142,17 +141,17 @@ class ConsumerRuntime:
         raise NotImplementedError
 
     def _wake(self) -> None:
-        """Makes the loop turn; called from anywhere."""
+        """Wakes the loop; may be called from any thread."""
         raise NotImplementedError
 
     @property
     def member_id(self) -> str:
-        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        """The member id; a classic member has none until its coordinator has created one."""
         return self._member.member_id
 
     @property
     def member_epoch(self) -> int:
-        """The epoch that its coordinator told it last, a classic member's generation; not above 0 outside the group."""
+        """The last epoch from its coordinator, or a classic member's generation; at most 0 outside the group."""
         return self._member.member_epoch
 
     def assignment(self) -> Partitions:
@@ -162,7 +161,7 @@ class ConsumerRuntime:
 
     @contextmanager
     def _alone(self, me: object, rule: str) -> Iterator[None]:
-        """Keeps others out of a call; who is in one may call again, from a callback."""
+        """Excludes other threads from a call; its own thread may call again, from a callback."""
         with self._lock:
             if self._owner not in (None, me):
                 raise LocalProtocolError(f"a consumer is used by one {rule}")
@@ -179,8 +178,8 @@ class Consumer(ConsumerRuntime):
     """A consumer's membership in its group, used by one thread at a time; `wakeup` and `assignment` by any.
 
     Callbacks run inside `poll`, `unsubscribe` and `close`, and may call the consumer. Every call raises
-    `LocalProtocolError` for what may not be done now (on a closed consumer, from a second thread), `KafkaException`
-    for what Kafka's consumer throws, and `BackgroundFailed` once the background thread has died.
+    `LocalProtocolError` for illegal use (on a closed consumer, from a second thread), `KafkaException` for the errors
+    of Kafka's consumer, and `BackgroundFailed` once the background thread has died.
     """
 
     def _start(self, group_id: str) -> None:
@@ -206,15 +205,13 @@ class Consumer(ConsumerRuntime):
         self._drive(self._api.subscribe(to, listener))
 
     def poll(self, timeout_ms: int, consumed: Offsets = ()) -> Partitions:
-        """Runs the callbacks that are due; waits for some until the timeout, with 0 not at all.
-
-        Gives the partitions that records may be taken from now. `consumed` are the application's positions: what is
-        committed automatically, and before partitions are given up.
+        """Runs due callbacks, waiting for some until the timeout (0: not at all); returns the partitions that may be
+        fetched now. `consumed` are the application's positions, for auto-commits and commits before a revocation.
         """
         return self._drive(self._api.poll(timeout_ms, consumed))
 
     def unsubscribe(self) -> None:
-        """Gives up all partitions (revoked callback) and leaves the group; returns when that is done."""
+        """Revokes all partitions (revoked callback) and leaves the group; returns when that is done."""
         self._drive(self._api.unsubscribe())
 
     def close(
@@ -223,18 +220,17 @@ class Consumer(ConsumerRuntime):
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
         consumed: Offsets | None = None,
     ) -> None:
-        """Commits, runs the revoked callback, leaves, ends the background thread. Closed already: nothing.
+        """Commits, runs the revoked callback, leaves, ends the background thread; does nothing if already closed.
 
-        `consumed` are the positions to commit, where they are not those that the last `poll` was given. Takes the
-        timeout and the callback's time at most. Raises the first error after everything was done; it never has to be
-        called again.
+        `consumed` are the positions to commit, if they differ from those of the last `poll`. Takes at most the timeout
+        plus the callback's time. Raises the first error at the end; it never has to be called again.
         """
         self._drive(self._api.close(timeout_ms, operation, consumed))
         if self._background.ended:
             self._thread.join()
 
     def wakeup(self) -> None:
-        """Makes the `poll` that another thread is in, or the next one, raise `KafkaException` (WakeupException)."""
+        """Makes the current `poll` of another thread, or the next one, raise `KafkaException` (WakeupException)."""
         with self._changed:
             self._api.woken = True
             self._changed.notify_all()
@@ -271,7 +267,7 @@ class Consumer(ConsumerRuntime):
                     call.close()
 
     def _sleep(self, asked: Wait) -> BaseException | None:
-        """Gives the lock away and waits; what interrupted the wait, if anything did."""
+        """Releases the lock and waits; returns an interrupt of the wait, if any."""
         try:
             self._changed.wait(_seconds(asked.until_ms))
         except BaseException as interrupt:  # the call raises it again where nothing is left half done
@@ -279,7 +275,7 @@ class Consumer(ConsumerRuntime):
         return None
 
     def _invoke(self, asked: InvokeListener) -> BaseException | None:
-        """What the callback raised, an interrupt of this thread included: the member has to hear of either."""
+        """Runs a callback; returns what it raised, interrupts of this thread included, for the member."""
         try:
             if self._api.listener is not None:
                 getattr(self._api.listener, asked.method.value)(asked.partitions)
@@ -312,5 +308,5 @@ class Consumer(ConsumerRuntime):
 
 
 def _seconds(until_ms: int) -> float:
-    """How long to sleep; longer than a thread can is cut short, which is no harm."""
+    """How long to sleep, limited to what a thread can; waking early is harmless."""
     return min(max(0, until_ms - clock_ms()) / 1_000, threading.TIMEOUT_MAX)

@@ -1,7 +1,7 @@
-"""The trace of an embedded member: the records that a parser would find in the log of Kafka's consumer.
+"""The trace of an embedded member: the records that a parser would return for the log of Kafka's consumer.
 
-A shell tells `MemberTrace` of every step of its member and of every callback; here alone is said which trace records
-follow from that. A prototype's run is then audited as a fleet's logs are: `fsm audit --format trace run.jsonl`.
+A shell calls `MemberTrace` for every step of its member and every callback; only this module defines the resulting
+trace records. A prototype's run is audited like a fleet's logs: `fsm audit --format trace run.jsonl`.
 
 Source: the log lines that `fsm.logs.programs.java_consumer_member`, `java_classic_member` and `java_client` read.
 """
@@ -59,7 +59,7 @@ from fsm.trace import DETAIL_LIMIT, Kind, TraceRecord
 TraceTo = str | os.PathLike[str] | Callable[[TraceRecord], None]
 """Where a trace goes: a file that lines are added to, or a function that takes each record."""
 Partial = Iterator[tuple[Kind, dict[str, Any]]]
-"""Records without what they all have: a time and who is meant."""
+"""Records without their common fields: the time and the member."""
 
 _NUMBERS = count(1)
 _CALLBACKS = {
@@ -73,13 +73,13 @@ LOST_MEMBERSHIP = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENE
 
 
 def client_id_of(config: ConsumerConfig) -> str:
-    """As Kafka names a consumer that is given no client id; source: `ConsumerConfig.maybeOverrideClientId`."""
+    """The default client id of a Kafka consumer; source: `ConsumerConfig.maybeOverrideClientId`."""
     named = config.client_id or f"consumer-{config.group_id}-{config.group_instance_id or ''}"
     return named if config.client_id or config.group_instance_id else f"{named}{next(_NUMBERS)}"
 
 
 def warn(what: str, **fields: str) -> None:
-    """Logs a warning: through structlog where it is configured, else as any library does."""
+    """Logs a warning through structlog if it is configured, else through logging."""
     import structlog  # noqa: PLC0415
 
     if structlog.is_configured():
@@ -90,10 +90,10 @@ def warn(what: str, **fields: str) -> None:
 
 
 class MemberTrace(ABC):
-    """Writes what a member and its application do, one record a line, each line in one piece.
+    """Writes the trace of a member and its application, one record a line, each line with one write.
 
-    `offset_ms` is what makes epoch milliseconds of the member's clock. Raises `OSError` where the file cannot be
-    opened. A trace that cannot be written further ends there, and a warning is logged.
+    `offset_ms` converts the member's clock to epoch milliseconds. Raises `OSError` if the file cannot be opened. If a
+    later write fails, the trace ends there, and a warning is logged.
     """
 
     protocol: str
@@ -118,7 +118,7 @@ class MemberTrace(ABC):
         self.write(now_ms, Kind.STARTED, settings=kept, **_APP)
 
     def write(self, now_ms: int | None, kind: Kind, **fields: Any) -> None:
-        """Writes a record, of the instant of the last one where none is given; after CLOSE_END the file is closed."""
+        """Writes a record, by default with the time of the last one; closes the file after CLOSE_END."""
         self._now_ms = now_ms = self._now_ms if now_ms is None else now_ms
         fields["detail"] = fields.get("detail", "")[:DETAIL_LIMIT]
         fields.setdefault("member_id", self._member_id)
@@ -135,7 +135,7 @@ class MemberTrace(ABC):
         assert self._file is not None  # noqa: S101  # asked by the caller
         line = record.to_json().encode() + b"\n"
         try:
-            whole = self._file.write(line) == len(line)  # one call of the system: nobody's line comes between
+            whole = self._file.write(line) == len(line)  # one write: no other process can write within it
         except OSError:
             whole = False
         if record.kind is Kind.CLOSE_END or not whole:
@@ -149,7 +149,7 @@ class MemberTrace(ABC):
         self.write(now_ms, begin, partitions=asked.partitions, **_APP)
 
     def end_callback(self, asked: InvokeListener, error: KafkaError | None, now_ms: int) -> None:
-        """The listener has returned, or raised what the application will see as `error`."""
+        """The listener has returned, or raised an exception that the application sees as `error`."""
         name, _, end = _CALLBACKS[asked.method]
         if error is None:
             self.write(now_ms, end, partitions=asked.partitions, **_APP)
@@ -158,7 +158,7 @@ class MemberTrace(ABC):
             self.write(now_ms, Kind.CALLBACK_FAILED, partitions=asked.partitions, **failed, **_APP)
 
     def step(self, before: Any, given: object, effects: tuple[Any, ...], after: Any, now_ms: int) -> None:
-        """Writes what a step of the member shows."""
+        """Writes the records of a step of the member."""
         for kind, fields in (*_trace_input(given), *self._trace_step(before, given, effects, after)):
             self.write(now_ms, kind, **fields)
 
@@ -167,7 +167,7 @@ class MemberTrace(ABC):
 
 
 def _trace_input(given: object) -> Partial:
-    """What either protocol's member learns and is told."""
+    """The records of an input, common to both protocols."""
     match given:
         case CoordinatorFound():
             yield Kind.COORDINATOR_FOUND, {}
@@ -191,7 +191,7 @@ def _trace_subscription(given: object, topics: tuple[str, ...]) -> Partial:
 
 
 def _trace_owned(before: Partitions, after: Partitions, *, listener: bool) -> Partial:
-    """Without a listener no callback tells what the application owns."""
+    """Without a listener there are no callbacks that record the application's ownership."""
     if not listener and before != after:
         yield Kind.OWNED, {"full": after, **_APP}
 
@@ -207,7 +207,7 @@ class ConsumerTrace(MemberTrace):
         super().__init__(to, member.settings.config, offset_ms, now_ms, version=dialect.name)
         same_rows = dialect.table.rows == CONSUMER_TABLE.rows
         self._machine = CONSUMER_TABLE.name if same_rows else f"{CONSUMER_TABLE.name}/{dialect.name}"
-        """A table with other rows has another name: nobody is to judge its steps by those of the release."""
+        """A dialect with other rows has another table name, so that its steps are not judged by the release's table."""
 
     def _trace_step(self, before: Member, given: object, effects: tuple[Any, ...], after: Member) -> Partial:
         if isinstance(given, Answered):
@@ -262,7 +262,7 @@ class ConsumerTrace(MemberTrace):
                 yield Kind.POLL_LATE, _BACKGROUND
 
     def _trace_transition(self, made: Transition) -> Partial:
-        """The transition, and what it proves by itself."""
+        """The transition, and records that follow from it."""
         source, target, epoch = made.source, made.target, {"epoch": made.epoch, **_BACKGROUND}
         hop = {"machine": self._machine, "state": source.name, "next_state": target.name}
         yield Kind.TRANSITION, {**hop, **epoch}
@@ -277,7 +277,7 @@ class ConsumerTrace(MemberTrace):
 
 
 def _name_partitions(member: Member, assignment: LocalAssignment) -> Partitions | None:
-    """An assignment by topic names; None where one is not known."""
+    """An assignment by topic names; None if one is unknown."""
     names = TopicNames({**member.client.metadata, **member.names})
     if any(topic_id not in names for topic_id, _ in assignment.partitions):
         return None
@@ -333,7 +333,7 @@ class ClassicTrace(MemberTrace):
                 yield (Kind.FENCED if code in LOST_MEMBERSHIP else Kind.ERROR), {"detail": code.name, **_BACKGROUND}
 
     def _trace_rows(self, state: ClassicState, rows: list[Taken], after: ClassicMember) -> Partial:
-        """The changes of state; a row that waits for a callback has its change when that is back."""
+        """The changes of state; a row that waits for a callback changes the state when the callback has ended."""
         taken = {row.source: row for row in rows}
         for reached in (*(row.source for row in rows), after.state):
             if reached is not state:
