@@ -1,23 +1,23 @@
-"""The group coordinator without IO: what it decides about groups, their members, partitions and offsets.
+"""The group coordinator without IO: its decisions about groups, their members, partitions and offsets.
 
 Everything here works on frozen values: requests and instants go in, records, answers and deadlines come out. Nothing
 reads a clock, draws a random number or opens a socket. `Host` drives a coordinator as a broker does; `handle` and its
 siblings are its single steps.
 
-* `Host`, `Sent`, `Appended`: drives one coordinator; what a request came to, and a record in its log;
-* `Coordinator`, `Step`, `Happened`: the state, what a step gives, and a row of a table that it took;
-* `Request`, `Answer`: messages with whom they are from and for;
+* `Host`, `Sent`, `Appended`: drives one coordinator; the result of a request, and a record in its log;
+* `Coordinator`, `Step`, `Happened`: the state, the result of a step, and a row of a table that it took;
+* `Request`, `Answer`: messages with their client and token;
 * `ConsumerGroupHeartbeatRequest`, `JoinGroupRequest`, `SyncGroupRequest`, `HeartbeatRequest`, `LeaveGroupRequest`,
   `OffsetCommitRequest`, `TxnOffsetCommitRequest`, `OffsetFetchRequest`, `OffsetDeleteRequest`,
-  `DeleteGroupsRequest`: what can be sent; their structs are in `fsm.protocol.messages`;
-* `Context`, `BrokerConfig`, `Image`, `Topic`, `PersistentMap`: what a step is told: time, settings, topics;
+  `DeleteGroupsRequest`: the requests; their structs are in `fsm.protocol.messages`;
+* `Context`, `BrokerConfig`, `Image`, `Topic`, `PersistentMap`: the context of a step: time, settings, topics;
 * `Dialect`, `dialect`, `Choice`: the rules of a release;
-* `handle`, `handle_timer`, `next_deadline_ms`: a request, what is due, and when the next thing is;
+* `handle`, `handle_timer`, `next_deadline_ms`: a request, due timers, and the next deadline;
 * `resolutions`, `handle_resolution`, `handle_failed_resolution`: regular expressions resolved in the background;
-* `change_image`, `delete_topics`, `end_transaction`, `clean_up`: what else happens to a broker;
-* `describe`: what a group looks like from outside;
-* `canonicalize`: one form of states that differ by ids and time only, for a search;
-* `Assignor`, `GroupSpec`, `MemberSpec`, `Assignments`, `PartitionAssignorError`: how an assignor is written.
+* `change_image`, `delete_topics`, `end_transaction`, `clean_up`: the other inputs of a broker;
+* `describe`: the description of a group;
+* `canonicalize`: one form for all states that differ only by ids and time, for a search;
+* `Assignor`, `GroupSpec`, `MemberSpec`, `Assignments`, `PartitionAssignorError`: the interface of an assignor.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""The server-side assignors: who shall have which partitions, as functions of the group.
+"""The server-side assignors: target assignments as functions of the group.
 
-An assignor is one function, `GroupSpec -> {member id: partitions}`; one of your own needs nothing else. A coordinator
-uses it for the groups whose members vote for its name, or for all where it is the first that the broker lists:
+An assignor is one function, `GroupSpec -> {member id: partitions}`. A coordinator uses your own for groups whose
+members vote for its name, or for all groups if the broker lists it first:
 
     config = BrokerConfig(group_consumer_assignors=("mine", "uniform", "range"))
     context = Context(now_ms, config=config, custom_assignors=PersistentMap({"mine": my_function}))
 
-`range_assignor` and `uniform_assignor` give what Kafka's give, partition by partition. Where Kafka leaves an order to
-its hash maps, an `Order` says it: the default sorts, `fsm.coordinator.model.hash_order` has the one of a broker.
+`range_assignor` and `uniform_assignor` compute the same assignments as Kafka's, partition by partition. Where Kafka's
+result depends on the order of its hash maps, it depends on an `Order` here: the default sorts,
+`fsm.coordinator.model.hash_order` has that of a broker.
 
 Source: `RangeAssignor`, `UniformHomogeneousAssignmentBuilder` and `UniformHeterogeneousAssignmentBuilder` of
-apache/kafka 4.4. Racks are not read by any of them.
+apache/kafka 4.4. They ignore racks.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class MemberSpec(NamedTuple):
     subscribed: Collection[TopicId]
     """Existing topics, by name or by regular expression."""
     previous: TopicPartitions = ()
-    """Its part of the last target, not what it holds now."""
+    """Its part of the last target, not its current partitions."""
     instance_id: str | None = None
     rack_id: str | None = None
 
@@ -57,7 +58,7 @@ class GroupSpec:
     """Whether all members subscribe to the same topics."""
 
     def partitions(self, topic_id: TopicId) -> int:
-        """How many the topic has. Raises `PartitionAssignorError` where it does not exist."""
+        """The number of partitions of a topic. Raises `PartitionAssignorError` for an unknown topic."""
         try:
             return self.topics[topic_id]
         except KeyError:
@@ -69,18 +70,18 @@ class Order:
     """The orders that Kafka leaves to its hash maps."""
 
     topics: Callable[[Iterable[TopicId]], Iterable[TopicId]] = sorted
-    """In which order the topics of a subscription are walked."""
+    """Orders the topics of a subscription."""
     previous: Callable[[Iterable[TopicId]], Iterable[TopicId]] = tuple
-    """In which order the topics of a member's last target are walked, where not all of it can be kept."""
+    """Orders the topics of a member's last target, if it cannot keep all of it."""
     rank: Callable[[TopicId], Any] = str
-    """What topic ids are compared by."""
+    """The sort key of topic ids."""
 
 
 SORTED = Order()
 """The order of texts."""
 
 Assignor = Callable[[GroupSpec], Assignments]
-"""Every assignor, built in or one's own. It may raise `PartitionAssignorError`."""
+"""Any assignor, built in or your own. It may raise `PartitionAssignorError`."""
 
 
 def make_assignors(dialect: Dialect, order: Order = SORTED) -> dict[str, Assignor]:
@@ -93,7 +94,7 @@ def range_assignor(group: GroupSpec) -> dict[str, TopicPartitions]:
     """Consecutive partitions of each topic for each of its subscribers, the first ones one more.
 
     Static members come first, by instance id; then the others, by member id. Topics of equal size with the same
-    subscribers are assigned alike. The last target does not count. Every member has an entry.
+    subscribers are assigned alike. The last target is ignored. Every member has an entry.
     """
     found: dict[str, list[tuple[TopicId, tuple[int, ...]]]] = {member_id: [] for member_id in group.members}
     spans = cache(_spans)  # topics of equal size share them
@@ -104,7 +105,7 @@ def range_assignor(group: GroupSpec) -> dict[str, TopicPartitions]:
 
 
 def _spans(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
-    """The runs of one topic's partitions, for as many of its subscribers as get any."""
+    """The ranges of one topic's partitions, for as many of its subscribers as get any."""
     share, more = divmod(partitions, subscribers)
     ends = [(i + 1) * share + min(i + 1, more) for i in range(subscribers if share else more)]
     return [tuple(range(start, end)) for start, end in pairwise((0, *ends))]
@@ -132,10 +133,10 @@ def _subscribers(group: GroupSpec, member_ids: Sequence[str]) -> dict[TopicId, S
 def uniform_assignor(
     group: GroupSpec, *, order: Order = SORTED, extra_slot_stays: bool = True
 ) -> dict[str, TopicPartitions]:
-    """Members differ by one partition at most where they subscribe to the same topics, and keep what they had.
+    """Members differ by one partition at most if they subscribe to the same topics, and keep their partitions.
 
-    Where subscriptions differ, members are level among the subscribers of each topic as far as that topic allows.
-    Without any subscription nobody has an entry. A member whose partitions did not change gets its `previous` itself.
+    If subscriptions differ, the subscribers of each topic are balanced as far as that topic allows. Without any
+    subscription the result is empty. A member whose partitions did not change gets its `previous` itself.
     """
     if group.homogeneous:
         return _Homogeneous(group, order).assign(extra_slot_stays)
@@ -143,7 +144,9 @@ def uniform_assignor(
 
 
 class _Homogeneous:
-    """One run of uniform where all subscribe to the same: a quota for each, a pool of what nobody keeps."""
+    """A computation of uniform with equal subscriptions: a quota for each member, and a pool of partitions that no
+    member keeps.
+    """
 
     def __init__(self, group: GroupSpec, order: Order) -> None:
         first = next(iter(group.members.values()), MemberSpec(()))
@@ -153,7 +156,7 @@ class _Homogeneous:
         self.pool = self._not_assigned()
 
     def _not_assigned(self) -> list[Partition]:
-        """What no member had in the last target, topic by topic."""
+        """Partitions that no member had in the last target, topic by topic."""
         taken: dict[TopicId, set[int]] = {topic_id: set() for topic_id in self.counts}
         for member in self.group.members.values():
             for topic_id, numbers in member.previous:
@@ -172,7 +175,7 @@ class _Homogeneous:
             quota = base + (extra > 0)
             assigned[member_id], room = self._keep(member.previous, quota)
             if room and extra and extra_slot_stays and left > extra:
-                room -= 1  # those that come later may make use of the extra slot
+                room -= 1  # later members may use the extra slot
             elif extra:
                 extra -= 1
             if room:
@@ -181,7 +184,9 @@ class _Homogeneous:
         return assigned
 
     def _keep(self, previous: TopicPartitions, quota: int) -> tuple[TopicPartitions, int]:
-        """What a member keeps of its last target, and how much room is left. The surplus goes to the pool."""
+        """The partitions that a member keeps of its last target, and its remaining capacity. The surplus goes to the
+        pool.
+        """
         kept = [entry for entry in previous if entry[0] in self.counts]
         surplus = sum(len(numbers) for _, numbers in kept) - quota
         if surplus > 0:
@@ -198,7 +203,7 @@ class _Homogeneous:
         return tuple(sorted(kept))
 
     def _fill(self, assigned: dict[str, TopicPartitions], unfilled: Iterable[tuple[str, int]]) -> None:
-        """Members with room take from the front of the pool, in order."""
+        """Gives partitions from the front of the pool to members below their quota, in order."""
         start = 0
         for member_id, room in unfilled:
             taken = self.pool[start : start + room]
@@ -219,11 +224,11 @@ def _with(kept: TopicPartitions, taken: Iterable[Partition]) -> TopicPartitions:
 
 
 CYCLES = 16
-"""How often uniform goes over all topics to level them, at most."""
+"""The maximum number of balancing passes of uniform over all topics."""
 
 
 class _Heterogeneous:
-    """One run of uniform where subscriptions differ. Members are numbers, in the order of the group."""
+    """A computation of uniform with different subscriptions. Members are numbers, in the order of the group."""
 
     def __init__(self, group: GroupSpec, order: Order) -> None:
         self.group = group
@@ -253,7 +258,7 @@ class _Heterogeneous:
         return self._assignments()
 
     def _keep(self) -> None:
-        """Partitions of topics that are still subscribed stay where they were. Kafka fails where one does not exist."""
+        """Members keep partitions of topics that they still subscribe to. Kafka fails if one does not exist."""
         for i, member in enumerate(self.group.members.values()):
             for topic_id, numbers in member.previous:
                 if topic_id in member.subscribed:
@@ -265,7 +270,7 @@ class _Heterogeneous:
                         owners[p] = i
 
     def _fill(self, topic_id: TopicId) -> None:
-        """What nobody has goes to the subscribers that have least."""
+        """Gives unassigned partitions to the subscribers with the fewest."""
         owners = self.owners[topic_id]
         receivers = _Ranks(self.subscribers[topic_id], self.sizes)
         for p in [p for p, owner in enumerate(owners) if owner == NOBODY]:
@@ -279,7 +284,7 @@ class _Heterogeneous:
         self.sizes[receiver] += 1
 
     def _level(self) -> None:
-        """Goes over the topics until a whole cycle moves nothing, or for `CYCLES` cycles."""
+        """Balances all topics until a whole cycle moves nothing, or for `CYCLES` cycles."""
         topics = [topic_id for topic_id in self.topics if len(self.subscribers[topic_id]) > 1]
         quiet = 0
         for topic_id in topics * CYCLES:
@@ -288,7 +293,9 @@ class _Heterogeneous:
             quiet = 1 if self._level_topic(topic_id) else quiet + 1
 
     def _level_topic(self, topic_id: TopicId) -> bool:
-        """Moves partitions of one topic from those that have most to those that have least; whether any moved."""
+        """Moves partitions of one topic from the members with the most to those with the fewest; returns whether any
+        moved.
+        """
         ranks = _Ranks(self.subscribers[topic_id], self.sizes)
         if ranks.spread <= 1:
             return False
@@ -354,7 +361,7 @@ class _Ranks:
         return self.ranked[self._receiver - 1]
 
     def donors(self, given_up: Mapping[int, Sequence[int]]) -> Iterator[int]:
-        """Subscribers that have most and still something to give up; whoever has nothing is left out for good."""
+        """Subscribers with the most partitions that can still give one; those without any are removed."""
         while not self.level and (donor := self._next_donor()) is not None:
             if given_up.get(donor):
                 yield donor

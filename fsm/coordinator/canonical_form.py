@@ -1,13 +1,12 @@
-"""One form of states that differ by names and time only, for whoever searches them.
+"""One form for all states that differ only by names and time, for a search.
 
     canonicalize(state, context.now_ms, {"consumer-7f3a": "a"}, tokens={17: 0})
 
-States are values: two that are equal go on alike, up to the order in which one batch has tombstones of several groups
-or partitions. What has no bearing on that is no part of them, like how many timers were ever set. What a state has of
-its own history are the ids that were made for its members, the tokens of requests that it will answer, and the instant.
-
-Maps are walked by the hash codes of ids. So the form goes on as a state under the new ids does: where their order
-decides - a tie of an assignor, the next leader - the state itself may go on otherwise.
+Equal states behave alike, except for the order of tombstones of several groups or partitions in one batch. A state has
+no irrelevant history, like the number of timers ever set. The only traces of its history are the ids of its members,
+the tokens of delayed requests, and the time. Maps are iterated by the hash codes of ids. So the form behaves as a state
+with the new ids: where their order decides - a tie of an assignor, the next leader - the original state may behave
+differently.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ AnyMembers = TypeVar("AnyMembers", Members, ClassicMembers)
 SAME_IDS: Mapping[str, str] = PersistentMap()
 SAME_TOKENS: Mapping[int, int] = PersistentMap()
 CLOCK_MS = 1 << 50
-"""Where the clock of every canonical state stands: 0 is no instant, and what happened long ago still lies above it."""
+"""The time of every canonical state: instants of the distant past must stay above 0, which means none."""
 
 
 def canonicalize(
     state: Coordinator, now_ms: int, ids: Mapping[str, str] = SAME_IDS, *, tokens: Mapping[int, int] = SAME_TOKENS
 ) -> Coordinator:
-    """The state as it would be if it were `CLOCK_MS` now, under other member ids and tokens of requests.
+    """The state with its clock at `CLOCK_MS` and with other member ids and tokens of requests.
 
-    What is not named keeps its name; no two ids may become one. Raises `InputError` where an instant would not stay
-    above 0, which stands for none.
+    Ids that are not mapped stay; the mapping must be injective. Raises `InputError` if an instant would not stay above
+    0, which means none.
     """
     return _Renaming(ids, tokens, CLOCK_MS - now_ms).rename(state)
 

@@ -1,8 +1,8 @@
-"""The group coordinator as one value: groups, offsets, and what every request, timer and metadata update makes of it.
+"""The group coordinator as one value: groups and offsets, and their changes by requests, timers and metadata updates.
 
-A request is one atomic step. `handle` gives the state afterwards, the answers that are due and the records to store;
-an error answer comes with the same state and no records. Timers do not run: `next_deadline_ms` says when the next one
-is due, `handle_timer` does what is due by then.
+A request is one atomic step. `handle` returns the new state, the answers that are due and the records to store; with an
+error answer the state is unchanged and there are no records. Timers do not run by themselves: `next_deadline_ms`
+returns the next deadline, `handle_timer` executes due timers.
 
     coordinator = Coordinator()
     step = handle(coordinator, request, context)
@@ -83,27 +83,27 @@ class Coordinator:
     topics_added_version: int = -1
     """Version of the last metadata image that brought new topics; -1 before the first update."""
     unstored: Groups = NO_GROUPS
-    """Groups that are gone without a record: what is described is what is stored, so they show until one is written."""
+    """Groups deleted without a record: descriptions show the stored groups, and so these until a record is written."""
 
     def with_group(self, group: Group) -> Coordinator:
-        """With this group, new or changed."""
+        """The coordinator with this group added or replaced."""
         groups = self.groups.set(group)
         return Coordinator(groups, self.offsets, self.transactions, self.topics_added_version, self.unstored)
 
     def take(self, step: Step[Group]) -> Step[Coordinator]:
-        """One group's step as the coordinator's."""
+        """The coordinator's step from one group's."""
         groups = self.groups.set(step.state)
         after = Coordinator(groups, self.offsets, self.transactions, self.topics_added_version, self.unstored)
         return Step(after, step.answers, step.records, step.happened)
 
     def with_offsets(self, records: tuple[Record, ...]) -> Coordinator:
-        """With the offsets of these records, which belong to no transaction."""
+        """The coordinator with the offsets of these records, which are outside transactions."""
         offsets = apply_offsets(self.offsets, records)
         pending = transactions.pass_offsets(self.transactions, records)
         return Coordinator(self.groups, offsets, pending, self.topics_added_version, self.unstored)
 
     def without(self, group_id: str) -> Coordinator:
-        """Without the group of this id, if there is one."""
+        """The coordinator without the group of this id, if there is one."""
         if group_id not in self.groups:
             return self
         unstored = self.unstored.set(self.groups[group_id])
@@ -111,7 +111,7 @@ class Coordinator:
 
 
 def handle(state: Coordinator, request: Request, context: Context) -> Step[Coordinator]:
-    """One request. Raises `InputError` for a message that is no request of a group coordinator's."""
+    """Handles one request. Raises `InputError` for a message that is no request of a group coordinator."""
     act = HANDLERS.get(type(request.body))
     if act is None:
         known = ", ".join(message.__name__ for message in HANDLERS)
@@ -139,7 +139,7 @@ def refuse(request: Request, code: ErrorCode, context: Context, message: str = "
 
 
 def _show_unstored(step: Step[Coordinator]) -> Step[Coordinator]:
-    """A step that writes makes whatever happened before it visible."""
+    """After a step with records, earlier changes without records are visible, too."""
     if step.state.unstored is NO_GROUPS:
         return step
     return step.leading_to(replace(step.state, unstored=NO_GROUPS))
@@ -188,7 +188,7 @@ def _join_group(state: Coordinator, request: Request[JoinGroupRequest], context:
     elif group.members:
         version = state.topics_added_version
         step = classic_members.join(group, request, context, topics_added_version=version)
-    elif body.member_id:  # Kafka refuses it, and drops the group from its memory all the same, not from its log
+    elif body.member_id:  # Kafka refuses it, but still drops the group from memory, not from the log
         refusal = classic_group_responses.refuse(request, ErrorCode.UNKNOWN_MEMBER_ID)
         return Step(state.without(body.group_id), (Answer(request.token, refusal),))
     else:
@@ -249,7 +249,7 @@ def _txn_offset_commit(
 
 
 def end_transaction(state: Coordinator, producer_id: int, *, committed: bool) -> Coordinator:
-    """After the control record that ends the producer's transaction: its pending offsets count, or are forgotten."""
+    """Ends the producer's transaction after its control record: pending offsets are committed or dropped."""
     left, records = transactions.end(state.transactions, producer_id, committed=committed)
     return replace(state, transactions=left, offsets=apply_offsets(state.offsets, records))
 
@@ -288,12 +288,12 @@ HANDLERS: Mapping[type[Any], Callable[[Coordinator, Request, Context], Step[Coor
 
 
 def next_deadline_ms(state: Coordinator) -> int | None:
-    """When the next timer is due; None where none runs."""
+    """The next deadline; None without a timer."""
     return state.groups.next_deadline_ms()
 
 
 def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
-    """Everything that is due at `now_ms`, the earliest first: each timer is a step of its own, here put together."""
+    """Executes all timers due at `now_ms`, the earliest first; the steps of all of them as one."""
     done = Step(state)
     while (due := done.state.groups.next_due(context.now_ms)) is not None:
         step = _expire(due, context)
@@ -302,7 +302,7 @@ def handle_timer(state: Coordinator, context: Context) -> Step[Coordinator]:
 
 
 def expire_member(state: Coordinator, group_id: str, member_id: str, context: Context) -> Step[Coordinator]:
-    """The session of this member, and no other timer, ends now; nothing happens where it has none."""
+    """Ends the session of this member now, and no other timer; does nothing without a session."""
     group: Group | None = state.groups.get(group_id)
     if isinstance(group, ClassicGroup) and member_id in group.heartbeat_deadlines_ms:
         group = replace(group, heartbeat_deadlines_ms=group.heartbeat_deadlines_ms.set(member_id, LONG_AGO_MS))
@@ -325,15 +325,16 @@ def _expire(group: Group, context: Context) -> Step[Group]:
 
 
 def resolutions(state: Coordinator) -> dict[str, Resolution]:
-    """What background tasks are resolving, by group."""
+    """The running resolutions of background tasks, by group."""
     groups = ((group_id, state.groups[group_id]) for group_id in sorted(state.groups.resolving))
     return {i: group.resolution for i, group in groups if isinstance(group, ConsumerGroup) and group.resolution}
 
 
 def find_deadlines_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
-    """The instants from which requests are decided otherwise, though no timer fires then.
+    """The instants at which decisions on requests change although no timer expires.
 
-    A group's assignment interval is over, or its regular expressions may be resolved again.
+    They are the end of a group's assignment interval, and the instants from which its regular expressions may be
+    resolved again.
     """
     groups = [group for group in state.groups.values() if isinstance(group, ConsumerGroup)]
     due = [group.target_time_ms + context.config.assignment_interval_ms(group.group_id) for group in groups]
@@ -341,14 +342,13 @@ def find_deadlines_ms(state: Coordinator, context: Context) -> tuple[int, ...]:
 
 
 def handle_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:
-    """The background task of this group is done. Nothing happens where none was running."""
+    """The background task of this group has ended. Does nothing without a running one."""
     return _end_resolution(state, group_id, context, subscriptions.finish_resolution)
 
 
 def handle_failed_resolution(state: Coordinator, group_id: str, context: Context) -> Step[Coordinator]:
-    """The background task of this group failed: nothing is written, what was resolved stays, a request may ask again.
-
-    Nothing happens where none was running.
+    """The background task of this group has failed: no record is written, old results stay, and a request may start it
+    again. Does nothing without a running one.
     """
     return _end_resolution(state, group_id, context, subscriptions.fail_resolution)
 
@@ -364,7 +364,7 @@ def _end_resolution(
 
 
 def change_image(state: Coordinator, before: Image, context: Context) -> Coordinator:
-    """After an update of the broker's metadata: groups check it at their next heartbeat where it touches them."""
+    """Updates the broker's metadata: affected groups check it at their next heartbeat."""
     old, new = before.topics, context.image.topics
     names = {name for name in {*old, *new} if old.get(name) != new.get(name)}
     added = any(_id(new.get(name)) not in {None, _id(old.get(name))} for name in names)
@@ -377,7 +377,7 @@ def change_image(state: Coordinator, before: Image, context: Context) -> Coordin
 
 
 def delete_topics(state: Coordinator, names: Iterable[str]) -> Step[Coordinator]:
-    """After topics were deleted: their offsets go, in every group."""
+    """Deletes the offsets of deleted topics, in every group."""
     gone = tuple(names)
     pending = transactions.find_pending_of_topics(state.transactions, gone)
     ends = (record for group_id, place in pending for record in committed.tombstones(group_id, (place,)))
@@ -386,7 +386,9 @@ def delete_topics(state: Coordinator, names: Iterable[str]) -> Step[Coordinator]
 
 
 def clean_up(state: Coordinator, context: Context) -> Step[Coordinator]:
-    """What a broker does every ten minutes: offsets that nobody uses expire, groups without members and offsets end."""
+    """The cleanup that a broker runs every ten minutes: unused offsets expire, groups without members and offsets are
+    deleted.
+    """
     done = Step(state)
     for group_id, group in state.groups.items():
         pending = state.transactions.get(group_id, transactions.NONE_OPEN)
@@ -402,7 +404,7 @@ def _id(topic: Any) -> str | None:
 
 
 def describe(state: Coordinator, group_id: str, context: Context) -> DescribedConsumerGroup | DescribedGroup | None:
-    """What the describe APIs say about the group; None where nobody knows it."""
+    """The group's description as in the describe APIs; None for an unknown group."""
     group = state.groups.get(group_id, state.unstored.get(group_id))
     if isinstance(group, ClassicGroup):
         return classic_group_responses.describe(group)

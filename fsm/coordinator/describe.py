@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe says about a group.
+"""The description of a group in ConsumerGroupDescribe.
 
 Source: `ConsumerGroup.asDescribedGroup` and `ConsumerGroupMember.asConsumerGroupDescribeMember` of apache/kafka 4.4.
 """
@@ -39,7 +39,7 @@ def describe_consumer_group(group: ConsumerGroup, context: Context) -> Described
 
 def _member(member: GroupMember, target: TopicPartitions, context: Context) -> DescribedConsumerGroupMember:
     metadata = member.metadata
-    # F24: from 4.3 on also what the member must still give up counts as assigned.
+    # F24: from 4.3 on partitions that the member must still revoke also count as assigned.
     shows_pending = Choice.DESCRIBE_SHOWS_PENDING in context.dialect
     return DescribedConsumerGroupMember(
         member.member_id,

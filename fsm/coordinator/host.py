@@ -1,4 +1,4 @@
-"""One coordinator with what a broker has around it: clock, tokens, timers, background tasks, metadata, log, fail-over.
+"""One coordinator with its environment in a broker: clock, tokens, timers, background tasks, metadata, log, fail-over.
 
     host = Host(Context(now_ms=0, image=Image(topics)))
     sent = host.send("app", ConsumerGroupHeartbeatRequest(...), now_ms=10)
@@ -9,8 +9,8 @@
     host.describe("shop")
     host.fail_over()                    # another coordinator, from the log
 
-The host does no IO and is deterministic: instants are arguments, and never run backwards unless the caller says so. All
-that it holds are values, so `fork()` costs nothing and the two go their own ways: for whoever explores alternatives.
+The host does no IO and is deterministic: instants are arguments, and never run backwards unless the caller says so. It
+holds only values, so `fork()` is free, and the two hosts are independent: for exploring alternatives.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord
 from fsm.protocol.records import Record
 
 HOST = "/127.0.0.1"
-"""Where clients are, unless they say otherwise."""
+"""The default client host."""
 
 
 class Sent(NamedTuple):
-    """What a request brought."""
+    """The result of a request."""
 
     token: int
     """Names the request in answers: its own may come later."""
@@ -47,14 +47,14 @@ class Sent(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """What one step appended to the log: a batch of records, or the end of a transaction."""
+    """One entry of the log: a batch of records, or the end of a transaction."""
 
     at_ms: int
     records: tuple[Record, ...] = ()
     producer_id: int | None = None
     """The producer of the transaction; None outside a transaction."""
     commits: bool | None = None
-    """How the transaction ends; None where it does not."""
+    """Whether the transaction commits; None if it does not end."""
 
 
 class _Log(NamedTuple):
@@ -80,9 +80,9 @@ class Host:
         """Clock, dialect, settings and metadata; may be replaced between two steps."""
         self.state = state or Coordinator()
         self.resolves = resolves
-        """Whether regular expressions are resolved as soon as that is asked for; otherwise `resolve` does it."""
+        """Whether regular expressions are resolved at once; otherwise by `resolve`."""
         self.keeps_log = keeps_log
-        """Whether what is stored is kept here too; otherwise whoever is called with each step has to keep it."""
+        """Whether records are also kept here; otherwise `on_step` has to keep them."""
         self.on_step = on_step
         """Called with each step after it was taken."""
         self._tokens = 0
@@ -97,7 +97,7 @@ class Host:
         """Another host in the same state. Both call the same `on_step`."""
         return copy(self)
 
-    # What happens
+    # Inputs
 
     def send(
         self,
@@ -110,11 +110,11 @@ class Host:
         fresh_id: str | None = None,
         token: int | None = None,
     ) -> Sent:
-        """A client's request, by default in the newest version of its API and at the instant of the last step.
+        """Sends a client's request, by default in the newest version of its API and at the instant of the last step.
 
-        `fresh_id` is the random part of a member id that the broker makes; by default it follows from the token.
-        Raises `InputError`, and nothing has happened, for a message that is no request of a group coordinator's, has a
-        field of another type, or a version that is none.
+        `fresh_id` is the random part of a member id that the broker creates; by default it is derived from the token.
+        Raises `InputError`, without any change, for a message that is no request of a group coordinator, has a field of
+        another type, or an unknown version.
         """
         is_good = _QUICK_CHECKS.get(type(message))
         if (
@@ -136,7 +136,7 @@ class Host:
         return Sent(request.token, step.answers)
 
     def advance(self, to_ms: int) -> tuple[Answer, ...]:
-        """Time passes, and each timer that is due by then runs out at its own instant; the answers that this brings."""
+        """Advances the time; each timer that is due by then expires at its own instant. Returns the answers."""
         answers: tuple[Answer, ...] = ()
         while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= to_ms:
             answers += self.expire(max(deadline_ms, self.now_ms))
@@ -144,7 +144,7 @@ class Host:
         return answers
 
     def expire(self, now_ms: int) -> tuple[Answer, ...]:
-        """Every timer that is due runs out now: what a broker does that was late."""
+        """Expires all due timers now, as a broker does that was late."""
         self._set_clock(now_ms)
         step = steps.handle_timer(self.state, self.context)
         self.take(step)
@@ -153,35 +153,35 @@ class Host:
         return step.answers
 
     def expire_member(self, group_id: str, member_id: str) -> tuple[Answer, ...]:
-        """The session of this member, and no other timer, ends now; nothing happens where it has none."""
+        """Ends the session of this member now, and no other timer; does nothing without a session."""
         step = steps.expire_member(self.state, group_id, member_id, self.context)
         self.take(step)
         return step.answers
 
     def next_deadline_ms(self) -> int | None:
-        """When the next timer is due; None where none runs."""
+        """The next deadline; None without a timer."""
         return self.state.groups.next_deadline_ms()
 
     def resolve(self, now_ms: int | None = None) -> None:
-        """The background tasks that resolve regular expressions are done."""
+        """Ends the background tasks that resolve regular expressions."""
         self._set_clock(now_ms)
         for group_id in steps.resolutions(self.state):
             self.take(steps.handle_resolution(self.state, group_id, self.context))
 
     def fail_to_resolve(self) -> None:
-        """The background tasks that resolve regular expressions failed: the next request may start them again."""
+        """Fails the background tasks that resolve regular expressions: the next request may start them again."""
         for group_id in steps.resolutions(self.state):
             self.take(steps.handle_failed_resolution(self.state, group_id, self.context))
 
     def change_topics(self, topics: Mapping[str, Topic]) -> None:
-        """There are exactly these topics from now on; offsets of those that are gone go too. Raises `InputError`."""
+        """Sets the topics; offsets of deleted ones are deleted, too. Raises `InputError`."""
         for name, topic in topics.items():
             if not isinstance(name, str) or not isinstance(topic, Topic):
                 raise InputError(f"{name!r} is {topic!r}", "topics", "give a Topic for each name")
         self.update(Image(PersistentMap(topics), self.context.image.version + 1))
 
     def update(self, image: Image) -> None:
-        """Another metadata image reaches the coordinator; offsets of topics that are gone go too."""
+        """Sets the metadata image; offsets of deleted topics are deleted, too."""
         before = self.context.image
         self.context = replace(self.context, image=image)
         self.state = steps.change_image(self.state, before, self.context)
@@ -189,22 +189,24 @@ class Host:
             self.take(steps.delete_topics(self.state, gone))
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
-        """The producer's transaction ends, whether or not it has offsets in this coordinator."""
+        """Ends the producer's transaction, with or without offsets in this coordinator."""
         self.state = steps.end_transaction(self.state, producer_id, committed=commits)
         self._log = _Log(Appended(self.now_ms, producer_id=producer_id, commits=commits), self._log)
 
     def clean_up(self) -> None:
-        """What a broker does every ten minutes: old offsets expire, groups without members and offsets end."""
+        """The cleanup that a broker runs every ten minutes: old offsets expire, groups without members and offsets are
+        deleted.
+        """
         self.take(steps.clean_up(self.state, self.context))
 
     def fail_over(self) -> Replayed:
-        """Another coordinator takes over: it knows what the log says, and whoever waits for an answer gets none."""
+        """Another coordinator takes over from the log; delayed requests get no answer."""
         found = replay_segment(self.segment(), self.context.dialect)
         self.take_over(found)
         return found
 
     def take_over(self, found: Replayed) -> None:
-        """The state is what a log says; its members' timers start now."""
+        """Sets the state that was loaded from a log; its members' timers start now."""
         self.state = found.state
         self.take(load(found.state, self.context))
 
@@ -213,21 +215,21 @@ class Host:
             self.context = self.context.at(now_ms)
 
     def take(self, step: Step[Coordinator]) -> None:
-        """Takes a step of its state, whoever made it."""
+        """Applies a step of its state from any source."""
         self.state = step.state
         if step.records and self.keeps_log:
             self._log = _Log(Appended(self.now_ms, step.records, step.producer_id), self._log)
         if self.on_step is not None:
             self.on_step(step)
 
-    # What can be seen
+    # Queries
 
     def describe(self, group_id: str) -> DescribedConsumerGroup | DescribedGroup | None:
-        """What ConsumerGroupDescribe or DescribeGroups says; None where nobody knows the group."""
+        """The answer of ConsumerGroupDescribe or DescribeGroups; None for an unknown group."""
         return steps.describe(self.state, group_id, self.context)
 
     def list_appends(self) -> tuple[Appended, ...]:
-        """The log so far: one entry for each step that wrote anything."""
+        """The log so far: one entry per step with records."""
 
         def backwards() -> Iterator[Appended]:
             log = self._log
@@ -263,7 +265,7 @@ def _batch(offset: int, one: Appended) -> Batch:
 
 
 def _refuse(message: Any, version: int | None) -> None:
-    """Raises `InputError` for what is no request; gives nothing for one that only had to be looked at closely."""
+    """Raises `InputError` for an invalid request; returns for a valid one that failed only the fast check."""
     if type(message) not in steps.HANDLERS:
         known = ", ".join(request.__name__ for request in steps.HANDLERS)
         raise InputError(f"no request of the group coordinator: {message!r}", remedy=f"send one of {known}")

@@ -1,8 +1,8 @@
-"""A classic group within one step: what the effects of its table do.
+"""A classic group during one step: the effects of its table.
 
-A `ClassicGroupDraft` lives for one step. Whoever decides an event first says in its attributes whom the event is about,
-what the request carries and which error is answered; `take_row` then does what the event's row orders. Nothing here
-decides anything about the protocol.
+A `ClassicGroupDraft` exists for one step. The code that decides on an event first sets its attributes (the member, the
+content of the request, the error code); `take_row` then executes the event's row. This module makes no protocol
+decisions.
 
 Source: `GroupMetadataManager`, `ClassicGroup` and `ClassicGroupMember` of apache/kafka, branch 4.4.
 """
@@ -33,19 +33,19 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
     """A group to be changed, with one method for each effect of the table."""
 
     member_id: str = ""
-    """Whom the event is about."""
+    """The member of the event."""
     joining: classic_group.ClassicGroupMember | None = None
     """The member as its JoinGroup describes it."""
     replaced: classic_group.ClassicGroupMember | None = None
-    """The static member whose place is taken, as it was."""
+    """The replaced static member, as it was."""
     old_leader: str = ""
     """The member id of the leader before that."""
     removed: Collection[str] = ()
-    """The ids that leave: of members, or ids that were only given out."""
+    """The ids that leave: of members, or pending ids."""
     response: ResponseBody = HeartbeatResponse()
-    """What ANSWER_OK and ANSWER_ERROR answer."""
+    """The body of the answers of ANSWER_OK and ANSWER_ERROR."""
     assignments: Mapping[str, bytes] | None = None
-    """What the leader gave to each member."""
+    """The leader's assignment for each member."""
     code: ErrorCode = ErrorCode.NONE
     """Why the log did not take the record."""
 
@@ -58,7 +58,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
         self.happened: list[Happened] = []
 
     def take_row(self, event: Event) -> None:
-        """Does what the event's row says. Raises `IllegalTransition` for an event that the state does not know."""
+        """Executes the event's row. Raises `IllegalTransition` for an event without a row in this state."""
         cell = CELLS.by_state[self.state][event]
         self.happened.append(Happened("", self.state, event, cell.target))
         self.perform(CELLS, cell.steps)
@@ -74,7 +74,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
 
     @property
     def asked(self) -> Request:
-        """The request of this step. Raises `ValueError` where a timer began it."""
+        """The request of this step. Raises `ValueError` if a timer caused it."""
         return _require(self.request)
 
     def answer(self, body: ResponseBody) -> None:
@@ -111,7 +111,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
         self._swap(old.member_id, replace(old, member_id=self.member_id))
 
     def _swap(self, gone: str, member: classic_group.ClassicGroupMember) -> None:
-        """The member takes the other one's place; syncs stay awaited under the id that is gone."""
+        """Puts the member in the other one's place; a pending sync stays under the old id."""
         self.members = self.members.without(gone).set(member)
         self._stop_waiting((gone,))
         if self.leader == gone:
@@ -148,7 +148,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
         self._remove(self.removed)
 
     def _remove(self, ids: Collection[str]) -> None:
-        """Members and given-out ids are forgotten; if the leader is among them, the first who remains leads."""
+        """Removes members and pending ids; if the leader is among them, the first remaining member leads."""
         self.members = self.members.without(*ids)
         self.pending_join_members = self.pending_join_members.without(*ids)
         self.pending_sync_members = self.pending_sync_members.without(*ids)
@@ -191,7 +191,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
         self.answer(responses.refuse_join(ErrorCode.MEMBER_ID_REQUIRED, self.member_id, self.asked.version))
 
     def answer_join(self) -> None:
-        """A static member that came back is told to leave its assignment alone, if its version lets one say so."""
+        """Answers a join; tells a returned static leader to skip the assignment, if its version has that field."""
         leader, skip = self.leader or "", False
         if self.replaced is not None and self.asked.version < responses.SKIPS_ASSIGNMENT_SINCE:
             leader = self.old_leader
@@ -242,7 +242,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
         self._answer_syncs(lambda _: SyncGroupResponse(error_code=code))
 
     def _answer_syncs(self, body: Callable[[str], SyncGroupResponse]) -> None:
-        """The sessions of those who waited begin anew: what ran out while they waited did not count."""
+        """Answers delayed syncs and restarts the sessions of their members, which do not expire while waiting."""
         waiting = tuple(self._in_order(self.delayed_syncs))
         self.answers.extend(Answer(self.delayed_syncs[member_id].token, body(member_id)) for member_id in waiting)
         self._arm_sessions(map(self.members.__getitem__, waiting))
@@ -263,7 +263,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
         self._assign({})
 
     def _assign(self, assignments: Mapping[str, bytes]) -> None:
-        """Every member has its assignment of these, or an empty one."""
+        """Sets every member's assignment, empty if it has none here."""
         pairs = ((member, assignments.get(i, b"")) for i, member in self.members.items())
         changed = {m.member_id: replace(m, assignment=given) for m, given in pairs if m.assignment != given}
         self.members = self.members.merge(changed)
@@ -344,7 +344,7 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
 
 
 def _require(value: Given | None) -> Given:
-    """What the decision must have named. Raises `ValueError` where it did not."""
+    """The attribute that the decision must have set. Raises `ValueError` if it did not."""
     if value is None:
         raise ValueError("the event was decided without saying whom or what it is about")
     return value

@@ -1,4 +1,4 @@
-"""What holds of a classic group between any two steps, each promise as a sentence.
+"""The invariants of a classic group between two steps, each as a sentence.
 
 Source: `ClassicGroup` and `GroupMetadataManager` of apache/kafka, branch 4.4, by reading.
 """
@@ -45,7 +45,9 @@ def _everybody_agrees_on_a_protocol(group: ClassicGroup) -> bool:
 
 
 def _sessions_are_timed(group: ClassicGroup) -> bool:
-    """Not in the join phase: an upgrade that is refused late answers delayed joins, whose timers may be over."""
+    """Except in the join phase: an upgrade that is refused late answers delayed joins, whose timers may have
+    expired.
+    """
     if group.state is State.PREPARING_REBALANCE:
         return True
     ids = {*group.pending_join_members, *(i for i in group.members if not group.is_waiting(i))}
@@ -76,5 +78,5 @@ PROMISES: tuple[tuple[str, Callable[[ClassicGroup], bool]], ...] = (
 
 
 def find_broken(group: ClassicGroup) -> Iterator[str]:
-    """The promises that do not hold."""
+    """The invariants that do not hold."""
     return (promise for promise, holds in PROMISES if not holds(group))

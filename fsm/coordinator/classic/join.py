@@ -1,10 +1,10 @@
-"""JoinGroup to a classic group: who may join, and which event of the group's table that is.
+"""JoinGroup to a classic group: its checks, and the event of the group's table.
 
 The checks run in Kafka's order; the first that fails is the answer. A group that this very request creates is stored
 empty first, also where the join is then refused.
 
 Source: `GroupMetadataManager.classicGroupJoin` and what it calls, of apache/kafka, branch 4.4; KIP-345 for static
-members, KIP-394 for ids that are given out first.
+members, KIP-394 for MEMBER_ID_REQUIRED.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ ALL_JOINED: Mapping[Event, Event] = {
     Event.MEMBER_CHANGED: Event.MEMBER_CHANGED_ALL_JOINED,
     Event.STATIC_REPLACED: Event.STATIC_REPLACED_ALL_JOINED,
 }
-"""The same events where the join phase is complete with them."""
+"""The variants of these events that complete the join phase."""
 
 
 def join(
     group: ClassicGroup | None, request: Request[JoinGroupRequest], context: Context, stored: ErrorCode = ErrorCode.NONE
 ) -> Step[ClassicGroup]:
-    """The outcome of a JoinGroup; `group` is None where there is none yet.
+    """The outcome of a JoinGroup; `group` is None if there is none yet.
 
-    `stored` says how storing the record went where a static member is replaced without a rebalance. Raises `Refused`
-    where no group is made.
+    `stored` is the result of storing the record if a static member is replaced without a rebalance. Raises `Refused` if
+    no group is created.
     """
     if group is None and request.body.member_id:  # only a member without id creates a group
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -80,14 +80,16 @@ def _join(draft: ClassicGroupDraft, request: Request[JoinGroupRequest], stored: 
 
 
 def check_join(request: Request[JoinGroupRequest], context: Context) -> None:
-    """What is checked before any group is looked at. Raises `Refused`."""
+    """The checks before the lookup of the group. Raises `Refused`."""
     config, session_timeout_ms = context.config, request.body.session_timeout_ms
     if not config.group_min_session_timeout_ms <= session_timeout_ms <= config.group_max_session_timeout_ms:
         raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
 def _is_accepted(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """While the joins of a generation come in, those delayed are counted, so that late ones may be left out."""
+    """Whether the group has room for the join: during the join phase only delayed joins count, so late members may be
+    excluded.
+    """
     if group.state is State.PREPARING_REBALANCE:
         joins = group.delayed_joins
         return len(group.members) < max_size or member_id in joins or len(joins) < max_size
@@ -102,7 +104,7 @@ def _refuse_strange_protocols(group: ClassicGroup, body: JoinGroupRequest) -> No
 
 
 def refuse_stranger(group: ClassicGroup, member_id: str, instance_id: str | None, gone: Container[str] = ()) -> None:
-    """Raises `Refused` for who is no member, or is `gone`, or has an instance id that is another's."""
+    """Raises `Refused` for a stranger, a member that is `gone`, or an instance id of another member."""
     if instance_id is not None:
         holder = group.static_member_id(instance_id)
         if holder is None or holder in gone:
@@ -151,7 +153,7 @@ def _add(draft: ClassicGroupDraft) -> None:
 
 
 def _ending(draft: ClassicGroupDraft, event: Event, *, prepares: bool) -> Event:
-    """The event itself, or that everybody has joined with it: where it prepares a rebalance, or one is prepared."""
+    """The event itself, or its variant that completes the join phase."""
     waits = draft.state is State.PREPARING_REBALANCE and not draft.is_initial_rebalance
     if not (waits or (prepares and draft.state in OPEN)):
         return event
@@ -162,7 +164,7 @@ def _ending(draft: ClassicGroupDraft, event: Event, *, prepares: bool) -> Event:
 def _replace_static(
     draft: ClassicGroupDraft, member: ClassicGroupMember, holder: ClassicGroupMember, stored: ErrorCode
 ) -> None:
-    """A static member comes back under a new id; without a rebalance if that changes nothing for the others."""
+    """A static member returns under a new id; without a rebalance if nothing changes for the others."""
     draft.replaced = holder
     afterwards = draft.members.without(holder.member_id).set(member)
     owes = Choice.OWED_JOIN_REBALANCES in draft.context.dialect and owes_join(draft, holder)
@@ -180,7 +182,7 @@ def _replace_static(
 
 
 def owes_join(group: ClassicGroup, member: ClassicGroupMember) -> bool:
-    """Whether a consumer was assigned less than it owned as it joined: it gives the rest up, and joins again."""
+    """Whether a consumer was assigned less than it owned as it joined: it revokes the rest, and joins again."""
     if group.protocol_type != PROTOCOL_TYPE or not group.protocol_name:
         return False
     try:
@@ -197,7 +199,7 @@ def _join_with_id(draft: ClassicGroupDraft, request: Request[JoinGroupRequest]) 
     member_id, instance_id = draft.member_id, request.body.group_instance_id
     draft.joining = joining = member_of(request, member_id)
     if member_id in draft.pending_join_members:
-        if instance_id is not None:  # Kafka's own code for it: only dynamic members are given ids
+        if instance_id is not None:  # Kafka's own code here: only dynamic members get ids
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         _add(draft)
         return

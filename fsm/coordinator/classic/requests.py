@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup to a classic group, and what commits of offsets ask of it.
+"""SyncGroup, Heartbeat and LeaveGroup to a classic group, and its checks of offset commits.
 
 Source: `classicGroupSync`, `classicGroupHeartbeat` and `classicGroupLeave` of `GroupMetadataManager`, and
 `ClassicGroup.validateOffsetCommit`, of apache/kafka, branch 4.4.
@@ -35,7 +35,7 @@ def sync(
     context: Context,
     stored: ErrorCode = ErrorCode.NONE,
 ) -> Step[ClassicGroup]:
-    """The outcome of a SyncGroup; `stored` says how storing a leader's assignment went."""
+    """The outcome of a SyncGroup; `stored` is the result of storing a leader's assignment."""
     if group is None or group.is_empty:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
     draft, body = ClassicGroupDraft(group, context, request), request.body
@@ -54,7 +54,7 @@ def sync(
 
 
 def _refuse_strange_assignments(group: ClassicGroup, body: SyncGroupRequest) -> None:
-    """A leader assigns to each member of its round, and to nobody else (F42)."""
+    """A leader must assign to the members of its round, and to no other (F42)."""
     named = {one.member_id for one in body.assignments}
     if group.state is State.COMPLETING_REBALANCE and group.leader == body.member_id and named != {*group.members}:
         raise Refused(ErrorCode.ILLEGAL_GENERATION, "the assignments are of other members than those of the round")
@@ -95,7 +95,7 @@ def heartbeat(group: ClassicGroup | None, request: Request[HeartbeatRequest], co
 def leave(
     group: ClassicGroup | None, request: Request[LeaveGroupRequest], context: Context
 ) -> Step[ClassicGroup | None]:
-    """The outcome of a LeaveGroup: one for the batch, after every entry was looked at."""
+    """The outcome of a LeaveGroup: one event for the whole batch, after all entries are checked."""
     if group is None:
         unknown = [MemberResponse(m, i, ErrorCode.UNKNOWN_MEMBER_ID) for m, i, _ in identities(request)]
         return Step(None, (Answer(request.token, responses.leave_response(unknown, request.version)),))
@@ -110,7 +110,7 @@ def leave(
 
 
 def identities(request: Request[LeaveGroupRequest]) -> Sequence[MemberIdentity]:
-    """The members that leave; before version 3 that is one, and it is dynamic."""
+    """The members that leave; before version 3 exactly one, a dynamic member."""
     body = request.body
     return body.members if request.version >= responses.LEAVES_IN_BATCHES_SINCE else (MemberIdentity(body.member_id),)
 
@@ -118,7 +118,7 @@ def identities(request: Request[LeaveGroupRequest]) -> Sequence[MemberIdentity]:
 def _leaving(
     group: ClassicGroup, entries: Iterable[MemberIdentity]
 ) -> tuple[Collection[str], Sequence[MemberResponse]]:
-    """Who goes, and what each entry is answered: it sees the group without those before it."""
+    """The ids that leave, and the answer to each entry, which sees the group without the entries before it."""
     gone: dict[str, None] = {}
     found: list[MemberResponse] = []
     for member_id, instance_id, _ in entries:
@@ -131,7 +131,7 @@ def _leaving(
 
 
 def _leaver(group: ClassicGroup, member_id: str, instance_id: str | None, gone: Container[str]) -> str:
-    """An instance id without a member id is an administrator's removal of a static member."""
+    """The member of an entry; an instance id without a member id is an administrator's removal of a static member."""
     if not member_id:
         holder = None if instance_id is None else group.static_member_id(instance_id)
         if holder is None or holder in gone:
@@ -152,9 +152,10 @@ def removal(
     *,
     ends_initial: bool = False,
 ) -> Event:
-    """Which of three events it is that these go: plain, all who remain have joined, nobody remains.
+    """The event of the removal of these ids, by three cases: members remain, all remaining ones have joined, none
+    remains.
 
-    An initial rebalance goes on until its timer ends it, unless `ends_initial`. In EMPTY only given-out ids go.
+    Only its timer ends an initial rebalance, unless `ends_initial`. In EMPTY only pending ids can be removed.
     """
     plain, all_joined, nobody_left = events
     if group.is_empty or (group.is_initial_rebalance and not ends_initial) or not group.has_all_joined(gone):
@@ -184,8 +185,8 @@ def refuse_commit(
 ) -> None:
     """Raises `Refused` for a commit that the group does not accept.
 
-    Without member and generation it is an application that is no member of any group, or an administrator: that is
-    for empty groups, as is every generation below zero.
+    A commit without member and generation comes from an application outside any group, or from an administrator. Only
+    an empty group accepts it, as it accepts every generation below zero.
     """
     if group.state is State.DEAD:
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -202,7 +203,7 @@ def refuse_commit(
 
 
 def note_commit(group: ClassicGroup, member_id: str, context: Context) -> ClassicGroup:
-    """The group after a member's commit: outside the sync phase a commit is a sign of life."""
+    """The group after a member's commit, which restarts the session timer outside the sync phase."""
     member = group.members.get(member_id)
     if member is None or group.state not in {State.STABLE, State.PREPARING_REBALANCE}:
         return group

@@ -1,7 +1,7 @@
-"""What a classic group answers, writes and shows of itself.
+"""The answers, records and descriptions of a classic group.
 
 Source: `GroupMetadataManager`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord` and `ClassicGroup.describe` of
-apache/kafka, branch 4.4; `JoinGroupResponse.json` and its siblings for what a version can say.
+apache/kafka, branch 4.4; `JoinGroupResponse.json` and its siblings for the fields of a version.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ PRINTED = {
     State.STABLE: "Stable",
     State.DEAD: "Dead",
 }
-"""States as DescribeGroups prints them."""
+"""The names of states in DescribeGroups."""
 
 
 def refuse_join(code: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
-    """A JoinGroup that brought no membership."""
+    """The answer to a JoinGroup without a membership."""
     protocol_name = None if version >= NULLABLE_PROTOCOL_SINCE else ""
     return JoinGroupResponse(error_code=code, protocol_name=protocol_name, member_id=member_id)
 
 
 def join_response(group: ClassicGroup, member_id: str, leader: str, *, skip: bool = False) -> JoinGroupResponse:
-    """The present generation, as its member is told; the members only for its leader."""
+    """The answer to a JoinGroup with the current generation; it lists members only for the leader."""
     shown = group.members.in_order() if leader == member_id else ()
     members = ((m.member_id, m.instance_id, m.metadata(group.protocol_name)) for m in shown)
     return JoinGroupResponse(
@@ -72,7 +72,7 @@ def sync_response(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 
 
 def leave_response(entries: Sequence[MemberResponse], version: int) -> LeaveGroupResponse:
-    """What became of each entry of a LeaveGroup; before version 3 it has one, whose error is the answer's."""
+    """The results of the entries of a LeaveGroup; before version 3 there is one, whose error is the answer's."""
     if version < LEAVES_IN_BATCHES_SINCE:
         return LeaveGroupResponse(entries[0].error_code)
     return LeaveGroupResponse(members=tuple(entries))
@@ -89,7 +89,7 @@ def refuse(request: Request, code: ErrorCode) -> ClassicResponse:
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> records.Record:
-    """The group as it is stored, with assignments that its members may not have been given yet."""
+    """The record of the group, with assignments that its members may not have received yet."""
     members = (
         records.ClassicGroupMember(
             member.member_id,
@@ -124,7 +124,7 @@ def _key(group: ClassicGroup) -> records.ClassicGroupKey:
 
 
 def describe(group: ClassicGroup) -> DescribedGroup:
-    """What DescribeGroups says; protocol and subscriptions only while the group is STABLE."""
+    """The answer of DescribeGroups; protocol and subscriptions only while the group is STABLE."""
     stable = group.state is State.STABLE
     members = (
         DescribedGroupMember(

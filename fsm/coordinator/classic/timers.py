@@ -1,7 +1,7 @@
-"""The timers of a classic group, and its birth and end without a request.
+"""The timers of a classic group, and its load, unload and deletion.
 
-A member's or a given-out id's heartbeat timer, the timer of the join phase (in an initial rebalance the delay, which
-new members extend), and that of the sync phase.
+The timers are the heartbeat timer of a member or pending id, the timer of the join phase (in an initial rebalance the
+delay, which new members extend), and that of the sync phase.
 
 Source: `expireClassicGroupMemberHeartbeat`, `completeClassicGroupJoin`, `expirePendingSync`, `onLoaded`
 and `onUnloaded` of `GroupMetadataManager` of apache/kafka, branch 4.4.
@@ -21,7 +21,7 @@ _PENDING = (Event.PENDING_EXPIRED, Event.PENDING_EXPIRED_ALL_JOINED, Event.PENDI
 
 
 def expire(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
-    """The group's earliest timer ran out; of equal deadlines, a member's before the group's own."""
+    """The group's earliest timer expires; of equal deadlines, a member's comes before the group's own."""
     deadline_ms, sessions = group.next_deadline_ms, group.heartbeat_deadlines_ms
     if deadline_ms is None or deadline_ms > context.now_ms:
         return Step(group)
@@ -42,7 +42,7 @@ def expire(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
 def _heartbeat_missing(group: ClassicGroup, member_id: str) -> Event:
     if member_id in group.pending_join_members:
         if group.state is not State.PREPARING_REBALANCE:
-            return Event.PENDING_EXPIRED  # nobody rebalances for it; it may be what the join phase waits for
+            return Event.PENDING_EXPIRED  # no rebalance, but the join phase may be waiting for it
         return removal(group, (member_id,), _PENDING, ends_initial=True)
     if member_id not in group.members or group.is_waiting(member_id):
         return Event.SESSION_EXCUSED
@@ -50,7 +50,7 @@ def _heartbeat_missing(group: ClassicGroup, member_id: str) -> Event:
 
 
 def _join_phase_over(group: ClassicGroup, phase: JoinPhase) -> Event:
-    """Dynamic members that have not joined are out; static ones may be late once more."""
+    """The join phase ends: dynamic members that have not joined are removed; static ones may miss it once."""
     if phase.is_initial and group.new_member_added and phase.remaining_ms:
         return Event.INITIAL_DELAY_EXTENDED
     if group.delayed_joins:
@@ -71,14 +71,14 @@ def _sync_phase_over(group: ClassicGroup) -> Event:
 
 
 def unload(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
-    """Another coordinator has the group's partition now: whoever waits is told so."""
+    """Another coordinator has the group's partition: delayed requests are answered accordingly."""
     return _take(group, context, Event.UNLOADED)
 
 
 def load(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
-    """A group rebuilt from its record, with its members' sessions beginning now.
+    """A group loaded from its record; its members' sessions start now.
 
-    One that has more members than it may have begins with a rebalance, in which the last to join are left out.
+    If it has more members than allowed it rebalances at once, and the last to join are excluded.
     """
     if not group.members:
         return Step(group)

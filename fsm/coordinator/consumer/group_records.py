@@ -29,7 +29,7 @@ T = RecordType
 CURRENT_ASSIGNMENT, KEEPS_EPOCHS = T.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, Choice.ASSIGNMENT_EPOCHS
 
 STATE_CODES = {State.STABLE: 0, State.UNREVOKED_PARTITIONS: 1, State.UNRELEASED_PARTITIONS: 2, State.UNKNOWN: 127}
-"""How a member's state stands in its record."""
+"""The codes of member states in records."""
 
 
 def member_record(group_id: str, member: GroupMember) -> Record:

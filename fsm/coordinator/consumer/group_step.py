@@ -1,8 +1,8 @@
-"""A consumer group within one step: what was decided, and the rows of the tables that carry it out.
+"""A consumer group during one step: the decisions, and the rows of the tables that execute them.
 
-A step first decides, over the group as it is stored; then it names its decisions as events, and the rows of the tables
-`consumer-group` and `consumer-group-member` say what is written, armed and cancelled, in which order. Nothing else in
-the coordinator of consumer groups writes a record or touches a timer.
+A step first decides, from the stored group; then it expresses its decisions as events, and the rows of the tables
+`consumer-group` and `consumer-group-member` order records and timers. No other code for consumer groups writes a record
+or sets a timer.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MEMBER_CELLS = consumer_group_member.TABLE.compiled
 
 
 class RegexChange(Enum):
-    """What a request did to its member's regular expression."""
+    """The effect of a request on its member's regular expression."""
 
     NONE = 0
     UNRESOLVED = 1
-    """Another one, which matches nothing yet."""
+    """A new one, which matches no topic yet."""
     RESOLVED = 2
-    """Another one that the group has resolved already, or none any more."""
+    """A new one that the group has already resolved, or none any more."""
 
 
 NO_CHANGE, DROPS_OLD_INSTANCE = RegexChange.NONE, Choice.INSTANCE_CHANGE_DROPS_MAPPING
@@ -50,31 +50,32 @@ SESSION, REBALANCE = TimerKind.SESSION, TimerKind.REBALANCE
 class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffect, Effect)):
     """A group within one step, with a method for each effect of the group's table and of its members'.
 
-    `stored` is the group of before, which answers who holds what: a request does not see its own records.
+    `stored` is the group before the step, by which partition holders are looked up: a request does not see its own
+    records.
     """
 
     state: GroupState = GroupState.EMPTY
-    """The state by the rows taken so far; of a stored group it follows from epochs and members."""
+    """The state after the rows taken so far; that of a stored group follows from epochs and members."""
 
     is_loading: bool = False
-    """Whether a new coordinator loads the group: then a classic member gets the same timers as the others."""
+    """Whether a new coordinator loads the group: a classic member then gets the same timers as the others."""
 
-    # What was decided, for the effects to carry out.
+    # The decisions, for the effects.
     is_new: bool = False
-    """Whether the request's member joins the group and replaces nobody."""
+    """Whether the request's member joins the group without replacing another one."""
     names_changed: bool = False
     """Whether the request changes its member's subscribed names."""
     regex_change: RegexChange = RegexChange.NONE
     elects_another: bool = False
-    """Whether the stored votes elect another assignor than the request's, in dialects where that counts."""
+    """Whether the stored votes elect another assignor than those with the request's, in dialects where that counts."""
     begins_anew: bool = False
     """Whether the sender's join ended its own membership (F29)."""
     unused_patterns: tuple[str, ...] = ()
-    """Regular expressions that nobody subscribes to any more."""
+    """Regular expressions without any subscriber left."""
     seen_metadata: SubscribedMetadata | None = None
-    """What the subscribed topics look like now, where that was looked at."""
+    """The current metadata of the subscribed topics, if the step has checked them."""
     new_targets: Mapping[str, TopicPartitions] | None = None
-    """A computed target: the entries that differ, in the order of their records."""
+    """The changed entries of a computed target, in the order of their records."""
     new_resolution: Resolution | None = None
     resolved: Mapping[str, ResolvedRegularExpression] = PersistentMap()
     """Resolved regular expressions to be written."""
@@ -97,24 +98,24 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.state = cell.target
 
     def take_member_row(self, state: State, event: Event, member: GroupMember) -> None:
-        """Takes a row of a member's table; `member` is the member as it is afterwards, or as it goes."""
+        """Takes a row of a member's table; `member` is the member afterwards, or the removed one."""
         cell = MEMBER_CELLS.by_state[state][event]
         self.happened.append(Happened(member.member_id, state, event, cell.target))
         if cell.effects:
             self.perform(MEMBER_CELLS, cell.effects, member)
 
     def set_member(self, member: GroupMember) -> None:
-        """The group has this member, new or changed."""
+        """Adds or replaces the member."""
         if self.members.by_id.get(member.member_id) is not member:
             drops = DROPS_OLD_INSTANCE in self.context.dialect.choices
             self.members = self.members.set(member, drops_old_instance=drops)
 
     def drop_member(self, member_id: str) -> None:
-        """The group is without this member and its part of the target."""
+        """Removes the member and its part of the target."""
         self.members, self.targets = self.members.without(member_id), self.targets.without(member_id)
 
     def finish(self, *answers: Answer) -> Step[ConsumerGroup]:
-        """The step. Raises `FsmError` where epochs and members contradict the rows that were taken."""
+        """The result of the step. Raises `FsmError` if epochs and members contradict the rows that were taken."""
         follows = derive_state(self.members, self.epoch, self.target_epoch)
         if follows is not self.state:
             taken = ", ".join(happened.event.name for happened in self.happened)
@@ -146,16 +147,16 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.records.append(write.target_epoch_record(self))
 
     def level_target_epoch(self) -> None:
-        """Before 4.4 the target epoch of an emptied group stays behind."""
+        """Before 4.4 an emptied group keeps its old target epoch."""
         if Choice.EMPTIED_GROUP_SETS_TARGET_EPOCH in self.context.dialect:
             self.target_epoch, self.target_time_ms = self.epoch, 0
             self.records.append(write.target_epoch_record(self))
 
     def move_target_entry(self) -> None:
-        """Done by whoever replaces the member; the copy's own row writes it."""
+        """Does nothing: the code that replaces the member moves the entry, and the copy's own row writes it."""
 
     def set_metadata_deadline(self) -> None:
-        """Also the end of a record of type 4 that an older broker left."""
+        """Also writes the tombstone of a record of type 4 from an older broker."""
         self.metadata_due = False
         if self.has_metadata_record and Choice.METADATA_HASH in self.context.dialect:
             self.has_metadata_record = False
@@ -172,13 +173,13 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.regexes = self.regexes.merge(self.resolved)
 
     def write_converted_group(self) -> None:
-        """Epochs of a group that was a classic one, and what its topics look like, in releases that fill that in."""
+        """The epochs of a converted classic group, and its topic metadata in releases that fill it in."""
         if self.has_metadata_record:
             self.records.append(write.metadata_record(self))
         self.records += (write.epoch_record(self), write.target_epoch_record(self))
 
     def remove_group_records(self) -> None:
-        """The end of a type 4 is written whether or not there was one."""
+        """The tombstone of type 4 is written even without such a record."""
         self._end_group(RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA)
         for pattern in state_order(self.stored.regexes, string_hash):
             self.records.append(write.regex_tombstone(self.group_id, pattern))
@@ -189,7 +190,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.records.append(write.group_tombstone(kind, self.group_id))
 
     def create_classic_group(self) -> None:
-        """Done by a row of the classic group's own table, as are the two that follow."""
+        """Does nothing: a row of the classic group's table does it, as for the next two effects."""
 
     def rebalance_classic_group(self) -> None: ...
 
@@ -208,7 +209,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
         self.records.append(write.current_record(self.group_id, member, self.context.dialect))
 
     def clear_pending(self, _member: GroupMember) -> None:
-        """Done by whoever gives the member as it is away."""
+        """Does nothing: the given member already has nothing pending."""
 
     def remove_current_assignment(self, member: GroupMember) -> None:
         self._end_member(RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, member)
@@ -265,7 +266,7 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
 
 
 def open_group(group: ConsumerGroup, context: Context, state: GroupState | None = None) -> ConsumerGroupDraft:
-    """The group for one step, in the state that follows from it or in another one."""
+    """A draft of the group for one step, in its own state or in a given one."""
     draft: ConsumerGroupDraft = ConsumerGroupDraft.of(group)
     draft.context = context
     draft.state = derive_state(group.members, group.epoch, group.target_epoch) if state is None else state

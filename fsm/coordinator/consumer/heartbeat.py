@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat to a consumer group: join, stay, leave; and members whose time is over.
+"""ConsumerGroupHeartbeat to a consumer group: join, stay, leave; and the removal of expired members.
 
 Source: KIP-848; `GroupCoordinatorService.consumerGroupHeartbeat` and `GroupMetadataManager` of apache/kafka 4.4.
 """
@@ -37,16 +37,16 @@ from fsm.tables.consumer_group_member import Event
 ACCEPTED, CLIENT_MAKES_MEMBER_ID = Event.HEARTBEAT_ACCEPTED, Choice.CLIENT_MAKES_MEMBER_ID
 REPEATED = Choice.ASSIGNMENT_REPEATED
 
-# The request as it was sent: what is checked before any group is looked at
+# The request itself: the checks before the lookup of the group
 
 
 def check_heartbeat(request: Request[Heartbeat], context: Context) -> None:
-    """Every check that needs no group, in Kafka's order. Raises `Refused` for the first that fails."""
+    """All checks without a group, in Kafka's order. Raises `Refused` for the first that fails."""
     sent, config, choices = request.body, context.config, context.dialect.choices
     epoch = sent.member_epoch
     if "consumer" not in config.group_coordinator_rebalance_protocols:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
-    # Before 4.0 the coordinator makes the ids; later it still does for version 0 of the request.
+    # Before 4.0 the coordinator creates member ids; later it still does for version 0 of the request.
     client_makes_it = request.version >= 1 and CLIENT_MAKES_MEMBER_ID in choices
     needs_id = client_makes_it or epoch > 0 or epoch == LEAVE_GROUP_MEMBER_EPOCH
     ids = (sent.member_id if needs_id else None, sent.group_id, sent.instance_id, sent.rack_id)
@@ -97,9 +97,9 @@ def refuse_heartbeat(code: ErrorCode, message: str) -> ConsumerGroupHeartbeatRes
 def heartbeat(
     group: ConsumerGroup, request: Request[Heartbeat], context: Context, *, topics_added_version: int = 0
 ) -> Step[ConsumerGroup]:
-    """A heartbeat that does not leave; the group is the stored one or, for a join, a new one.
+    """A heartbeat of a member that joins or stays; the group is the stored one or, for a join, a new one.
 
-    Raises `Refused` where a check fails; the group is then as it was.
+    Raises `Refused` if a check fails; the group is then unchanged.
     """
     sent = request.body
     if group.members.by_id.get(sent.member_id) is None:
@@ -114,7 +114,7 @@ def heartbeat(
         owned = membership.add_newer(before, sent.member_epoch, owned, context.dialect)
     member = update_member(draft, before, after, owned, topics_added_version=topics_added_version)
     draft.take_member_row(member.current.state, ACCEPTED, member)
-    # The whole assignment for a join, where the sender may have missed an answer, and where it changed.
+    # The full assignment after a join, after an answer that may have been lost, and after a change.
     is_full = sent.topic_partitions is not None and sent.rebalance_timeout_ms != -1 and _subscribes(sent)
     is_told = joins or is_full or before.current.assigned != member.current.assigned or REPEATED in choices
     interval_ms = context.config.heartbeat_interval_ms(sent.group_id)
@@ -124,10 +124,10 @@ def heartbeat(
 
 
 def _end_membership(group: ConsumerGroup, sent: Heartbeat, context: Context) -> ConsumerGroupDraft | None:
-    """The group without a member that joins though it holds partitions already: its membership ends so (F29).
+    """The group without a member that joins although it already holds partitions: the join ends its membership (F29).
 
-    The group epoch moves, and the next target does not wait for the assignment interval: else the epoch of the next
-    membership could be that of the one before.
+    The group epoch increases, and the next target does not wait for the assignment interval: else the next membership
+    could get the epoch of the previous one.
     """
     member = group.members.by_id.get(sent.member_id)
     if member is None or member.is_classic or not member.current.held:
@@ -146,7 +146,7 @@ def _end_membership(group: ConsumerGroup, sent: Heartbeat, context: Context) -> 
 
 
 def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> GroupMember:
-    """The member that speaks, as it was before: stored, blank, or the copy of the static member that it replaces."""
+    """The sender before the request: stored, blank, or the copy of the static member that it replaces."""
     group, dialect = draft.stored, draft.context.dialect
     joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
     if sent.instance_id is not None and joins:
@@ -168,9 +168,9 @@ def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> 
 
 
 def _update(member: GroupMember, request: Request[Heartbeat]) -> GroupMember:
-    """With what the request says; itself where that is nothing new.
+    """The member with the fields of the request; itself if nothing changes.
 
-    Whoever sends consumer heartbeats speaks the consumer protocol.
+    A sender of consumer heartbeats becomes a member of the consumer protocol.
     """
     sent, old = request.body, member.metadata
     names, timeout_ms = sent.subscribed_topic_names, sent.rebalance_timeout_ms
@@ -197,23 +197,23 @@ _said = attrgetter(*(field.name for field in fields(Member)))
 
 
 def find_leaver(group: ConsumerGroup, sent: Heartbeat) -> GroupMember:
-    """Who leaves. Raises `Refused` where there is no such member; epochs are not looked at."""
+    """The member that leaves. Raises `Refused` if there is none; epochs are not checked."""
     if sent.instance_id is None:
         return membership.find_member(group, sent.member_id)
     return membership.find_holder(group, sent.member_id, sent.instance_id)
 
 
 def answer_leave(request: Request[Heartbeat], member_id: str) -> Answer:
-    """The answer to a heartbeat that leaves: the epoch it came with."""
+    """The answer to a heartbeat that leaves: with the epoch of the request."""
     return Answer(request.token, ConsumerGroupHeartbeatResponse(request.body.member_epoch, member_id=member_id))
 
 
 def leave_for_a_while(
     group: ConsumerGroup, member: GroupMember, request: Request[Heartbeat], context: Context
 ) -> Step[ConsumerGroup]:
-    """A static member goes with epoch -2; its session goes on.
+    """A static member leaves with epoch -2; its session timer continues.
 
-    Nothing is pending any more (but see F39), and what is assigned counts as assigned long ago.
+    It has nothing pending any more (but see F39), and the assignment epochs of its partitions become 0.
     """
     draft, now = open_group(group, context), member.current
     keeps_epochs = Choice.ASSIGNMENT_EPOCHS in context.dialect
@@ -228,7 +228,7 @@ def leave_for_a_while(
 
 
 def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, context: Context) -> Step[ConsumerGroup]:
-    """These members are out, by one event for all: the group epoch moves once. Nobody at all is no step."""
+    """Removes these members by one event for all: the group epoch increases once. An empty set is no step."""
     if not member_ids:
         return Step(group)
     draft = open_group(group, context)
@@ -253,6 +253,6 @@ EXPIRED: Mapping[TimerKind, Event] = {
 
 
 def is_removed_by(group: ConsumerGroup, kind: TimerKind, member_id: str, epoch: int) -> bool:
-    """Whether a timer that ran out removes its member: not one that is gone, or that went on from its epoch."""
+    """Whether an expired timer removes its member: not if the member is gone, or its epoch has changed since."""
     member = group.members.by_id.get(member_id)
     return member is not None and not (kind is TimerKind.REBALANCE and member.epoch != epoch)

@@ -1,9 +1,9 @@
-"""What holds of a consumer group between steps and across one step: predicates with their numbers.
+"""The invariants of a consumer group, between steps and of one step: predicates with their numbers.
 
 The numbers are those of `diagrams/hazards.md`, "Invariants of a consumer group".
 
 Each takes a `Moment`, the group before and after one step with the request and its answer, and says whether it holds.
-`find_broken` names those that do not. A few have exceptions that Kafka has; they stand beside the predicate.
+`find_broken` names those that do not. The predicates document exceptions that Kafka has.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Moment:
     """One step of one group."""
 
     before: ConsumerGroup | None
-    """None where the step made the group."""
+    """None if the step created the group."""
     after: ConsumerGroup
     context: Context
     sent: ConsumerGroupHeartbeatRequest | None = None
@@ -46,12 +46,12 @@ class Moment:
 
     @cached_property
     def members(self) -> tuple[GroupMember, ...]:
-        """Those of after the step."""
+        """The members after the step."""
         return tuple(self.after.members.values())
 
     @property
     def target_epoch(self) -> int:
-        """After the step."""
+        """The target epoch after the step."""
         return self.after.target_epoch
 
     @cached_property
@@ -67,7 +67,7 @@ class Moment:
 
     @cached_property
     def speaker(self) -> GroupMember | None:
-        """Whose request was accepted, as it is afterwards; None where it left."""
+        """The sender of an accepted request, as it is afterwards; None if it left."""
         if self.response is None or self.sent is None or self.error or self.sent.member_epoch < 0:
             return None
         found: GroupMember | None = self.after.members.by_id.get(self.response.member_id or "")
@@ -79,7 +79,7 @@ class Moment:
 
     @cached_property
     def moved(self) -> tuple[tuple[GroupMember, GroupMember], ...]:
-        """Members present before and after, those only that are not the very same."""
+        """Members present before and after the step that have changed."""
         if self.before is None or self.before.members is self.after.members:
             return ()
         after = self.after.members.by_id
@@ -107,12 +107,12 @@ def target_of(group: ConsumerGroup, member: GroupMember) -> set[Partition]:
 
 
 def list_assigned(member: GroupMember) -> set[Partition]:
-    """What a member was handed, one by one."""
+    """The partitions assigned to a member, one by one."""
     return {partition for partition, _ in member.current.assigned}
 
 
 def is_reconciled(member: GroupMember, target_epoch: int) -> bool:
-    """Whether the member has arrived there."""
+    """Whether the member has reached that epoch and target."""
     return member.current.state is State.STABLE and member.epoch == target_epoch
 
 
@@ -162,9 +162,9 @@ def _waiting_means_short(at: Moment) -> bool:
 
 
 def _waits_for_others(at: Moment) -> bool:
-    """Who begins to wait, or goes on to wait, does so for what another member held.
+    """A member that begins or continues to wait does so for partitions that another member held.
 
-    A static member that leaves for a while keeps its state, and waits for nothing.
+    A static member that leaves temporarily keeps its state, and waits for nothing.
     """
     if not at.has(Choice.OWN_PENDING_NEVER_BLOCKS):
         return True
@@ -179,7 +179,7 @@ def _waits_for_others(at: Moment) -> bool:
 
 
 def _derived_state(at: Moment) -> bool:
-    """By a walk over the members: the group itself counts those that have arrived."""
+    """The state derived by iterating over the members; the group itself keeps counts."""
     members, group = at.members, at.after
     if not members:
         return group.state is GroupState.EMPTY
@@ -201,7 +201,7 @@ def _is_at_rest(at: Moment) -> bool:
 
 
 def _target_fits(at: Moment) -> bool:
-    """Whether nobody's target has a topic that the member does not subscribe to."""
+    """Whether each member subscribes to all topics of its target."""
     return all(
         {topic_id for topic_id, _ in target_of(at.after, m)}
         <= find_topics(at.after.names_of(m), at.context.image.topics)
@@ -218,9 +218,10 @@ def _stable_has_its_target(at: Moment) -> bool:
 
 
 def _coverage(at: Moment) -> bool:
-    """With assignors that give everything away.
+    """For assignors that assign every partition.
 
-    The delayed target that a joiner without subscription triggers (see 12) may go by the joiner's: then it is empty.
+    A delayed target that a joiner without subscription triggers (see 12) may use the joiner's subscription, and is then
+    empty.
     """
     if not _is_at_rest(at):
         return True
@@ -244,10 +245,10 @@ def _targets_disjoint(at: Moment) -> bool:
 
 
 def _target_follows_subscription(at: Moment) -> bool:
-    """Where the request bumps nothing, Kafka takes the kind of subscription from before it.
+    """If the request does not bump the epoch, Kafka uses the type of subscription from before it.
 
     So a delayed target that a joiner without subscription triggers may treat all members alike, the joiner included.
-    What it gets is never handed out, and nobody has it until the next target.
+    The joiner's part is never assigned, and no member has it until the next target.
     """
     if at.before is None or at.target_epoch == at.before.target_epoch or at.after.is_empty:
         return True
@@ -318,7 +319,7 @@ def _targets_stay(at: Moment) -> bool:
 
 
 def _revoked_before_assigned(at: Moment) -> bool:
-    """What a member stops holding it reported given up, or it left, or was replaced by another id."""
+    """A member stops holding a partition only if it reported the revocation, left, or was replaced under another id."""
     if at.before is None:
         return True
     for old, _ in at.moved:
@@ -337,7 +338,7 @@ def _gave_up(at: Moment, member: GroupMember, lost: Iterable[Partition]) -> bool
 
 
 def _came_free(at: Moment, member_id: str, held: frozenset[Partition]) -> bool:
-    """What a member newly holds nobody else held before, but the one whose place it took."""
+    """A partition that a member newly holds had no other holder before, except the member that it replaced."""
     taken = held - at.held_before.get(member_id, frozenset())
     return not taken or all(
         old_id not in at.after.members or taken.isdisjoint(old)
@@ -404,7 +405,7 @@ OF_STATES: tuple[Invariant, ...] = (
     ("15 classic members have a protocol in common", _common_protocol),
     ("18 assignment epochs are in order", _assignment_epochs),
 )
-"""Of members, epochs, targets and topics between two steps, whatever the step was."""
+"""Invariants of members, epochs, targets and topics between two steps."""
 
 OF_STEPS: tuple[Invariant, ...] = (
     ("7 who begins to wait waits for others", _waits_for_others),
@@ -424,23 +425,22 @@ OF_STEPS: tuple[Invariant, ...] = (
     ("27 a joiner is told all it has", _joiner_hears_everything),
     ("28 targets keep their distance in time", _interval),
 )
-"""Of a step, or of what passes with time."""
+"""Invariants of a step, or of the passage of time."""
 
 INVARIANTS = (*OF_STATES, *OF_STEPS)
 """By number: 16 needs clients; 29 to 31 are about two types of group, 32 about offsets."""
 
 
 def find_broken(at: Moment, *, held_before: bool = False) -> list[str]:
-    """What does not hold.
+    """The invariants that do not hold.
 
-    Where all held before the step, in the same context of topics, what is said of states is looked at only if the step
-    left another state.
+    If all held before the step, with the same topics, those of states are evaluated only if the step changed the state.
     """
     unchanged = held_before and at.before is not None and _visible(at.before) == _visible(at.after)
     return [name for name, holds in (OF_STEPS if unchanged else INVARIANTS) if not holds(at)]
 
 
 def _visible(group: ConsumerGroup) -> tuple[object, ...]:
-    """Everything of the group that invariants of states look at; compared by what it is where that is large."""
+    """The parts of the group that invariants of states depend on; large ones are compared by identity."""
     large = (group.members, group.targets, group.regexes)
     return (*map(id, large), group.epoch, group.target_epoch, group.metadata_due)

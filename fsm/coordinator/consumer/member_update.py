@@ -1,7 +1,7 @@
-"""One member's request carried through its group: from what the member says to where that leaves member and group.
+"""One member's request to its group, from its fields to the resulting member and group.
 
-Consumer heartbeats and classic JoinGroups share it. First everything is decided - the member's own record, its regular
-expression, the epoch, the target, its reconciliation - then the decisions are named as events and the tables obeyed.
+Consumer heartbeats and classic JoinGroups share it. First all decisions are made - the member's own record, its regular
+expression, the epoch, the target, its reconciliation - then they are expressed as events, whose rows are executed.
 
 Source: KIP-848; `GroupMetadataManager.consumerGroupHeartbeat` and `TargetAssignmentBuilder` of apache/kafka 4.4.
 """
@@ -44,14 +44,12 @@ def update_member(
     topics_added_version: int,
     ends_group: bool = False,
 ) -> GroupMember:
-    """The member when all is done, with the draft worked through up to it.
+    """The member after the request; the draft has all its changes.
 
     `before` is the member as stored, a blank one, or the copy that replaced a static member; `after` has the fields of
-    the request. A request that `ends_group` as a consumer group computes no target, and leaves its member to the
-    rebalance that the classic group begins with, if it does.
-
-    Raises `Refused` for a regular expression that does not compile, where the assignor fails, and where the member
-    cannot be trusted with what it reports.
+    the request. A request that `ends_group` as a consumer group computes no target; if the classic group begins with a
+    rebalance, the member gets its assignment there. Raises `Refused` for an invalid regular expression, a failing
+    assignor, and a report that the member cannot be trusted with.
     """
     stored = draft.stored
     if after is before and _is_idle(stored, before):
@@ -77,7 +75,7 @@ def update_member(
             draft.set_member(member)
     if starts_resolution:
         draft.new_resolution = subscriptions.resolve(draft, member.member_id)
-    # From here on the rows of the tables, in the order of their records.
+    # From here on rows of the tables, in the order of their records.
     state = before.current.state
     if draft.is_new:
         draft.take_member_row(State.ABSENT, Event.CREATED, after)
@@ -94,7 +92,7 @@ def update_member(
 
 
 def _is_idle(group: ConsumerGroup, member: GroupMember) -> bool:
-    """Whether nothing can come of a request that changes nothing of its member's, as of nearly all heartbeats."""
+    """Whether a request that changes no field of its member has no effect, as nearly all heartbeats."""
     members, current = group.members, member.current
     return (
         current.state is STABLE
@@ -123,7 +121,7 @@ def _elect(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -
 
 
 def will_rebalance(draft: ConsumerGroupDraft, group_epoch: int) -> bool:
-    """Whether the classic group that a replacement makes of this group begins with a rebalance (F20, F35)."""
+    """Whether the group begins with a rebalance after a replacement converts it to a classic one (F20, F35)."""
     dialect, members = draft.context.dialect, draft.stored.members
     if Choice.REPLACEMENT_REBALANCES_IF_WAITING in dialect and any(map(_is_waiting, members.values())):
         return True
@@ -137,7 +135,7 @@ def _is_waiting(member: GroupMember) -> bool:
 
 
 def _bumps(draft: ConsumerGroupDraft, after: GroupMember) -> bool:
-    """Whether the request moves the group epoch; looks at the metadata where that is due."""
+    """Whether the request increases the group epoch; checks the metadata if that is due."""
     bumps = draft.names_changed or draft.regex_change is RESOLVED or draft.elects_another or draft.begins_anew
     if draft.epoch == 0 and Choice.EMPTY_SUBSCRIPTION_NOT_BUMPED not in draft.context.dialect.choices:
         bumps = True
@@ -153,7 +151,7 @@ def _bumps(draft: ConsumerGroupDraft, after: GroupMember) -> bool:
 
 
 def is_target_due(group: ConsumerGroup, group_epoch: int, context: Context) -> bool:
-    """Whether a target for this group epoch is computed now."""
+    """Whether the target for this group epoch is computed now."""
     if group_epoch <= group.target_epoch:
         return False
     interval_ms = context.config.assignment_interval_ms(group.group_id)
@@ -163,11 +161,11 @@ def is_target_due(group: ConsumerGroup, group_epoch: int, context: Context) -> b
 
 
 def _compute_target(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> None:
-    """Notes the entries that differ; a member that the assignor left out has nothing."""
+    """Stores the changed entries; a member without an entry of the assignor has an empty one."""
     stored = draft.stored
     typed = draft if draft.seen_metadata is not None else stored
     known, members = stored.members.by_id.entries(), draft.members.by_id.entries()
-    joined = () if after.member_id in known else (after.member_id,)  # a request brings one member at most
+    joined = () if after.member_id in known else (after.member_id,)  # a request adds at most one member
     kept = list(known) if len(known) + len(joined) == len(members) else [i for i in known if i in members]
     order = copied_order(kept, state_table(known, stored.members.most), joined)
     target = _assign(draft, _elect(draft, before, after), typed.is_homogeneous, order, draft.context)
@@ -180,7 +178,7 @@ def _compute_target(draft: ConsumerGroupDraft, before: GroupMember, after: Group
 def _assign(
     group: ConsumerGroup, assignor: str, homogeneous: bool, order: Sequence[str], context: Context
 ) -> Assignments:
-    """The whole target, for members in this order. Raises `Refused` where the assignor fails."""
+    """The whole target, for members in this order. Raises `Refused` if the assignor fails."""
     topics = {topic.topic_id: topic.partitions for topic in context.image.topics.values()}
     spec = GroupSpec(_specify_members(group, order, context), topics, homogeneous)
     try:
@@ -191,7 +189,9 @@ def _assign(
 
 
 def _specify_members(group: ConsumerGroup, order: Sequence[str], context: Context) -> Mapping[str, MemberSpec]:
-    """Groups may have ten thousand members, so nothing here calls Python for each of one that is homogeneous."""
+    """The input of the assignor; without a Python call per member in a homogeneous group, which may have ten
+    thousand.
+    """
     members = group.members.by_id.entries()
     racks = {i: member.metadata.rack_id for i, member in members.items() if member.metadata.rack_id is not None}
     instances = {i: member.metadata.instance_id for i, member in members.items()} if group.members.static else {}
@@ -219,7 +219,9 @@ def _subscriptions(group: ConsumerGroup, order: Sequence[str], context: Context)
 
 
 def _known_targets(draft: ConsumerGroupDraft, member: GroupMember) -> ConsumerGroup:
-    """The group whose entries count as stored; a holder of the instance id that had none has left none (F28)."""
+    """The group whose target entries count as stored; a replaced holder of the instance id without an entry leaves none
+    (F28).
+    """
     holder_id = draft.stored.members.static.get(member.instance_id) if member.instance_id else None
     left_none = holder_id not in {None, member.member_id} and holder_id not in draft.stored.targets
     counts_moved = Choice.MOVED_TARGET_COUNTS_AS_STORED in draft.context.dialect
@@ -229,7 +231,7 @@ def _known_targets(draft: ConsumerGroupDraft, member: GroupMember) -> ConsumerGr
 def _reconcile(
     draft: ConsumerGroupDraft, after: GroupMember, owned: TopicPartitions | None, group_epoch: int
 ) -> Decision:
-    """Towards the new target, or the stored one where none was computed."""
+    """Reconciles the member with the new target, or with the stored one if none was computed."""
     stored, current = draft.stored, after.current
     epoch = stored.target_epoch if draft.new_targets is None else group_epoch
     changed = draft.subscription_changed
@@ -277,7 +279,7 @@ _EVENTS: Mapping[str, Mapping[Symbol, GroupEvent]] = {
         "HEARTBEAT",
     )
 }
-"""Events of the group's table by what happened and by the state that follows from it."""
+"""Events of the group's table, by cause and by the resulting state."""
 
 
 def _take_group_rows(draft: ConsumerGroupDraft, bumps: bool) -> None:
@@ -285,14 +287,14 @@ def _take_group_rows(draft: ConsumerGroupDraft, bumps: bool) -> None:
     leads_to = derive_state(draft.members, epoch, draft.target_epoch if draft.new_targets is None else epoch)
     reason = _reason(draft, bumps)
     if draft.state is GROUP_EMPTY and not bumps and draft.new_targets is not None:
-        # Emptied before 4.4, its target epoch is behind (F4): the row of a join that bumps nothing computes no target.
+        # A group emptied before 4.4 has an old target epoch (F4): the row of a join without a bump computes no target.
         draft.take_group_row(GroupEvent.UNSUBSCRIBED_JOINED_TARGET_STALE)
         reason = "HEARTBEAT"
     draft.take_group_row(_EVENTS[reason][leads_to])
 
 
 def _reason(draft: ConsumerGroupDraft, bumps: bool) -> str:
-    """Why the request changes the group; of several reasons the first one in the order of the table."""
+    """The reason of a change of the group; the first one in the order of the table, if there are several."""
     if draft.is_new:
         return "MEMBER_JOINED" if bumps else "UNSUBSCRIBED_JOINED"
     if not bumps:

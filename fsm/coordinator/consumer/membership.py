@@ -1,4 +1,4 @@
-"""Who may speak: size limit, member ids, static members and the epoch check.
+"""Membership checks: size limit, member ids, static members and member epochs.
 
 Source: KIP-848; `throwIfConsumerGroupIsFull`, `throwIfConsumerGroupMemberEpochIsInvalid` and their neighbours in
 `GroupMetadataManager` of apache/kafka 4.4.
@@ -32,7 +32,7 @@ COPIED = {
 
 
 def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, context: Context) -> None:
-    """Raises `Refused` where the group is full and the member is not in it."""
+    """Raises `Refused` if the group is full and does not have the member."""
     known = group.members.by_id
     if len(known) < context.config.group_consumer_max_size or member_id in known:
         return
@@ -42,7 +42,7 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, co
 
 
 def find_member(group: ConsumerGroup, member_id: str) -> GroupMember:
-    """The member of this id. Raises `Refused` where there is none."""
+    """The member of this id. Raises `Refused` if there is none."""
     found: GroupMember | None = group.members.by_id.get(member_id)
     if found is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is no member of {group.group_id}")
@@ -50,13 +50,13 @@ def find_member(group: ConsumerGroup, member_id: str) -> GroupMember:
 
 
 def find_static_member(group: ConsumerGroup, instance_id: str) -> GroupMember | None:
-    """Who has this instance id. Raises `Refused` where it leads to a member that is gone (before 4.4)."""
+    """The member with this instance id. Raises `Refused` if it refers to a removed member (before 4.4)."""
     member_id = group.members.static.get(instance_id)
     return None if member_id is None else find_member(group, member_id)
 
 
 def find_holder(group: ConsumerGroup, member_id: str, instance_id: str) -> GroupMember:
-    """The member of this instance id and member id. Raises `Refused` where they do not belong together."""
+    """The member of this instance id and member id. Raises `Refused` if they do not belong together."""
     holder = find_static_member(group, instance_id)
     if holder is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id}")
@@ -76,7 +76,7 @@ def check_epoch(member: GroupMember, received: int, owned: TopicPartitions | Non
 
 
 def add_newer(member: GroupMember, epoch: int, owned: TopicPartitions, dialect: Dialect) -> TopicPartitions:
-    """What a report of that epoch names, and what its member was assigned then or since, where it is older (F32)."""
+    """The partitions of a report, plus those assigned since, if the report is of an older epoch (F32)."""
     if epoch >= member.epoch or Choice.OLD_REPORT_IS_OLD not in dialect:
         return owned
     held = (*member.current.assigned, *member.current.pending)
@@ -108,12 +108,12 @@ def find_or_create_member(draft: ConsumerGroupDraft, member_id: str) -> GroupMem
 
 
 def is_itself(holder: GroupMember, member_id: str, dialect: Dialect) -> bool:
-    """Whether who joins under an instance id is its holder, which has not left (F37)."""
+    """Whether a member that joins under an instance id is its holder, which has not left (F37)."""
     is_here = not holder.is_classic and holder.epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH
     return is_here and holder.member_id == member_id and Choice.STATIC_MEMBER_JOINS_AGAIN in dialect
 
 
 def check_released(holder: GroupMember) -> None:
-    """Raises `Refused` where the holder of an instance id has not left."""
+    """Raises `Refused` if the holder of an instance id has not left."""
     if not holder.is_classic and holder.epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH:
         raise Refused(ErrorCode.UNRELEASED_INSTANCE_ID, f"{holder.member_id} has not left yet")

@@ -1,12 +1,12 @@
-"""What becomes of one member of a consumer group in one request: the coordinator's side of reconciliation.
+"""The coordinator's side of reconciliation: one member of a consumer group in one request.
 
-A pure function over frozen values. `reconcile` names its decision, an event of the table `consumer-group-member`, and
-gives the member as it is afterwards; the caller writes a record where the decision's row orders one. The rules are
-named as in the `clause` of the table's rows: by the member's state (S, V, L, K), then the trim (U) or the computation
-(C).
+`reconcile` is a pure function over frozen values. It returns its decision, an event of the table
+`consumer-group-member`, and the resulting member; the caller writes a record if the decision's row orders one. The
+rules are named as in the `clause` of the table's rows: by the member's state (S, V, L, K), then the trim (U) or the
+computation (C).
 
-Source: `CurrentAssignmentBuilder` of apache/kafka 4.4 (87943b2ff874). Who is in the group, which target is due and who
-may ask are not known here.
+Source: `CurrentAssignmentBuilder` of apache/kafka 4.4 (87943b2ff874). Membership, targets and authorization are decided
+elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILTERS, KEEPS_EPOCHS = Choice.SUBSCRIPTION_FILTERS_TARGET, Choice.ASSIGNMENT_EP
 OWN_PENDING_NEVER_BLOCKS, REVOKE_NEEDED = Choice.OWN_PENDING_NEVER_BLOCKS, Event.REVOKE_NEEDED
 
 PartitionEpoch = Callable[[TopicId, int], int]
-"""The member epoch of a partition's holder before this request, -1 where nobody holds it."""
+"""The member epoch of a partition's holder before this request, -1 if it has none."""
 
 
 class Reconciliation(NamedTuple):
@@ -36,24 +36,24 @@ class Reconciliation(NamedTuple):
     """Epoch of the target that the request works towards; with a delayed computation below the group epoch."""
     target: TopicPartitions
     owned: TopicPartitions | None
-    """Partitions reported in this request: None where the field is absent, () where it is empty."""
+    """Partitions reported in this request: None if the field is absent, () if it is empty."""
     partition_epoch: PartitionEpoch
     subscribed: AbstractSet[TopicId]
     """Existing topics among the member's names and the resolved topics of its regular expression."""
     names_topics: bool
-    """Whether these name any topic, existing or not: what Kafka's `TopicIds.isEmpty` asks."""
+    """Whether the subscription has any topic, existing or not, as Kafka's `TopicIds.isEmpty` checks."""
     subscription_changed: bool
     """Whether this request changed names or regular expression."""
     dialect: Dialect
 
     @property
     def filters(self) -> bool:
-        """Whether the subscription counts."""
+        """Whether partitions are filtered by the subscription."""
         return FILTERS in self.dialect.choices
 
     @property
     def changed(self) -> bool:
-        """Whether the subscription changed, as far as the dialect looks."""
+        """Whether the subscription changed, in dialects that check it."""
         return self.subscription_changed and self.filters
 
     def owns_any(self, partitions: Container[Partition]) -> bool:
@@ -62,7 +62,7 @@ class Reconciliation(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What was decided, and the member afterwards; the same object where nothing changes."""
+    """The decision, and the resulting member; the same object if nothing changes."""
 
     event: Event
     member: CurrentAssignment
@@ -71,7 +71,7 @@ class Decision(NamedTuple):
 def reconcile(member: CurrentAssignment, given: Reconciliation) -> Decision:
     """The decision about a member and the member it leads to.
 
-    `UNKNOWN_STATE_FENCED` stands for the error FENCED_MEMBER_EPOCH: the member is then as it was.
+    `UNKNOWN_STATE_FENCED` stands for the error FENCED_MEMBER_EPOCH: the member is then unchanged.
 
     >>> from fsm.coordinator.model.dialect import dialect
     >>> given = Reconciliation(target_epoch=2, target=(("foo", (0, 1)),), owned=(),
@@ -85,14 +85,14 @@ def reconcile(member: CurrentAssignment, given: Reconciliation) -> Decision:
 
 
 def _reconcile_stable(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """A STABLE member goes on to a newer target; at its epoch only a changed subscription takes something from it."""
+    """A STABLE member moves to a newer target; at the same epoch only a changed subscription revokes partitions."""
     if member.epoch != given.target_epoch:
         return _compute(member, given, member.epoch)
     return _trim(member, given) if given.changed else Decision(Event.SAME, member)
 
 
 def _reconcile_unrevoked(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """An UNREVOKED_PARTITIONS member goes on once it reports no partition that it must revoke."""
+    """An UNREVOKED_PARTITIONS member continues once it reports no partition that it must revoke."""
     if given.owns_any(dict(member.pending)):
         if given.changed:
             return _trim(member, given)
@@ -102,12 +102,12 @@ def _reconcile_unrevoked(member: CurrentAssignment, given: Reconciliation) -> De
 
 
 def _reconcile_unreleased(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """An UNRELEASED_PARTITIONS member tries again to get what others had."""
+    """An UNRELEASED_PARTITIONS member tries again to get partitions of others."""
     return _compute(member, given, member.epoch)
 
 
 def _reconcile_unknown(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """An UNKNOWN member is fenced unless it reports that it owns nothing."""
+    """An UNKNOWN member is fenced unless it reports an empty ownership."""
     if given.owned is None or given.owned:
         return Decision(Event.UNKNOWN_STATE_FENCED, member)
     return _compute(member, given, given.target_epoch)
@@ -122,7 +122,7 @@ _BY_STATE: Mapping[State, Callable[[CurrentAssignment, Reconciliation], Decision
 
 
 def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
-    """Takes back what is no longer subscribed, where nothing new may be granted yet."""
+    """Revokes partitions that are no longer subscribed, if no new ones may be granted yet."""
     drop = {partition: epoch for partition, epoch in member.assigned if partition[0] not in given.subscribed}
     pending = {**dict(member.pending), **drop}
     moves = Choice.TRIM_MOVES_PREVIOUS_EPOCH in given.dialect
@@ -140,14 +140,14 @@ def _trim(member: CurrentAssignment, given: Reconciliation) -> Decision:
 
 
 def _keep_all(member: CurrentAssignment, rewritten: CurrentAssignment, given: Reconciliation) -> Decision:
-    """Nothing to take back. Kafka writes a member all the same that names no topic and has nothing."""
+    """The decision if nothing is revoked. Kafka still writes a record for a member without topics and partitions."""
     if given.names_topics or member.held or rewritten == member:
         return Decision(Event.TRIM_NOTHING, member)
     return Decision(Event.TRIM_NOTHING_REWRITTEN, rewritten)
 
 
 def _compute(member: CurrentAssignment, given: Reconciliation, base: int) -> Decision:
-    """The next step towards the target; `base` is the epoch where partitions must be revoked first."""
+    """The next step towards the target; `base` is the member epoch if partitions must be revoked first."""
     kept: dict[Partition, int] = {}
     wanted: list[Partition] = []
     lost, filters = dict(member.assigned), given.filters
@@ -182,7 +182,7 @@ _GRANTS: Mapping[tuple[bool, bool], Event] = {
 
 
 def _find_granted(member: CurrentAssignment, given: Reconciliation, wanted: list[Partition]) -> list[Partition]:
-    """Those that nobody holds. The member's own pending ones are on their way out and do not count."""
+    """The free partitions. Those that the member itself must still revoke are not free."""
     is_own = dict(member.pending) if member.pending and OWN_PENDING_NEVER_BLOCKS in given.dialect.choices else ()
     return [partition for partition in wanted if given.partition_epoch(*partition) == FREE or partition in is_own]
 

@@ -1,4 +1,4 @@
-"""What a changed subscription does: regular expressions that come, go and are resolved, and the metadata of topics.
+"""Changes of subscriptions: new, dropped and resolved regular expressions, and the metadata of topics.
 
 Source: KIP-848; `maybeUpdateRegularExpressions`, `onMetadataUpdate` and their neighbours in `GroupMetadataManager` of
 apache/kafka 4.4.
@@ -22,13 +22,13 @@ from fsm.protocol.topic_patterns import find_problem, select
 from fsm.tables.consumer_group import Event
 
 SHORTEST_REFRESH_MS = 10_000
-"""A resolution is not repeated sooner."""
+"""The minimum time between two resolutions."""
 
 
 def compare_regexes(draft: ConsumerGroupDraft, before: GroupMember, after: GroupMember) -> RegexChange:
-    """What became of the regular expression; notes the one that nobody subscribes to any more.
+    """The change of the member's regular expression; notes one without any subscriber left.
 
-    Raises `Refused` for a new one that does not compile.
+    Raises `Refused` for an invalid new one.
     """
     if before.pattern == after.pattern:
         return RegexChange.NONE
@@ -70,7 +70,7 @@ def is_resolution_due(draft: ConsumerGroupDraft, topics_added_version: int) -> b
 
 
 def find_deadlines_ms(group: ConsumerGroup, context: Context) -> tuple[int, ...]:
-    """From when a request starts a resolution that one before would not: the group has rested, its result is old."""
+    """The instants from which a request starts a resolution: the minimum time is over, the last result is outdated."""
     first = next(iter(group.resolved_in_order()), None)
     if first is None:
         return ()
@@ -81,7 +81,7 @@ def find_deadlines_ms(group: ConsumerGroup, context: Context) -> tuple[int, ...]
 
 
 def resolve(draft: ConsumerGroupDraft, requested_by: str) -> Resolution:
-    """What the background task will find: every subscribed regular expression over the topics of this moment."""
+    """The result of the background task: every subscribed regular expression, matched against the current topics."""
     image, now_ms = draft.context.image, draft.context.now_ms
     found = ((p, select(p, image.topics)) for p in _task_order(draft))
     return Resolution(
@@ -101,7 +101,7 @@ def _task_order(draft: ConsumerGroupDraft) -> list[str]:
 
 
 def finish_resolution(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
-    """The background task is done: its result is a step of its own, and never computes a target."""
+    """The background task has ended: its result is a separate step, which never computes a target."""
     draft = open_group(replace(group, resolution=None), context)
     found = group.resolution.found if group.resolution else ()
     draft.resolved = {pattern: one for pattern, one in found if pattern in group.members.patterns}
@@ -122,7 +122,7 @@ def _topics(group: ConsumerGroup, pattern: str) -> tuple[str, ...]:
 
 
 def fail_resolution(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
-    """The background task failed: the next request may start it again."""
+    """The background task has failed: the next request may start it again."""
     draft = open_group(replace(group, resolution=None), context)
     draft.take_group_row(Event.REGEX_RESOLUTION_FAILED)
     return draft.finish()

@@ -1,1 +1,1 @@
-"""Online migration: groups that change their protocol, and classic members of consumer groups."""
+"""Online migration: conversion of groups, and classic members of consumer groups."""

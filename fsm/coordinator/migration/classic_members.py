@@ -1,12 +1,12 @@
 """Classic members of a consumer group: their four requests, answered from the group's epochs and assignments.
 
-No classic state is kept for them. The generation of a classic member is its member epoch; it is told to rejoin when
-it is behind, must give something up, or can have what it waits for. The coordinator assigns: nobody leads, the answer
-to a join lists no members, and what a client sends as an assignment is not looked at. Where a joiner replaces the last
-static member of the consumer protocol, the group ends as a consumer group in the same step.
+They have no classic state. The generation of a classic member is its member epoch; it gets REBALANCE_IN_PROGRESS when
+its epoch is old, when it must revoke partitions, or when partitions that it waits for are free. The coordinator
+assigns: there is no leader, the answer to a join lists no members, and assignments that a client sends are ignored. If
+a joining member replaces the last static member of the consumer protocol, the group is converted in the same step.
 
-Source: KIP-848; `classicGroupJoinToConsumerGroup` and its siblings in `GroupMetadataManager`
-of apache/kafka, branch 4.4, whose order of checks this is.
+Source: KIP-848; `classicGroupJoinToConsumerGroup` and its siblings in `GroupMetadataManager` of apache/kafka, branch
+4.4, with its order of checks.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from fsm.tables.classic_group import Event as ClassicEvent
 from fsm.tables.consumer_group_member import Event, State
 
 COMPUTE_NOTHING = {Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE}
-"""Where neither is in the dialect, a replacement goes all the way of a join before it ends the group."""
+"""Without both of these choices a replacement executes the whole join before it ends the group."""
 
 GENERATION_SINCE = 2
-"""The version from which on a subscription names the generation in which its member owned what it says."""
+"""The version from which on a subscription has the generation of its owned partitions."""
 
 
 class Phase(Enum):
-    """Where a classic member of a consumer group would be in a classic group; derived, never stored."""
+    """The phase of a classic group that a classic member of a consumer group is in; derived, never stored."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -71,14 +71,14 @@ class Phase(Enum):
 
 
 def phase(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> Phase:
-    """Whether its SyncGroup is awaited, its next Heartbeat tells it to rejoin, or neither."""
+    """Whether the member must send SyncGroup, must rejoin after its next Heartbeat, or neither."""
     if (TimerKind.SYNC, member.member_id) in group.timers:
         return Phase.COMPLETING_REBALANCE
     return Phase.PREPARING_REBALANCE if must_rejoin(group, member, dialect) else Phase.STABLE
 
 
 def must_rejoin(group: ConsumerGroup, member: GroupMember, dialect: Dialect) -> bool:
-    """Whether a classic member has something to learn that only a JoinGroup brings."""
+    """Whether a classic member needs an update that only a JoinGroup delivers."""
     state = member.current.state
     if _is_behind(group, member, dialect) or state is State.UNREVOKED_PARTITIONS:
         return True
@@ -102,7 +102,7 @@ def _is_target_free(group: ConsumerGroup, member: GroupMember) -> bool:
 
 
 def sync(group: ConsumerGroup, request: Request[SyncGroupRequest], context: Context) -> Step[Group]:
-    """The outcome of a SyncGroup. Raises `Refused` where a check fails."""
+    """The outcome of a SyncGroup. Raises `Refused` if a check fails."""
     if group.is_empty:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
     body = request.body
@@ -121,7 +121,7 @@ def sync(group: ConsumerGroup, request: Request[SyncGroupRequest], context: Cont
 
 
 def heartbeat(group: ConsumerGroup, request: Request[HeartbeatRequest], context: Context) -> Step[Group]:
-    """The outcome of a Heartbeat: it computes nothing and writes nothing. Raises `Refused` where a check fails."""
+    """The outcome of a Heartbeat, which computes and writes nothing. Raises `Refused` if a check fails."""
     member, _ = _sender(group, request.body)
     if must_rejoin(group, member, context.dialect):
         response = HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -139,7 +139,7 @@ def _sender(group: ConsumerGroup, body: SyncGroupRequest | HeartbeatRequest) -> 
 
 
 def _classic(member: GroupMember) -> ClassicMember:
-    """What makes the member a classic one. Raises `Refused` where nothing does."""
+    """The member's classic metadata. Raises `Refused` for a member of the consumer protocol."""
     classic = member.metadata.classic_member_metadata
     if classic is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member.member_id} does not speak the classic protocol")
@@ -153,7 +153,7 @@ def _answer(group: ConsumerGroup, member: GroupMember, event: Event, answer: Ans
 
 
 def leave(group: ConsumerGroup, request: Request[LeaveGroupRequest], context: Context) -> Step[Group]:
-    """The outcome of a LeaveGroup: whoever may leave goes in one step, by whatever protocol it came."""
+    """The outcome of a LeaveGroup: all valid members of the batch leave in one step, of either protocol."""
     gone: list[str] = []
     entries: list[MemberResponse] = []
     for member_id, instance_id, _ in identities(request):
@@ -169,7 +169,7 @@ def leave(group: ConsumerGroup, request: Request[LeaveGroupRequest], context: Co
 
 
 def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None, dialect: Dialect) -> str:
-    """An instance id without a member id is an administrator's removal of a static member."""
+    """The member of an entry; an instance id without a member id is an administrator's removal of a static member."""
     if instance_id is None:
         member = find_member(group, member_id)
     elif member_id:
@@ -187,7 +187,7 @@ def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None, diale
 def join(
     group: ConsumerGroup, request: Request[JoinGroupRequest], context: Context, *, topics_added_version: int
 ) -> Step[Group]:
-    """The outcome of a JoinGroup to a group that has members; an error answer names no member."""
+    """The outcome of a JoinGroup to a group with members; an error answer has no member id."""
     try:
         return _join(group, request, context, topics_added_version)
     except Refused as refused:
@@ -239,7 +239,7 @@ def _join(
 
 
 def _refuse_strange_protocols(group: ConsumerGroup, body: JoinGroupRequest) -> None:
-    """One listed protocol must be every classic member's; without classic members any will do."""
+    """All classic members must have one of the listed protocols; without classic members any is accepted."""
     supported, classic = group.members.protocols, group.members.classic
     fits = any(supported.get(protocol.name, 0) == classic for protocol in body.protocols)
     if body.protocol_type != PROTOCOL_TYPE or not fits:
@@ -247,7 +247,7 @@ def _refuse_strange_protocols(group: ConsumerGroup, body: JoinGroupRequest) -> N
 
 
 def _subscription(joiner: ClassicGroupMember, context: Context) -> Subscription:
-    """What the first listed protocol says. Raises `Refused` where it cannot be read."""
+    """The subscription of the first listed protocol. Raises `Refused` if it cannot be decoded."""
     try:
         return decode_subscription(joiner.protocols[0].metadata)
     except RemoteProtocolError as problem:
@@ -257,7 +257,7 @@ def _subscription(joiner: ClassicGroupMember, context: Context) -> Subscription:
 
 
 def _find_replaced(group: ConsumerGroup, joiner: ClassicGroupMember, context: Context) -> str | None:
-    """The static member whose going leaves the classic ones among themselves, if the group may become classic."""
+    """The replaced static member, if only classic members remain without it and the group may become classic."""
     holder_id = None if joiner.instance_id is None else group.members.static.get(joiner.instance_id)
     holder = None if holder_id is None else group.members.by_id.get(holder_id)
     if holder is None or holder.is_classic or group.members.classic != len(group.members) - 1:
@@ -266,7 +266,7 @@ def _find_replaced(group: ConsumerGroup, joiner: ClassicGroupMember, context: Co
 
 
 def _before(draft: ConsumerGroupDraft, body: JoinGroupRequest, joiner: ClassicGroupMember) -> GroupMember:
-    """The joiner as it was: stored, blank, or the copy of the static member whose place it takes."""
+    """The joining member before the request: stored, blank, or the copy of the static member that it replaces."""
     if joiner.instance_id is None:
         return find_or_create_member(draft, joiner.member_id)
     if body.member_id:

@@ -1,8 +1,8 @@
-"""A group changes its type without its members stopping: upgrade of a classic group, downgrade of a consumer group.
+"""Conversion of a group while its members run: upgrade of a classic group, downgrade of a consumer group.
 
-The policy of the broker says which of the two it does; a group without members changes its type whatever the policy.
-An upgrade is part of the heartbeat of the first consumer-protocol member; a downgrade is part of the step in which the
-last one goes, or is replaced by a static classic member.
+The policy of the broker allows one, both or neither; a group without members changes its type under any policy. An
+upgrade is part of the heartbeat of the first consumer-protocol member; a downgrade is part of the step in which the
+last one leaves, or is replaced by a static classic member.
 
 Source: KIP-848; `convertToConsumerGroup` and `convertToClassicGroup` of
 `GroupMetadataManager`, `ConsumerGroup.fromClassicGroup`, `ClassicGroup.fromConsumerGroup` of apache/kafka, branch 4.4.
@@ -72,13 +72,13 @@ DOWNGRADE_ORDER = (
 
 
 def policy(context: Context) -> str:
-    """The broker's policy; one that nobody knows is none."""
+    """The broker's policy; an unknown one counts as disabled."""
     name = context.config.group_consumer_migration_policy.lower()
     return name if name in POLICIES else "disabled"
 
 
 def by_type(records: Collection[Record], order: Sequence[RecordType]) -> tuple[Record, ...]:
-    """The records of a conversion in the order of their types, those of one type as they came."""
+    """The records of a conversion sorted by type, in their original order within a type."""
     return tuple(sorted(records, key=lambda record: order.index(RecordType(record.key.type))))
 
 
@@ -90,7 +90,7 @@ def join_consumer(
 ) -> Step[Group]:
     """The heartbeat of a member that joins a classic group with the consumer protocol.
 
-    Raises `Refused` where the joiner fails a check and nothing else happened.
+    Raises `Refused` if the joining member fails a check and nothing else has changed.
     """
     draft = ClassicGroupDraft(group, context, request)
 
@@ -114,7 +114,7 @@ def join_consumer(
 
 
 def _order_as_written(group: ConsumerGroup, converted: ConsumerGroup) -> ConsumerGroup:
-    """The broker makes the group anew from the records of the conversion: its map meets the members in their order."""
+    """The broker rebuilds the group from the records of the conversion: its map gets the members in their order."""
     known = [member_id for member_id in converted.members.in_order() if member_id in group.members]
     by_id = PersistentMap(
         {member_id: group.members[member_id] for member_id in dict.fromkeys((*known, *group.members))}
@@ -125,7 +125,7 @@ def _order_as_written(group: ConsumerGroup, converted: ConsumerGroup) -> Consume
 def _refuse(
     draft: ClassicGroupDraft, code: ErrorCode, event: ClassicEvent, message: str = "no consumer group"
 ) -> Step[Group]:
-    """The classic group stays; whose requests were delayed may have been told to rejoin all the same."""
+    """The classic group stays; members with delayed requests may have been told to rejoin all the same."""
     draft.response = consumer.refuse_heartbeat(code, message)
     draft.take_row(event)
     return draft.step()
@@ -137,13 +137,12 @@ def _may_upgrade(group: ClassicGroup, context: Context) -> bool:
 
 
 def convert_to_consumer_group(group: ClassicGroup, context: Context) -> ConsumerGroup:
-    """The classic group as a consumer group: everybody holds what it was assigned, at the generation's epoch.
+    """The classic group as a consumer group: each member holds its assignment, at the generation's epoch.
 
-    Where the dialect looks at it, also what a cooperative member still has to give up (F36); its target is without it.
-    A group that waits for its first generation has no protocol yet: the one that it would elect is taken, where the
-    dialect knows better than to fail (F41).
-
-    Raises `Refused` where what the members said cannot be read, or where an assignor keeps state in assignments.
+    In some dialects a cooperative member also holds partitions that it still has to revoke, which are not in its target
+    (F36). A group that waits for its first generation has no protocol yet: some dialects use the one that it would
+    elect, the others fail (F41). Raises `Refused` if the members' metadata cannot be decoded, or if an assignor keeps
+    state in assignments.
     """
     if group.protocol_name is None and group.members and Choice.FIRST_CONVERSION_ELECTS_PROTOCOL in context.dialect:
         group = replace(group, protocol_name=group.members.elected_protocol())
@@ -198,7 +197,9 @@ def _assignment_epoch(group: ClassicGroup, context: Context) -> int:
 
 
 def _with_owned(group: ClassicGroup, members: Sequence[GroupMember], context: Context) -> list[GroupMember]:
-    """The members, each also with what it owned as it joined and nobody is assigned; of two, the later owner has it."""
+    """The members, each also with the unassigned partitions that it owned as it joined; of two owners the later one has
+    them.
+    """
     joined = {i: decode_subscription(member.metadata(group.protocol_name)) for i, member in group.members.items()}
     taken = {partition for member in members for partition in member.current.held}
     epoch, found = _assignment_epoch(group, context), {}
@@ -212,7 +213,7 @@ def _with_owned(group: ClassicGroup, members: Sequence[GroupMember], context: Co
 
 
 def _last_assignment(member: ClassicGroupMember, context: Context) -> TopicPartitions:
-    """Releases before 4.0 want it to be there and do not mind an assignor's own data."""
+    """The last assignment; releases before 4.0 require it and accept an assignor's own data."""
     lenient = Choice.UPGRADE_ACCEPTS_EMPTY_ASSIGNMENT in context.dialect
     if not member.assignment and lenient:
         return ()
@@ -227,7 +228,7 @@ def _with_conversion(before: Step[ClassicGroup], group: ConsumerGroup, context: 
     draft.take_group_row(GroupEvent.CLASSIC_GROUP_CONVERTED)
     for member_id in group.members.in_order():
         draft.take_member_row(State.ABSENT, Event.CONVERTED, group.members[member_id])
-    # No `done`: where every member left during the first join phase, what the table calls STABLE has nobody in it.
+    # No `done`: if all members left during the first join phase, the state STABLE of the table has no members.
     return Step(draft.close(), (), by_type(draft.records, UPGRADE_ORDER), tuple(draft.happened)).after(before)
 
 
@@ -235,7 +236,7 @@ def _with_conversion(before: Step[ClassicGroup], group: ConsumerGroup, context: 
 
 
 def remove(group: ConsumerGroup, member_ids: Sequence[str], event: Event, context: Context) -> Step[Group]:
-    """These members are out; if the classic ones are left among themselves, the group becomes a classic one."""
+    """Removes these members; if only classic ones remain, the group becomes a classic one."""
     gone = dict.fromkeys(member_ids)
     if not _may_downgrade_without(group, gone, context):
         return consumer.remove(group, tuple(gone), event, context)
@@ -256,12 +257,12 @@ def _may_downgrade_without(group: ConsumerGroup, gone: Collection[str], context:
 
 
 def may_downgrade(size: int, context: Context) -> bool:
-    """Whether policy and size let a group become a classic one."""
+    """Whether policy and size allow the downgrade of a group."""
     return policy(context) in DOWNGRADES and size <= context.config.group_max_size
 
 
 def end_group(draft: ConsumerGroupDraft, event: GroupEvent, member_ids: Sequence[str]) -> Step[ConsumerGroup]:
-    """The consumer group's end: its tombstones, and those of these members."""
+    """Ends the consumer group: its tombstones, and those of these members."""
     written = len(draft.records)
     for member_id in member_ids:
         member = draft.stored.members.by_id.get(member_id) or draft.members[member_id]
@@ -274,11 +275,10 @@ def end_group(draft: ConsumerGroupDraft, event: GroupEvent, member_ids: Sequence
 def convert_to_classic_group(
     group: ConsumerGroup, member_ids: Sequence[str], generation: int, context: Context, *, rebalances: bool
 ) -> ClassicGroup:
-    """These members, all of them classic, as a classic group that holds their targets; the first one leads.
+    """These members, all of them classic, as a classic group with their targets as assignments; the first one leads.
 
-    Where it `rebalances`, and the dialect looks at it, they keep what they hold until then (F36).
-
-    Raises `Refused` where what they said when they joined cannot be read.
+    If it `rebalances`, in some dialects they keep their partitions until then (F36). Raises `Refused` if the metadata
+    of their joins cannot be decoded.
     """
     members = {member_id: _classic_member(group.members[member_id]) for member_id in member_ids}
     found = ClassicGroup(
@@ -328,9 +328,9 @@ def _begin(ended: Step[ConsumerGroup], group: ClassicGroup, event: ClassicEvent,
 def downgrade_by_replacement(
     draft: ConsumerGroupDraft, joiner: GroupMember, replaced_id: str, event: ClassicEvent
 ) -> Step[Group]:
-    """The consumer group of this draft ends because a classic member took a static member's place.
+    """Downgrades the group because a classic member replaced a static member.
 
-    The joiner comes last, with the target of whom it replaced.
+    The joining member comes last, with the target of the replaced one.
     """
     stored = draft.stored
     members = [m for m in stored.members.in_order() if m != replaced_id]
@@ -349,30 +349,30 @@ def downgrade_by_replacement(
 def end_empty_group(
     group: ConsumerGroup, context: Context, event: GroupEvent = GroupEvent.CLASSIC_JOIN_TO_EMPTY
 ) -> Step[ConsumerGroup]:
-    """A consumer group without members ends: because a classic member wants its place, or it is deleted."""
+    """Ends a consumer group without members, which a classic member joins, or which is deleted."""
     draft = open_group(group, context)
     draft.take_group_row(event)
     return Step(draft.close(), (), by_type(draft.records, DOWNGRADE_ORDER), tuple(draft.happened))
 
 
-# Bytes of the classic consumers' protocol: topic names, where a consumer group has topic ids
+# Bytes of the classic consumer protocol, which has topic names instead of topic ids
 
 
 def by_id(partitions: Iterable[TopicPartition], image: Image) -> TopicPartitions:
-    """Partitions under the ids of their topics; topics that do not exist are left out."""
+    """Partitions by topic id; without topics that do not exist."""
     known = ((image.topics[name].topic_id, number) for name, number in partitions if name in image.topics)
     return topic_partitions(numbers_by_topic(known))
 
 
 def version_of(metadata: bytes) -> int:
-    """The version that a member writes. Raises `RemoteProtocolError` where there is none."""
+    """The version that a member writes. Raises `RemoteProtocolError` if there is none."""
     if len(metadata) < 2:
         raise RemoteProtocolError("a subscription without its version")
     return min(int(unpack_from(">h", metadata)[0]), HIGHEST_VERSION)
 
 
 def encode(assigned: TopicPartitions, metadata: bytes, image: Image) -> bytes:
-    """The assignment for a member that joined with this subscription; topics that do not exist are left out."""
+    """The assignment for a member that joined with this subscription; without topics that do not exist."""
     by_topic = dict(assigned)
     named = [(image.names[i], by_topic[i]) for i in topic_order(by_topic) if i in image.names]
     parts = [pack(">hi", version_of(metadata), len(named))]

@@ -1,1 +1,1 @@
-"""The coordinator's state as values: groups, members, timers, and what a step is told and gives."""
+"""The coordinator's state as values: groups, members, timers, and the input and result of a step."""

@@ -1,11 +1,11 @@
-"""A classic group as its coordinator keeps it, its members, and what can be asked of it.
+"""A classic group and its members in the coordinator, with their queries.
 
-A `ClassicGroup` is a value: every step gives another one. Requests that are answered later are delayed: a join until
-the join phase is complete, a sync until the leader's assignment is stored. What members say of themselves is bytes
-here, whatever their protocol type: a group of consumers and one of Connect workers are the same.
+A `ClassicGroup` is a value: every step returns a new one. Requests may be delayed: a join until the join phase is
+complete, a sync until the leader's assignment is stored. The metadata of members are opaque bytes, so groups of
+consumers and of Connect workers are the same.
 
-What a coordinator asks of all members at every join (which protocols all support, the longest rebalance timeout, who
-has an instance id) is counted as they come, change and go, so that no join walks the group.
+Aggregates over all members that a join needs (commonly supported protocols, the longest rebalance timeout, holders of
+instance ids) are updated with each change of a member, so that no join iterates over the group.
 
 Source: `ClassicGroup` and `ClassicGroupMember` of apache/kafka, branch 4.4.
 """
@@ -29,7 +29,7 @@ from fsm.tables.classic_group import State
 
 @frozen
 class ClassicGroupMember:
-    """A member: what its JoinGroup said, and what the leader assigned to it."""
+    """A member: the fields of its JoinGroup, and its assignment from the leader."""
 
     member_id: str
     instance_id: str | None
@@ -42,14 +42,14 @@ class ClassicGroupMember:
     assignment: bytes = b""
 
     def supports(self, protocol: str | None) -> bool:
-        """Whether the protocol is one of its own."""
+        """Whether it supports the protocol."""
         for name, _ in self.protocols:  # noqa: SIM110  # every join asks every member, and `any` takes twice as long
             if name == protocol:
                 return True
         return False
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said under this protocol. Raises `KeyError` where it does not support it."""
+        """Its metadata for this protocol. Raises `KeyError` for an unsupported one."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
@@ -69,7 +69,7 @@ _NO_TIMEOUTS: Counts[int] = PersistentMap()
 
 @dataclass(frozen=True, eq=False)
 class ClassicMembers(ById[ClassicGroupMember]):
-    """Members by id. What is counted follows from the members and is no part of the value."""
+    """Members by id. The counts are derived from the members and ignored by comparisons."""
 
     by_id: PersistentMap[str, ClassicGroupMember] = _NOBODY
     static: PersistentMap[str, str] = _NO_STATIC
@@ -94,25 +94,25 @@ class ClassicMembers(ById[ClassicGroupMember]):
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Ids as the coordinator walks its map of members."""
+        """Ids in the order of the coordinator's map of members."""
         return tuple(map_order(self.by_id, string_hash))
 
     def in_order(self) -> Iterator[ClassicGroupMember]:
-        """Members as the coordinator walks its map of them."""
+        """Members in the order of the coordinator's map."""
         return map(self.by_id.__getitem__, self.order)
 
     def set(self, member: ClassicGroupMember) -> ClassicMembers:
-        """With this member, new or in place of the one with its id."""
+        """The members with this one added or replaced."""
         old = self.by_id.get(member.member_id)
         return self._recount(self.by_id.set(member.member_id, member), () if old is None else (old,), (member,))
 
     def merge(self, members: Mapping[str, ClassicGroupMember]) -> ClassicMembers:
-        """With all these members, by their ids."""
+        """The members with all of these added or replaced."""
         before = [self.by_id[member_id] for member_id in members if member_id in self.by_id]
         return self._recount(self.by_id.merge(members), before, tuple(members.values()))
 
     def without(self, *member_ids: str) -> ClassicMembers:
-        """Without these members; itself where it has none of them."""
+        """The members without these; itself if it has none of them."""
         left = self.by_id.without(*member_ids)
         if left is self.by_id:
             return self
@@ -122,7 +122,7 @@ class ClassicMembers(ById[ClassicGroupMember]):
     def _recount(
         self, by_id: PersistentMap[str, ClassicGroupMember], before: Members, after: Members
     ) -> ClassicMembers:
-        """The members `by_id`, with counts brought up to date where some were as `before` and are as `after`."""
+        """The members `by_id`, with counts updated for members that changed from `before` to `after`."""
         static, offers, timeouts_ms = self.static, self.offers, self.rebalance_timeouts_ms
         if any(member.instance_id is not None for member in (*before, *after)):
             static = _rename_static(static, before, after)
@@ -133,13 +133,13 @@ class ClassicMembers(ById[ClassicGroupMember]):
         return ClassicMembers(by_id, static, offers, timeouts_ms)
 
     def are_all_supporting(self, protocol: str | None) -> bool:
-        """Whether the protocol is one of everybody's."""
+        """Whether all members support the protocol."""
         return all(protocol in offer for offer in self.offers)
 
     def elected_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all support; most votes win.
+        """The elected protocol: each member votes for the first of its protocols that all support; most votes win.
 
-        Raises `ValueError` where there is none: the checks of a join keep one in common.
+        Raises `ValueError` if there is none, which the checks of a join prevent.
         """
         candidates = {name for offer in self.offers for name in offer if self.are_all_supporting(name)}
         votes: dict[str, int] = {}
@@ -154,7 +154,7 @@ class ClassicMembers(ById[ClassicGroupMember]):
         return ties[0] if len(ties) == 1 else next(name for name in self._walk_votes(votes) if name in ties)
 
     def _walk_votes(self, votes: Iterable[str]) -> list[str]:
-        """Protocols that members vote for, as the coordinator walks its map of them: who votes first decides a tie."""
+        """The votes of members, in the order of the coordinator's map: the first vote decides a tie."""
         known = set(votes)
         firsts = (next((name for name, _ in member.protocols if name in known), None) for member in self.in_order())
         return map_order((name for name in firsts if name is not None), string_hash)
@@ -173,7 +173,7 @@ def _rename_static(static: PersistentMap[str, str], before: Members, after: Memb
 NOBODY = ClassicMembers()
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long the join of a new member is delayed at most: it has no id yet that it could send heartbeats with."""
+"""The maximum delay of a new member's join: it has no id yet to send heartbeats with."""
 
 
 class DelayedRequest(NamedTuple):
@@ -184,7 +184,7 @@ class DelayedRequest(NamedTuple):
 
 
 class JoinPhase(NamedTuple):
-    """The timer of the join phase. In an initial rebalance it may be extended as long as time remains."""
+    """The timer of the join phase. In an initial rebalance it may be extended while time remains."""
 
     deadline_ms: int
     is_initial: bool = False
@@ -193,7 +193,7 @@ class JoinPhase(NamedTuple):
 
 
 class SyncPhase(NamedTuple):
-    """The timer of the sync phase, and whose generation it belongs to."""
+    """The timer of the sync phase, and its generation."""
 
     deadline_ms: int
     generation: int
@@ -219,18 +219,18 @@ class ClassicGroup:
     leader: str | None = None
     members: ClassicMembers = NOBODY
     new_members: PersistentSet[str] = NO_IDS
-    """Members whose first join is not answered yet: their sessions may expire although they wait."""
+    """Members whose first join is not answered yet: their sessions may expire while they wait."""
     delayed_joins: PersistentMap[str, DelayedRequest] = NONE_DELAYED
     """By member id, as the next two."""
     delayed_syncs: PersistentMap[str, DelayedRequest] = NONE_DELAYED
     pending_join_members: PersistentSet[str] = NO_IDS
-    """Member ids that were given out and not joined with yet."""
+    """Member ids from MEMBER_ID_REQUIRED answers whose members have not joined yet."""
     pending_sync_members: PersistentSet[str] = NO_IDS
-    """Ids whose sync is still missing; one that was replaced meanwhile stays among them."""
+    """Ids whose sync is still missing, including ids replaced meanwhile."""
     subscribed_topics: frozenset[str] | None = None
-    """The topics that consumers subscribe to in the present generation; None where the coordinator cannot know."""
+    """The topics that consumers subscribe to in the current generation; None if unknown."""
     new_member_added: bool = False
-    """Whether a member came since the initial delay began."""
+    """Whether a member joined since the initial delay began."""
     heartbeat_deadlines_ms: Deadlines[str] = NO_DEADLINES
     """By member id or pending id."""
     join_phase: JoinPhase | None = None
@@ -238,12 +238,12 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is in EMPTY: other types of group may take its place."""
+        """Whether it is EMPTY: a group of another type may replace it."""
         return self.state is State.EMPTY
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When its next timer is due; None where none runs."""
+        """Its next deadline; None without a timer."""
         first_ms = self.heartbeat_deadlines_ms.next_deadline_ms
         if self.join_phase is not None and (first_ms is None or self.join_phase.deadline_ms < first_ms):
             first_ms = self.join_phase.deadline_ms
@@ -253,12 +253,12 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it only holds offsets and never had a member."""
+        """Whether it only has offsets and never had a member."""
         return self.protocol_type is None and self.is_empty and not self.pending_join_members
 
     @property
     def is_initial_rebalance(self) -> bool:
-        """Whether its join phase waits for the initial delay to run out."""
+        """Whether its join phase waits for the end of the initial delay."""
         return self.state is State.PREPARING_REBALANCE and self.previous_state is State.EMPTY
 
     @property
@@ -267,7 +267,7 @@ class ClassicGroup:
         return max(self.members.rebalance_timeouts_ms, default=0)
 
     def has_all_joined(self, without: Collection[str] = ()) -> bool:
-        """Whether every member's join is delayed and no id is pending, some of both left out."""
+        """Whether all members have a delayed join and no id is pending, ignoring some of both."""
         here, joins, pending = self.members, self.delayed_joins, self.pending_join_members
         members = len(here) - sum(i in here for i in without)
         return members == len(joins) - sum(i in joins for i in without) and len(pending) == sum(
@@ -275,7 +275,7 @@ class ClassicGroup:
         )
 
     def is_waiting(self, member_id: str) -> bool:
-        """Whether the member cannot be expected to send heartbeats, because it waits for an answer."""
+        """Whether the member waits for an answer, and so need not send heartbeats."""
         waits = member_id in self.delayed_joins or member_id in self.delayed_syncs
         return waits and member_id not in self.new_members
 
@@ -289,14 +289,16 @@ class ClassicGroup:
         return self.leader == member_id
 
     def supports(self, protocol_type: str, names: Sequence[str]) -> bool:
-        """Whether a member that offers these can be in the group: one of them must suit every member."""
+        """Whether a member with these protocols can be in the group: all members must support one of them."""
         if self.state is State.EMPTY:
             return bool(protocol_type and names)
         return self.protocol_type == protocol_type and any(map(self.members.are_all_supporting, names))
 
 
 def consumer_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """What consumers of the group subscribe to under its protocol; None for other types, or where it is unreadable."""
+    """The topics that the group's consumers subscribe to; None for other types, or if a subscription cannot
+    be decoded.
+    """
     if group.protocol_type != PROTOCOL_TYPE or (group.members and group.protocol_name is None):
         return None
     try:

@@ -1,7 +1,7 @@
-"""The members of a consumer group: each one's own record and current assignment, and what follows from all of them.
+"""The members of a consumer group: their records and current assignments, and aggregates over all of them.
 
-`Members` is a value. What a coordinator asks of the whole group at every heartbeat - votes, subscriptions, who holds
-what, whether everybody has arrived - is counted as members come, change and go, so that no answer walks the group.
+`Members` is a value. Aggregates that a heartbeat needs - votes, subscriptions, holders of partitions, whether all
+members are reconciled - are updated with each change of a member, so that no answer iterates over the group.
 
 Source: KIP-848; `ConsumerGroup` and `ConsumerGroupMember` of apache/kafka 4.4.
 """
@@ -32,7 +32,7 @@ JOIN_GROUP_MEMBER_EPOCH = 0
 LEAVE_GROUP_MEMBER_EPOCH = -1
 """The epoch of a member that leaves."""
 LEAVE_GROUP_STATIC_MEMBER_EPOCH = -2
-"""The epoch of a static member that leaves for a while, and while it is away."""
+"""The epoch of a static member that leaves temporarily, and while it is away."""
 
 Partition = tuple[TopicId, int]
 
@@ -45,19 +45,19 @@ HOLDS_NOTHING: frozenset[Partition] = frozenset()
 
 @value
 class CurrentAssignment:
-    """What a member was handed and must give up: the content of its current-assignment record (type 8)."""
+    """A member's assigned and pending partitions: the content of its current-assignment record (type 8)."""
 
     state: MemberState = MemberState.STABLE
     epoch: int = 0
     previous_epoch: int = -1
     assigned: Held = ()
-    """Handed to the member, with the epoch at which each partition was. Epoch 0 where the dialect keeps none."""
+    """Assigned partitions with their assignment epochs, 0 in dialects without them."""
     pending: Held = ()
-    """Pending revocation: the member must still report them given up."""
+    """Partitions pending revocation: the member must still report that it has revoked them."""
 
     @property
     def held(self) -> frozenset[Partition]:
-        """Assigned and pending: what nobody else may have."""
+        """Assigned and pending partitions, which no other member may have."""
         held = (*self.assigned, *self.pending)
         return frozenset([partition for partition, _ in held]) if held else HOLDS_NOTHING
 
@@ -85,17 +85,17 @@ class GroupMember:
 
     @property
     def pattern(self) -> str:
-        """Its regular expression; empty where it has none."""
+        """Its regular expression; empty if it has none."""
         return self.metadata.subscribed_topic_regex or ""
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol."""
+        """Whether it uses the classic protocol."""
         return self.metadata.classic_member_metadata is not None
 
     @property
     def assigned(self) -> TopicPartitions:
-        """What it was handed, without epochs."""
+        """Its assigned partitions, without epochs."""
         found = numbers_by_topic([partition for partition, _ in self.current.assigned])
         return tuple([(topic_id, tuple(numbers)) for topic_id, numbers in found.items()])
 
@@ -104,7 +104,7 @@ NOTHING_SAID = records.Member(None, None, "", "", (), "")
 
 
 def new_member(member_id: str) -> GroupMember:
-    """A member that is just being created."""
+    """A new member."""
     return GroupMember(member_id, NOTHING_SAID)
 
 
@@ -116,7 +116,7 @@ def by_topic(partitions: Iterable[Partition]) -> TopicPartitions:
 NO_MEMBERS: PersistentMap[str, GroupMember] = PersistentMap()
 MEMBER_STABLE = MemberState.STABLE
 EMPTY, ASSIGNING, RECONCILING, STABLE = State.EMPTY, State.ASSIGNING, State.RECONCILING, State.STABLE
-"""By names of their own: read through its class, a member of an enum costs Python 3.11 as much as three calls."""
+"""Module constants, because access to an enum member through its class costs as much as three calls in Python 3.11."""
 
 NO_STATIC: PersistentMap[str, str] = PersistentMap()
 NO_COUNTS: PersistentMap[str, int] = PersistentMap()
@@ -126,14 +126,15 @@ NO_HOLDERS: PersistentMap[Partition, int] = PersistentMap()
 
 @value
 class Members(ById[GroupMember]):
-    """Members by id. What is counted follows from the members, and from who was there before.
+    """Members by id.
 
-    Two are equal if they go on alike: the same members, walked in the same order.
+    Counts are derived from the present and earlier members. Two values are equal if they behave alike: the same
+    members, iterated in the same order.
     """
 
     by_id: PersistentMap[str, GroupMember] = NO_MEMBERS
     static: PersistentMap[str, str] = NO_STATIC
-    """Member ids by instance id. Before 4.4 an instance id that its member gave up still leads to it (F15)."""
+    """Member ids by instance id. Before 4.4 an instance id that its member has dropped still refers to it (F15)."""
     votes: Counts[str] = NO_COUNTS
     """Votes by assignor."""
     names: Counts[str] = NO_COUNTS
@@ -143,15 +144,15 @@ class Members(ById[GroupMember]):
     protocols: Counts[str] = NO_COUNTS
     """Classic members by the protocols that they support."""
     classic: int = 0
-    """How many speak the classic protocol."""
+    """The number of classic members."""
     settled: Counts[int] = NO_EPOCHS
     """Members in STABLE by their epoch."""
     holders: PersistentMap[Partition, int] = NO_HOLDERS
     """The member epoch of each partition's holder."""
     most: int = 0
-    """How many members there were at most: the order of the coordinator's map hangs on it."""
+    """The maximum number of members so far: the order of the coordinator's map depends on it."""
     most_patterns: int = 0
-    """How many regular expressions there were at most, for the same reason."""
+    """The maximum number of regular expressions so far, for the same reason."""
 
     @classmethod
     def of(cls, members: Iterable[GroupMember]) -> Members:
@@ -175,29 +176,29 @@ class Members(ById[GroupMember]):
         return hash((self.by_id, self.static))
 
     def _walks(self) -> tuple[object, ...]:
-        """In which order maps are walked, now and when they have grown."""
+        """The iteration order of maps, now and after they have grown."""
         sizes = state_table(self.by_id, self.most), state_table(self.patterns, self.most_patterns)
         return (*sizes, self.in_order(), self.patterns_in_order(), list(self.votes_in_order()))
 
     def in_order(self) -> list[str]:
-        """Member ids as the coordinator walks its map of them."""
+        """Member ids in the order of the coordinator's map."""
         return state_order(self.by_id, string_hash, self.most)
 
     def patterns_in_order(self) -> list[str]:
-        """Regular expressions as the coordinator walks its map of them."""
+        """Regular expressions in the order of the coordinator's map."""
         return state_order(self.patterns, string_hash, self.most_patterns)
 
     def votes_in_order(self) -> dict[str, int]:
-        """Votes by assignor, as the coordinator walks its map of them."""
+        """Votes by assignor, in the order of the coordinator's map."""
         return {assignor: self.votes[assignor] for assignor in state_order(self.votes, string_hash)}
 
     def partition_epoch(self, topic_id: TopicId, partition: int) -> int:
-        """The member epoch of the partition's holder, -1 where nobody holds it."""
+        """The member epoch of the partition's holder, -1 if it has none."""
         epoch: int = self.holders.get((topic_id, partition), FREE)
         return epoch
 
     def set(self, member: GroupMember, *, drops_old_instance: bool = True) -> Members:
-        """With this member, new or in place of the one with its id."""
+        """The members with this one added or replaced."""
         old = self.by_id.get(member.member_id)
         static, instance_id = self.static, member.metadata.instance_id
         if drops_old_instance and old is not None and old.metadata.instance_id not in (None, instance_id):
@@ -207,7 +208,7 @@ class Members(ById[GroupMember]):
         return self._recount(old, member, self.by_id.set(member.member_id, member), static)
 
     def without(self, member_id: str) -> Members:
-        """Without the member of this id, if there is one."""
+        """The members without the one of this id, if there is one."""
         old = self.by_id.get(member_id)
         if old is None:
             return self
@@ -257,7 +258,7 @@ def _stable_epoch(member: GroupMember | None) -> tuple[int, ...]:
 def _register(
     holders: PersistentMap[Partition, int], old: GroupMember | None, new: GroupMember | None
 ) -> PersistentMap[Partition, int]:
-    """What the old member held is free, if it was registered at its epoch; what the new one holds is its own."""
+    """Frees the partitions of the old member that are registered at its epoch, and registers those of the new one."""
     before, was = (HOLDS_NOTHING, FREE) if old is None else (old.current.held, old.current.epoch)
     after, now = (HOLDS_NOTHING, FREE) if new is None else (new.current.held, new.current.epoch)
     gained = {}
@@ -274,12 +275,13 @@ NOBODY = Members()
 
 
 def prefer(votes: Mapping[str, int]) -> str | None:
-    """The assignor with most votes; the first of them in a tie; None where nobody voted."""
+    """The assignor with the most votes, the first one in a tie; None without votes."""
     return max(votes, key=lambda assignor: votes[assignor], default=None)
 
 
 def elect(votes: Mapping[str, int], old_vote: str | None, new_vote: str | None) -> str | None:
-    """The assignor that a request elects whose member had `old_vote` (None as well: a new member) and has `new_vote`.
+    """The assignor elected after a request that changes its member's vote from `old_vote` (None for a new member) to
+    `new_vote`.
 
     >>> elect({"uniform": 1, "range": 1}, "range", "range"), elect({"uniform": 1, "range": 1}, None, None)
     ('range', 'uniform')
@@ -302,7 +304,7 @@ NO_TIMERS: Timers = Deadlines()
 
 
 class Resolution(NamedTuple):
-    """Regular expressions that a background task is resolving, and what it will find."""
+    """The regular expressions that a background task resolves, and its result."""
 
     requested_by: str
     """The member whose request started it."""
@@ -328,10 +330,10 @@ class ConsumerGroup:
     epoch: int
     target_epoch: int
     target_time_ms: int = 0
-    """When the target was computed; 0 is unknown, and lets the next one be computed at once."""
+    """When the target was computed; 0 if unknown, so that the next one is computed at once."""
     metadata: SubscribedMetadata = NOTHING
     has_metadata_record: bool = False
-    """Whether a record of type 4 stands in the log."""
+    """Whether the log has a record of type 4."""
     members: Members = NOBODY
     targets: PersistentMap[str, TopicPartitions] = NO_TARGETS
     regexes: PersistentMap[str, ResolvedRegularExpression] = NO_REGEXES
@@ -341,7 +343,7 @@ class ConsumerGroup:
     resolution: Resolution | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Whether both go on alike: the same fields, and regular expressions that are walked in the same order."""
+        """Whether both behave alike: the same fields, and regular expressions iterated in the same order."""
         if self is other:
             return True
         if not isinstance(other, ConsumerGroup) or self.resolved_in_order() != other.resolved_in_order():
@@ -363,11 +365,11 @@ class ConsumerGroup:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When its next timer is due; None where none runs."""
+        """Its next deadline; None without a timer."""
         return self.timers.next_deadline_ms
 
     def target_of(self, member_id: str, instance_id: str | None) -> TopicPartitions:
-        """A member's part of the target; that of an instance id belongs to whoever has it."""
+        """A member's part of the target; that of an instance id belongs to its current holder."""
         owner = member_id if instance_id is None else self.members.static.get(instance_id)
         found: TopicPartitions = self.targets.get(owner, ())
         return found
@@ -377,28 +379,32 @@ class ConsumerGroup:
         return prefer(self.members.votes_in_order()) or default
 
     def subscribed_names(self) -> AbstractSet[str]:
-        """Topics that somebody names or whose regular expression is resolved to them."""
+        """Topics subscribed to by name or by a resolved regular expression."""
         found = set(self.members.names)
         for resolved in self.regexes.values():
             found.update(resolved.topics)
         return found
 
     def names_of(self, member: GroupMember) -> tuple[str, ...]:
-        """Topics that one member subscribes to, by name and by a resolved regular expression; some may come twice."""
+        """Topics that one member subscribes to, by name and by a resolved regular expression, possibly with
+        duplicates.
+        """
         names = member.metadata.subscribed_topic_names
         resolved = self.regexes.get(member.pattern) if member.pattern else None
         return (*names, *resolved.topics) if resolved else names
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members subscribe to the same topics, as far as Kafka looks: `ConsumerGroup.subscriptionType`."""
+        """Whether all members subscribe to the same topics, as far as Kafka checks:
+        `ConsumerGroup.subscriptionType`.
+        """
         members = self.members
         if not members.patterns:
             return all(count == len(members) for count in members.names.values())
         return len(members.patterns) == 1 and not members.names and sum(members.patterns.values()) == len(members)
 
     def resolved_in_order(self) -> Iterable[ResolvedRegularExpression]:
-        """What is resolved, as the coordinator walks its map of it."""
+        """Resolved regular expressions in the order of the coordinator's map."""
         return [self.regexes[pattern] for pattern in state_order(self.regexes, string_hash)]
 
 
@@ -409,6 +415,6 @@ def find_topics(names: tuple[str, ...], topics: PersistentMap[str, Topic]) -> Ab
 
 
 def new_group(group_id: str, dialect: Dialect) -> ConsumerGroup:
-    """A group that is just being created."""
+    """A new group."""
     epoch = 1 if Choice.FRESH_EPOCH_IS_ONE in dialect else 0
     return ConsumerGroup(group_id, epoch, epoch)

@@ -1,4 +1,4 @@
-"""What the coordinator is told and does not decide: the time, its dialect, the broker's settings, the topics.
+"""The context of the coordinator's decisions: the time, its dialect, the broker's settings, the topics.
 
 Source: `GroupCoordinatorConfig` and `GroupConfig` of apache/kafka 4.4 for names and defaults.
 """
@@ -56,16 +56,16 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> BrokerConfig:
-        """From Kafka's own keys (`group.consumer.max.size`); keys that rule no group are passed over.
+        """From Kafka's own keys (`group.consumer.max.size`); ignores keys unrelated to groups.
 
-        Raises `InputError` naming the key whose value cannot be read.
+        Raises `InputError` naming the key of an invalid value.
         """
         known = cls._by_key()
         return cls(**{known[k].name: read_setting(k, str(known[k].type), v) for k, v in settings.items() if k in known})
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
-        """Kafka's own keys of all that rules groups."""
+        """Kafka's own keys of all group settings."""
         return tuple(cls._by_key())
 
     @classmethod
@@ -79,13 +79,13 @@ class BrokerConfig:
         return self._of_group(group_id, "session_timeout_ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """What members of this group are told."""
+        """The heartbeat interval for members of this group."""
         if not self.groups:
             return self.group_consumer_heartbeat_interval_ms
         return self._of_group(group_id, "heartbeat_interval_ms")
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """The shortest time between two targets of this group."""
+        """The minimum time between two targets of this group."""
         return self._of_group(group_id, "assignment_interval_ms")
 
     def _of_group(self, group_id: str, name: str) -> int:
@@ -99,12 +99,12 @@ class BrokerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the broker's metadata has it."""
+    """A topic in the broker's metadata."""
 
     topic_id: TopicId
     partitions: int
     racks: tuple[tuple[str, ...], ...] = ()
-    """The racks of each partition's replicas; empty where no broker has a rack."""
+    """The racks of each partition's replicas; empty if no broker has a rack."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Image:
 
     topics: PersistentMap[str, Topic] = NO_TOPICS
     version: int = 0
-    """The offset of the metadata log that it stands for: the pattern records name it."""
+    """The offset of the metadata log, which the records of regular expressions contain."""
 
     @cached_property
     def names(self) -> Mapping[TopicId, str]:
@@ -123,22 +123,22 @@ class Image:
 
 @value
 class Context:
-    """Everything around one step."""
+    """The context of one step."""
 
     now_ms: int
     dialect: Dialect = field(default_factory=dialect)
     config: BrokerConfig = BrokerConfig()
     image: Image = Image()
     custom_assignors: PersistentMap[str, Assignor] = NO_ASSIGNORS
-    """Assignors of one's own by name; `config.group_consumer_assignors` lists those that members may vote for."""
+    """Your own assignors by name; `config.group_consumer_assignors` lists those that members may vote for."""
     adopt: Callable[[str, GroupSpec, Assignments], Assignments] | None = None
-    """What to use instead of a computed target: (assignor, its input, its result) -> target.
+    """Replaces a computed target: (assignor, its input, its result) -> target.
 
-    For a recorded broker that broke a tie the other way. It answers for the target being one that the rules allow.
+    For a recorded broker that broke a tie the other way. The function must return a target that the rules allow.
     """
 
     def at(self, now_ms: int) -> Context:
-        """The same at another instant."""
+        """The context at another instant."""
         return Context(now_ms, self.dialect, self.config, self.image, self.custom_assignors, self.adopt)
 
     @property
@@ -148,5 +148,5 @@ class Context:
 
     @property
     def default_assignor(self) -> str:
-        """What a group without votes uses."""
+        """The assignor of a group without votes."""
         return self.config.group_consumer_assignors[0]

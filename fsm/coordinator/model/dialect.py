@@ -1,8 +1,8 @@
 """Dialects of the coordinator: the releases of Kafka as sets of named choices.
 
-A choice is one rule in which releases differ: its flag (an entry of `diagrams/dialects.md`), the rule, what went before
-it, the releases that brought it to their branches, the ticket. Code asks `choice in dialect`; nothing else in the
-coordinator knows a version. The presets are not listed, they follow from `since`: a new release is an entry of
+A choice is one rule in which releases differ: its flag (an entry of `diagrams/dialects.md`), the rule, the older rule,
+the releases that brought it to their branches, the ticket. Code checks `choice in dialect`; nothing else in the
+coordinator depends on a version. The presets are not listed, they follow from `since`: a new release is an entry of
 `RELEASES`, a new difference a member of `Choice`. After the releases stands `fixed`: the latest one without the weak
 spots that a broker can end.
 
@@ -26,7 +26,7 @@ from fsm.protocol.releases import LATEST, RELEASES
 SNAPSHOT = "s24"
 """The sources of October 2024, before every release."""
 FIXED = "fixed"
-"""The latest release, mended."""
+"""The latest release without the weak spots that a broker can end."""
 
 
 class Choice(Enum):
@@ -37,12 +37,12 @@ class Choice(Enum):
     since: tuple[str, ...]
     """The first release of each branch that has it; branches after the last one named have it from the start."""
     rule: str
-    """What holds where the choice is in the dialect."""
+    """The rule of dialects with the choice."""
     older: str
-    """What holds where it is not."""
+    """The rule of dialects without it."""
     ticket: str
     until: str
-    """The release that gave it up for another choice; empty where it stands."""
+    """The release that replaced it by another choice; empty if none has."""
 
     def __new__(  # noqa: PLR0917  # the columns of a line of data
         cls, flag: str, since: str, rule: str, older: str, ticket: str = "", until: str = ""
@@ -383,7 +383,7 @@ class Choice(Enum):
     )
 
     def holds_in(self, release: str) -> bool:
-        """Whether the release has the rule; `s24` has none, and `fixed` what the latest one has and its own."""
+        """Whether the release has the rule; `s24` has none, `fixed` those of the latest release and its own."""
         if release == SNAPSHOT:
             return False
         if self.since == (FIXED,):
@@ -407,7 +407,7 @@ class Dialect:
         return choice in self.choices
 
     def with_choices(self, *choices: Choice) -> Dialect:
-        """This dialect with the choices, too, to see what they change."""
+        """This dialect with these choices added, to see their effect."""
         return Dialect(f"{self.name}{''.join(f'+{c.flag}' for c in choices)}", self.choices | set(choices))
 
     def without_choices(self, *choices: Choice) -> Dialect:
@@ -423,7 +423,7 @@ PRESETS = (SNAPSHOT, *RELEASES, FIXED)
 def dialect(name: str = LATEST) -> Dialect:
     """The preset of a release, of a branch's latest release (`4.2`), `s24` or `fixed`.
 
-    Raises `InputError` naming the presets where there is none of that name.
+    Raises `InputError` with the names of presets for an unknown one.
     """
     found = name if name in RELEASES else _latest(name)
     if found not in PRESETS:

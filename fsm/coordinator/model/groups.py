@@ -1,4 +1,4 @@
-"""The groups of a coordinator, with what it asks of all of them: whose timer is due next, what is being resolved."""
+"""The groups of a coordinator, with aggregates over them: the next timer, running resolutions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NO_GROUPS_BY_ID: PersistentMap[str, Group] = PersistentMap()
 
 @value
 class Groups(ById[Group]):
-    """Groups by id. What is kept beside them follows from them and is no part of the value."""
+    """Groups by id. The other fields are derived from them and ignored by comparisons."""
 
     by_id: PersistentMap[str, Group] = NO_GROUPS_BY_ID
     deadlines: Chunks = ()
-    """When each group's next timer is due, and its id, sorted."""
+    """The next deadline of each group with its id, sorted."""
     resolving: frozenset[str] = frozenset()
     """Ids of groups whose regular expressions a background task is resolving."""
 
@@ -29,7 +29,7 @@ class Groups(ById[Group]):
         return hash(self.by_id)
 
     def set(self, group: Group) -> Groups:
-        """With this group, new or in place of the one with its id."""
+        """The groups with this one added or replaced."""
         group_id = group.group_id
         old = self.by_id.get(group_id)
         if old is group:
@@ -47,7 +47,7 @@ class Groups(ById[Group]):
         return Groups(self.by_id.set(group_id, group), deadlines, resolving)
 
     def without(self, *group_ids: str) -> Groups:
-        """Without these groups; itself where it has none of them."""
+        """The groups without these; itself if it has none of them."""
         deadlines = self.deadlines
         for group_id in dict.fromkeys(group_ids):
             group = self.by_id.get(group_id)
@@ -57,7 +57,7 @@ class Groups(ById[Group]):
         return self if by_id is self.by_id else Groups(by_id, deadlines, self.resolving.difference(group_ids))
 
     def next_deadline_ms(self) -> int | None:
-        """When the next timer of any group is due; None where none runs."""
+        """The next deadline of any group; None without a timer."""
         return self.deadlines[0][0][0] if self.deadlines else None
 
     def next_due(self, now_ms: int) -> Group | None:

@@ -1,12 +1,12 @@
-"""The order in which a broker walks its hash maps: what decides ties in Kafka, though nobody promises it.
+"""The iteration order of a broker's hash maps, which decides ties in Kafka although it is unspecified.
 
-A Java map of at most a few entries per bucket is walked bucket by bucket, and in a bucket in the order of insertion.
-So the order follows from the hash codes of the keys and the size of the table. The coordinator keeps its state in maps
-of its own kind, whose tables start at two slots and whose slots are walked from the last key to the first, and copies
-them into Java's. Not imitated: buckets that Java turns into trees (eight keys or more).
+A Java map of at most a few entries per bucket is walked bucket by bucket, and in a bucket in the order of insertion. So
+the order follows from the hash codes of the keys and the size of the table. Kafka's coordinator keeps its state in its
+own maps, whose tables start at two slots and whose slots are iterated from the last key to the first, and copies them
+into Java's. Buckets that Java converts to trees (eight keys or more) are not modelled.
 
 Source: `java.util.HashMap`, `String.hashCode`; `Uuid`, `BaseHashTable` of apache/kafka. With these orders the assignors
-give the recorded target in all but 4 of some 4,000 computations in 416 recorded walks of Kafka 4.0.0 to 4.4.0.
+compute the recorded target in all but 4 of some 4,000 computations in 416 recorded walks of Kafka 4.0.0 to 4.4.0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = TypeVar("Key")
 
 SMALLEST_TABLE = 16
 KNOWN_HASHES = 65_536
-"""So many strings' hash codes are remembered, as Java's strings remember their own."""
+"""The number of cached hash codes; Java's strings cache their own."""
 
 
 @lru_cache(maxsize=KNOWN_HASHES)
@@ -55,12 +55,12 @@ def uuid_hash(topic_id: TopicId) -> int:
 
 
 def uuid_rank(topic_id: TopicId) -> tuple[int, int]:
-    """What Kafka compares topic ids by: two signed numbers of 64 bits."""
+    """Kafka's sort key of topic ids: two signed numbers of 64 bits."""
     return _halves(topic_id)
 
 
 def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], table: int = SMALLEST_TABLE) -> list[Key]:
-    """The keys, given in the order of their insertion, as a hash map walks them that began with a table so large."""
+    """Keys, given in insertion order, in the iteration order of a hash map with this initial table size."""
     given = list(dict.fromkeys(keys))
     mask = _table_size(len(given), table) - 1
 
@@ -72,7 +72,7 @@ def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], table: int =
 
 
 def fitting_table(entries: int) -> int:
-    """The table of a hash map that was made for so many entries, as the copy of another one is."""
+    """The table size of a hash map created for this many entries, as for the copy of another one."""
     return _table_size(entries, 1) if entries else SMALLEST_TABLE
 
 
@@ -84,11 +84,11 @@ def _table_size(entries: int, size: int) -> int:
 
 
 def state_order(keys: Iterable[Key], hash_code: Callable[[Key], int], most: int = 0) -> list[Key]:
-    """The keys, given in the order of their insertion, as a map of the coordinator's state walks them.
+    """Keys, given in insertion order, in the iteration order of a map of the coordinator's state.
 
-    `most` is how many it once had, if that were more: its table does not shrink. Keys of one slot are chained in the
-    order in which they came, and walked from the last to the first. A table that grows keeps that order: a slot of the
-    larger table holds keys of one slot of the smaller one.
+    `most` is its former maximum size, if larger: its table does not shrink. Keys of one slot are chained in insertion
+    order, and iterated from the last to the first. A growing table keeps that order, because a slot of the larger table
+    holds keys of one slot of the smaller one.
     """
     given = list(dict.fromkeys(keys))
     given.reverse()
@@ -96,7 +96,7 @@ def state_order(keys: Iterable[Key], hash_code: Callable[[Key], int], most: int 
 
 
 def state_table(keys: Sized, most: int = 0) -> int:
-    """How large the table of such a map is, as a power of 2."""
+    """The table size of such a map, as an exponent of 2."""
     entries, bits = max(most, len(keys)), 1
     while 3 * entries > 4 << bits:
         bits += 1
@@ -116,12 +116,12 @@ FIBONACCI = -7046029254386353131
 
 
 def topic_order(topic_ids: Iterable[TopicId]) -> list[TopicId]:
-    """Topic ids as a set of them is walked."""
+    """Topic ids in the iteration order of a set."""
     return map_order(topic_ids, uuid_hash)
 
 
 class _Places(dict[str, int]):
-    """Where texts stand in a hash map and, in one bucket of it, in a map of the coordinator's state; once computed."""
+    """The cached positions of texts in a hash map and, within a bucket, in a map of the coordinator's state."""
 
     def __init__(self, mask: int, bits: int) -> None:
         self.mask, self.slot = mask, _slot(string_hash, bits)
@@ -141,9 +141,10 @@ _places = lru_cache(maxsize=8)(_Places)
 
 
 def copied_order(kept: Sequence[str], bits: int, joined: Sequence[str] = ()) -> list[str]:
-    """Texts as a hash map walks them into which a map of the coordinator's state was copied, then some others.
+    """The iteration order of a hash map into which a map of the coordinator's state was copied, and then other texts
+    added.
 
-    `kept` are those of the state, whose table has so many `bits`; both are in the order of their insertion.
+    `kept` are the texts of the state, whose table has 2**`bits` slots; both are in insertion order.
     """
     places = _places(_table_size(len(kept) + len(joined), SMALLEST_TABLE) - 1, bits)
     found = list(kept)

@@ -1,9 +1,9 @@
-"""Immutable mappings and sets: what the coordinator's states are made of.
+"""Immutable mappings and sets for the coordinator's states.
 
-A `PersistentMap` is a value. It compares and hashes by content, keeps the order of insertion, and a change gives
-another map. A small one is copied for that. A large one is shared: the other map notes what differs, and is made one
-again when it is walked, or when there is much to note. So a change costs about the square root of what the map holds,
-with a copy's few nanoseconds per entry, and a look-up stays a look-up.
+A `PersistentMap` is a value. It compares and hashes by content, keeps the insertion order, and a change returns another
+map. A small map is copied. A large one is shared: the new map stores only the differences, until it is iterated or has
+many of them, when they are merged. So a change costs about the square root of the map's size times a copy's few
+nanoseconds per entry, and a look-up costs one or two.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ V = TypeVar("V")
 Element = TypeVar("Element", bound=Hashable)
 
 SMALL = 64
-"""So many entries are copied sooner than shared."""
+"""Maps of up to this size are copied, not shared."""
 MOST_NOTES = 2
-"""So many times the square root of its size a map notes before it is made one again."""
+"""The maximum number of differences, in square roots of the map's size."""
 
 _GONE: Any = object()
-"""Noted for a key that the shared entries have and the map has not."""
+"""Marks a key of the shared entries that the map does not have."""
 _ABSENT: Any = object()
 _NONE_MOVED: frozenset[Any] = frozenset()
 _new = object.__new__
@@ -42,9 +42,9 @@ class PersistentMap(Mapping[K, V]):
     def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = (), /, **named: V) -> None:
         self._entries: dict[K, V] = dict(entries, **named)
         self._noted: dict[K, V] | None = None
-        """What differs from the entries, which other maps may share; None where nothing does."""
+        """Differences from the entries, which other maps may share; None without any."""
         self._moved: frozenset[K] = _NONE_MOVED
-        """Keys that were taken out of the entries and came back: their place is among the notes, if there are any."""
+        """Keys that were removed from the entries and added again: their position is among the differences."""
         self._size = len(self._entries)
         self._hash: int | None = None
 
@@ -71,8 +71,8 @@ class PersistentMap(Mapping[K, V]):
         return key in self._entries
 
     def get(self, key: K, default: Any = None, /) -> Any:
-        """The value, or the default where there is none."""
-        noted = self._noted  # first the notes, then the entries: `entries` replaces them in the other order
+        """The value, or the default."""
+        noted = self._noted  # first the differences, then the entries: `entries` replaces them in the other order
         if noted:
             found = noted.get(key, _ABSENT)
             if found is not _ABSENT:
@@ -108,9 +108,9 @@ class PersistentMap(Mapping[K, V]):
         return self.entries().keys()
 
     def set(self, key: K, value: V) -> PersistentMap[K, V]:
-        """With this value for the key, which keeps its place if it has one; itself where that is so already.
+        """The map with this value for the key, which keeps its position; itself if nothing changes.
 
-        Values are compared by identity: they are large, and differ where they are not the same.
+        Values are compared by identity, because they are large.
         """
         entries, noted, size = self._entries, self._noted, self._size
         found = entries.get(key, _ABSENT) if noted is None else self.get(key, _ABSENT)
@@ -129,7 +129,7 @@ class PersistentMap(Mapping[K, V]):
         return _sharing(entries, {**noted, key: value}, self._moved, size)
 
     def merge(self, entries: Mapping[K, V]) -> PersistentMap[K, V]:
-        """With all these entries; itself where there are none."""
+        """The map with all these entries; itself if there are none."""
         if len(entries) < 2:
             return self.set(*next(iter(entries.items()))) if entries else self
         if not self._may_note(len(entries)):
@@ -142,7 +142,7 @@ class PersistentMap(Mapping[K, V]):
         return _sharing(self._entries, {**noted, **entries}, self._moved.union(back), size)
 
     def without(self, *keys: K) -> PersistentMap[K, V]:
-        """Without these keys; itself where it has none of them."""
+        """The map without these keys; itself if it has none of them."""
         present = [key for key in keys if key in self] if self._size else None
         if not present:
             return self
@@ -160,9 +160,9 @@ class PersistentMap(Mapping[K, V]):
         return _sharing(self._entries, noted, moved, self._size - len(set(present)))
 
     def differing(self, other: PersistentMap[K, Any]) -> frozenset[K]:
-        """Keys that only one of the two has, or that have another value in each; values are compared by identity.
+        """Keys that only one of the two maps has, or whose values differ by identity.
 
-        Of maps that come from each other by few changes, only what they note is looked at.
+        If one map comes from the other by few changes, only their differences are compared.
         """
         if self is other:
             return _NONE_MOVED
@@ -175,15 +175,15 @@ class PersistentMap(Mapping[K, V]):
         return frozenset(key for key in keys if self.get(key, _ABSENT) is not other.get(key, _ABSENT))
 
     def _may_note(self, more: int) -> bool:
-        """Whether the map is large enough to be shared, with so many notes more."""
+        """Whether the map is large enough to be shared, with this many more differences."""
         size, noted = self._size, self._noted
         return size >= SMALL and more + (len(noted) if noted else 0) <= MOST_NOTES * isqrt(size)
 
     def entries(self) -> dict[K, V]:
-        """The same as a plain dict, for who looks all of it up; nobody may change it.
+        """The content as a plain dict, which must not be changed.
 
-        It is kept: whoever shares the old one has it still. Two threads may do this at once, and a third one look
-        something up: the notes hold for both dicts.
+        It replaces the entries of this map only. Two threads may do this at once while a third one reads: the
+        differences are valid for both dicts.
         """
         if self._noted is None:
             return self._entries
@@ -202,19 +202,19 @@ class PersistentMap(Mapping[K, V]):
 
 
 def adopt_dict(entries: dict[K, V]) -> PersistentMap[K, V]:
-    """A map of this dict itself, which nobody may change from now on; saves the copy."""
+    """A map with this dict itself instead of a copy; it must not be changed any more."""
     return _sharing(entries, None, _NONE_MOVED, len(entries))
 
 
 def _sharing(entries: dict[K, V], noted: dict[K, V] | None, moved: frozenset[K], size: int) -> PersistentMap[K, V]:
-    """A map of these entries, which others may have, too, and of what differs from them."""
+    """A map of these entries, which other maps may share, and differences from them."""
     made: PersistentMap[K, V] = _new(PersistentMap)
     made._entries, made._noted, made._moved, made._size, made._hash = entries, noted, moved, size, None
     return made
 
 
 class PersistentSet(AbstractSet[Element]):
-    """An immutable set that keeps the order in which its elements came; a change costs what a `PersistentMap`'s does.
+    """An immutable set in insertion order; a change costs as much as a `PersistentMap`'s.
 
     >>> PersistentSet("ab").add("c").without("a") == {"b", "c"}
     True
@@ -241,11 +241,11 @@ class PersistentSet(AbstractSet[Element]):
         return f"PersistentSet({list(self._elements)!r})"
 
     def add(self, element: Element) -> PersistentSet[Element]:
-        """With this element; itself where it is there already."""
+        """The set with this element; itself if it already has it."""
         return self if element in self else self._of(self._elements.set(element, None))
 
     def without(self, *elements: Element) -> PersistentSet[Element]:
-        """Without these elements; itself where it has none of them."""
+        """The set without these elements; itself if it has none of them."""
         left = self._elements.without(*elements)
         return self if left is self._elements else self._of(left)
 
@@ -257,11 +257,11 @@ class PersistentSet(AbstractSet[Element]):
 
 
 Counts = PersistentMap[Element, int]
-"""How many there are of each; never 0."""
+"""Counts by element; never 0."""
 
 
 def count(counts: Counts[Element], lost: tuple[Element, ...], gained: tuple[Element, ...]) -> Counts[Element]:
-    """The counts with some fewer and some more; a name nobody has is left out, and comes back at the end."""
+    """The counts after removing and adding elements; a count of 0 is dropped, and added again at the end."""
     if lost == gained:
         return counts
     found = counts.entries().copy()
@@ -278,7 +278,7 @@ M = TypeVar("M")
 
 
 class ById(Mapping[str, M]):
-    """Reads as its map does, and as fast: no view goes through `Mapping`'s own."""
+    """A mapping that delegates to its map directly, as `Mapping`'s own views are slow."""
 
     __slots__ = ()
     by_id: PersistentMap[str, M]
@@ -308,5 +308,5 @@ class ById(Mapping[str, M]):
         return self.by_id.keys()
 
     def get(self, member_id: str, default: Any = None, /) -> Any:
-        """The member, or the default where there is none."""
+        """The member, or the default."""
         return self.by_id.get(member_id, default)

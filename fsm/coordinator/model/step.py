@@ -1,7 +1,7 @@
-"""What one step of the coordinator takes and gives: a request in; the state afterwards, answers and records out.
+"""The input and result of one step of the coordinator: a request; the new state, answers and records.
 
-Every request is one atomic step. An error answer comes with the same state and without records. Requests and answers
-carry the messages of `fsm.protocol.messages`; which API a request is for, its message's type says.
+Every request is one atomic step. With an error answer the state is unchanged and there are no records. Requests and
+answers carry the messages of `fsm.protocol.messages`; the type of the message determines the API.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ ResponseBody = (
 
 
 class Request(NamedTuple, Generic[Body]):
-    """One request as it reaches the coordinator."""
+    """One request to the coordinator."""
 
     token: int
-    """Names the request in answers: it may be answered in a later step."""
+    """Identifies the request in answers, which may belong to a later step."""
     client_id: str
     client_host: str
     """The address of the client, as Kafka prints it: `/127.0.0.1`."""
     version: int
-    """The version of the API, on which a few answers depend."""
+    """The version of the API, on which some answers depend."""
     body: Body
     made_id: str | None = None
-    """The random part of a member id that the broker would make, where one is needed; None: one made of the token."""
+    """The random part of a member id that the broker creates if needed; None: derived from the token."""
 
     @property
     def fresh_id(self) -> str:
-        """The random part of a member id that the broker would make."""
+        """The random part of a member id that the broker creates."""
         return f"{self.token:032x}" if self.made_id is None else self.made_id
 
 
@@ -100,19 +100,21 @@ class Step(NamedTuple, Generic[State]):
 
     state: State
     answers: tuple[Answer, ...] = ()
-    """Those that are due now, of this request or of earlier ones; their order says nothing."""
+    """Answers that are due now, to this request or earlier ones, in no particular order."""
     records: tuple[Record, ...] = ()
     happened: tuple[Happened, ...] = ()
-    """Which rows of the tables were taken, in their order."""
+    """The rows of the tables taken, in order."""
     producer_id: int | None = None
-    """Whose transaction the records belong to: they are a transactional batch of their own. None for no transaction."""
+    """The producer whose transaction the records belong to, as a separate transactional batch. None outside a
+    transaction.
+    """
 
     def leading_to(self, state: Other) -> Step[Other]:
-        """The same with another state around it."""
+        """The step with another state."""
         return Step(state, self.answers, self.records, self.happened, self.producer_id)
 
     def after(self, earlier: Step[Other]) -> Step[State]:
-        """This step with what an earlier one gave in front of its own."""
+        """This step with the results of an earlier one before its own."""
         return Step(
             self.state,
             (*earlier.answers, *self.answers),

@@ -1,4 +1,4 @@
-"""What the topics that a group subscribes to look like: the value that tells a group that they changed.
+"""The metadata of the topics that a group subscribes to, by which it detects their changes.
 
 From 4.1 on it is a hash inside the group's record (F12), before that a record of its own with partition counts. The
 hash is the one that Kafka computes, to the bit.

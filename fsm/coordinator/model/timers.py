@@ -1,4 +1,4 @@
-"""Timers as values: deadlines by what they are for and whose they are. Nobody waits; the caller asks what is due.
+"""Timers as values: deadlines by kind and owner. Nothing waits; the caller asks for due timers.
 
 Source: `CoordinatorTimer` of apache/kafka, branch 4.4.
 """
@@ -16,9 +16,8 @@ from fsm.coordinator.model.persistent import PersistentMap
 Key = TypeVar("Key")
 
 Entry = tuple[int, int, Any, int]
-"""A deadline, how many were set before it, its key, and the epoch that it remembers.
-
-Entries are sorted as they expire: those of one instant in the order in which they were set.
+"""A deadline, its sequence number, its key, and its epoch. Entries are sorted by expiry: those of one instant in the
+order in which they were set.
 """
 
 Chunks = tuple[tuple[Any, ...], ...]
@@ -26,18 +25,18 @@ Chunks = tuple[tuple[Any, ...], ...]
 
 CHUNK = 64
 FEW = 8
-"""So many changes are made one by one; more of them sort all entries anew."""
+"""Up to this many changes are made one by one; more of them sort all entries again."""
 
 
 class Deadlines(Mapping[Key, int]):
-    """Deadlines by whose they are: an immutable mapping that knows its earliest one.
+    """Deadlines by owner: an immutable mapping with fast access to the earliest one.
 
     Two are equal if they expire alike: the same deadlines, and those of one instant in the same order.
     """
 
     __slots__ = ("_at", "_by_key", "_chunks", "_hash", "_number", "_size", "_tail", "next_deadline_ms")
     next_deadline_ms: int | None
-    """The earliest deadline; None where there is none."""
+    """The earliest deadline; None without one."""
 
     def __init__(self, deadlines_ms: Mapping[Key, int] | Iterable[tuple[Key, int, int]] = ()) -> None:
         """From deadlines by key, or from keys with deadlines and epochs; of one instant, the first comes first."""
@@ -45,11 +44,11 @@ class Deadlines(Mapping[Key, int]):
         entries = {key: (deadline_ms, i, key, epoch) for i, (key, deadline_ms, epoch) in enumerate(given)}
         self._by_key: PersistentMap[Key, Entry] = PersistentMap(entries)
         self._chunks: Chunks = _chunk(entries.values())
-        """Sorted entries, also some that their keys no longer have: a deadline moves by another entry."""
+        """Sorted entries, including outdated ones: changing a deadline adds another entry."""
         self._tail: tuple[Entry, ...] = ()
-        """Entries behind those of the chunks, where nearly all new ones belong."""
+        """Entries after those of the chunks; nearly all new ones belong here."""
         self._at = 0
-        """Where the first entry that counts stands in the first chunk, or in the tail where there is no chunk."""
+        """The index of the first current entry in the first chunk, or in the tail if there is no chunk."""
         self._size = self._number = len(entries)
         self.next_deadline_ms = self._chunks[0][0][0] if entries else None
         self._hash: int | None = None
@@ -83,20 +82,20 @@ class Deadlines(Mapping[Key, int]):
         return Deadlines, (self.in_order(),)
 
     def in_order(self) -> list[tuple[Key, int, int]]:
-        """Keys as they expire, with their deadlines and epochs."""
+        """Keys in order of expiry, with their deadlines and epochs."""
         return [(key, deadline_ms, epoch) for deadline_ms, _, key, epoch in sorted(self._by_key.values())]
 
     def epoch(self, key: Key) -> int:
-        """What the deadline remembers: of a rebalance timer, the member epoch at which it was set."""
+        """The epoch stored with the deadline: for a rebalance timer, the member epoch at which it was set."""
         return self._by_key[key][3]
 
     def earliest(self) -> Key:
-        """The key whose deadline comes first. Raises `IndexError` where there is none."""
+        """The key with the earliest deadline. Raises `IndexError` if there is none."""
         key: Key = (self._chunks[0] if self._chunks else self._tail)[self._at][2]
         return key
 
     def set_all(self, deadlines_ms: Mapping[Key, int]) -> Deadlines[Key]:
-        """With these deadlines, in place of those that their keys had."""
+        """The deadlines with these added or replaced."""
         if len(deadlines_ms) < FEW:
             made = self
             for key, deadline_ms in deadlines_ms.items():
@@ -108,7 +107,7 @@ class Deadlines(Mapping[Key, int]):
         return _deadlines(by_key, _chunk(by_key.values()), (), 0, len(by_key), number + len(found))
 
     def set(self, key: Key, deadline_ms: int, epoch: int = 0) -> Deadlines[Key]:
-        """With this deadline, in place of the one that its key had."""
+        """The deadlines with this one added or replaced."""
         chunks, tail, at, number = self._chunks, self._tail, self._at, self._number
         entry = (deadline_ms, number, key, epoch)
         by_key = self._by_key.set(key, entry)
@@ -124,7 +123,7 @@ class Deadlines(Mapping[Key, int]):
         return _deadlines(by_key, chunks, tail, at, self._size + 1, number + 1)
 
     def without(self, *keys: Key) -> Deadlines[Key]:
-        """Without these keys; itself where it has none of them."""
+        """The deadlines without these keys; itself if it has none of them."""
         left = self._by_key.without(*keys)
         if left is self._by_key:
             return self
@@ -134,7 +133,7 @@ class Deadlines(Mapping[Key, int]):
 def _deadlines(  # noqa: PLR0917  # the fields
     by_key: PersistentMap[Key, Entry], chunks: Chunks, tail: tuple[Entry, ...], at: int, size: int, number: int
 ) -> Deadlines[Key]:
-    """Deadlines whose first entry counts, and of whose entries not many more than half do not."""
+    """Deadlines whose first entry is current, with at most about half of the entries outdated."""
     if size > 2 * len(by_key) + CHUNK:
         chunks, tail, at, size = _chunk(by_key.values()), (), 0, len(by_key)
     first = None
@@ -182,7 +181,7 @@ def remove(chunks: Chunks, old: Any) -> Chunks:
 
 
 class TimerKind(Enum):
-    """What a timer of a consumer group is for; the value is the prefix of its name in Kafka."""
+    """The kind of a timer of a consumer group; the value is the prefix of its name in Kafka."""
 
     SESSION = "session-timeout"
     REBALANCE = "rebalance-timeout"

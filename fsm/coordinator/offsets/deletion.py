@@ -1,7 +1,7 @@
-"""What administrators delete: whole groups, and committed offsets of topics that nobody in the group reads.
+"""Deletions by administrators: whole groups, and committed offsets of topics without subscribers in the group.
 
-A group goes with its offsets, and only while it has no members. Each group of a DeleteGroups, and each partition of an
-OffsetDelete, has an error of its own.
+A group is deleted with its offsets, and only without members. Each group of a DeleteGroups, and each partition of an
+OffsetDelete, has its own error.
 
 Source: `GroupCoordinatorShard.deleteGroups`, `OffsetMetadataManager.deleteOffsets` of apache/kafka 4.4.
 """
@@ -52,7 +52,7 @@ def delete_groups(
     context: Context,
     open_ones: Transactions = NO_TRANSACTIONS,
 ) -> Deleted:
-    """Every named group that has no members is gone, with its offsets, also pending ones; the others say why not."""
+    """Deletes every named group without members, with its offsets, also pending ones; the others get an error."""
     gone: list[str] = []
     records: list[Record] = []
     results = []
@@ -90,9 +90,11 @@ def end_of_group(group: Group, context: Context) -> tuple[Record, ...]:
 def delete_offsets(
     group: Group | None, known: Container[TopicPartition], request: Request[OffsetDeleteRequest], context: Context
 ) -> tuple[tuple[Record, ...], OffsetDeleteResponse]:
-    """The tombstones and the answer; `known` are the partitions with an offset, committed or pending.
+    """The tombstones and the answer;
 
-    Raises `Refused` where there is no such group, or no offsets of it may go."""
+    `known` are the partitions with an offset, committed or pending. Raises `Refused` for an unknown group, or if none
+    of its offsets may be deleted.
+    """
     if group is None:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and group.protocol_type != PROTOCOL_TYPE:
@@ -110,14 +112,16 @@ def delete_offsets(
 
 
 def _topic_error(group: Group, topic: str, context: Context) -> ErrorCode:
-    """Offsets of a topic that somebody in the group reads stay."""
+    """The error of a topic: offsets of a subscribed topic are kept."""
     if topic not in context.image.topics:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed(group, topic) else ErrorCode.NONE
 
 
 def is_subscribed(group: Group, topic: str) -> bool:
-    """A classic group of consumers whose subscriptions cannot be read counts as subscribed to everything."""
+    """Whether the group subscribes to the topic; a classic group with undecodable subscriptions counts as subscribed to
+    all.
+    """
     if isinstance(group, ConsumerGroup):
         return topic in group.subscribed_names()
     if group.subscribed_topics is None:

@@ -1,4 +1,4 @@
-"""Offsets that nobody uses expire with time, and a group without members goes with the last of them.
+"""Expiry of unused offsets, and of a group without members with the last of them.
 
 Source: `OffsetMetadataManager.cleanupExpiredOffsets` and the expiration conditions of `ConsumerGroup` and
 `ClassicGroup` of apache/kafka 4.4.
@@ -25,18 +25,18 @@ MINUTE_MS = 60_000
 
 
 class Expired(NamedTuple):
-    """What goes of one group."""
+    """The expired offsets of one group."""
 
     records: tuple[Record, ...]
     ends: bool
-    """Whether the group itself goes, too."""
+    """Whether the group itself is deleted, too."""
 
 
 def expire_offsets(group: Group, committed: OfGroup, context: Context, open_ones: OpenOnes = NONE_OPEN) -> Expired:
-    """The end of offsets that are too old, and with the last of them of a group without members.
+    """Expires old offsets, and with the last of them a group without members.
 
-    An offset stays while a transaction has another one pending for its partition, and a group while one is open; before
-    4.0.1 not a group that has nothing but pending offsets (F26).
+    An offset is kept while a transaction has another one pending for its partition, and a group while a transaction is
+    open; before 4.0.1 not a group with only pending offsets (F26).
     """
     pending = find_pending(open_ones)
     old = [place for place, commit in committed.items() if _is_expired(group, place[0], commit, context)]
@@ -54,7 +54,7 @@ def _is_expired(group: Group, topic: str, commit: OffsetCommit, context: Context
 
 
 def _unused_since_ms(group: Group, commit: OffsetCommit) -> int | None:
-    """From when on the retention counts; None where the offset may be in use, whoever reads it."""
+    """The start of the retention time; None if the offset may be in use."""
     if isinstance(group, ConsumerGroup) or group.is_simple:
         return commit.commit_timestamp
     if group.is_empty:

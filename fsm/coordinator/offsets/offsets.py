@@ -1,7 +1,7 @@
 """Committed offsets: who may commit and fetch them at which member epoch, and the records they become.
 
-Groups keep no offsets. They stand beside the groups, by group id; a commit by nobody's member makes a simple classic
-group to hang them on. What a commit inside a transaction becomes is told in `transactions.py`; who may is told here.
+Offsets are stored beside the groups, by group id; a commit without a membership creates a simple classic group for
+them. This module checks all commits; `transactions.py` keeps those inside a transaction.
 
 Source: `OffsetMetadataManager` of apache/kafka 4.4, and `KafkaApis` for the topics that do not exist.
 """
@@ -53,20 +53,20 @@ NONE_COMMITTED: OfGroup = PersistentMap()
 NO_OFFSETS: Offsets = PersistentMap()
 
 GROUP_ID_NOT_FOUND_SINCE = 9
-"""From this version of OffsetCommit on the error is told as it is."""
+"""The version of OffsetCommit from which on this error is returned unchanged."""
 MEMBER_EPOCHS_SINCE = 9
-"""Members of the consumer protocol must not use older versions of OffsetCommit."""
+"""The first version of OffsetCommit for members of the consumer protocol."""
 TXN_TOPIC_IDS_SINCE = 6
-"""The version of TxnOffsetCommit in which topics come by id, and that has errors of the consumer protocol (F27)."""
+"""The version of TxnOffsetCommit with topic ids and errors of the consumer protocol (F27)."""
 GROUPS_SINCE = 8
-"""From this version of OffsetFetch on it asks for several groups."""
+"""The version of OffsetFetch from which on it may name several groups."""
 TOPIC_IDS_SINCE = 10
-"""From this version of OffsetCommit and OffsetFetch on topics come by id."""
+"""The version of OffsetCommit and OffsetFetch from which on they have topic ids."""
 
 
 CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
 Codes = Mapping[TopicPartition, ErrorCode]
-"""What became of each partition, by topic name."""
+"""The error code of each partition, by topic name."""
 
 
 class Sent(NamedTuple):
@@ -80,9 +80,10 @@ class Sent(NamedTuple):
 def commit(
     group: Group | None, request: Request[OffsetCommitRequest], context: Context
 ) -> tuple[Group | None, tuple[Record, ...], OffsetCommitResponse]:
-    """The group afterwards, the records and the answer. Partitions that do not exist are answered one by one.
+    """The new group, the records and the answer.
 
-    Raises `Refused` where the group does not accept the commit: no partition of it is committed then.
+    Unknown partitions have their own errors in the answer. Raises `Refused` if the group does not accept the commit;
+    then no partition is committed.
     """
     sent, codes = _read(request, context)
     if codes:
@@ -95,10 +96,10 @@ def commit(
 def commit_in_transaction(
     group: Group | None, request: Request[TxnOffsetCommitRequest], context: Context
 ) -> tuple[Group | None, tuple[Record, ...], TxnOffsetCommitResponse]:
-    """The group afterwards, the records of the transaction, and the answer to a TxnOffsetCommit.
+    """The new group, the records of the transaction, and the answer to a TxnOffsetCommit.
 
-    Raises `Refused` as `commit` does. It says less than a commit of one's own: a member of a classic group that
-    rebalances may, and its session is not kept alive by it.
+    Raises `Refused` as `commit` does. Unlike other commits it is accepted while a classic group rebalances, and does
+    not restart the member's session timer.
     """
     if not request.body.group_id:
         raise Refused(ErrorCode.INVALID_GROUP_ID)
@@ -114,7 +115,7 @@ def commit_in_transaction(
 
 
 def _read(request: Request, context: Context) -> tuple[list[Sent], dict[TopicPartition, ErrorCode]]:
-    """The offsets that can be stored, and what is answered of every partition that exists."""
+    """The offsets that can be stored, and the error codes of all existing partitions."""
     sent = []
     codes: dict[TopicPartition, ErrorCode] = {}
     for topic in request.body.topics:
@@ -139,7 +140,9 @@ def _name(
 def _accepting_transaction(
     group: Group | None, request: Request[TxnOffsetCommitRequest], sent: Iterable[Sent], context: Context
 ) -> Group:
-    """The group, checked as by `_accepting`; who says neither member nor generation, like old producers, is let in."""
+    """The group, checked as by `_accepting`; a commit without member and generation, as from old producers, is
+    accepted.
+    """
     body = request.body
     if group is None:
         if body.generation_id >= 0:
@@ -155,7 +158,7 @@ def _accepting_transaction(
 
 
 def _translate_error(code: ErrorCode, request: Request[TxnOffsetCommitRequest], context: Context) -> ErrorCode:
-    """Producers that do not know the consumer protocol are told of a generation."""
+    """The error for a producer; one that does not know the consumer protocol gets that of a generation."""
     knows = Choice.TXN_COMMIT_ERRORS in context.dialect and request.version >= TXN_TOPIC_IDS_SINCE
     foreign = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH}
     return ErrorCode.ILLEGAL_GENERATION if code in foreign and not knows else code
@@ -163,7 +166,7 @@ def _translate_error(code: ErrorCode, request: Request[TxnOffsetCommitRequest], 
 
 def _record(group_id: str, sent: Sent, by_id: bool, context: Context) -> Record:
     has_id = Choice.OFFSET_COMMIT_HAS_TOPIC_ID in context.dialect
-    # In 4.1 and 4.2 only a request that came with ids has them; assignment epochs (F8) made the broker look them up.
+    # In 4.1 and 4.2 only requests with topic ids have them in records; assignment epochs (F8) require a look-up.
     knows_id = has_id and (by_id or Choice.ASSIGNMENT_EPOCHS in context.dialect)
     value = OffsetCommit(
         sent.value.committed_offset,
@@ -179,7 +182,9 @@ def _record(group_id: str, sent: Sent, by_id: bool, context: Context) -> Record:
 def _accepting(
     group: Group | None, request: Request[OffsetCommitRequest], sent: Iterable[Sent], context: Context
 ) -> Group:
-    """The group that takes the commit: a simple one where there is none. Raises `Refused` where it does not."""
+    """The group that accepts the commit, a new simple one if there is none. Raises `Refused` if it does not
+    accept it.
+    """
     body = request.body
     epoch = body.generation_id_or_member_epoch
     if group is None:
@@ -197,7 +202,7 @@ def _accepting(
 def _check_commit(
     group: ConsumerGroup, member_id: str, epoch: int, sent: Iterable[Sent], context: Context, *, too_old: bool = False
 ) -> None:
-    """Raises `Refused` for a stranger, or for an epoch that one of the partitions was not assigned at."""
+    """Raises `Refused` for a stranger, or for an epoch before the assignment of one of the partitions."""
     if epoch < 0 and group.is_empty:
         return
     member = find_member(group, member_id)
@@ -220,7 +225,7 @@ def _stale(member: GroupMember, epoch: int) -> Refused:
 
 
 def _results(request: Request[Any], codes: Codes, image: Image) -> tuple[Any, ...]:
-    """What became of every partition of the request, by topic: first of those that do not exist, then of the others."""
+    """The error codes of all partitions of the request, by topic: first unknown ones, then the others."""
     told: dict[tuple[str, str], list[OffsetCommitResponsePartition]] = {}
     for exists in (False, True):
         for topic in request.body.topics:
@@ -239,7 +244,7 @@ def _results(request: Request[Any], codes: Codes, image: Image) -> tuple[Any, ..
 def refuse_commit(
     request: Request[Any], code: ErrorCode, context: Context
 ) -> OffsetCommitResponse | TxnOffsetCommitResponse:
-    """The answer to a commit of which nothing was accepted; partitions that do not exist are told so all the same."""
+    """The answer to a refused commit; unknown partitions still have their own error."""
     _, codes = _read(request, context)
     topics = _results(request, dict.fromkeys(codes, code), context.image)
     is_plain = isinstance(request.body, OffsetCommitRequest)
@@ -247,7 +252,7 @@ def refuse_commit(
 
 
 def apply_offsets(offsets: Offsets, records: Iterable[Record]) -> Offsets:
-    """The offsets after these records; those that are none are passed over."""
+    """The offsets after these records; other records are ignored."""
     for key, value, _ in records:
         if not isinstance(key, OffsetKey):
             continue
@@ -265,10 +270,9 @@ def fetch(
     context: Context,
     open_ones: Transactions = NO_TRANSACTIONS,
 ) -> OffsetFetchResponse:
-    """The answer to an OffsetFetch: group by group, each with an error of its own.
+    """The answer to an OffsetFetch: by group, each with its own error.
 
-    Up to version 7 it is one group, whose topics stand in the messages themselves; nobody names a member there, so
-    that none is refused.
+    Up to version 7 it has one group, whose topics are in the message itself, and no member, so that none is refused.
     """
     body, found = request.body, []
     is_single = request.version < GROUPS_SINCE
@@ -290,7 +294,7 @@ def fetch(
 
 
 def _check_fetch(group: Group | None, asked: OffsetFetchRequestGroup) -> None:
-    """Raises `Refused` for a member of a consumer group that is a stranger or at another epoch."""
+    """Raises `Refused` for an unknown member of a consumer group, or another member epoch."""
     if not isinstance(group, ConsumerGroup) or (asked.member_id is None and asked.member_epoch < 0):
         return
     member = find_member(group, asked.member_id or "")
@@ -317,19 +321,19 @@ def _fetch_topic(
         elif (name, number) in unstable:
             one = one._replace(error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
         elif found is not None and not (by_id and found.topic_id not in {NO_TOPIC_ID, topic.topic_id}):
-            # by id an offset of an earlier topic of the same name does not count
+            # with ids an offset of an earlier topic of the same name is ignored
             one = OffsetFetchResponsePartitions(number, found.offset, found.leader_epoch, found.metadata)
         partitions.append(one)
     return OffsetFetchResponseTopics(topic.name, topic.topic_id, tuple(partitions))
 
 
 def tombstones(group_id: str, places: Iterable[TopicPartition]) -> tuple[Record, ...]:
-    """The end of these offsets."""
+    """The tombstones of these offsets."""
     return tuple(Record(OffsetKey(RecordType.OFFSET_COMMIT, group_id, *place), None) for place in places)
 
 
 def end_offsets_of_topics(offsets: Offsets, names: Iterable[str]) -> tuple[Record, ...]:
-    """The end of every offset of topics that were deleted."""
+    """The tombstones of all offsets of deleted topics."""
     gone = set(names)
     return tuple(
         record

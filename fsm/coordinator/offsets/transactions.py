@@ -1,9 +1,9 @@
 """Offsets committed inside transactions: pending until their producer's transaction ends, then committed or forgotten.
 
-They stand beside the groups, by group id and partition. Those of one partition keep the order in which they were
-written, which decides what counts: an offset that something written later has taken the place of stays as it is when
-the transaction commits. The end of a transaction is no request of a group's: a transaction coordinator writes a control
-record, `end` says what follows.
+They are stored beside the groups, by group id and partition. Those of one partition keep the order in which they were
+written, because the latest one counts: when a transaction commits, its offset does not replace one that was written
+later. A transaction does not end by a request to the group: a transaction coordinator writes a control record, and
+`end` applies it.
 
 Source: `OffsetMetadataManager` of apache/kafka 4.4, by reading.
 """
@@ -23,9 +23,9 @@ class Pending(NamedTuple):
 
     producer_id: int
     commit: OffsetCommit | None
-    """None where it was deleted meanwhile: only the transaction is still open."""
+    """None if it was deleted meanwhile: only the transaction is still open."""
     is_passed: bool = False
-    """Whether another offset was stored behind it, which stays."""
+    """Whether another offset was stored after it, which remains."""
 
 
 OfGroup = PersistentMap[TopicPartition, tuple[Pending, ...]]
@@ -37,7 +37,7 @@ NO_TRANSACTIONS: Transactions = PersistentMap()
 
 
 def add_offsets(open_ones: Transactions, records: Iterable[Record], producer_id: int) -> Transactions:
-    """With the offsets of these records pending in the producer's transaction, behind all others."""
+    """Adds the offsets of these records as pending in the producer's transaction, after all others."""
     for key, value, _ in records:
         if isinstance(key, OffsetKey) and isinstance(value, OffsetCommit):
             of_group, place = open_ones.get(key.group, NONE_OPEN), (key.topic, key.partition)
@@ -47,7 +47,9 @@ def add_offsets(open_ones: Transactions, records: Iterable[Record], producer_id:
 
 
 def pass_offsets(open_ones: Transactions, records: Iterable[Record]) -> Transactions:
-    """After records of no transaction: an offset passes what is pending for its partition, a tombstone ends it."""
+    """Applies records outside transactions: an offset supersedes those pending for its partition, a tombstone removes
+    them.
+    """
     for key, value, _ in records if open_ones else ():
         if not isinstance(key, OffsetKey):
             continue
@@ -63,7 +65,7 @@ def _mark_passed(pending: Pending) -> Pending:
 
 
 def end(open_ones: Transactions, producer_id: int, *, committed: bool) -> tuple[Transactions, tuple[Record, ...]]:
-    """Without the producer's transaction, and the offsets that count from now on."""
+    """Removes the producer's transaction; returns also the offsets that are now committed."""
     counting: list[Record] = []
     for group_id, of_group in open_ones.items():
         left = of_group

@@ -1,1 +1,1 @@
-"""From the log of `__consumer_offsets` to the coordinator's state, and what a new coordinator makes of it."""
+"""The replay of `__consumer_offsets` to the coordinator's state, and the start of a new coordinator."""

@@ -1,9 +1,9 @@
-"""A coordinator takes over: what is in memory only is made anew from what is stored.
+"""A coordinator takes over: rebuilds its memory from the stored records.
 
 Every member gets a session timer - the broker's consumer session timeout, also where it speaks the classic protocol -
-and every member that must give partitions up a rebalance timer. Join and sync timers, delayed requests, ids that were
-given out, and running resolutions of regular expressions are lost. A classic group with more members than allowed
-rebalances at once.
+and every member that must give partitions up a rebalance timer. Join and sync timers, delayed requests, pending member
+ids, and running resolutions of regular expressions are lost. A classic group with more members than allowed rebalances
+at once.
 
 Source: `GroupMetadataManager.onLoaded` of apache/kafka, branch 4.4.
 """
@@ -43,7 +43,7 @@ MEMBER_LOADED: Mapping[Symbol, MemberEvent] = {
 
 
 def load(state: Coordinator, context: Context) -> Step[Coordinator]:
-    """The coordinator after a fail-over, and what it writes as it loads."""
+    """The coordinator after a fail-over, and the records that it writes on loading."""
     step = Step(replace(keep_stored(state), groups=NO_GROUPS))
     for group in state.groups.values():
         loaded = _load_consumer(group, context) if isinstance(group, ConsumerGroup) else _load_classic(group, context)
@@ -52,7 +52,7 @@ def load(state: Coordinator, context: Context) -> Step[Coordinator]:
 
 
 def keep_stored(state: Coordinator) -> Coordinator:
-    """The part of the state that a log keeps."""
+    """The part of the state that the log stores."""
     groups = NO_GROUPS
     for group in state.groups.values():
         groups = groups.set(_keep_stored(group))
@@ -60,11 +60,11 @@ def keep_stored(state: Coordinator) -> Coordinator:
 
 
 def _keep_stored(group: Group) -> Group:
-    """What the record of a classic group says while the group is STABLE or EMPTY; another group as it is.
+    """The content of a classic group's record while the group is STABLE or EMPTY; another group unchanged.
 
-    A rebalance is stored with its leader's assignment, not before. Left out are the instant - a record is written just
-    before the group enters the state - and what follows from what the members said when the generation began: who comes
-    back under an instance id may say other things.
+    A rebalance is stored with its leader's assignment, not before. The result lacks the instant - a record is written
+    just before the group enters the state - and data derived from the members' metadata at the begin of the generation:
+    a member that returns under an instance id may have other metadata.
     """
     if isinstance(group, ConsumerGroup):
         return replace(group, timers=NO_TIMERS, metadata_due=True, resolution=None)
@@ -84,7 +84,7 @@ def _keep_stored(group: Group) -> Group:
 
 
 def _load_consumer(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup]:
-    """The tables' ways out of EMPTY and ABSENT: nothing is written, timers are armed, the metadata is to be checked."""
+    """Takes the rows of the tables out of EMPTY and ABSENT: no records; timers are set, the metadata check is due."""
     draft = open_group(replace(group, timers=NO_TIMERS, resolution=None), context, GroupState.EMPTY)
     draft.is_loading = True
     draft.take_group_row(GROUP_LOADED[group.state])
@@ -95,7 +95,7 @@ def _load_consumer(group: ConsumerGroup, context: Context) -> Step[ConsumerGroup
 
 
 def _load_classic(group: ClassicGroup, context: Context) -> Step[ClassicGroup]:
-    """The table's way into STABLE: heartbeat timers, and a rebalance where the group is too large."""
+    """Takes the row of the table into STABLE: heartbeat timers, and a rebalance if the group is too large."""
     step = classic_group_timers.load(replace(group, state=State.EMPTY), context)
     since_ms = group.state_since_ms if step.state.state is State.STABLE else step.state.state_since_ms
     return step.leading_to(replace(step.state, state_since_ms=since_ms))

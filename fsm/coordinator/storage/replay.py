@@ -1,14 +1,12 @@
-"""From the log to the coordinator: what a broker knows once it has read its partition of `__consumer_offsets`.
+"""The replay of the log: the state of a coordinator that has read its partition of `__consumer_offsets`.
 
-    found = replay(records, dialect("4.4"))
-    found.state             # every group and offset that is stored
-    found.remarks           # records that no coordinator would have written after those before them
-    load(found.state, context)   # timers armed again, as after a fail-over
+found = replay(records, dialect("4.4")) found.state # every group and offset that is stored found.remarks # records that
+no coordinator would have written after the previous ones load(found.state, context) # timers armed again, as after a
+fail-over
 
-Records of a compacted log are no sequence of steps: between them, members may stand without a group record, or two
-members hold one partition. So a record is taken for what it says, and checks belong at the end. What no record keeps
-(timers, delayed requests, ids that were given out, running resolutions) is gone; `load` arms what a new coordinator
-arms.
+Records of a compacted log are no sequence of steps: in between, members may lack a group record, or two members may
+hold one partition. So each record is applied unchecked, and checks come at the end. Unrecorded data (timers, delayed
+requests, pending ids, running resolutions) are lost; `load` sets the timers of a new coordinator.
 
 Source: the `replay` methods of `GroupMetadataManager` and `OffsetMetadataManager` of apache/kafka, branch 4.4.
 """
@@ -56,7 +54,7 @@ class Remark(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """What a log says."""
+    """The result of a replay."""
 
     state: Coordinator
     remarks: tuple[Remark, ...]
@@ -83,7 +81,7 @@ def replay_segment(data: bytes, dialect: Dialect, state: Coordinator | None = No
 
 @dataclass
 class _Replay:
-    """The coordinator so far, and what each record makes of it."""
+    """The coordinator so far, with a method for each type of record."""
 
     dialect: Dialect
     state: Coordinator
@@ -126,19 +124,19 @@ class _Replay:
             self._take_consumer(key, value)
 
     def _hold_offsets(self, group_id: str) -> None:
-        """Offsets of a group that nobody knows make a classic group without members."""
+        """Offsets of an unknown group create a classic group without members."""
         if group_id not in self.state.groups:
             self.state = self.state.with_group(ClassicGroup(group_id))
 
     def _take_classic(self, group_id: str, value: Any) -> None:
-        """An empty consumer group may have been dropped before without a record: it makes way."""
+        """A classic group's record replaces an empty consumer group, which may have been dropped without a record."""
         if value is not None:
             self.state = self.state.with_group(_classic_group(group_id, value))
         elif isinstance(self.state.groups.get(group_id), ClassicGroup):
             self.state = self.state.without(group_id)
 
     def _take_consumer(self, key: Any, value: Any) -> None:
-        """A group begins with any of its records; one that only holds offsets makes way for it."""
+        """Any of its records creates a consumer group; it replaces a group that only has offsets."""
         group = self.state.groups.get(key.group_id)
         if not isinstance(group, ConsumerGroup):
             if value is None:
@@ -149,7 +147,7 @@ class _Replay:
         changed = _TAKEN[key.type](self, group, key, value)
         self.state = self.state.without(key.group_id) if changed is None else self.state.with_group(changed)
 
-    # Records of a consumer group: what each makes of it; a value of None is a tombstone.
+    # One method per record of a consumer group; a value of None is a tombstone.
 
     def group_epoch(self, group: ConsumerGroup, _key: stored.GroupKey, value: Any) -> ConsumerGroup | None:
         """Type 3. Its tombstone ends the group."""
@@ -160,7 +158,7 @@ class _Replay:
         return None
 
     def subscription_metadata(self, group: ConsumerGroup, _key: stored.GroupKey, value: Any) -> ConsumerGroup:
-        """Type 4, which releases with the hash of type 3 only ever end."""
+        """Type 4, of which releases with the hash of type 3 write only tombstones."""
         if value is None:
             return replace(group, has_metadata_record=False)
         topics = tuple(sorted(value.topics, key=lambda topic: str(topic.topic_name)))
@@ -222,7 +220,9 @@ class _Replay:
         return replace(group, members=group.members.set(member, drops_old_instance=drops))
 
     def _remark_mismatch(self, group: ConsumerGroup, before: GroupMember, after: CurrentAssignment) -> None:
-        """Brokers without diagrams/dialects.md#f22 fail to load a release, or a taking, of what is held otherwise."""
+        """Remarks a partition that is held otherwise: brokers without diagrams/dialects.md#f22 fail to load such a
+        record.
+        """
         if Choice.MISMATCHED_RELEASE_IGNORED in self.dialect:
             return
         held_at = {p: group.members.partition_epoch(*p) for p in sorted(before.current.held | after.held)}
@@ -253,7 +253,7 @@ _TAKEN: Mapping[RecordType, Callable[[_Replay, ConsumerGroup, Any, Any], Consume
 
 
 def _partitions(topics: tuple[stored.HeldTopic, ...], member_epoch: int, keeps: bool) -> Held:
-    """Partitions with their epochs: without any, or with too few, the member's own."""
+    """Partitions with their epochs; the member's own epoch for missing ones."""
     found = {}
     for topic_id, numbers, given in topics:
         epochs = given if given is not None and len(given) == len(numbers) else (max(member_epoch, 0),) * len(numbers)
