@@ -1,7 +1,7 @@
-"""A protocol walked by hand: what a page needs to show a model, or what was recorded, step by step.
+"""A protocol walked by hand: the data of a page that shows a model, or a recording, step by step.
 
-* `ModelSession`: a model, walked from its start, and what could go wrong from where one stands
-* `Session`, `Document`: what any of them offers, and a JSON object, which is how it shows it
+* `ModelSession`: a model, walked from its start, and a check from the current position
+* `Session`, `Document`: the common interface of sessions, and a JSON object
 """
 
 from fsm.explore.documents import Document, Session

@@ -1,6 +1,6 @@
-"""What went over the wire as a recording: each request and each answer is a step, one lane a member.
+"""A wire trace as a recording: each request and each answer is a step, one lane a member.
 
-Steps come by their time. What is under way between two of them is on the connection of its sender.
+Steps are sorted by time. A message in flight between two steps is on its sender's connection.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from fsm.wire.exchange import Exchange, from_line
 
 (_EXCHANGES,) = FORMATS
 LONGEST_TEXT = 300
-"""Characters of a message."""
+"""The maximum length of a message's text."""
 RecordedExchange = tuple[Exchange, Sequence[TraceRecord]]
-"""An exchange, and what it tells of its member."""
+"""An exchange, and the trace records of its member."""
 
 
 def is_capture(first: bytes) -> bool:
-    """Whether a file that begins so is a trace of exchanges."""
+    """Whether a file with this beginning is a trace of exchanges."""
     return bool(_EXCHANGES.header.match(first))
 
 
 def open_capture(file: Path, group: str) -> Recording:
-    """Requests and answers. Raises `InputError` with the line for what is no trace of exchanges."""
+    """The recording of a trace of exchanges. Raises `InputError` with the line for anything else."""
     names: dict[str, str] = {}
     exchanges: list[RecordedExchange] = []
     missing = Missing()
@@ -65,7 +65,7 @@ def open_capture(file: Path, group: str) -> Recording:
 
 
 def _is_of(seen: Exchange, group: str) -> bool:
-    """Whether a request that could be read is of that group, or of any where none is named."""
+    """Whether a readable request is of that group, or of any group if none is named."""
     named = getattr(seen.request, "group_id", None)
     return named is not None and group in ("", named)
 
@@ -90,7 +90,7 @@ def _name_topics(record: TraceRecord, names: Mapping[str, str]) -> TraceRecord:
 
 
 class _Capture:
-    """Exchanges as they become steps."""
+    """The conversion of exchanges to steps."""
 
     def __init__(self, exchanges: Sequence[RecordedExchange], names: Mapping[str, str]) -> None:
         self.lanes = Lanes([_whose(seen) for seen, _ in exchanges])
@@ -101,7 +101,7 @@ class _Capture:
         self.moments = [(self._answer if is_answer else self._ask)(*exchanges[at]) for _, is_answer, at in sorted(ends)]
 
     def _ask(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
-        """Shows a request, and what it says of its sender; one without a response is marked."""
+        """Adds a request, and the state of its sender; marks one without a response."""
         lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
         for record in records:
             if seen.answered_ms is None or record.ts_ms < round(seen.answered_ms):
@@ -122,7 +122,7 @@ class _Capture:
         )
 
     def _answer(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
-        """Shows a response: the state of the member after it, and what the coordinator knows."""
+        """Adds a response: the state of the member after it, and the coordinator's view."""
         lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
         for record in records:
             if seen.answered_ms is not None and record.ts_ms >= round(seen.answered_ms):
@@ -158,7 +158,7 @@ class _Capture:
         return tuple(known)
 
     def _text(self, show_it: Callable[[Any], str], message: object) -> str:
-        """A message on one line, with names for topic ids; whatever it holds."""
+        """Any message on one line, with names for topic ids."""
         try:
             text = show_it(message)
         except (FsmError, AttributeError, TypeError, ValueError):
@@ -169,7 +169,7 @@ class _Capture:
 
 
 def _show_answer(answer: Any) -> str:
-    """A response on one line; of a commit its result."""
+    """A response on one line; for a commit its result."""
     if isinstance(answer, OffsetCommitResponse):
         codes = sorted({one.error_code.name for topic in answer.topics for one in topic.partitions})
         return f"OffsetCommit answered({', '.join(codes)})"
@@ -177,14 +177,14 @@ def _show_answer(answer: Any) -> str:
 
 
 def _whose(seen: Exchange) -> TraceRecord:
-    """Whom an exchange is of: its member, or its client where it has no id yet."""
+    """The lane of an exchange: its member, or its client if that has no member id yet."""
     members = getattr(seen.request, "members", None)
     member_id = getattr(seen.request, "member_id", "") or (members[0].member_id if members else "")
     return TraceRecord(0, Kind.JOINING, seen.request.group_id, str(seen.client_id or ""), member_id or "")
 
 
 def _note(hub: Lane, who: str, record: TraceRecord) -> None:
-    """The coordinator's knowledge of a member, according to its responses."""
+    """Notes the coordinator's view of a member, according to its responses."""
     if record.kind in (Kind.JOINED, Kind.SYNCED, Kind.HEARTBEAT_OK, Kind.TARGET) and record.epoch is not None:
         hub.fields[f"{who} epoch"] = str(record.epoch)
         hub.fields["epoch"] = str(max(record.epoch, int(hub.fields.get("epoch", 0))))

@@ -1,4 +1,4 @@
-"""What could go wrong from here: the checker, begun where a walk stands, for so many states and so long."""
+"""What could go wrong from here: the checker, started at the position of a walk, with limits on states and time."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LONGEST_S = 60.0
 
 
 class Question(NamedTuple):
-    """What is asked."""
+    """A request for a check."""
 
     path: tuple[int, ...]
-    """Where the check begins."""
+    """The path to the start of the check."""
     disturb: tuple[str, ...]
     """Kinds of disturbance; `all` for every one."""
     disturbances: int
-    """At most so many from there on."""
+    """The maximum number of disturbances from there on."""
     max_states: int
 
 
 def read_question(asked: Mapping[str, Any]) -> Question:
-    """The question of a page. Raises `InputError` for what is none, and for more than is allowed."""
+    """Parses a page's request. Raises `InputError` for an invalid one, and for one above the limits."""
     kinds, path = asked.get("disturb", []), read_path(asked.get("path", ""))
     if not isinstance(kinds, list) or not all(isinstance(one, str) for one in kinds):
         raise InputError("no list of kinds", "disturb", 'write it as ["crash", "late"]')
@@ -42,13 +42,13 @@ def read_question(asked: Mapping[str, Any]) -> Question:
 
 
 class _TooLongError(Exception):
-    """More than the time that a check may take."""
+    """A check exceeded its time limit."""
 
 
 def ask(model: Model, question: Question, clock: Callable[[], float]) -> tuple[Verdict | None, Document]:
-    """The verdict on a model that begins where the question does, and its summary without violations.
+    """The verdict on a model that starts at the question's path, and its summary without violations.
 
-    There is no verdict where it takes too long by the `clock`, in seconds.
+    The verdict is None if the check exceeds the time limit by the `clock`, in seconds.
     """
     end_s, seen = clock() + LONGEST_S, [0]
 

@@ -1,4 +1,4 @@
-"""The coordinators of a deployment, beside its members: each group as its coordinator has it, whenever that is news."""
+"""The coordinators of a deployment, beside its members: a step for each change of a group in its coordinator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_coordinators(members: Recording, truth: Truth, group: str = "") -> Recor
 
 
 def _moments(name: str, changes: Iterable[Changed], clients: Mapping[str, str]) -> Iterator[Moment]:
-    """A step for each change that can be seen: who is only heard of in time is no news."""
+    """A step for each visible change; a heartbeat that only restarts a session timer is none."""
     last = Shown()
     for _, at_ms, change in changes:
         shown = _show(change, clients)
@@ -62,7 +62,7 @@ def _show(change: Change, clients: Mapping[str, str]) -> Shown:
 
 
 def _name(who: str, clients: Mapping[str, str], many: Counter[str]) -> str:
-    """The client of a member; beside another member of that client with the beginning of its id."""
+    """The client of a member, plus the beginning of the member id if the client has several members."""
     client = clients.get(who, who)
     return client if many[client] == 1 else f"{client} ({who.removeprefix(client)[:6]})"
 
@@ -74,7 +74,7 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
 
 
 def _describe_assignment(assignment: bytes) -> str:
-    """What a classic member is given."""
+    """The assignment of a classic member."""
     try:
         return list_partitions(decode_assignment(assignment).partitions) if assignment else "nothing"
     except FsmError:

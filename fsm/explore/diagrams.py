@@ -1,9 +1,9 @@
-"""Diagrams for a page that lights a state in them: the drawing of a table, its shapes named by what they stand for."""
+"""Diagrams for a page that highlights states: the drawing of a table, its shapes named by states and hops."""
 
 from __future__ import annotations
 
 import json
-from xml.etree import ElementTree as ET  # the drawings are ours, and expanding entities is refused by expat's limits
+from xml.etree import ElementTree as ET  # the drawings are ours, and expat's limits refuse the expansion of entities
 
 from fsm.errors import InputError
 from fsm.render import read_drawing
@@ -14,10 +14,10 @@ from fsm.table import Table
 
 
 def diagram(table: Table) -> str:
-    """The drawing of a table as SVG; empty where the package has none and `dot` is not there to make it.
+    """The drawing of a table as SVG; empty if the package has none and `dot` is not installed.
 
     A state's shape has its name as `data-state`; the lines of a hop, and its label, have `data-hops`: JSON pairs
-    (state, next_state). It has no ids, links and style of its own, so a page may hold it several times.
+    (state, next_state). It has no ids, links and style, so a page may contain it several times.
     """
     drawn = picture(table)
     try:
@@ -40,7 +40,7 @@ def diagram(table: Table) -> str:
 
 
 def _explain(element: ET.Element) -> None:
-    """Has what a link says of a shape as its tool tip, in place of the names that `dot` gives."""
+    """Uses the title of a link as the shape's tool tip, instead of the names by `dot`."""
     for title in element.findall(f"{SVG}title"):
         element.remove(title)
     if element.tag == f"{SVG}a":
@@ -51,7 +51,7 @@ def _explain(element: ET.Element) -> None:
 
 
 def _draw(drawn: Picture) -> str:
-    """The drawing that came with the package, if it is of this very table. Raises `InputError` as `svg` does."""
+    """The shipped drawing, if it is of this very table. Raises `InputError` as `svg` does."""
     try:
         there = read_drawing(drawn.name, "svg")
     except InputError:

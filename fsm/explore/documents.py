@@ -1,7 +1,7 @@
-"""The documents that a page is given, as JSON has them.
+"""The documents for a page, in JSON.
 
-A *position* is everything at one moment: components, wires, what is broken. A *delta* is a position with only those
-components and wires that are other than before. A *step* is what happened, with the delta that it made.
+A *position* is the whole state at one moment: components, wires, violations. A *delta* is a position with only the
+changed components and wires. A *step* is an event with its delta.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from fsm.table import Table
 Document = dict[str, Any]
 """A JSON object."""
 WHOLE_EVERY = 200
-"""Every step of so many comes with the whole position after it, so that a jump needs no step before that."""
+"""The interval at which a step has the whole position after it, so that a jump needs no earlier steps."""
 MOST_STEPS = 2_000
-"""So many steps are given at once."""
+"""The maximum number of steps in one answer."""
 LONGEST_PATH = 50_000
-"""So many steps may be walked by hand."""
+"""The maximum length of a path walked by hand."""
 
 
 class Session(Protocol):
-    """What a page asks of whatever was opened."""
+    """The interface of anything opened in a page."""
 
     def opening(self) -> Document:
-        """What there is to see, and the first position."""
+        """The components, diagrams and first position."""
 
     def steps(self, start: int, count: int) -> Document:
-        """Steps of what was loaded, and the position before the first of them."""
+        """Steps of the loaded path, and the position before the first of them."""
 
 
 class Shown(Protocol):
-    """One that is shown beside others."""
+    """A component of the display."""
 
     @property
     def name(self) -> str: ...
@@ -46,7 +46,7 @@ class Shown(Protocol):
 
 
 def show_who(parts: Sequence[Shown], wires: Iterable[tuple[str, str]]) -> Document:
-    """Who is there, with the connections, by sender and receiver, and the diagrams of the tables."""
+    """The components, the wires by sender and receiver, and the diagrams of the tables."""
     tables = {table.name: table for part in parts for table in part.tables}
     return {
         "components": [
@@ -70,7 +70,7 @@ def show_component(text: str, look: Look | None) -> Document:
 
 
 def all_steps(session: Session) -> Iterator[Document]:
-    """Every step of what was loaded."""
+    """All steps of the loaded path."""
     start = 0
     while found := session.steps(start, MOST_STEPS)["steps"]:
         yield from found
@@ -78,7 +78,7 @@ def all_steps(session: Session) -> Iterator[Document]:
 
 
 def read_path(text: Any) -> tuple[int, ...]:
-    """A path as `0.3.1`. Raises `InputError` for what is none."""
+    """Parses a path like `0.3.1`. Raises `InputError` for an invalid one."""
     if not isinstance(text, str):
         raise InputError(f"no path: {text!r}"[:80], "path", "write it as 0.3.1")
     numbers = text.split(".") if text else []
@@ -91,7 +91,7 @@ def read_path(text: Any) -> tuple[int, ...]:
 
 
 def read_number(asked: Mapping[str, Any], name: str, otherwise: int) -> int:
-    """A number that was asked for. Raises `InputError` for what is none."""
+    """Parses a number of a request. Raises `InputError` for an invalid one."""
     value = asked.get(name, otherwise)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
         return int(value)

@@ -1,4 +1,4 @@
-"""What an audit finds wrong in a file, where it is so: while it lasts, that is what does not hold."""
+"""The findings of an audit of a file as violations at the steps during which they last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fsm.logs.programs.exchanges import WIRE
 
 
 def mark(recording: Recording, file: Path, group: str = "") -> Recording:
-    """The recording, whose steps come by their time, with what an audit of its file finds wrong at each of them."""
+    """The recording, with the findings of an audit of its file at each step; steps are sorted by time."""
     recording.moments = list(_mark(recording.moments, file, group))
     return recording
 

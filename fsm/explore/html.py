@@ -1,8 +1,8 @@
-"""The explorer's page: one that asks the server it came from, or a file that holds all it shows.
+"""The explorer's page: one that queries its server, or a self-contained file.
 
-What it shows may have been written by anyone who can send a packet or write a log line. So documents stand in it as
-JSON in which no element can begin, its scripts make text nodes of texts, never markup, and a content policy allows the
-page its own style and script, by their hashes, and, where it is served, requests to where it came from.
+Its content may come from anyone who can send a packet or write a log line. So documents are embedded as JSON in which
+no element can begin, scripts make text nodes of texts, never markup, and a content security policy allows the page only
+its own style and script, by their hashes, and requests to its server, if there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from fsm.render.wording import name
 
 _SCRIPTS = ("words", "source", "walk", "list", "diagram", "stage", "sequence", "options", "trouble", "main")
-"""They stand in one element of the page, one after the other, as they run."""
+"""In their order in the one script element of the page."""
 TITLE = "fsm explore"
 
 
@@ -27,9 +27,9 @@ def page(opening: Mapping[str, Any] | None = None, steps: Iterable[Mapping[str, 
     """The page as HTML; the same arguments give the same text.
 
     Args:
-        opening: the document that tells what is explored; without it the page asks its server for everything.
-        steps: every step of the path, with what it changed, for a page that holds all it shows.
-        key: what a served page sends back with a request that makes the server work.
+        opening: the document about the explored object; without it the page queries its server for everything.
+        steps: all steps of the path, with their deltas, for a self-contained page.
+        key: the secret that a served page sends with a request that makes the server work.
     """
     held = None if opening is None else _hold(opening, steps)
     style, script = _asset("page.css"), "".join(_asset(f"{part}.js") for part in _SCRIPTS)
@@ -45,7 +45,7 @@ def page(opening: Mapping[str, Any] | None = None, steps: Iterable[Mapping[str, 
 
 
 def _hold(opening: Mapping[str, Any], steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a page by itself has; it adds up what steps changed, so it needs no positions on the way."""
+    """The data of a self-contained page; it adds up deltas, so it needs no intermediate positions."""
     some = [{name: value for name, value in step.items() if name != "position"} for step in steps]
     return {"opening": {**opening, "can_branch": False, "length": len(some)}, "steps": some}
 

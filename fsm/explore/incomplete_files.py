@@ -1,4 +1,4 @@
-"""What a file of JSON lines lacks: a last line that was cut, and what `fsm capture` could not read of its packets."""
+"""Missing parts of a file of JSON lines: a truncated last line, and unreadable packets of `fsm capture`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _LOST = re.compile(
 
 
 class Missing:
-    """Counts what is missing, line by line."""
+    """Counts missing parts, line by line."""
 
     def __init__(self) -> None:
         self.is_cut = False
-        """Whether the last line that was taken ends in the middle."""
+        """Whether the last line so far is truncated."""
         self._connections = self._bytes = self._answers = self._packets = 0
 
     def take(self, line: str) -> None:
-        """The next line; only the last one may lack its end."""
+        """Takes the next line; only the last one may be truncated."""
         self.is_cut = line.startswith('{"') and not line.endswith("\n") and not _is_json(line)
         if found := _LOST.search(line):
             self._connections += 1
@@ -33,7 +33,7 @@ class Missing:
             self._packets += int(found[1])
 
     def tell(self) -> list[str]:
-        """One line for each kind of it."""
+        """One line of text for each kind of missing part."""
         where = f"of {many(self._connections, 'connection')}"
         lines = {
             f"{many(self._packets, 'packet')} damaged or cut": self._packets,

@@ -1,4 +1,4 @@
-"""Members and coordinators as records tell of them, one lane each: where each stands after every record."""
+"""The states of members and coordinators after every record, one lane each."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 COORDINATOR = "coordinator"
 OF_GROUP = ("group", "epoch", "target epoch")
-"""Fields of a coordinator that are not about one member."""
+"""Fields of a coordinator about the whole group."""
 Changes = Callable[["Lane", TraceRecord], None]
 
 
 @dataclass
 class Lane:
-    """A member or a coordinator, as far as records have told."""
+    """The state of a member or coordinator, according to the records so far."""
 
     name: str
     role: str = "member"
     states: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By table, and whose machine it is."""
+    """States by table and owner of the machine."""
     fields: dict[str, str] = field(default_factory=dict)
     owned: tuple[Partition, ...] = ()
     called_for: tuple[Partition, ...] = ()
-    """What the callback under way was called for."""
+    """The partitions of the running callback."""
     machines: set[str] = field(default_factory=set)
-    """Every table that its records have named."""
+    """All tables named in its records."""
 
     def show(self) -> Shown:
-        """It as it stands."""
+        """Its current display."""
         states = [InState(table, state, of) for (table, of), state in sorted(self.states.items())]
         fields = {**self.fields, "owns": show(self.owned)}
         if self.role == COORDINATOR:
@@ -46,7 +46,7 @@ class Lane:
         return Shown(", ".join(texts), Look(states, tuple(fields.items())))
 
     def take(self, record: TraceRecord) -> None:
-        """A record is about it."""
+        """Applies a record."""
         for name, value in (
             ("group", record.group),
             ("member id", record.member_id if self.role != COORDINATOR else ""),
@@ -73,7 +73,7 @@ def _go(lane: Lane, record: TraceRecord) -> None:
 
 
 def _stand(lane: Lane, machine: str, state: str, of: str = "") -> None:
-    """A machine is in a state; one of another release, `consumer-member/4.0.2`, has the states of its table, too."""
+    """Sets the state of a machine; the table of another release, `consumer-member/4.0.2`, has the same states."""
     table = machine.partition("/")[0]
     lane.states[table, of] = state
     lane.machines.add(table)
@@ -98,7 +98,7 @@ def _reconcile(lane: Lane, record: TraceRecord) -> None:
 
 
 def _call(lane: Lane, record: TraceRecord) -> None:
-    """A callback begins; what is assigned is owned from here on."""
+    """A callback begins; assigned partitions are owned from here on."""
     what = record.kind.value.partition("_")[0]
     lane.fields["callback"] = f"{what} {show(record.partitions)}"
     lane.called_for = record.partitions
@@ -107,7 +107,7 @@ def _call(lane: Lane, record: TraceRecord) -> None:
 
 
 def _return(lane: Lane, record: TraceRecord) -> None:
-    """A callback has ended; what is taken is owned up to here."""
+    """A callback has ended; revoked and lost partitions are owned up to here."""
     lane.fields.pop("callback", None)
     lane.fields.pop("reconciles", None)
     if record.kind in (Kind.REVOKE_END, Kind.LOST_END):
@@ -144,7 +144,7 @@ def _see(text: str) -> Changes:
 
 
 def _begin(lane: Lane, record: TraceRecord) -> None:
-    """Another process: nothing of the one before is left."""
+    """A new process begins; clears the state of the last one."""
     lane.states.clear()
     lane.fields = {name: value for name, value in lane.fields.items() if name in ("group", "member id", "instance id")}
     lane.owned, lane.called_for = (), ()
@@ -167,7 +167,7 @@ def _target_epoch(lane: Lane, record: TraceRecord) -> None:
 
 
 def _member_state(lane: Lane, record: TraceRecord) -> None:
-    """The coordinator counts a member in a state, with some partitions."""
+    """Sets a member's state and partitions in the coordinator."""
     who = record.client_id or record.member_id
     _stand(lane, record.machine or "consumer-group-member", record.next_state, who)
     lane.fields[f"{who} epoch"] = str(record.epoch)
@@ -225,11 +225,11 @@ _CHANGES: Mapping[Kind, Changes] = {
 }
 
 
-# Whose each record is
+# The lane of each record
 
 
 class Lanes:
-    """The lanes of some records, in the order in which they come."""
+    """The lanes of some records, in order of appearance."""
 
     def __init__(self, records: Sequence[TraceRecord]) -> None:
         groups = {record.group for record in records if record.group}
@@ -238,7 +238,7 @@ class Lanes:
         self.found: dict[str, Lane] = {}
 
     def of(self, record: TraceRecord) -> Lane:
-        """Whose a record is."""
+        """The lane of a record."""
         if record.thread == COORDINATOR:
             name, role = COORDINATOR, COORDINATOR
         else:
@@ -253,22 +253,22 @@ class Lanes:
         return lane
 
     def parts(self) -> list[Part]:
-        """All of them, members before coordinators."""
+        """All lanes, members before coordinators."""
         ordered = sorted(self.found.values(), key=lambda lane: lane.role == COORDINATOR)
         return [Part(lane.name, lane.role, tuple(_tables(lane.machines))) for lane in ordered]
 
 
 def _tables(names: Iterable[str]) -> Iterator[Table]:
-    """The tables of these names, as far as they come along."""
+    """The shipped tables of these names."""
     for name in sorted(names):
         try:
             yield find(name)
-        except InputError:  # a table of somebody else's
+        except InputError:  # not one of the shipped tables
             continue
 
 
 def _shared_clients(records: Iterable[TraceRecord]) -> set[tuple[str, str]]:
-    """Client ids under which several members speak at the same time: one of them again after another one."""
+    """Client ids with several members at the same time: a member appears again after another one."""
     order: dict[tuple[str, str], list[str]] = {}
     shared = set()
     for record in records:
@@ -283,7 +283,7 @@ def _shared_clients(records: Iterable[TraceRecord]) -> set[tuple[str, str]]:
 
 
 def tell(record: TraceRecord, lane: Lane) -> Moment:
-    """A record as a step, once its lane has taken it."""
+    """The step of a record, after its lane has applied it."""
     action = _words(record)
     return Moment(f"{lane.name} {action}", record.ts_ms, lane.name, action, components={lane.name: lane.show()})
 

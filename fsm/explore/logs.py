@@ -1,4 +1,4 @@
-"""Traces and logs of clients as recordings: whatever `fsm audit` reads, one lane a member, each record a step."""
+"""Traces and logs of clients as recordings: all inputs of `fsm audit`, one lane a member, each record a step."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fsm.render.wording import many
 from fsm.trace import TraceRecord
 
 PACKETS = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a")
-"""How files of tcpdump and its kin begin."""
+"""The first bytes of packet captures."""
 
 
 def open_log(file: Path, group: str = "") -> Recording:
-    """What a file holds, of one group where it is named. Raises `InputError` for one that is none of these."""
+    """The recording of a file, or of one group in it. Raises `InputError` for a file of another type."""
     try:
         with file.open("rb") as opened:
             first = opened.readline(1 << 16)
@@ -45,11 +45,11 @@ def open_log(file: Path, group: str = "") -> Recording:
 
 
 def _read(file: Path) -> tuple[list[TraceRecord], list[str]]:
-    """The records of a log as far as it can be read, and what is missing. Raises OSError where nothing can be read."""
+    """The records of a log as far as it can be read, and its missing parts. Raises OSError if it cannot be read."""
     records: list[TraceRecord] = []
     missing = Missing()
     try:
-        records.extend(islice(_records(file), MOST_MOMENTS + 1))  # one more says that there are too many
+        records.extend(islice(_records(file), MOST_MOMENTS + 1))  # one more shows that there are too many
     except READ_ERRORS as problem:
         if not records:
             raise OSError(str(problem)) from None
@@ -63,9 +63,9 @@ def _read(file: Path) -> tuple[list[TraceRecord], list[str]]:
 def record(
     records: Iterable[TraceRecord], title: str, source: str, group: str = "", file: Path | None = None
 ) -> Recording:
-    """Records as they come by their time, with what an audit says of the file that they are of.
+    """The recording of records sorted by time, with the findings of an audit of their file.
 
-    Raises `InputError` where none is of a member of the group.
+    Raises `InputError` if none is of a member of the group.
     """
     held = list(records)
     check_size(len(held), source)
@@ -85,7 +85,7 @@ def record(
 
 
 def _records(file: Path) -> Iterator[TraceRecord]:
-    """The records of a log in whatever layout."""
+    """The records of a log in any layout."""
     known = formats()
     reader = reader_of(Piece(str(file), 0, WHOLE, is_gzip(file)), known)
     if isinstance(reader, PieceReader):
@@ -97,7 +97,7 @@ def _records(file: Path) -> Iterator[TraceRecord]:
 
 
 def _of_group(held: list[TraceRecord], group: str) -> list[TraceRecord]:
-    """Those of a group, and those of its clients that name none; all where no group is named."""
+    """The records of a group, and those of its clients without a group; all if no group is named."""
     if not group:
         return held
     clients = {one.client_id for one in held if one.group == group}

@@ -1,4 +1,4 @@
-"""What was recorded, step by step: it is as it was, and nothing else can happen in it."""
+"""A recording, step by step; unlike a model it has only one path."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_compon
 from fsm.table import Table
 
 MOST_MOMENTS = 200_000
-"""A recording has at most so many steps."""
+"""The maximum number of steps of a recording."""
 MOST_LANES = 100
-"""And so many components: more cannot be seen side by side."""
+"""The maximum number of components: more do not fit side by side."""
 
 
 class Part(NamedTuple):
@@ -33,7 +33,7 @@ class Shown(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A step, and what is other than before."""
+    """A step with its changes."""
 
     text: str
     at_ms: float | None = None
@@ -45,7 +45,7 @@ class Moment(NamedTuple):
     is_disturbance: bool = False
     components: Mapping[str, Shown] = {}
     wires: Mapping[tuple[str, str], tuple[str, ...]] = {}
-    """What is under way after it, by sender and receiver; where nothing is said, what was before."""
+    """Messages in flight after it, by sender and receiver; unlisted wires are unchanged."""
     broken: tuple[str, ...] = ()
 
 
@@ -62,20 +62,20 @@ def check_members(count: int, source: str) -> None:
 
 
 class Recording:
-    """A session in which one goes forward and back."""
+    """A session that goes forward and back."""
 
     def __init__(self, title: str, source: str, parts: Sequence[Part], moments: Sequence[Moment]) -> None:
-        """Raises `InputError` for one that is empty, and for more than can be shown."""
+        """Raises `InputError` for an empty recording, and for one above the limits."""
         if not moments:
             raise InputError("holds no step", source, "give a trace, a capture, a scenario or a model")
         check_size(len(moments), source)
         check_members(sum(part.role != "coordinator" for part in parts), source)
         self.title, self.source, self.parts, self.moments = title, source, parts, moments
         self.missing: list[str] = []
-        """What the file lacked, one line each."""
+        """Missing parts of the file, one line each."""
         self._of_parts: dict[str, list[int]] = {part.name: [] for part in parts}
         self._of_wires: dict[tuple[str, str], list[int]] = {}
-        """Where each component, and each wire, is other than before."""
+        """The steps at which each component and each wire changes."""
         for at, moment in enumerate(moments):
             if moment.sender:
                 self._of_wires.setdefault((moment.sender, moment.receiver), [])
@@ -85,7 +85,7 @@ class Recording:
                 self._of_wires.setdefault(ends, []).append(at)
 
     def opening(self) -> Document:
-        """Who is there, the diagrams of their tables, and how it begins."""
+        """The components, the diagrams of their tables, and the first position."""
         return {
             "title": self.title,
             "source": self.source,
@@ -128,7 +128,7 @@ class Recording:
         return document
 
     def _position(self, many: int) -> Document:
-        """After so many steps."""
+        """The position after this many steps."""
         components, wires = {}, {}
         for name, places in self._of_parts.items():
             last = bisect_right(places, many - 1)

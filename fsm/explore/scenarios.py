@@ -1,4 +1,4 @@
-"""A scenario of `fsm replay` as something to explore: a path as a walk through its model, all others as they went."""
+"""Scenarios of `fsm replay` in the explorer: a path as a walk through its model, all others as recordings."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from fsm.tables import (
 )
 
 HAPPENINGS = ("transitions", "sent", "committed", "callbacks", "events", "effects", "returned", "records")
-"""Fields about a step's events, which are shown as they happen."""
+"""Fields about a step's events, which are shown at their time."""
 PROBLEMS = ("refused", "raised")
 _DETAIL = re.compile(r"\w+ \d+ ")
-"""A field of one of several messages or rounds, which are shown as they happen."""
+"""A field of one of several messages or rounds, which are shown at their time."""
 _TIME = re.compile(r" *(\d+) ms  (.*)", re.DOTALL)
 COORDINATOR, MEMBER, REST = "coordinator", "member", "scenario"
 THREADS, QUEUES = (APPLICATION, BACKGROUND), (APPLICATION_QUEUE, BACKGROUND_QUEUE)
 OF_GROUP = ("group", "answer", "other_answers", "members", "target", "target_epoch")
-"""First words of fields that are about the group and what its coordinator says."""
+"""First words of fields about the group and its coordinator's answers."""
 
 
 def is_scenario(document: Node) -> bool:
@@ -58,9 +58,9 @@ def is_scenario(document: Node) -> bool:
 
 
 def open_scenario(file: Path, number: int = 1, group: str = "") -> Session:
-    """The scenario of that number in the file; of a deployment one group, where it is named.
+    """The scenario of that number in the file; of a deployment one group, if named.
 
-    Raises `InputError` for what cannot be run, and for a path that leads nowhere.
+    Raises `InputError` for an invalid scenario or path.
     """
     document = read(file)
     if paths.reads(document):
@@ -74,7 +74,7 @@ def open_scenario(file: Path, number: int = 1, group: str = "") -> Session:
 
 
 def _walk(document: Node) -> ModelSession:
-    """A counterexample: its steps are taken once more. Raises `InputError` with the line of one that cannot be."""
+    """Walks the steps of a counterexample again. Raises `InputError` with the line of an impossible one."""
     given, model = paths.read_model(document)
     walk = Walk(model)
     for number, item in enumerate(read_steps(given["steps"]), 1):
@@ -88,7 +88,7 @@ def _walk(document: Node) -> ModelSession:
 
 
 def _simulate(document: Node, file: Path, group: str) -> Session:
-    """A deployment: machines of one's own are walked; what Kafka's clients do in virtual time is a trace."""
+    """Opens a deployment: a model of your own machines, or a recording of Kafka's clients in virtual time."""
     found = read_node(document, file.parent)
     if isinstance(found, Machines):
         return ModelSession(compose(found.exchange.roles, found.never, found.goal), title=found.name)
@@ -106,7 +106,7 @@ def _simulate(document: Node, file: Path, group: str) -> Session:
 
 
 def record(found: Replay) -> Recording:
-    """A scenario as it went: each step, the messages in it, and the fields that it showed."""
+    """The recording of a scenario: each step, its messages, and its fields."""
     telling = _Telling(found)
     moments = [moment for step in found.steps for moment in telling.tell(step)]
     parts = [Part(name, _role(name, tables), tuple(tables.values())) for name, tables in telling.tables.items()]
@@ -114,11 +114,11 @@ def record(found: Replay) -> Recording:
 
 
 class _Telling:
-    """Who there is in a scenario, and where everybody stands as it is told."""
+    """The components of a scenario and their states during the recording."""
 
     def __init__(self, found: Replay) -> None:
         self.tables: dict[str, dict[str, Table]] = {}
-        """By component, those that its states are of."""
+        """The tables of a component's states."""
         self._shown: dict[str, Shown] = {}
         self._queues: dict[str, list[str]] = {}
         for step in found.steps:
@@ -132,7 +132,7 @@ class _Telling:
                         self._queues[lane] = []
 
     def tell(self, step: Step) -> Iterator[Moment]:
-        """The action, the events that follow from it, and with the last of them the changed states."""
+        """The moments of a step: the action, its events, and with the last of them the changed states."""
         timed = _TIME.fullmatch(step.title)
         at_ms, title = (float(timed[1]), timed[2]) if timed else (None, step.title)
         moments = [Moment(f"{title} ({step.note})" if step.note else title, at_ms, action=title)]
@@ -146,7 +146,7 @@ class _Telling:
         yield moments[-1]._replace(components={**moments[-1].components, **changed}, broken=broken)
 
     def _happens(self, arrow: Arrow, at_ms: float | None) -> Moment:
-        """A message, something that is put into a queue or taken out of it, or another state."""
+        """Applies a message, a queue operation, or a change of state."""
         source, target = _component(arrow.source), _component(arrow.target)
         if arrow.target in QUEUES:
             self._queues[arrow.target].append(arrow.text)
@@ -172,12 +172,12 @@ class _Telling:
 
 
 def _component(lane: str) -> str:
-    """The component that a lane of a sequence diagram is of: threads and queues are a member's."""
+    """The component of a lane in a sequence diagram: threads and queues belong to a member."""
     return MEMBER if lane in (*QUEUES, *THREADS) else lane
 
 
 def _group(seen: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The fields of a step by whose they are: `A epoch`, `A.epoch`, `group state`; others are of the only member."""
+    """The fields of a step by owner: `A epoch`, `A.epoch`, `group state`; others belong to the only member."""
     whose = {re.split(r"[ .]", key, maxsplit=1)[0] for key in seen if re.search(r"\w[ .]\w", key)}
     found: dict[str, dict[str, str]] = {}
     for key, value in seen.items():
@@ -211,12 +211,12 @@ def _states(state: str, tables: Sequence[Table]) -> list[InState]:
 
 
 def _plain(state: str) -> str:
-    """PreparingRebalance and PREPARING_REBALANCE are one state."""
+    """The common form of PreparingRebalance and PREPARING_REBALANCE."""
     return state.replace("_", "").casefold()
 
 
 def _table_of(fields: Mapping[str, str]) -> Table | None:
-    """The table that a state among these fields is of."""
+    """The table of a state among these fields."""
     if "type" in fields:
         return _OF_TYPE.get(fields["type"])
     return next((table for field, table in _BY_FIELD.items() if field in fields and "state" in fields), None)

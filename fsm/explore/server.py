@@ -1,4 +1,4 @@
-"""What is explored, on loopback: the page, and the documents that it asks for.
+"""The explorer's server on loopback: the page, and the documents that it requests.
 
     GET   /                                        the page
     GET   /opening.json                            what there is, and where it begins
@@ -8,7 +8,7 @@
     POST  /at.json      {"path": "0.3.1", "known": 2}    the same, for a path that is too long for an address
     POST  /check.json   {"path": "0.3.1", "disturb": ["crash"], "disturbances": 1, "max_states": 200000}
 
-One question is answered after the other, but for a check, which takes its time: of those there is one at a time.
+Requests are answered one after the other, except a check, which runs beside them, one at a time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from fsm.serve.loopback import Handler, Loopback, RefusedError
 
 LARGEST_BODY = 1 << 20
 POLL_S = 0.1
-"""So long the end of the server may take."""
+"""The maximum delay of the server's end."""
 POLICY = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'"
-"""What the page itself says besides in its head: which style and script it has, and that it asks nobody else."""
+"""The policy of the response; the page's head has the rest of it, for style, script and requests."""
 
 
 class Explorer:
     """The server of one session."""
 
     def __init__(self, session: Session, page: Callable[[str], str], port: int = 0) -> None:
-        """Binds to loopback; `page` gives the page with the key. Raises `InputError` where the port is taken."""
+        """Binds to loopback; `page` returns the page with the key. Raises `InputError` if the port is taken."""
         self.session, self.page = session, page
         self.asking, self.checking = threading.Lock(), threading.Lock()
         self._server = Loopback(port, type("Handler", (_Handler,), {"explorer": self}), "--port")
@@ -44,24 +44,24 @@ class Explorer:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{self.host}/"
 
     def serve(self) -> None:
-        """Answers until it is interrupted, or closed by another thread."""
+        """Serves until it is interrupted, or closed by another thread."""
         try:
             self._server.serve_forever(POLL_S)
         finally:
             self._server.server_close()
 
     def close(self) -> None:
-        """Ends the server, which another thread runs."""
+        """Ends the server, which runs in another thread."""
         self._server.shutdown()
 
     def answer(self, path: str, asked: Mapping[str, Any], *, is_own: bool = False) -> Document:
-        """The document that a path and its questions stand for; the page's own may ask for work.
+        """The document for a path and its parameters; only the page itself may request work.
 
-        Raises `FsmError`, and `RefusedError` for what there is not.
+        Raises `FsmError`, and `RefusedError` for an unknown path.
         """
         if path == "/check.json" and is_own:
             return self._check(asked)
@@ -78,13 +78,13 @@ class Explorer:
         raise RefusedError(404, "nothing here")
 
     def _model(self) -> ModelSession:
-        """The session of a model. Raises `RefusedError` where there is none."""
+        """The session of a model. Raises `RefusedError` for a recording."""
         if not isinstance(self.session, ModelSession):
             raise RefusedError(400, "this was recorded: there is no model to walk")
         return self.session
 
     def _check(self, asked: Mapping[str, Any]) -> Document:
-        """What could go wrong from here; the walk goes on meanwhile."""
+        """Checks what could go wrong from here; the walk continues meanwhile."""
         if not self.checking.acquire(blocking=False):
             raise RefusedError(429, "a check is under way")
         try:

@@ -1,4 +1,4 @@
-"""A model, walked by hand: what each step of a path shows, and what may happen next."""
+"""A model, walked by hand: the steps of a path, and the possible next ones."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fsm.explore.documents import MOST_STEPS, WHOLE_EVERY, Document, show_compon
 
 
 class ModelSession:
-    """A walk through a model, and the path that was loaded with it."""
+    """A walk through a model, and its loaded path."""
 
     def __init__(self, model: Model, loaded: Sequence[int] = (), title: str = "") -> None:
         """Raises `LocalProtocolError` for a path that the model does not allow."""
         self.model, self.walk, self.title = model, Walk(model), title or model.name.partition(",")[0]
         self._shown: dict[tuple[str, int, int], Any] = {}
-        """What was shown of a component or a wire, by its number and that of its state or queue."""
+        """The display of a component or a wire, by its number and that of its state or queue."""
         self.walk.go(loaded)
         self._loaded = self.walk.stands
 
     def opening(self) -> Document:
-        """The model, the diagrams of its tables, and where it begins."""
+        """The model, the diagrams of its tables, and the first position."""
         model, first = self.model, self._loaded[:1]
         return {
             "title": self.title,
@@ -39,17 +39,17 @@ class ModelSession:
         }
 
     def steps(self, start: int, count: int) -> Document:
-        """Steps of the path that was loaded, and the position before the first of them."""
+        """Steps of the loaded path, and the position before the first of them."""
         return self._steps(self._loaded, start, min(count, MOST_STEPS))
 
     def describe_path(self) -> Document:
-        """The path that was loaded."""
+        """The loaded path."""
         return {"path": [one.index for one in self._loaded[1:]]}
 
     def at(self, path: Sequence[int], known: int = 0) -> Document:
-        """The steps of a path beyond the first known ones, and what may happen at its end.
+        """The steps of a path after the known ones, and the possible steps at its end.
 
-        Raises `LocalProtocolError`, which names the step, where the model does not allow it.
+        Raises `LocalProtocolError` with the step that the model does not allow.
         """
         self.walk.go(path)
         stands = self.walk.stands
@@ -59,12 +59,12 @@ class ModelSession:
     # What could go wrong
 
     def model_at(self, path: Sequence[int]) -> Model:
-        """The model that begins at the end of a path. Raises `LocalProtocolError` for one that there is not."""
+        """The model that starts at the end of a path. Raises `LocalProtocolError` for an impossible one."""
         self.walk.go(path)
         return self.walk.from_here()
 
     def tell(self, path: Sequence[int], verdict: Verdict | None) -> list[Document]:
-        """The violations that a check of `model_at` found, each as a path on from there."""
+        """The violations found by a check of `model_at`, each as a path from there."""
         found = []
         for one in verdict.violations if verdict is not None else ():
             self.walk.go(path)
@@ -82,7 +82,7 @@ class ModelSession:
             )
         return found
 
-    # What is shown
+    # Display
 
     def _steps(self, stands: Sequence[Stand], start: int, count: int) -> Document:
         begin = max(0, min(start, len(stands) - 1))
@@ -99,7 +99,7 @@ class ModelSession:
     def _tell(
         self, begin: int, stands: Sequence[Stand], broken: Sequence[list[str]], costs: Sequence[int]
     ) -> Iterator[Document]:
-        """The steps between these stands; the first of them is the `begin`-th of the path."""
+        """The steps between these positions; the first of them is the `begin`-th of the path."""
         for at, (before, after) in enumerate(pairwise(stands), 1):
             document = _describe_step(after.step)
             document["delta"] = self._show(after.parts, before.parts, broken[at], costs[at])
@@ -111,7 +111,7 @@ class ModelSession:
         return self._show(stand.parts, None, broken, cost)
 
     def _show(self, now: Numbered, before: Numbered | None, broken: list[str], cost: int) -> Document:
-        """What is there now; only what is other than before, where that is given."""
+        """The current position; only the changes, if a previous one is given."""
         components, wires = {}, {}
         for i, (one, number) in enumerate(zip(self.model.components, now.states, strict=True)):
             if before is None or before.states[i] != number:
@@ -147,7 +147,7 @@ def _cost(stand: Stand) -> int:
 
 
 def _describe_step(step: PathStep) -> Document:
-    """A step as it is told."""
+    """The text of a step."""
     return {
         "text": str(step),
         **{name: value for name, value in step._asdict().items() if name != "state"},

@@ -1,10 +1,10 @@
 """Our member on real sockets: in any cluster's groups, beside any other client.
 
-* `MessageConsumer`, `AsyncMessageConsumer`: members of a group that also give the records of what they own
-* `Message`, `ReadingOptions`, `EARLIEST`, `LATEST`: a record, and where reading begins
+* `MessageConsumer`, `AsyncMessageConsumer`: members of a group that also return the records of their partitions
+* `Message`, `ReadingOptions`, `EARLIEST`, `LATEST`: a record, and options of reading
 * `WireTransport`, `Network`, `Address`: the sockets below, for a `fsm.member.Consumer` or `AsyncConsumer` of your own
-* `read_names`, `read_counts`: what metadata are for a member of either protocol
-* `LoopThread`: an event loop for connections, where there is none
+* `read_names`, `read_counts`: the metadata for a member of either protocol
+* `LoopThread`: an event loop for connections in its own thread
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a cluster can be joined at all, asked once before anything begins: everything amiss is one clear line."""
+"""Checks whether a cluster can be joined, once before the start: each problem is one clear line."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ ALL = (
 CONSUMER = (ConsumerGroupHeartbeatRequest,)
 CLASSIC = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 OLDEST = {MetadataRequest: 4, LeaveGroupRequest: 3}
-"""Versions below these lack what a member needs: topics that are not made by asking, members that leave by a list."""
+"""The oldest usable versions: earlier ones create topics on request, or lack a list of leaving members."""
 
 
 async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_classic: bool) -> MetadataResponse:
-    """Metadata of these topics, None for all.
+    """The metadata of these topics, None for all.
 
-    Raises `InputError` for brokers that are not there, are none, or want what we do not speak, and for unknown topics.
+    Raises `InputError` if there is no broker, if it requires something unsupported, and for unknown topics.
     """
     place = " or ".join(f"{host}:{port}" for host, port in network.bootstrap)
     first: InputError | None = None
@@ -68,7 +68,9 @@ async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_cl
 
 
 async def _learn(network: Network, topics: Sequence[str] | None) -> MetadataResponse:
-    """Asked twice, for a connection may break once; who wants a login breaks it each time."""
+    """Fetches metadata in two attempts, because a connection may break once; a broker that requires a login breaks it
+    each time.
+    """
     try:
         return await network.learn(topics)
     except PeerError:

@@ -1,6 +1,6 @@
-"""Records compressed with snappy, lz4 and zstd, inflated by pyarrow where that is installed.
+"""Decompression of records with snappy, lz4 and zstd, by pyarrow if it is installed.
 
-However little a batch takes, no more than a given number of bytes is made of it, and no more memory is taken for that.
+The size of the result, and the memory for it, are bounded, however small a batch is.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 from fsm.errors import InputError
 
 XERIAL = b"\x82SNAPPY\x00"
-"""What snappy's Java library begins with, before it cuts what it compresses into blocks."""
+"""The header of snappy's Java library, which compresses data in blocks."""
 XERIAL_HEAD = len(XERIAL) + 8
 LENGTH = 4
 
 
 def inflate(codec: str, data: bytes, most: int) -> bytes:
-    """The bytes that were compressed with a codec of Kafka's.
+    """Decompresses bytes with a codec of Kafka's.
 
-    Raises `InputError` for what is not compressed so, for more than `most` bytes, and where pyarrow is not installed.
+    Raises `InputError` for invalid data, for a result of more than `most` bytes, and without pyarrow.
     """
     try:
         import pyarrow  # noqa: PLC0415
@@ -52,7 +52,7 @@ def _unsnap(pyarrow: Any, data: bytes, most: int) -> bytes:
 
 
 def _blocks(data: bytes) -> Iterator[bytes]:
-    """The blocks of snappy's Java library; other clients compress everything in one."""
+    """The blocks of snappy's Java library; other clients write a single one."""
     if not data.startswith(XERIAL):
         yield data
         return
@@ -66,7 +66,7 @@ def _blocks(data: bytes) -> Iterator[bytes]:
 
 
 def _size(block: bytes) -> int:
-    """How many bytes a block of snappy holds, as it says."""
+    """The uncompressed size of a snappy block, from its header."""
     size = 0
     for place, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << 7 * place

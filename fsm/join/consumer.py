@@ -1,4 +1,4 @@
-"""`MessageConsumer` and `AsyncMessageConsumer`: our member on real sockets, with the records of what it owns.
+"""`MessageConsumer` and `AsyncMessageConsumer`: our member on real sockets, with the records of its partitions.
 
     with MessageConsumer("127.0.0.1:9092", ConsumerConfig("shop")) as consumer:
         consumer.subscribe(["orders"])
@@ -6,9 +6,9 @@
             for message in consumer.poll(timeout_ms=1_000):
                 print(message.offset, message.value)
 
-Both are `fsm.member.Consumer` and `AsyncConsumer` over a `WireTransport`: what they do in their group is decided by the
-member, and `trace=` writes it down. Positions are committed as Kafka's consumer commits them automatically: from time
-to time in `poll`, before partitions are given up, and at the end.
+Both are `fsm.member.Consumer` and `AsyncConsumer` over a `WireTransport`: the member decides what they do in their
+group, and `trace=` records it. Positions are committed automatically as by Kafka's consumer: periodically in `poll`,
+before a revocation, and at the end.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ Embedded = TypeVar("Embedded", Consumer, AsyncConsumer)
 Subscription = Iterable[str] | re.Pattern[str] | SubscriptionPattern
 
 MOST = 500
-"""Messages that a poll gives at most."""
+"""The maximum number of messages of a poll."""
 SLICE_S = 0.05
-"""How long a poll waits for messages before it looks whether a callback is due."""
+"""How long a poll waits for messages between two checks for callbacks."""
 ASK_S = 0.1
-"""How long a wait for the cluster lasts before it is asked whether to give up."""
+"""The interval at which a wait for the cluster checks whether to give up."""
 CLOSE_MS = 5_000
 
 
 def read_addresses(text: str) -> tuple[Address, ...]:
-    """Addresses of HOST:PORT[,HOST:PORT]. Raises `InputError` for what is none."""
+    """Addresses of HOST:PORT[,HOST:PORT]. Raises `InputError` for an invalid one."""
     found = []
     for part in text.split(","):
         host, _, port = part.strip().rpartition(":")
@@ -70,21 +70,21 @@ def read_addresses(text: str) -> tuple[Address, ...]:
 
 
 class ReadingOptions(NamedTuple):
-    """What rules the reading of records and metadata, beside the settings of the member."""
+    """The options of reading records and metadata, beside the settings of the member."""
 
     start: int = EARLIEST
     """Where a partition without a committed offset begins: `EARLIEST` or `LATEST`."""
     metadata_max_age_ms: int = 300_000
-    """How often the topics are looked at for changes."""
+    """How often the topics are checked for changes."""
     tell: Callable[[str], None] = warn
-    """Takes a line on what is amiss with records."""
+    """Called with a line for each problem with records."""
 
 
 READ_ALL = ReadingOptions()
 
 
 class _Parts:
-    """What both consumers are made of: the network of one client, the member's transport, the fetcher."""
+    """The parts of both consumers: the network of one client, the member's transport, the fetcher."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class _Parts:
     ) -> None:
         self.is_classic = isinstance(config, ClassicConfig)
         self.config = config = replace(config, client_id=client_id_of(config))
-        """With the client id that brokers and the trace call it by."""
+        """With the client id for brokers and the trace."""
         request_timeout_s = config.request_timeout_ms / 1000
         self.network = Network(read_addresses(bootstrap), config.client_id, request_timeout_s, security)
         read: Any = read_counts if self.is_classic else read_names
@@ -105,21 +105,21 @@ class _Parts:
         self.transport.topics = None if self.is_classic else ()
         self.fetcher = Fetcher(self.network, self.transport, config.group_id, options.start, options.tell)
         self.positions: dict[TopicPartition, int] = {}
-        """Where the application stands, as the last poll left it."""
+        """The positions of the application after the last poll."""
 
     def options(self, member_id: str | None, dialect: Dialect | str, trace: TraceTo | None) -> dict[str, Any]:
-        """What a member is made with; a classic one has neither a name of its own nor a dialect."""
+        """The arguments of the member; a classic one has neither its own member id nor a dialect."""
         return {"trace": trace} if self.is_classic else {"trace": trace, "member_id": member_id, "dialect": dialect}
 
     @property
     def consumed(self) -> Offsets:
-        """Positions as a poll of the member takes them."""
+        """Positions in the form that a poll of the member takes."""
         return tuple(sorted(self.positions.items()))
 
     async def subscribe(self, to: Subscription) -> Subscription:
-        """Sees that the cluster can be joined and the topics are there; from now on metadata are of these.
+        """Checks that the cluster can be joined and the topics exist; metadata cover these from now on.
 
-        A classic member may lead its group, and then has to know the topics of all: its metadata are of every topic.
+        A classic member may lead its group and needs the topics of all members: its metadata cover every topic.
         """
         topics = None if isinstance(to, re.Pattern | SubscriptionPattern) else sorted(set(to))
         metadata = await check_cluster(self.network, topics, is_classic=self.is_classic)
@@ -129,25 +129,25 @@ class _Parts:
         return to if topics is None else topics
 
     async def take(self, partitions: Partitions, until_s: float, most: int) -> list[Message]:
-        """The next messages; waits for a moment, and not beyond this instant."""
+        """The next messages; waits briefly for some, and not beyond this instant."""
         wait_s = max(0.0, min(SLICE_S, until_s - time.monotonic()))
         messages = await self.fetcher.take(partitions, wait_s, most)
         self.positions = self.fetcher.positions
         return messages
 
     def forget(self, partitions: Partitions) -> None:
-        """These are not the member's any more."""
+        """Drops partitions that the member no longer owns."""
         for partition in partitions:
             self.positions.pop(partition, None)
 
     async def close(self) -> None:
-        """Closes what is open."""
+        """Closes fetcher and network."""
         await self.fetcher.close()
         await self.transport.close()
 
 
 class LoopThread:
-    """An event loop in a thread of its own, for connections of those who have no loop; a context manager."""
+    """An event loop in its own thread, for connections of callers without one; a context manager."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -155,9 +155,9 @@ class LoopThread:
         self._thread.start()
 
     def do(self, work: Coroutine[Any, Any, T], gives_up: Callable[[], bool] | None = None) -> T:
-        """Does it there, and gives or raises what that gave or raised.
+        """Runs a coroutine on the loop, and returns its result or raises its exception.
 
-        `gives_up` is asked while that lasts. Raises `CancelledError` once it says so, and the work is cancelled.
+        `gives_up` is called meanwhile; once it returns True, the work is cancelled. Raises `CancelledError` then.
         """
         doing = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
@@ -167,7 +167,7 @@ class LoopThread:
                     break
             return doing.result()
         finally:
-            doing.cancel()  # where the wait for it was interrupted
+            doing.cancel()  # if the wait was interrupted
 
     def stop(self) -> None:
         """Ends the thread."""
@@ -183,7 +183,7 @@ class LoopThread:
 
 
 class _Joined(Generic[Embedded]):
-    """What both consumers are: a member over its network, with the records of what it owns."""
+    """The common part of both consumers: a member with its network and the records of its partitions."""
 
     def __init__(self, parts: _Parts, consumer: Embedded) -> None:
         self._parts = parts
@@ -194,7 +194,7 @@ class _Joined(Generic[Embedded]):
 
     @property
     def member_id(self) -> str:
-        """The member's name in its group; a classic member has none until its coordinator has given it one."""
+        """The member id; a classic member has none until its coordinator has created one."""
         return self._consumer.member_id
 
     def assignment(self) -> Partitions:
@@ -206,7 +206,7 @@ class MessageConsumer(_Joined[Consumer]):
     """A consumer on threads: the application's, the member's background, and one for its connections.
 
     Used by one thread at a time, like `fsm.member.Consumer`, whose exceptions it raises. Callbacks run inside `poll`,
-    `unsubscribe` and `close`. Raises `InputError` for settings and addresses that cannot be.
+    `unsubscribe` and `close`. Raises `InputError` for invalid settings and addresses.
     """
 
     def __init__(
@@ -238,8 +238,8 @@ class MessageConsumer(_Joined[Consumer]):
     ) -> None:
         """Subscribes to topics by name or by a pattern.
 
-        `gives_up` is asked while the cluster does not answer: once it says so, nothing is subscribed to.
-        Raises `InputError` for a cluster that cannot be joined: nobody is there, it wants a login, a topic is unknown.
+        `gives_up` is called while the cluster does not answer: once it returns True, the subscription is not made.
+        Raises `InputError` for a cluster that cannot be joined: no broker, a required login, an unknown topic.
         """
         with suppress(CancelledError):
             seen = self._running.do(self._parts.subscribe(to), gives_up)

@@ -1,8 +1,8 @@
-"""A small fetcher: the records of the partitions that a member may take from, in their order.
+"""A small fetcher: the records of a member's fetchable partitions, in their order.
 
-It starts at the committed offset, or where there is none at one end of the log; one fetch is under way to each leader,
-and what came is kept as it came until the application takes it. No more is fetched of a partition while it has some
-left. What cannot be read is passed over, and said.
+It starts at the committed offset, or without one at one end of the log. It sends one fetch at a time to each leader,
+and buffers batches as they come until the application takes them. It fetches no more of a partition with buffered
+records. It skips and reports unreadable batches.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from fsm.protocol.record_batches import CONTROL, BatchHead, LogRecord, read_reco
 from fsm.wire.dialogue import PeerError
 
 EARLIEST, LATEST = -2, -1
-"""Times that mean the ends of a log."""
+"""Timestamps of ListOffsets for the ends of a log."""
 MAX_WAIT_MS, MAX_BYTES, MAX_PARTITION_BYTES = 500, 4 << 20, 1 << 20
 RETRY_S = 0.2
-"""How long whatever failed is left alone."""
+"""The delay before a retry."""
 TOPIC_IDS_SINCE = 13
 """The version of Fetch that names topics by id."""
 PASSING = {
@@ -60,7 +60,7 @@ PASSING = {
     ErrorCode.REPLICA_NOT_AVAILABLE,
     ErrorCode.OFFSET_NOT_AVAILABLE,
 }
-"""Errors that pass when it is asked again, with newer metadata; nobody need be told."""
+"""Errors that a retry with newer metadata resolves; they are not reported."""
 
 
 class Message(NamedTuple):
@@ -76,27 +76,27 @@ class Message(NamedTuple):
 
 
 class _Log:
-    """One partition, as long as it is the member's."""
+    """The state of one partition while the member owns it."""
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.position: int | None = None
-        """The offset of the next message that the application gets; None as long as it is not known."""
+        """The offset of the next message for the application; None while it is unknown."""
         self.fetch_at = 0
         self.batches: deque[tuple[BatchHead, bytes]] = deque()
-        """What came and is not read yet."""
+        """Batches that are not read yet."""
         self.reading: tuple[BatchHead, Iterator[LogRecord]] | None = None
-        """The batch before those, and what is left of it."""
+        """The current batch, and its remaining records."""
         self.is_busy = False
-        """Something is asked about it."""
+        """A request about it is in flight."""
 
     @property
     def has_more(self) -> bool:
-        """Whether something of it came that the application has not taken."""
+        """Whether it has records that the application has not taken."""
         return bool(self.batches) or self.reading is not None
 
     def go_to(self, offset: int) -> None:
-        """Begins there."""
+        """Sets the position."""
         self.position = self.fetch_at = offset
 
 
@@ -109,32 +109,34 @@ class Fetcher:
     def __init__(
         self, network: Network, transport: WireTransport[Any], group_id: str, start: int, tell: Callable[[str], None]
     ) -> None:
-        """`start` is where a partition without a committed offset begins; `tell` takes a line on what is amiss."""
+        """`start` is the start of a partition without a committed offset; `tell` is called with a line for each
+        problem.
+        """
         self._network = network
         self._transport = transport
         self._group_id = group_id
         self._start = start
         self._tell = tell
         self.member: ConsumerRuntime | None = None
-        """As whom committed offsets are asked for while it is in the group; None: as anybody."""
+        """The member that requests committed offsets while it is in the group; None for a request without member."""
         self._logs: dict[TopicPartition, _Log] = {}
         self._arrived = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._reported: set[str] = set()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are not the member's any more; what is under way for them comes to nothing."""
+        """Drops partitions that the member no longer owns; ignores answers for them."""
         for partition in partitions:
             self._logs.pop(partition, None)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """Where the application stands in each partition: what may be committed."""
+        """The application's position in each partition, for commits."""
         known = ((log.partition, log.position) for log in self._logs.values())
         return {partition: position for partition, position in sorted(known) if position is not None}
 
     async def take(self, partitions: Sequence[TopicPartition], wait_s: float, most: int) -> list[Message]:
-        """Messages of these partitions, at most so many; waits so long for the first, and fetches on."""
+        """At most this many messages of these partitions; waits this long for the first, and continues fetching."""
         logs = [self._logs.setdefault(partition, _Log(partition)) for partition in partitions]
         self._arrived.clear()
         self._ask(logs)
@@ -145,17 +147,17 @@ class Fetcher:
             except TimeoutError:
                 return []
         taken: list[Message] = []
-        for log in sorted(logs, key=lambda log: log.reading is None):  # what is inflated first, so that little ever is
+        for log in sorted(logs, key=lambda log: log.reading is None):  # decompressed batches first, to hold few
             taken += islice(self._read(log), most - len(taken))
         self._ask(logs)
         return taken
 
     async def close(self) -> None:
-        """Gives up what is under way."""
+        """Cancels requests in flight."""
         await cancel(self._tasks)
 
     def _ask(self, logs: Iterable[_Log]) -> None:
-        """Starts what these partitions lack: a position, or records."""
+        """Requests what these partitions lack: a position, or records."""
         idle = [log for log in logs if not log.is_busy and not log.has_more]
         lost = [log for log in idle if log.position is None]
         if lost:
@@ -178,7 +180,7 @@ class Fetcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _do(self, work: Work, logs: list[_Log]) -> None:
-        """Does it; whatever fails is tried again a moment later, when it is asked for."""
+        """Runs a request; after a failure it is retried after a delay, if still needed."""
         try:
             await work(logs)
         except PeerError:
@@ -196,7 +198,7 @@ class Fetcher:
             self._say(f"{what}: {error_name(code)}")
 
     def _say(self, line: str) -> None:
-        """Tells a line once."""
+        """Reports a line once."""
         if line not in self._reported:
             self._reported.add(line)
             self._tell(line)
@@ -215,7 +217,7 @@ class Fetcher:
         await self._go_to_end([log for log in logs if log.position is None])
 
     async def _read_committed(self, logs: list[_Log]) -> dict[TopicPartition, int] | None:
-        """Committed offsets; None where they cannot be had now, or not with the epoch that the member had."""
+        """Committed offsets; None if they are not available now, or not with the member's epoch."""
         coordinator = self._transport.coordinator
         if coordinator is None:
             return None
@@ -295,7 +297,7 @@ class Fetcher:
             await self._find_leaders(amiss)
 
     def _take_in(self, log: _Log, data: PartitionData | None) -> bool:
-        """The records that came; whether the partition is where it was looked for."""
+        """Takes the records of an answer; returns False if the partition may have moved to another broker."""
         if self._logs.get(log.partition) is not log:
             return True
         if data is None:
@@ -318,7 +320,7 @@ class Fetcher:
         return True
 
     def _read(self, log: _Log) -> Iterator[Message]:
-        """The records from the position on; those that cannot be read are passed over."""
+        """The records from the position on; unreadable ones are skipped."""
         while log.position is not None and log.has_more:
             if log.reading is None:
                 head, batch = log.batches.popleft()

@@ -1,7 +1,7 @@
-"""One connection to a broker on an event loop: calls go out as they come, each waits for its own answer.
+"""One connection to a broker on an event loop: calls are sent at once, each waits for its own answer.
 
-What it may speak it asks first. A call without an answer in its time closes the connection, for whoever is silent once
-would keep all later calls waiting as well; so does whatever is no answer. Every call that waits fails with it.
+It first asks for the broker's versions. A call without an answer in time closes the connection, because later calls
+would wait behind it as well; so does an invalid answer. All waiting calls then fail.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Link(asyncio.Protocol):
     def __init__(self, host: str, port: int, client_id: str) -> None:
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.versions: dict[int, range] = {}
-        """What the broker speaks, by the number of the API."""
+        """The broker's versions, by API key."""
         self._dialogue = Dialogue(self.peer, client_id)
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._last = 0
@@ -34,7 +34,7 @@ class Link(asyncio.Protocol):
     async def open(cls, host: str, port: int, client_id: str, timeout_s: float, security: Security = PLAINTEXT) -> Self:
         """Connects, logs in, and asks for versions.
 
-        Raises `PeerError` for a peer that is not there, is no broker, or does not let us in.
+        Raises `PeerError` for a missing peer, one that is no broker, or a refused login.
         """
         link = cls(host, port, client_id)
         try:
@@ -75,7 +75,9 @@ class Link(asyncio.Protocol):
         return self._transport is None
 
     def version(self, message: type[Any], newest: int | None = None) -> int:
-        """The newest version of a request that both sides speak, up to this one. Raises `InputError` for none."""
+        """The newest version of a request that both sides support, up to this one. Raises `InputError` if there is
+        none.
+        """
         api = API_OF[message]
         spoken = self.versions.get(api.key, range(0))
         newest = min(api.newest if newest is None else newest, spoken.stop - 1)
@@ -86,7 +88,7 @@ class Link(asyncio.Protocol):
     async def call(self, request: Any, timeout_s: float, newest: int | None = None) -> Any:
         """The answer to a request, which is sent in a version up to this one.
 
-        Raises `PeerError` where none comes, `InputError` for what the broker does not speak.
+        Raises `PeerError` without an answer, `InputError` for an API or version that the broker does not support.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -129,7 +131,7 @@ class Link(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the peer: answers to those who wait for them; one that has been given up has nobody."""
+        """Bytes of the peer: passes answers to waiting calls; ignores those of cancelled ones."""
         self._dialogue.take(data)
         try:
             while self._transport is not None and (arrived := self._dialogue.next_answer()) is not None:
@@ -142,7 +144,7 @@ class Link(asyncio.Protocol):
             self._end(problem)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The peer is gone, or we hung up."""
+        """The peer or we have closed the connection."""
         why = getattr(exc, "strerror", None) or exc
         self._end(self._fail(f"the connection broke: {why}" if why else "the peer closed the connection"))
 
@@ -150,7 +152,7 @@ class Link(asyncio.Protocol):
 async def _log_in(
     security: Security, client_id: str, reader: asyncio.StreamReader, transport: asyncio.WriteTransport
 ) -> str:
-    """Logs in; gives why not, or nothing."""
+    """Logs in; returns the reason of a failure, or an empty text."""
     login = log_in(security, client_id)
     try:
         request = next(login)

@@ -1,7 +1,7 @@
-"""A cluster as one client sees it: its brokers, what it last told of topics, and connections of three kinds.
+"""A cluster as one client sees it: its brokers, the latest topic metadata, and connections of three kinds.
 
-Whatever any broker can answer goes over one connection, requests of the group over another to its coordinator, and
-fetches over one to each leader: a fetch that waits for records, or a join that waits for others, holds nobody else up.
+Requests for any broker have one connection, requests of the group another to its coordinator, and fetches one to each
+leader: so a fetch that waits for records, or a join that waits for others, blocks no other request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Address(NamedTuple):
 
 
 class Purpose(Enum):
-    """What a connection is for."""
+    """The purpose of a connection."""
 
     CONTROL = "what any broker can answer"
     COORDINATOR = "requests of the group"
@@ -60,7 +60,7 @@ class Network:
         self.client_id, self.security = client_id, security
         self.request_timeout_s = request_timeout_s
         self.brokers: dict[int, Address] = {}
-        """By node id, as the last metadata had them."""
+        """By node id, from the last metadata."""
         self.leaders: dict[TopicPartition, Address] = {}
         self.ids: dict[str, str] = {}
         """Topic ids by name; empty for a cluster without them."""
@@ -69,7 +69,7 @@ class Network:
         self._control: Address | None = None
 
     async def link(self, purpose: Purpose, address: Address) -> Link:
-        """The connection for this, opened where there is none. Raises `PeerError` where it cannot be."""
+        """The connection for this purpose, opened if there is none. Raises `PeerError` if that fails."""
         key = purpose, address
         found = self._links.get(key)
         if found is not None and not found.is_closed:
@@ -77,7 +77,7 @@ class Network:
         if key not in self._opening:
             self._opening[key] = asyncio.create_task(self._open(key))
             self._opening[key].add_done_callback(_look)
-        return await asyncio.shield(self._opening[key])  # it goes on for the others who wait for it
+        return await asyncio.shield(self._opening[key])  # it continues for other waiting calls
 
     async def _open(self, key: tuple[Purpose, Address]) -> Link:
         try:
@@ -88,9 +88,9 @@ class Network:
             del self._opening[key]
 
     async def call(self, purpose: Purpose, address: Address, request: Any, timeout_s: float | None = None) -> Any:
-        """The answer of one broker; offsets go by topic ids where they are known, and come back by names.
+        """The answer of one broker; requests about offsets use known topic ids, their answers have names.
 
-        Raises `PeerError` where none comes, `InputError` for what the broker does not speak.
+        Raises `PeerError` without an answer, `InputError` for an API or version that the broker does not support.
         """
         link = await self.link(purpose, address)
         identified, newest = identify(request, self.ids)
@@ -98,9 +98,9 @@ class Network:
         return name_topics(answer, self.ids)
 
     async def call_any(self, request: Any) -> Any:
-        """The answer of any broker: of the one asked last, or of the next that can be reached.
+        """The answer of any broker: the last one, or the next reachable one.
 
-        Raises `PeerError`, that of the first, where no broker answers.
+        Raises the `PeerError` of the first if no broker answers.
         """
         known = [self._control, *self.bootstrap, *(address for _, address in sorted(self.brokers.items()))]
         first: PeerError | None = None
@@ -141,7 +141,7 @@ class Network:
             self.leaders.pop(partition, None)
 
     async def find_coordinator(self, group_id: str) -> Address | ErrorCode:
-        """Who coordinates the group, connected; or why nobody does. Raises `PeerError` where he cannot be reached."""
+        """Finds and connects the group's coordinator, or returns the error. Raises `PeerError` if unreachable."""
         answer = await self.call_any(FindCoordinatorRequest(key=group_id, coordinator_keys=(group_id,)))
         alone = Coordinator(group_id, answer.node_id, answer.host, answer.port, answer.error_code, answer.error_message)
         found = next((one for one in answer.coordinators if one.key == group_id), alone)
@@ -155,20 +155,20 @@ class Network:
         return address
 
     async def close(self) -> None:
-        """Closes every connection, and gives up those that are being opened."""
+        """Closes all connections, and cancels those being opened."""
         await cancel(self._opening.values())
         for link in self._links.values():
             link.close()
 
 
 def _look(task: asyncio.Task[Any]) -> None:
-    """Whoever waited for it may have given up, and asyncio complains of an error that nobody looked at."""
+    """Retrieves the exception: its waiting call may be cancelled, and asyncio warns of unretrieved exceptions."""
     if not task.cancelled():
         task.exception()
 
 
 async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Gives these up, and returns when they have ended."""
+    """Cancels these tasks, and returns when they have ended."""
     ended = [*tasks]
     for task in ended:
         task.cancel()

@@ -1,7 +1,7 @@
-"""What a watched consumer prints: the steps of its member's table, what its callbacks got, and messages.
+"""The output of a watched consumer: the steps of its member's table, the arguments of its callbacks, and messages.
 
-A line for a reader, or a JSON object: trace records as `fsm audit --format trace` reads them, a message as
-`{"event": "message", ...}` with key and value in base64 where they are no text.
+Each is a line of text, or a JSON object: trace records in the format of `fsm audit --format trace`, a message as
+`{"event": "message", ...}` with key and value in base64 if they are not text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PLAIN = {
     Kind.CLOSE_BEGIN: "closes",
     Kind.CLOSE_END: "is closed",
 }
-"""What a record says of the member, in words."""
+"""The words for each kind of record."""
 
 
 def line_of(record: TraceRecord) -> str:
@@ -105,7 +105,7 @@ def json_of_message(message: Message) -> str:
 
 
 def printers(*, as_json: bool) -> tuple[Callable[[TraceRecord], str], Callable[[Message], str]]:
-    """What makes lines of records and of messages."""
+    """The functions that format records and messages."""
     return (TraceRecord.to_json, json_of_message) if as_json else (line_of, line_of_message)
 
 
@@ -128,6 +128,6 @@ def _time(ts_ms: int) -> str:
 
 
 def _show_partitions(partitions: Partitions) -> str:
-    """Partitions by topic: `foo-[0, 1], bar-[2]`; `nothing` where there are none."""
+    """Partitions by topic: `foo-[0, 1], bar-[2]`; `nothing` if empty."""
     by_topic = numbers_by_topic(sorted(partitions)).items()
     return ", ".join(f"{topic}-{numbers}" for topic, numbers in by_topic) or "nothing"

@@ -1,4 +1,4 @@
-"""A watched consumer from its start to its end: polls, hands out what it sees, leaves when it is told to stop."""
+"""A watched consumer from its start to its end: polls, reports what it sees, leaves when it is stopped."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fsm.trace import TraceRecord
 from fsm.wire.login import Security
 
 POLL_MS = 200
-"""How long it takes at most until it is seen that the end was asked for."""
+"""The maximum delay before a request to end is noticed."""
 
 
 class Watched(NamedTuple):
-    """What is run: where, as whom, and who is told."""
+    """The arguments of a run: the cluster, the member, and the functions that get its output."""
 
     bootstrap: str
     config: ConsumerConfig
@@ -35,13 +35,13 @@ class Watched(NamedTuple):
 
 
 class Stop:
-    """Whether the end was asked for, by a signal; a second one interrupts."""
+    """Whether a signal has requested the end; a second one interrupts."""
 
     def __init__(self) -> None:
         self.asked = False
 
     def ask(self, *_: object) -> None:
-        """Asks for the end. Raises `KeyboardInterrupt` the second time."""
+        """Requests the end. Raises `KeyboardInterrupt` the second time."""
         again, self.asked = self.asked, True
         if again:
             raise KeyboardInterrupt
@@ -49,7 +49,7 @@ class Stop:
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Signals ask for the end, while this lasts; only in the main thread, which alone gets signals."""
+    """Makes signals request the end within this context; only in the main thread, which receives signals."""
     stop = Stop()
     before = {number: signal.signal(number, stop.ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -76,7 +76,7 @@ def watch(watched: Watched, stop: Stop) -> None:
 
 
 async def watch_on_asyncio(watched: Watched, stop: Stop) -> None:
-    """The same on the event loop that runs."""
+    """The same on the running event loop."""
     made = (watched.bootstrap, watched.config)
     async with AsyncMessageConsumer(
         *made,

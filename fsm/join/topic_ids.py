@@ -1,4 +1,4 @@
-"""Topics of offsets by their ids, which brokers have asked for since version 10, and by the names that a member has."""
+"""Topics of offsets by id, as requests have them since version 10, and by name, as members have them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fsm.protocol.assignment import NO_TOPIC_ID
 from fsm.protocol.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
 LAST_BY_NAME: Mapping[type[Any], int] = {OffsetCommitRequest: 9, OffsetFetchRequest: 9}
-"""The newest versions of requests in which topics go by their names."""
+"""The newest versions of requests with topic names."""
 
 
 def identify(request: Any, ids: Mapping[str, str]) -> tuple[Any, int | None]:
-    """The request with the ids of its topics, and up to which version it can be sent so; None: to any.
+    """The request with topic ids, and the newest version in which it can be sent; None: any.
 
     >>> from fsm.protocol.messages import commit_topics
     >>> offsets = ((("foo", 0), 7),)
@@ -42,7 +42,7 @@ def identify(request: Any, ids: Mapping[str, str]) -> tuple[Any, int | None]:
 
 
 def name_topics(answer: Any, ids: Mapping[str, str]) -> Any:
-    """The answer with names for the topics that it has by their ids."""
+    """The answer with topic names instead of ids."""
     if not isinstance(answer, OffsetCommitResponse | OffsetFetchResponse):
         return answer
     names = {topic_id: name for name, topic_id in ids.items()}

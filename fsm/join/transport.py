@@ -1,8 +1,8 @@
 """The three methods of `fsm.member.Transport` and `ClassicTransport`, over connections to a real cluster.
 
-Everything happens on one event loop, whichever thread a member calls from, and the answers are given there. What a
-broker does not answer, or not in time, is a `TransportFailure`; the connection is then gone and the next request opens
-another. An answer that comes after its request was given up has nobody who waits for it.
+Everything runs on one event loop, whichever thread a member calls from, and callbacks are called there. A request
+without an answer in time gets a `TransportFailure`; its connection is then closed and the next request opens another. A
+later answer is ignored.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ Metadata = TypeVar("Metadata", TopicNames, PartitionCounts)
 JOIN_GRACE_S = 5.0
 """How much longer than its rebalance timeout a join may take (`AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE`)."""
 PATIENCE = 0.95
-"""Of the time that the member gives a request: it hears that the connection is gone, as Kafka's own does, before it
-would give up by itself, and looks for its coordinator anew."""
+"""The share of the member's request timeout that is used here: the member sees a lost connection, as Kafka's does,
+before its own timeout, and looks up its coordinator again.
+"""
 LAST_S = 0.5
-"""How long the end waits for answers that are due, so that a leave is heard."""
+"""How long closing waits for pending answers, so that a leave arrives."""
 FATAL = {ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-"""Answers to a look-up that another attempt does not change."""
+"""Errors of a look-up that a retry does not resolve."""
 
 
 Work = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class WireTransport(Generic[Metadata]):
-    """The network of one member, on sockets. `read` makes the member's metadata of the cluster's answer."""
+    """The network of one member, on sockets. `read` converts the cluster's answer to the member's metadata."""
 
     def __init__(
         self,
@@ -57,14 +58,14 @@ class WireTransport(Generic[Metadata]):
         self.network = network
         self.group_id = group_id
         self.topics: Sequence[str] | None = None
-        """The topics that metadata are asked for; None for all."""
+        """The topics whose metadata are fetched; None for all."""
         self.coordinator: Address | None = None
         self._loop = loop
         self._read: Callable[[MetadataResponse], Metadata] = read
         self._refresh_s = refresh_s
         self._known: Metadata | None = None
         self._on_metadata: Callable[[Metadata | TransportFailure], None] | None = None
-        """Who is told of changes."""
+        """The callback for changes."""
         self._refreshing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -73,7 +74,7 @@ class WireTransport(Generic[Metadata]):
         self._start(self._find, on_coordinator_found)
 
     def update_metadata(self, on_metadata: Callable[[Metadata | TransportFailure], None]) -> None:
-        """Asks the cluster for its topics now; tells changes of them from then on."""
+        """Fetches the topics now, and calls back for later changes."""
         self._start(partial(self._learn, on_metadata), on_metadata)
 
     def send(self, request: Any, on_response: Callable[[Any], None]) -> None:
@@ -81,7 +82,7 @@ class WireTransport(Generic[Metadata]):
         self._start(partial(self._send, request), on_response)
 
     async def close(self) -> None:
-        """Waits a moment for what is under way, then closes all connections; on the loop, like everything below."""
+        """Waits briefly for pending answers, then closes all connections; on the loop, like everything below."""
         await cancel([] if self._refreshing is None else [self._refreshing])
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=LAST_S)
@@ -89,7 +90,7 @@ class WireTransport(Generic[Metadata]):
         await self.network.close()
 
     def _start(self, work: Work, answer: Callable[[Any], None]) -> None:
-        """Runs the work on the loop. Raises `OSError` where that is closed."""
+        """Runs the work on the loop. Raises `OSError` if that is closed."""
         try:
             self._loop.call_soon_threadsafe(self._begin, work, answer)
         except RuntimeError:
@@ -117,7 +118,7 @@ class WireTransport(Generic[Metadata]):
 
     async def _learn(self, on_metadata: Callable[[Metadata | TransportFailure], None]) -> Metadata | TransportFailure:
         metadata, asked = None, self.topics
-        while metadata is None or asked != self.topics:  # who subscribes meanwhile does not want the answer of before
+        while metadata is None or asked != self.topics:  # after a new subscription the old answer is not wanted
             asked = self.topics
             metadata = await self.network.learn(asked)
         refused = next((topic.error_code for topic in metadata.topics if topic.error_code in FATAL), None)
@@ -129,17 +130,17 @@ class WireTransport(Generic[Metadata]):
         return self._known
 
     def hand_in(self, metadata: MetadataResponse) -> None:
-        """Metadata that were learned otherwise; the member is told if they are news."""
+        """Takes metadata from another source; calls back if they have changed."""
         found = self._read(metadata)
         if self._on_metadata is not None and found != self._known:
             self._known = found
             self._on_metadata(found)
 
     async def _refresh(self) -> None:
-        """Asks again from time to time, as clients do."""
+        """Fetches metadata periodically, as clients do."""
         while True:
             await asyncio.sleep(self._refresh_s)
-            with suppress(PeerError):  # the next one may be answered
+            with suppress(PeerError):  # the next attempt may succeed
                 self.hand_in(await self.network.learn(self.topics))
 
 
@@ -155,7 +156,7 @@ async def _give(work: Work, answer: Callable[[Any], None]) -> None:
 
 
 def _failure(code: ErrorCode) -> TransportFailure:
-    """Under the name of Kafka's exception: `CoordinatorNotAvailableException`."""
+    """The failure under the name of Kafka's exception: `CoordinatorNotAvailableException`."""
     return TransportFailure(f"{code.name.title().replace('_', '')}Exception", retriable=code not in FATAL)
 
 
@@ -165,6 +166,6 @@ def read_names(metadata: MetadataResponse) -> TopicNames:
 
 
 def read_counts(metadata: MetadataResponse) -> PartitionCounts:
-    """How many partitions each topic has, for a classic member."""
+    """Partition counts by topic, for a classic member."""
     counts = ((topic.name, len(topic.partitions)) for topic in metadata.topics if topic.name and not topic.error_code)
     return tuple(sorted(counts))

@@ -1,8 +1,8 @@
-"""The conformance suite: what clients of groups are held to, and a judge of what went over the wire.
+"""The conformance suite: rules for clients of groups, and a judge of wire traces.
 
 * `CHECKS`, `Check`, `Grade`: the rules, each with its clause and how much it matters
-* `judge`, `Report`, `Finding`: which rules the clients of a trace kept, broke, or never came to
-* `merge`: what several traces say together
+* `judge`, `Report`, `Finding`: the rules that the clients of a trace kept, broke, or never met
+* `merge`: the report of several traces
 """
 
 from __future__ import annotations

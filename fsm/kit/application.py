@@ -2,7 +2,7 @@
 
 Notes of the event `application` have `client`, `ev` and `partitions`, where `ev` is what an adapter prints: `assign`
 and `assigned` (a callback begins and ends), `revoke` and `revoked`, `lost`, `error`, `close_end`. Notes of the event
-`command` have `client` and `line`: what the adapter was told. `started` and `exited` are its process's.
+`command` have `client` and `line`: the command. `started` and `exited` are notes about its process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Application:
     wanted: frozenset[str] = frozenset()
     """The topics that it subscribed to last."""
     wanted_ms: float | None = None
-    """When it subscribed; None once the group has been told."""
+    """When it subscribed; None once the client has sent the subscription."""
     heard_ms: float = NEVER_MS
     """The time of its last note."""
 
@@ -113,6 +113,6 @@ class Application:
 
 
 def partitions_of(about: Mapping[str, Any]) -> Held:
-    """The partitions of an application's note; pairs that are none are passed over."""
+    """The partitions of an application's note; invalid pairs are ignored."""
     pairs = about.get("partitions") or ()
     return frozenset((str(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2)

@@ -1,7 +1,7 @@
 """Checks: rules for clients with their sources, and functions that test whether they are kept.
 
-A check looks at one moment of a client at a time: something that it did, with all that was known of it until then. It
-says that the rule was kept (True), how it was broken (`Broken`), or that there is nothing to judge (None).
+A check gets one moment of a client at a time: an action, with all that was known of the client before. It returns that
+the rule was kept (True), how it was broken (`Broken`), or that there is nothing to judge (None).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def hold(is_kept: object, expected: str, got: object) -> Verdict:
 
 
 def slack(of_ms: float) -> float:
-    """How late something may be that is due after this time."""
+    """The tolerance of a deadline after this time."""
     return max(SLACK_MS, SLACK_PART * of_ms)
 
 

@@ -89,7 +89,7 @@ class ClassicMember:
     left: Exchange | None = None
     out_ms: float = NEVER_MS
 
-    # What it does
+    # Requests
 
     def send_join(self, exchange: Exchange) -> None:
         """A JoinGroup."""
@@ -129,7 +129,7 @@ class ClassicMember:
         self.earlier_ids.add(self.member_id)
         self.stage, self.generation, self.member_id, self.assignment = Stage.OUT, NO_GENERATION, "", frozenset()
 
-    # What it is told
+    # Answers
 
     def take_join(self, exchange: Exchange) -> None:
         """The answer to a JoinGroup."""

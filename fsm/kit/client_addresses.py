@@ -1,6 +1,6 @@
-"""Brokers at addresses of their own for each client, so that a client is known whatever it calls itself.
+"""Brokers with separate addresses for each client, which identify a client under any client id.
 
-Its requests get its name as their client id, and the answers that tell where brokers are tell it these addresses.
+Its requests get its name as client id, and answers with broker addresses have its own ones.
 """
 
 from __future__ import annotations

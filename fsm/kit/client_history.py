@@ -1,4 +1,4 @@
-"""From what went over the wire to moments of clients: what each did, with all that was known of it until then.
+"""The conversion of a wire trace to moments of clients: each action, with all that was known of the client before.
 
 A trace has exchanges in the order in which they ended; here a request comes at its own time and its answer at its own.
 A client is known by its client id, and by its member id too where several clients share one at the same time.
@@ -137,7 +137,7 @@ class Client:
         return all(number in self.around.closed for number in had)
 
     def doubt(self, at_ms: float) -> Doubt | None:
-        """Why it cannot know whether its last heartbeat was handled; None where it can."""
+        """Why it cannot know whether its last heartbeat was handled; None if it can."""
         sent = self.consumer.sent
         if sent is None or sent.is_answered:
             return None
@@ -175,7 +175,7 @@ class Moment:
     """Whether the client looks for the coordinator within `AT_ONCE_MS`, which may have happened before."""
 
     def hears(self, *events: str) -> frozenset[TopicPartition]:
-        """The partitions of which the application hears this at the same time, as far as that can be seen."""
+        """The partitions of simultaneous notes of this kind, as far as known."""
         found = (partitions_of(note.about) for note in self.heard_next if note.about.get("ev") in events)
         return frozenset().union(*found)
 
@@ -317,7 +317,9 @@ class Clients:
     def send(
         self, exchange: Exchange, name: str, said_next: Iterable[Note] = (), *, searches_at_once: bool = False
     ) -> Iterator[Moment]:
-        """A request of a client; `said_next` is what applications say soon after it. Nobody is called nothing."""
+        """A request of a client; `said_next` are the notes of applications soon after it. Requests without a client
+        name are ignored.
+        """
         what = _WHATS.get(exchange.api)
         if not name:
             return
@@ -398,6 +400,6 @@ _TAKES: Mapping[What | None, Callable[[Client, Exchange], None]] = {
     What.SYNC: lambda client, exchange: client.classic.take_sync(exchange),
     What.BEAT: lambda client, exchange: client.classic.take_beat(exchange),
     What.COMMIT: _commit,
-    What.SEARCH: _search,  # who was looking already when it was refused need not ask again
+    What.SEARCH: _search,  # a client that was already looking when it was refused need not ask again
     What.OFFSETS: lambda client, exchange: client.reads.learn(exchange, client.around.names),
 }

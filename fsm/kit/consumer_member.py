@@ -99,7 +99,7 @@ class ConsumerMember:
     """The fields that were last accepted."""
     throttled_until_ms: float = NEVER_MS
 
-    # What it does
+    # Requests
 
     def send(self, exchange: Exchange) -> None:
         """A heartbeat."""
@@ -129,7 +129,7 @@ class ConsumerMember:
         self.given_up, self.accepted = {}, {}
 
     def _stay(self, exchange: Exchange) -> None:
-        if self.epoch is None:  # the trace begins in its midst, or it goes on though it is no member any more
+        if self.epoch is None:  # the trace begins later, or it continues though it is no member any more
             self.is_known = False
             if self.sent is None:
                 self.epoch = exchange.request.member_epoch
@@ -147,7 +147,7 @@ class ConsumerMember:
             self.out_ms = at_ms
         self.epoch, self.target, self.offered, self.owned = None, None, NOTHING, NOTHING
 
-    # What it is told
+    # Answers
 
     def take(self, exchange: Exchange) -> None:
         """The answer to one of its heartbeats."""
@@ -193,7 +193,7 @@ class ConsumerMember:
             self.offered |= now
             self.given_up = {p: at for p, at in self.given_up.items() if p not in now}
 
-    # What follows
+    # Queries
 
     @property
     def is_member(self) -> bool:

@@ -1,4 +1,4 @@
-"""The results of a run as text, as one JSON document, as JUnit's XML, and as a page of HTML that stands by itself."""
+"""The results of a run as text, as one JSON document, as JUnit XML, and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def as_document(results: Sequence[Result], client: str) -> dict[str, Any]:
 
 
 def as_text(results: Sequence[Result], client: str) -> Iterator[str]:
-    """A table of scenarios, what failed with the story of its first time, and what each rule came to."""
+    """A table of scenarios, the failures with the story of their first occurrence, and the verdict of each rule."""
     yield client
     yield ""
     for result in results:
@@ -129,7 +129,7 @@ STYLE = (
 
 
 def as_html(results: Sequence[Result], client: str) -> str:
-    """A page without anything from elsewhere; whatever a client said is escaped."""
+    """A self-contained page; all texts of clients are escaped."""
     whole = merge(result.report for result in results)
     name = escape(_legal(client))
     scenarios = "".join(

@@ -1,7 +1,7 @@
-"""Plays a scenario with clients, against brokers of its own: in real time with processes, or in whatever time it has.
+"""Plays a scenario with clients, against its own brokers: in real time with processes, or in virtual time.
 
-The run gives a trace: exchanges, events of applications (`application`), commands to them (`command`), and
-the end of each (`exited`).
+A run returns a trace: exchanges, events of applications (`application`), commands to them (`command`), and the end of
+each (`exited`).
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Reads:
         refused = frozenset(codes) | (asked - found.keys() if group_error(exchange.response) else frozenset())
         self.unknown = (self.unknown - found.keys()) | refused
         known = {p: offset for p, offset in found.items() if offset >= 0 and p not in refused}
-        # A fetch from there may be under way: what it brings is read, and the next one begins behind it.
+        # A fetch from there may be in flight: its records are read, and the next one begins after them.
         self.start.update((p, offset) for p, offset in known.items() if self.position.get(p) != offset)
         self.refused_fetch = None
         if refused:

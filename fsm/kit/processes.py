@@ -161,9 +161,9 @@ async def run_all(
     on_result: Callable[[Result], None],
     make_place: MakePlace = OurPlace,
 ) -> list[Result]:
-    """Plays the scenarios, so many at once, each at a place of its own; gives results in the order of the scenarios.
+    """Plays the scenarios, several at once, each at its own place; returns results in the order of the scenarios.
 
-    Raises `InputError` for a command that does not start, or says nothing that an adapter says.
+    Raises `InputError` for a command that does not start, or does not answer as an adapter.
     """
     room = asyncio.Semaphore(jobs)
 
