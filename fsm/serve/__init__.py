@@ -1,9 +1,9 @@
-"""Our coordinator as a broker for real clients: sockets at the edge, everything else a value that frames go into.
+"""Our coordinator as a broker for real clients: sockets at the edge, everything else without IO.
 
-* `Brokers`, `Served`: brokers without sockets, and what they serve
-* `Send`, `HangUp`, `ReadOn`, `Append`, `Replace`: what they want done to connections and files
-* `Rule`, `Do`, `read_rules`: scripted faults, and how they are read
-* `Edge`: the sockets, for an event loop of yours
+* `Brokers`, `Served`: brokers without sockets, and their options
+* `Send`, `HangUp`, `ReadOn`, `Append`, `Replace`: their effects on connections and files
+* `Rule`, `Do`, `read_rules`: scripted faults, and their parser
+* `Edge`: the sockets, for your own event loop
 """
 
 from typing import TYPE_CHECKING

@@ -1,13 +1,11 @@
 """The brokers: frames of bytes in, effects out. No socket, no clock, no thread: the same frames give the same effects.
 
-    brokers = Brokers(Served({"foo": 4}), now_ms=0, random=Random(1))
-    brokers.connect(7, broker=1, peer="127.0.0.1", now_ms=0)
-    brokers.receive(7, frame, now_ms=1)      # (Send(7, ...),)
-    brokers.next_deadline_ms()               # when something is due though nothing arrives
-    brokers.advance(500)                     # what that brings
+brokers = Brokers(Served({"foo": 4}), now_ms=0, random=Random(1)) brokers.connect(7, broker=1, peer="127.0.0.1",
+now_ms=0) brokers.receive(7, frame, now_ms=1) # (Send(7, ...),) brokers.next_deadline_ms() # the next timer
+brokers.advance(500) # the effects of due timers
 
-Each connection has one request at a time, as a broker of Kafka has it: what comes after waits until the answer is on
-its way. Several brokers share topics and groups; each group has one coordinator among them.
+Each connection has one request at a time, as in Kafka: later ones wait until the answer is sent. Several brokers share
+topics and groups; each group has its coordinator on one of them.
 
 Source: `SocketServer`, `KafkaApis` of apache/kafka 4.4.
 """
@@ -104,10 +102,10 @@ class Brokers:
         on_event: Callable[[Exchange | Note], None] | None = None,
         kept: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Raises `InputError` for settings that no broker would start with.
+        """Raises `InputError` for settings with which no broker would start.
 
-        `on_event` is called with each exchange as it ends and with what else happens. `kept` has the logs of an
-        earlier run, by name, and asks for effects that keep them; without it nothing is kept.
+        `on_event` is called with each ended exchange and with notes of other events. `kept` has the logs of an earlier
+        run, by name, and enables the effects that store logs.
         """
         self.rules = rules if rules is not None else []
         """The rules of faults; the first that matches a request applies. They may be changed at any time."""
@@ -123,7 +121,7 @@ class Brokers:
         self._tokens = count(1)
         self._timers = Timers()
         self._ready: deque[_Connection] = deque()
-        """Connections whose request was answered while more of theirs waited."""
+        """Connections with waiting requests whose last one was answered."""
         self._fetches: dict[int, _Waiting] = {}
         """Fetch requests that wait for records, by connection."""
         self._paused_until_ms = 0.0
@@ -152,7 +150,7 @@ class Brokers:
             self._tell("disconnected", now_ms, connection=number)
 
     def receive(self, number: int, frame: bytes, now_ms: float) -> tuple[Effect, ...]:
-        """Takes a frame, without its length."""
+        """Takes a frame, without its length prefix."""
         connection = self._connections.get(number)
         if connection is not None:
             connection.frames.append((frame, now_ms))
@@ -164,7 +162,7 @@ class Brokers:
         return self._take(now_ms)
 
     def waiting(self, number: int) -> int:
-        """Frames of this connection that wait for their turn. Where there is one, read no more until `ReadOn`."""
+        """The number of frames of this connection that wait. If there are any, do not read until `ReadOn`."""
         connection = self._connections.get(number)
         return len(connection.frames) if connection else 0
 
@@ -179,13 +177,13 @@ class Brokers:
         return max(min(due), self._paused_until_ms) if due else None
 
     def advance(self, now_ms: float) -> tuple[Effect, ...]:
-        """Runs everything that is due; what becomes due by that waits for the next call."""
+        """Runs everything that is due; timers that become due by that wait for the next call."""
         if now_ms >= self._paused_until_ms:
             self._timers.advance(now_ms)
             self._give(*self.cluster.coordinators.advance(int(now_ms)), now_ms)
         return self._take(now_ms)
 
-    # What a test, a page or an operator does
+    # Actions of a test, a page or an operator
 
     def expire(self, group_id: str, member_id: str, now_ms: float) -> tuple[Effect, ...]:
         """Ends the member's session."""
@@ -193,9 +191,9 @@ class Brokers:
         return self._take(now_ms)
 
     def move(self, group_id: str, broker: int | None, now_ms: float) -> tuple[Effect, ...]:
-        """Another broker coordinates the group's partition: this one, or the next. Waiting clients get NOT_COORDINATOR.
+        """Moves the group's partition to this broker, or to the next one.
 
-        Raises `InputError` for a broker that is none.
+        Waiting clients get NOT_COORDINATOR. Raises `InputError` for an unknown broker.
         """
         self._move(group_id, broker, now_ms)
         return self._take(now_ms)
@@ -212,7 +210,7 @@ class Brokers:
         return self._take(now_ms)
 
     def start(self, now_ms: float) -> tuple[Effect, ...]:
-        """Tells the topics that there are, for the trace, and gives what is to be kept."""
+        """Notes the topics for the trace; returns the effects that store them."""
         self._tell("topics", now_ms, topics=self.cluster.topics.describe())
         return self._take(now_ms)
 
@@ -223,7 +221,7 @@ class Brokers:
     # A request
 
     def _go_on(self, connection: _Connection, now_ms: float) -> None:
-        """Handles what waits on a connection, up to a request that is not answered at once."""
+        """Handles the waiting requests of a connection, up to one that is not answered at once."""
         while connection.frames and not connection.is_busy and connection.number in self._connections:
             wait_until_ms = max(connection.until_ms, self._paused_until_ms)
             if wait_until_ms > now_ms:
@@ -299,7 +297,7 @@ class Brokers:
                 self._tell("topics", now_ms, topics=news)
 
     def _give(self, answers: list[Answer], removed: list[tuple[str, str]], now_ms: float) -> None:
-        """Sends what the coordinators answered, and tells of whom they removed."""
+        """Sends the coordinators' answers, and notes removed members."""
         for group_id, member_id in removed:
             self._tell("removed", now_ms, group=group_id, member=member_id)
         for token, body in answers:
@@ -338,7 +336,7 @@ class Brokers:
                 self._fetch(waiting.asked, waiting.until_ms, now_ms)
 
     def _answer(self, asked: _Open, response: Any, now_ms: float) -> None:
-        """The answer is made: sends it, unless a fault has it otherwise. None: the request wants none."""
+        """Sends an answer unless a fault prevents it. None: the request expects none."""
         rule = asked.rule
         if asked.is_repeat:
             return
@@ -405,7 +403,7 @@ class Brokers:
         """Applies faults to a request before it is handled; `_answer` applies the others."""
         if rule.do is Do.REFUSE:
             if isinstance(asked.request, ProduceRequest) and not asked.request.acks:
-                self._record(asked, None, None)  # it expects no answer, so that all a broker can do is hang up
+                self._record(asked, None, None)  # it expects no answer, so a broker can only close the connection
                 self._hang_up(asked.connection, now_ms)
                 return
             self._answer(asked, self._refusal(asked, rule.code), now_ms)

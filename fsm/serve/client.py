@@ -1,7 +1,7 @@
-"""The connections of clients: their bytes cut into frames, which are handed over as long as none has to wait.
+"""The connections of clients: splits their bytes into frames, and passes these on as long as none has to wait.
 
-One is read no further while a frame waits, and while the client does not read what it was sent. What it may make the
-broker hold is bounded, with what all others hold.
+Reading pauses while a frame waits, and while the client does not read its answers. The memory for a client is bounded,
+and so is the total for all.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from fsm.serve.effects import Effect
 LARGEST_PRODUCE = 8 << 20
 """The bytes of a frame with records; a client that announces more is disconnected."""
 LARGEST_FRAME = 4 << 20
-"""Bytes of any other frame, of which objects are made that take many times their bytes."""
+"""The bytes of any other frame; its objects take many times as much."""
 PRODUCE = APIS["Produce"].key.to_bytes(2, "big")
 ENOUGH_UNSENT = 64 << 10
-"""Bytes that a client may leave unread before its requests are read no further."""
+"""The unread bytes of a client above which its requests are not read."""
 MOST_BUFFERED = 256 << 20
-"""Bytes that all connections have sent of frames which are not whole, or not handled yet."""
+"""The bytes of incomplete or unhandled frames, over all connections."""
 BUFFERED_BY_ONE = 16 << 10
-"""Bytes of these that a connection may have whatever others have."""
+"""The bytes of these that a connection may always have."""
 MOST_AT_ONCE = 100
-"""Frames of one connection that are handled before others have their turn."""
+"""Frames of one connection that are handled before other connections get their turn."""
 MOST_FULL = 512
-"""Clients that may leave so much unread at once; after that the one that has done so for the longest has to go. Each
-holds that much and two answers, a megabyte or so each."""
+"""The maximum number of clients with that many unread bytes; above it the one that has had them for the longest is
+disconnected. Each holds that much and two answers, of about a megabyte each.
+"""
 FIND_GONE_S, GONE = 1.0, getattr(select, "POLLRDHUP", 0)
-"""How often clients that are not read are asked whether they are still there, and what tells beside POLLHUP."""
+"""How often clients that are not read are checked for their end, and the event that shows it beside POLLHUP."""
 
 
 class Client(asyncio.Protocol):
@@ -49,13 +50,13 @@ class Client(asyncio.Protocol):
         self.received_s = 0.0
         """When bytes last arrived, by the event loop's clock."""
         self._bytes = bytearray()
-        """The received bytes that were not handed over."""
+        """The received bytes that were not passed on."""
         self._waiting = 0
-        """Bytes of the frame that was handed over and waits for the one before it."""
+        """The bytes of the frame that was passed on and waits for the one before it."""
         self._buffered = 0
-        """Bytes of both, as they were counted last."""
+        """The last count of the bytes of both."""
         self._wanted = 0
-        """Bytes without which there is nothing to be done."""
+        """The number of bytes needed for the next action."""
         self._is_full = False
         """Whether the client leaves its responses unread."""
         self._is_held = False
@@ -111,7 +112,7 @@ class Client(asyncio.Protocol):
         self.others.pause(self)
 
     def _cut(self, data: bytes) -> None:
-        """Hands over the frames that are whole, up to one that has to wait; keeps the rest."""
+        """Passes on complete frames, up to one that has to wait; keeps the rest."""
         others, at, left = self.others, 0, MOST_AT_ONCE
         now_ms = others.clock()
         self._wanted = 0
@@ -141,13 +142,13 @@ class Client(asyncio.Protocol):
         self._keep(data[at:])
 
     def _keep(self, rest: bytes) -> None:
-        """Keeps the bytes that have arrived and were not handed over."""
+        """Keeps the received bytes that were not passed on."""
         if rest or self._bytes:
             self._bytes = bytearray(rest)
         self._count()
 
     def _count(self) -> None:
-        """Disconnects the client if its count has grown and all together hold too much."""
+        """Disconnects the client if its count has grown and the total is too large."""
         buffered = len(self._bytes) + self._waiting
         if buffered == self._buffered:
             return
@@ -181,27 +182,27 @@ class Clients:
         carry_out: Callable[[Iterable[Effect]], object],
         most_idle_s: float,
     ) -> None:
-        """`on_frame` is given each frame as it arrives, `carry_out` what follows from a connection's end.
+        """`on_frame` is called with each frame, `carry_out` with the effects of a connection's end.
 
-        A connection on which nothing arrives for `most_idle_s` is closed.
+        A connection without input for `most_idle_s` is closed.
         """
         self.brokers, self.clock, self.on_frame, self.on_trouble = brokers, clock, on_frame, on_trouble
         self.carry_out, self.most_idle_s = carry_out, most_idle_s
         self.open: dict[int, Client] = {}
         self.full: dict[int, Client] = {}
-        """The clients that leave much unread; the one that has done so for the longest comes first."""
+        """The clients with many unread bytes; the one that has had them for the longest comes first."""
         self.paused: dict[int, Client] = {}
         """The paused clients, by the descriptor of their socket."""
         self.buffered = 0
-        """Bytes of frames that are not whole, or not handled yet."""
+        """The bytes of incomplete or unhandled frames."""
         self._gone = select.poll()
-        """Tells which of those that are paused have ended their connection."""
+        """Detects the end of paused connections."""
         self._numbers = 0
         self._sweeping: asyncio.TimerHandle | None = None
         self._finding: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begins to look for connections on which nothing has arrived for long, and ends them."""
+        """Begins to close idle connections."""
         since = self.loop.time() - self.most_idle_s
         for client in [*self.open.values()]:
             if client.received_s < since:
@@ -209,19 +210,19 @@ class Clients:
         self._sweeping = self.loop.call_later(self.most_idle_s / 10, self.start)
 
     def stop(self) -> None:
-        """Looks no more, and ends all."""
+        """Stops that, and closes all connections."""
         self.abort()
         for timer in (self._sweeping, self._finding):
             if timer is not None:
                 timer.cancel()
 
     def abort(self) -> None:
-        """Ends all connections; what was not sent is not."""
+        """Aborts all connections; unsent bytes are dropped."""
         for client in [*self.open.values()]:
             client.transport.abort()
 
     def connect(self, client: Client) -> int:
-        """A client's number."""
+        """Adds a client; returns its number."""
         self._numbers += 1
         self.open[self._numbers] = client
         self.brokers.connect(self._numbers, client.broker, client.peer, self.clock())
@@ -235,25 +236,25 @@ class Clients:
         self.carry_out(self.brokers.disconnect(number, self.clock()))
 
     def pause(self, client: Client) -> None:
-        """The client is not read for now, so that its end would not be noticed."""
+        """Notes that the client is not read for now, so that its end is checked separately."""
         self.paused[client.file] = client
         self._gone.register(client.file, GONE)
         if self._finding is None:
             self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone)
 
     def resume(self, client: Client) -> None:
-        """The client is read again, or has gone."""
+        """Notes that the client is read again, or has gone."""
         if self.paused.pop(client.file, None):
             self._gone.unregister(client.file)
 
     def _find_gone(self) -> None:
-        """Ends connections that their clients have ended while they were not read."""
+        """Closes paused connections whose clients have closed them."""
         for file, _ in self._gone.poll(0):
             self.paused[file].transport.abort()
         self._finding = self.loop.call_later(FIND_GONE_S, self._find_gone) if self.paused else None
 
     def note_full(self, client: Client) -> None:
-        """Notes that the client leaves much unread."""
+        """Notes that the client has many unread bytes."""
         self.full[client.number] = client
         if len(self.full) > MOST_FULL:
             self.full.pop(next(iter(self.full))).transport.abort()

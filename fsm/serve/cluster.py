@@ -60,7 +60,7 @@ class Cluster:
         self, served: Served, now_ms: float, keep: Callable[[Append | Replace], None], kept: Mapping[str, bytes]
     ) -> None:
         """`kept` has the logs of an earlier run, by name. Raises `InputError` for settings with which no broker would
-        start, for topics that cannot be, and for what is no log of an earlier run.
+        start, for invalid topics, and for an invalid log of an earlier run.
         """
         self.served = served
         self.endpoints: dict[int, tuple[str, int]] = {}
@@ -94,13 +94,13 @@ class Cluster:
     # Logs
 
     def _keep_metadata(self) -> None:
-        """Topics, and the settings of groups."""
+        """Logs topics, and the settings of groups."""
         topics = [[*one, self.topics.since_ms(one[0])] for one in self.topics.describe()]
         groups = {group_id: dict(own) for group_id, own in sorted(self._config.groups.items())}
         self._keep(Replace(METADATA, json.dumps({"topics": topics, "groups": groups}).encode()))
 
     def _restore_topics(self, data: bytes) -> PersistentMap[str, PersistentMap[str, int]]:
-        """The topics of an earlier run; gives the settings of its groups."""
+        """Restores the topics of an earlier run; returns the settings of its groups."""
         try:
             document = json.loads(data)
             for name, topic_id, partitions, since_ms in document["topics"]:
@@ -145,7 +145,9 @@ class Cluster:
     # Coordinators
 
     def move(self, group_id: str, broker: int | None, now_ms: int) -> tuple[int, int]:
-        """The group's partition moves to this broker, or to the next one; gives both. Raises `InputError`."""
+        """Moves the group's partition to this broker, or to the next one; returns the old and new one. Raises
+        `InputError`.
+        """
         partition = self.coordinators.partition_of(group_id)
         if broker is None:
             broker = self.coordinators.leaders[partition] % self.served.brokers + 1
@@ -196,9 +198,9 @@ class Cluster:
         return m.MetadataResponse(brokers=brokers, cluster_id=CLUSTER_ID, controller_id=1, topics=topics)
 
     def describe_topic(self, name: str | None, topic_id: TopicId, version: int) -> m.MetadataResponseTopic:
-        """A topic as this version of Metadata has it."""
+        """A topic in this version of Metadata."""
         if topic_id != NO_TOPIC_ID:
-            name = None  # whoever has an id may send an empty name with it, as Java does
+            name = None  # a request with an id may have an empty name, as Java's
         found_name = self.topics.names.get(topic_id) if name is None else name
         if found_name == OFFSETS_TOPIC:
             leaders = self.coordinators.leaders
@@ -214,7 +216,7 @@ class Cluster:
         return m.MetadataResponseTopic(ErrorCode.NONE, found_name, topic.topic_id, False, parts)
 
     def _change_topics(self, request: Any, context: RequestContext) -> Any:
-        """Others hear of all topics of a request at once, where there are more or fewer partitions than before."""
+        """Applies a request that changes topics; the coordinators get all changes of partitions at once."""
         before = self.topics.partitions
         response = topic_requests.CHANGES[type(request)](self.topics, request, context)
         if self.topics.partitions != before:
@@ -226,7 +228,7 @@ class Cluster:
         self, request: m.FindCoordinatorRequest, context: RequestContext
     ) -> m.FindCoordinatorResponse:
         def one(key: str) -> m.Coordinator:
-            if request.key_type == TRANSACTION_KEY:  # an error that no producer tries again
+            if request.key_type == TRANSACTION_KEY:  # an error that no producer retries
                 why = "transactions are not served"
                 return m.Coordinator(key, -1, "", -1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
             if request.key_type != GROUP_KEY:

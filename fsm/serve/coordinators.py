@@ -1,8 +1,8 @@
 """The group coordinators of the brokers: one for each partition of `__consumer_offsets`, at the broker that leads it.
 
-Which partition a group belongs to is Kafka's own arithmetic, so `kafka-consumer-groups` and logs agree on it. A
-coordinator starts when a request first needs it. When its partition moves, the new leader knows what the log says, and
-whoever waited for an answer gets none.
+The partition of a group is computed as in Kafka, so `kafka-consumer-groups` and logs agree on it. A coordinator starts
+when a request first needs it. When its partition moves, the new leader loads the log, and delayed requests get no
+answer.
 
 Source: `GroupCoordinatorService.partitionFor`, `KafkaApis` of apache/kafka 4.4 for requests that name several groups.
 """
@@ -52,9 +52,9 @@ from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.request_context import RequestContext
 
 TELLS_MISSING_SINCE = 6
-"""The version of DescribeGroups from which on a group that is not there is an error, not a dead group."""
+"""The version of DescribeGroups from which on an unknown group is an error, not a dead group."""
 MOST_STORED = 256 << 20
-"""Bytes of all logs; the state that they stand for takes some times as much memory."""
+"""The bytes of all logs; their state takes several times as much memory."""
 CLASSIC, CONSUMER = "classic", "consumer"
 
 Removal = tuple[str, str]
@@ -72,10 +72,10 @@ class Coordinators:
         self.on_append = on_append
         self._hosts: dict[int, Host] = {}
         self._deadlines: list[tuple[int, int]] = []
-        """(when, partition): the first of a partition may be out of date, which is seen when it is due."""
+        """(when, partition): the first entry of a partition may be outdated, which is checked when it is due."""
         self._armed: dict[int, int] = {}
 
-    # Who is responsible
+    # Partitions and leaders
 
     def partition_of(self, group_id: str) -> int:
         """The partition of the group's records."""
@@ -88,14 +88,14 @@ class Coordinators:
         return self.leaders[self.partition_of(group_id)]
 
     def lead(self, partition: int, broker: int, now_ms: int) -> None:
-        """The partition moves: from now on this broker coordinates its groups, as the log has them."""
+        """Moves the partition: from now on this broker coordinates its groups, loaded from the log."""
         self.leaders[partition] = broker
         if partition in self._hosts:
             del self._hosts[partition]
             self._host(partition, now_ms)
 
     def load(self, partition: int, log: GroupLog, now_ms: int) -> None:
-        """The partition has this log, of an earlier run."""
+        """Sets the partition's log, from an earlier run."""
         self.logs[partition] = log
         self._host(partition, now_ms)
 
@@ -142,11 +142,11 @@ class Coordinators:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is stored that no new groups and members are let in."""
+        """Whether new groups and members are refused because the logs are too large."""
         return sum(log.size for log in self.logs.values()) > MOST_STORED
 
     def _brings_more(self, partition: int, message: Any, now_ms: int) -> bool:
-        """Whether a group or a member comes with this request."""
+        """Whether the request may add a group or a member."""
         if type(message) is ConsumerGroupHeartbeatRequest:
             if message.member_epoch:
                 return False
@@ -158,7 +158,7 @@ class Coordinators:
         )
 
     def _hand(self, partition: int, message: Any, context: RequestContext) -> list[Answer]:
-        """Hands a request to the partition's coordinator."""
+        """Passes a request to the partition's coordinator."""
         token, _, client_id, client_host, version, now_ms, random = context
         host = self._host(partition, int(now_ms))
         fresh_id = str(UUID(int=random.getrandbits(128), version=4)) if type(message) is JoinGroupRequest else None
@@ -248,10 +248,10 @@ class Coordinators:
         return sorted(group.group_id for _, group in self._list_groups())
 
     def describe(self, group_id: str, now_ms: int) -> DescribedConsumerGroup | DescribedGroup | None:
-        """The group as the describe APIs have it; None if there is no such group."""
+        """The group as in the describe APIs; None for an unknown group."""
         return self._host(self.partition_of(group_id), now_ms).describe(group_id)
 
-    # What else happens
+    # Other inputs
 
     def update(self, now_ms: int, image: Image | None = None, config: BrokerConfig | None = None) -> None:
         """Changes topics or settings."""
@@ -268,7 +268,7 @@ class Coordinators:
             self._host(partition, now_ms).clean_up()
 
     def next_deadline_ms(self) -> int | None:
-        """When a timer may be due; None where none runs."""
+        """The instant at which a timer may be due; None without a timer."""
         return self._deadlines[0][0] if self._deadlines else None
 
     def advance(self, now_ms: int) -> tuple[list[Answer], list[Removal]]:
@@ -306,7 +306,7 @@ class Coordinators:
 
 
 def _due(groups: Groups, now_ms: int) -> list[str]:
-    """The groups of which a timer is due."""
+    """The groups with a due timer."""
     return [group_id for chunk in groups.deadlines for due_ms, group_id in chunk if due_ms <= now_ms]
 
 

@@ -1,9 +1,9 @@
 """The brokers on sockets: the one place of this package with a clock, sockets and files.
 
-What the brokers want done is gathered while the event loop hands out what has arrived, and then done at once: first
-what is to be kept, which is on the disk before anything is sent; then each connection is sent all that it gets.
+Effects of the brokers are collected while the event loop delivers input, and then executed together: first log writes,
+which are on disk before any answer is sent; then all answers, connection by connection.
 
-Clients are not trusted. What one of them may make the broker hold is bounded, and so is what all of them may.
+Clients are not trusted: the memory for each of them, and for all together, is bounded.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from fsm.serve.effects import Append, Effect, HangUp, ReadOn, Replace, Send
 from fsm.serve.store import Store
 
 SENT_AT_ONCE = 256 << 10
-"""Bytes of answers that are gathered before they are sent."""
+"""The bytes of answers collected before they are sent."""
 MOST_IDLE_S = 600.0
-"""A connection on which nothing arrives for so long is closed: `connections.max.idle.ms` of Kafka."""
+"""The time without input after which a connection is closed: `connections.max.idle.ms` of Kafka."""
 OTHER_FILES = 100
-"""File descriptors that are not for connections: logs, and what Python needs."""
+"""File descriptors that are not for connections: logs, and those of Python."""
 BACKLOG = 4_096
 """Connections that may wait to be accepted."""
 MOST_ACCEPTED = 128
 """Connections that are accepted before others are served."""
 ACCEPT_AGAIN_S = 1.0
-"""How long none is accepted after that failed."""
+"""The pause after a failed accept."""
 CROWDED_AGAIN_S = 60.0
 """The least interval between reports of rejected clients."""
 LATEST_MS = 3_600_000.0
-"""The event loop is never asked to wait longer."""
+"""The longest wait of the event loop."""
 
 
 class Edge:
@@ -54,8 +54,8 @@ class Edge:
         on_trouble: Callable[[str], object] = lambda _: None,
         most_idle_s: float = MOST_IDLE_S,
     ) -> None:
-        """`clock` gives epoch milliseconds; the time of day by default. `on_trouble` is told, in a line, of what an
-        operator should know.
+        """`clock` gives epoch milliseconds; the time of day by default. `on_trouble` is called with a line for each
+        problem that an operator should know.
         """
         self.brokers = brokers
         self.clock = clock or now_ms
@@ -63,7 +63,7 @@ class Edge:
         self.on_trouble = on_trouble
         self.most_connections = most_connections()
         self.failed: asyncio.Future[None]
-        """Ends with an `InputError` where the brokers cannot go on."""
+        """Ends with an `InputError` if the brokers cannot continue."""
         self.clients = Clients(
             brokers,
             self.clock,
@@ -87,9 +87,9 @@ class Edge:
         self._armed_ms = 0.0
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
-        """Listens: the first broker at this port, the others at free ones; gives the first one's.
+        """Listens: the first broker at this port, the others at free ones; returns the first one's port.
 
-        Raises `InputError` where the port is taken, the address is none of this machine's, or nothing can be kept.
+        Raises `InputError` if the port is taken, the address is not local, or the logs cannot be written.
         """
         self._loop = self.clients.loop = asyncio.get_running_loop()
         self.failed = self._loop.create_future()
@@ -109,7 +109,7 @@ class Edge:
         return self.brokers.cluster.endpoints[1][1]
 
     def listen(self, broker: int, host: str, port: int = 0) -> int:
-        """Listens at one more address for a broker, as long as the edge runs; gives the port. Raises `InputError`."""
+        """Listens at one more address for a broker, as long as the edge runs; returns the port. Raises `InputError`."""
         try:
             listening = _listen(host, port)
         except OSError as problem:
@@ -127,7 +127,7 @@ class Edge:
         self.clients.stop()
         if self._timer is not None:
             self._timer.cancel()
-        await asyncio.sleep(0)  # connections hear of their end
+        await asyncio.sleep(0)  # let connections handle their end
 
     # Effects
 
@@ -186,7 +186,7 @@ class Edge:
                 client.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def _fail(self, problem: InputError) -> None:
-        """Nothing more can be kept, so that nothing more is answered."""
+        """Ends the service, because logs cannot be written any more."""
         self.failed.set_exception(problem)
         self.clients.abort()
 
@@ -198,7 +198,7 @@ class Edge:
             return
         if self._timer is not None:
             if self._armed_ms <= due_ms:
-                return  # it comes early, finds nothing due, and is set again
+                return  # it fires early, finds nothing due, and is set again
             self._timer.cancel()
         self._armed_ms = due_ms
         wait_s = min(max(due_ms - self.clock(), 0.0), LATEST_MS) / 1000
@@ -212,19 +212,19 @@ class Edge:
         self._ask(self.brokers.advance, self.clock())
 
     def receive(self, client: Client, frame: bytes, now_ms: float) -> None:
-        """A frame of a client has arrived."""
+        """Handles a frame of a client."""
         if not self._ask(self.brokers.receive, client.number, frame, now_ms):
             client.transport.abort()
 
     def _ask(self, act: Callable[..., Iterable[Effect]], *given: Any) -> bool:
-        """Does what the brokers want done; where they cannot, says so. Whether they could."""
+        """Calls the brokers and executes the effects; reports a failure. Returns whether it succeeded."""
         try:
             self.carry_out(act(*given))
-        except InputError as problem:  # what is watched cannot be written down
+        except InputError as problem:  # the trace cannot be written
             if not self.failed.done():
                 self._fail(problem)
             return False
-        except Exception as problem:  # a fault of ours is not to end the other connections
+        except Exception as problem:  # an error of ours must not end the other connections
             self.on_trouble(f"a request could not be handled: {problem!r}")
             self.carry_out(())
             return False
@@ -233,7 +233,7 @@ class Edge:
     # Connections
 
     def _accept(self, listening: socket.socket, broker: int) -> None:
-        """Takes the connections that wait; those for which there is no room are closed at once."""
+        """Accepts waiting connections; closes those above the limit at once."""
         for _ in range(MOST_ACCEPTED):
             try:
                 one, _ = listening.accept()
@@ -261,7 +261,7 @@ class Edge:
             self._loop.add_reader(listening, self._accept, listening, broker)
 
     def _tell_crowded(self, what: str) -> None:
-        """Once in a while."""
+        """Reports refused connections, at most once in `CROWDED_AGAIN_S`."""
         if self._loop.time() >= self._quiet_until_s:
             self._quiet_until_s = self._loop.time() + CROWDED_AGAIN_S
             self.on_trouble(f"{what}; others are turned away: raise the limit of open files (ulimit -n)")
@@ -281,7 +281,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def most_connections() -> int:
-    """Connections for which this process has file descriptors, once it may have as many as it can."""
+    """Raises the limit of file descriptors; returns how many connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(OSError, ValueError):
@@ -291,7 +291,7 @@ def most_connections() -> int:
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
-    """A new event loop: uvloop's where that is installed, which is faster."""
+    """A new event loop: uvloop's if it is installed, which is faster."""
     try:
         uvloop = import_module("uvloop")
     except ImportError:
@@ -304,5 +304,5 @@ _EPOCH_NS = time.time_ns() - time.monotonic_ns()
 
 
 def now_ms() -> float:
-    """The time of day in milliseconds, as it was when this program began and as it went on: no clock is set back."""
+    """The time of day in milliseconds, by a monotonic clock since the start of this program."""
     return (_EPOCH_NS + time.monotonic_ns()) // 1000 / 1000

@@ -13,7 +13,7 @@ class Send(NamedTuple):
 
 
 class HangUp(NamedTuple):
-    """The connection ends, as if the broker had gone: what was sent before still arrives."""
+    """The connection ends, as if the broker had gone: bytes sent before still arrive."""
 
     connection: int
 
@@ -25,14 +25,14 @@ class ReadOn(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Bytes go to the end of a log and are there to stay before anything is sent that comes after."""
+    """Bytes are appended to a log, and are durable before any later effect is sent."""
 
     log: str
     data: bytes
 
 
 class Replace(NamedTuple):
-    """A log is these bytes from now on, whole or not at all."""
+    """A log is replaced by these bytes, atomically."""
 
     log: str
     data: bytes

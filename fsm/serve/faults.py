@@ -1,7 +1,7 @@
 """Scripted faults: which requests a rule matches, and their treatment.
 
-A rule is data. It meets requests by client, API, group, member, epoch, and so on, and does one thing to those it
-meets, so often. Of several rules that meet a request, the first one counts.
+A rule is data. It matches requests by client, API, group, member, epoch, and so on, and does one thing to a number of
+them. The first matching rule applies.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Do(Enum):
     SWALLOW = "swallow"
     """It is neither handled nor answered; the connection stays open and answers nothing more."""
     DELAY = "delay_ms"
-    """It is handled so much later; what the client sends after it on the same connection waits."""
+    """It is handled with this delay; later requests on the same connection wait."""
     DELAY_ANSWER = "delay_answer_ms"
-    """It is handled at once and answered so much later."""
+    """It is handled at once and answered with this delay."""
     CLOSE = "close"
     """It is not handled, and the connection is closed."""
     DUPLICATE = "duplicate"
@@ -40,13 +40,13 @@ class Do(Enum):
     REWRITE = "rewrite"
     """Fields of its answer are replaced."""
     THROTTLE = "throttle_ms"
-    """Its answer tells to wait so long, and the connection answers nothing until then."""
+    """Its answer has this throttle time, and the connection answers nothing until then."""
     PAUSE = "pause_ms"
-    """Before it is handled, every broker stands still for so long: no request, no timer."""
+    """Before it is handled, every broker pauses for this long: no request, no timer."""
     EXPIRE = "expire"
     """Before it is handled, the session of its member ends."""
     MOVE = "move"
-    """Before it is handled, its group moves to another coordinator, or to the same one, which loads it anew."""
+    """Before it is handled, its group moves to another coordinator, or to the same one, which reloads it."""
 
 
 @dataclass(slots=True)
@@ -74,16 +74,16 @@ class Rule:
     partition: TopicPartition | None = None
     """A partition that the request names by its topic's name, or a heartbeat reports as owned."""
     nth: int = 1
-    """The first request that counts among those that are met."""
+    """The first of the matching requests to which it applies."""
     times: int = 1
-    """How many it is done to from there on."""
+    """The number of requests to which it applies from there on."""
     after_ms: float = 0.0
     """Since the brokers began."""
     met: int = 0
     done: int = 0
 
     def meets(self, seen: Seen) -> bool:
-        """Whether the request is met and it is its turn; counts it."""
+        """Whether the rule applies to the request; counts matches."""
         if self.done >= self.times or not self._fits(seen):
             return False
         self.met += 1
@@ -153,7 +153,7 @@ def epochs_of(request: Any) -> frozenset[int]:
 
 
 def partitions_of(request: Any, names: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """The partitions that a request names; of topics that it names by id, those that are known."""
+    """The partitions that a request names, without those of unknown topic ids."""
     found: set[TopicPartition] = set()
     for topic_id, numbers in getattr(request, "topic_partitions", None) or ():
         found |= {(names.get(topic_id, topic_id), number) for number in numbers}
@@ -175,7 +175,7 @@ def partitions_of(request: Any, names: Mapping[str, str]) -> frozenset[TopicPart
 
 
 def is_full(request: Any) -> bool | None:
-    """Whether a heartbeat of a consumer group says everything; None for other requests."""
+    """Whether a heartbeat of a consumer group has all fields; None for other requests."""
     if not isinstance(request, ConsumerGroupHeartbeatRequest):
         return None
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None

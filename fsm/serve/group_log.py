@@ -1,6 +1,6 @@
-"""One partition of `__consumer_offsets`: what a coordinator stored, kept small by what later records replace.
+"""One partition of `__consumer_offsets`: the records of a coordinator, compacted.
 
-Source: the log of a compacted topic: of the records of one key the last one counts, and a null value ends the key.
+Source: the log of a compacted topic: the last record of a key counts, and a null value deletes the key.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from fsm.protocol.record_batches import (
 from fsm.protocol.records import Record
 
 COMPACTED_FROM = 1 << 20
-"""Bytes that are never compacted."""
+"""The size below which a log is never compacted."""
 GROWTH, GROWTH_WHEN_FULL = 2.0, 1.1
-"""How many times as large a log is, when it is compacted, as it was after that was done last."""
+"""The growth since the last compaction at which a log is compacted."""
 IN_ONE_BATCH = 1_000
 """Records of a batch that compaction writes."""
 
 
 @dataclass(slots=True)
 class GroupLog:
-    """Batches in their order, and where the next record goes."""
+    """Batches in their order, and the next offset."""
 
     batches: list[tuple[int, bytes]] = field(default_factory=list)
     """First offset and bytes."""
@@ -44,9 +44,9 @@ class GroupLog:
 
     @classmethod
     def of(cls, data: bytes) -> tuple[GroupLog, int]:
-        """The log that was written so, up to where it is torn, and so many bytes that are whole.
+        """The log in these bytes up to a torn batch, and the number of valid bytes.
 
-        Raises `InputError` where whole batches stand behind what cannot be read: that is no end that was never written.
+        Raises `InputError` if valid batches follow unreadable bytes, which are then no torn end.
         """
         log, at = cls(), 0
         try:
@@ -54,20 +54,20 @@ class GroupLog:
                 length = BEFORE_LENGTH + int.from_bytes(data[at + 8 : at + BEFORE_LENGTH], "big")
                 log._keep(batch.base_offset, batch.base_offset + batch.last_offset_delta + 1, data[at : at + length])
                 at += length
-        except InputError as problem:  # a batch that is not whole was never promised to anybody
+        except InputError as problem:  # an incomplete batch was never acknowledged
             if _has_batch(data, at + 1):
                 raise InputError(f"damaged at byte {at}: {problem.what}") from None
         return log, at
 
     def append(self, records: Iterable[Record], now_ms: int) -> bytes:
-        """Adds the records of a step; gives the bytes of their batch."""
+        """Adds the records of a step; returns the bytes of their batch."""
         batch = batch_of(self.end_offset, records, now_ms)
         data = write_batch(batch)
         self._keep(self.end_offset, self.end_offset + len(batch.records), data)
         return data
 
     def compact(self, growth: float = GROWTH) -> bool:
-        """Drops what later records replaced, if the log has grown so many times; whether it did."""
+        """Compacts the log if it has grown enough; returns whether it did."""
         if self.size < growth * self.compacted_size:
             return False
         last: dict[bytes | None, LogRecord] = {}
@@ -82,7 +82,7 @@ class GroupLog:
         batches = [
             Batch.of(kept[at : at + IN_ONE_BATCH], partition_leader_epoch=0) for at in range(0, len(kept), IN_ONE_BATCH)
         ] or [Batch(end_offset - 1, (), partition_leader_epoch=0)]
-        # The last one reaches to the end, so that no offset is given twice when the log is read again.
+        # The last batch reaches to the end, so that no offset is used twice when the log is read again.
         batches[-1] = replace(batches[-1], last_offset_delta=end_offset - 1 - batches[-1].base_offset)
         for batch in batches:
             self._keep(batch.base_offset, batch.base_offset + batch.last_offset_delta + 1, write_batch(batch))
@@ -94,7 +94,7 @@ class GroupLog:
         return b"".join(data for _, data in self.batches)
 
     def read(self, offset: int, most_bytes: int, at_least_one: bool = True) -> bytes:
-        """Batches from this offset on: one where there is one, even if it is larger."""
+        """Batches from this offset on: at least one if there is one, even if it is larger."""
         at = bisect_left(self.batches, (offset + 1,))
         if at and self.batches[at - 1][0] <= offset:
             at -= 1
@@ -114,7 +114,7 @@ class GroupLog:
 
 
 def _has_batch(data: bytes, begin: int) -> bool:
-    """Whether a whole batch stands anywhere from there on."""
+    """Whether there is a valid batch anywhere from there on."""
     at = begin - 1
     while (at := data.find(MAGIC_BYTE, at + 1 + MAGIC_AT)) >= 0:
         at -= MAGIC_AT

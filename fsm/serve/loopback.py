@@ -1,7 +1,7 @@
-"""HTTP on loopback for a page: what it answers is the page's own affair, whom it answers is decided here.
+"""HTTP on loopback for a page: checks who may request; the page defines the answers.
 
-A page of somebody else's cannot ask: a request has to name this host, and one that changes something, or takes work,
-has to carry the key that only the page knows.
+Foreign pages are refused: a request has to name this host, and one that changes something, or takes work, has to carry
+the key that only the page knows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fsm.errors import FsmError, InputError
 ANSWER_S = 10.0
 """The timeout of a request of a browser."""
 MOST_AT_ONCE = 16
-"""Requests that are answered at once; who comes then is turned away."""
+"""The maximum number of concurrent requests; further ones are refused."""
 KEY = "X-Fsm-Key"
 
 
@@ -29,7 +29,7 @@ class Loopback(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, port: int, handler: type[Handler], option: str) -> None:
-        """Binds. Raises `InputError`, which names the option, where the port is taken."""
+        """Binds. Raises `InputError` with the name of the option if the port is taken."""
         self.key = token_urlsafe(16)
         self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
         try:
@@ -40,25 +40,25 @@ class Loopback(ThreadingHTTPServer):
         self.host = f"127.0.0.1:{self.server_port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread of its own, where there is room."""
+        """Starts a thread for a request, up to the limit."""
         if self._room.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Makes room again."""
+        """Handles a request, then releases its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._room.release()
 
     def handle_error(self, *_: Any) -> None:
-        """Says nothing of browsers that go away."""
+        """Ignores browsers that disconnect."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request, if it is from the page itself."""
+    """One request of the page."""
 
     server_version = "fsm"
     sys_version = ""
@@ -66,23 +66,23 @@ class Handler(BaseHTTPRequestHandler):
     server: Loopback
 
     def do_GET(self) -> None:
-        """Answers what the page shows."""
+        """Answers a GET of the page."""
         self._take(self.get)
 
     def do_POST(self) -> None:
-        """Answers what the page asks for."""
+        """Answers a POST of the page."""
         self._take(self.post)
 
     @abstractmethod
     def get(self) -> None:
-        """Answers a GET. Raises `RefusedError` or `FsmError` for what there is not."""
+        """The answer to a GET. Raises `RefusedError` or `FsmError` for an unknown path."""
 
     @abstractmethod
     def post(self) -> None:
-        """The same of a POST, whose body is for `read_json`."""
+        """The answer to a POST, whose body is for `read_json`."""
 
     def _take(self, answer: Callable[[], None]) -> None:
-        """Answers requests that name this host; those of a foreign page name another one."""
+        """Answers a request if it names this host; those of a foreign page name another one."""
         if self.headers.get("Host") not in (self.server.host, f"localhost:{self.server.server_port}"):
             self.fail(403, "no such host")
             return
@@ -107,11 +107,11 @@ class Handler(BaseHTTPRequestHandler):
         return document if isinstance(document, dict) else {}
 
     def fail(self, status: int, why: str) -> None:
-        """Answers that it does not."""
+        """Answers with an error."""
         self.send(status, "text/plain", f"{why}\n")
 
     def send(self, status: int, kind: str, text: str, more: Mapping[str, str] | None = None) -> None:
-        """Answers, and ends."""
+        """Sends the answer."""
         body = text.encode()
         self.send_response(status)
         headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
@@ -121,7 +121,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing: the terminal belongs to the command."""
+        """Logs nothing: the terminal belongs to the command."""
 
 
 class RefusedError(Exception):

@@ -4,7 +4,7 @@
     GET  /state      groups, members, epochs, targets; ?since=N adds what was exchanged after event N
     POST /do         {"do": "refuse", "error": "FENCED_MEMBER_EPOCH", "member": "..."}, as rules have it
 
-Whose buttons they are `fsm.serve.loopback` sees to.
+`fsm.serve.loopback` checks that requests come from the page itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Page:
-    """The page and its server, in a thread of its own."""
+    """The page and its server, in its own thread."""
 
     def __init__(self, edge: Edge, recent: Recent, port: int = 0) -> None:
         """Binds to loopback. Raises `InputError` where the port is taken."""

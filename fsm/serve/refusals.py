@@ -1,4 +1,4 @@
-"""The error answer to any request: what a broker sends that refuses it as a whole."""
+"""The error answer of a broker that refuses a request as a whole, for any request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fsm.protocol.error_codes import ErrorCode
 GROUPS_SINCE: Mapping[type[Any], int] = {m.OffsetFetchRequest: 8, m.FindCoordinatorRequest: 4}
 """The version from which on a request names several groups or keys."""
 WHOLE_SINCE = {m.OffsetFetchRequest: 2, m.FetchRequest: 7}
-"""The version from which on an answer has an error of its own."""
+"""The version from which on an answer has a top-level error."""
 
 
 def refusal(request: Any, version: int, code: ErrorCode, context: Context) -> Any:
@@ -181,4 +181,4 @@ _REFUSALS: Mapping[type[Any], Callable[[Any, ErrorCode], Any]] = {
     m.OffsetForLeaderEpochRequest: _leader_epoch,
     m.ProduceRequest: _produce,
 }
-"""Answers whose error stands with each topic, group or resource; all others have it at the top."""
+"""Answers with an error per topic, group or resource; all others have it at the top."""

@@ -10,7 +10,7 @@ class RequestContext(NamedTuple):
     """The inputs of a response besides the request."""
 
     token: int
-    """Names the request: its answer may come later."""
+    """Identifies the request, whose answer may come later."""
     broker: int
     client_id: str
     client_host: str
@@ -18,4 +18,4 @@ class RequestContext(NamedTuple):
     version: int
     now_ms: float
     random: Random
-    """Gives ids where some are made."""
+    """The source of new ids."""

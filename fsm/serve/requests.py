@@ -1,6 +1,5 @@
-"""Frames as requests, in the versions that are spoken. A heartbeat that says what it said before is read once.
-
-Members say the same for as long as nothing happens, but for the number of the request.
+"""The decoding of frames, in the supported versions. A repeated heartbeat is decoded once: without events, heartbeats
+of a member differ only in the correlation id.
 
 Source of the versions: `ApiKeys.apisForListener(BROKER)` of kafka-clients 4.0.0, 4.0.1, 4.1.0, 4.1.1, 4.2.0, 4.3.0,
 4.3.1 and 4.4.0, without versions that are not stable.
@@ -27,17 +26,17 @@ NEWEST: Mapping[str, Mapping[str, int]] = {
     "OffsetFetch": {"4.0.0": 9, "4.2.0": 10},
     "Produce": {"4.0.0": 12, "4.1.0": 13},
 }
-"""The newest version of each API, from a release on, where it is not the newest that is known here."""
+"""The newest version of each API, from a release on, if it is not the newest one known here."""
 OLDEST: Mapping[str, Mapping[str, int]] = {"JoinGroup": {"4.0.0": 2, "4.0.1": 0}, "Produce": {"4.0.0": 0}}
-"""The oldest one. Versions 0 to 2 of Produce are advertised, as brokers of 4.4.0 do, and not spoken."""
+"""The oldest version. Versions 0 to 2 of Produce are advertised, as by brokers of 4.4.0, but not supported."""
 NOT_SPOKEN = frozenset({"TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn"})
-"""Requests of transactions, which are known to the codec and not to these brokers."""
+"""Requests of transactions, which the codec knows but these brokers do not support."""
 REPEATED = frozenset(APIS[name].key.to_bytes(2, "big") for name in ("ConsumerGroupHeartbeat", "Heartbeat"))
-"""How requests begin that are remembered."""
+"""The first bytes of cached requests."""
 SHORT = 256
-"""Bytes of a frame that is remembered, at most."""
+"""The maximum size of a cached frame."""
 MOST_REMEMBERED = 20_000
-"""Requests that are remembered, some 700 bytes each; after that all are forgotten."""
+"""The maximum number of cached requests, some 700 bytes each; above it the cache is cleared."""
 
 
 class Read(NamedTuple):
@@ -48,15 +47,15 @@ class Read(NamedTuple):
 
 
 class Requests:
-    """Reads frames."""
+    """The decoder of frames, with its cache."""
 
     def __init__(self, versions: Mapping[int, tuple[int, int]]) -> None:
-        """`versions` has the oldest and newest version of each API that is spoken, by its key."""
+        """`versions` has the oldest and newest supported version of each API, by its key."""
         self._versions = versions
         self._known: dict[bytes, Read] = {}
 
     def read(self, frame: bytes) -> Read | None:
-        """Header and request; None where they cannot be read, or are of a version that is not spoken."""
+        """Header and request; None if they cannot be decoded, or have an unsupported version."""
         if frame[:2] not in REPEATED or len(frame) > SHORT:
             return self._decode(frame)
         content = frame[:4] + frame[8:]
@@ -82,7 +81,7 @@ class Requests:
 
 
 def read_header(frame: bytes) -> RequestHeader | None:
-    """The header of any request; None where there is none."""
+    """The header of any request; None for invalid bytes."""
     try:
         return decode_header(frame)
     except InputError:
@@ -90,7 +89,7 @@ def read_header(frame: bytes) -> RequestHeader | None:
 
 
 def list_versions(release: str) -> dict[int, tuple[int, int]]:
-    """The oldest and the newest version of each API by its key; a release that is not known is the latest."""
+    """The oldest and the newest version of each API by its key; an unknown release counts as the latest."""
     till = RELEASES[: RELEASES.index(release) + 1] if release in RELEASES else RELEASES
 
     def pick(since: Mapping[str, int], otherwise: int) -> int:

@@ -1,4 +1,4 @@
-"""Rules of faults, checked as they are made; in a YAML file a list, each with what it does, and to which requests.
+"""Rules of faults, checked on creation; in a YAML file a list, each with its fault and its conditions.
 
 - refuse: UNKNOWN_MEMBER_ID
   api: ConsumerGroupHeartbeat
@@ -37,15 +37,15 @@ LONGEST_TEXT = (1 << 15) - 1
 
 
 def read_rules(text: str, file: str) -> list[Rule]:
-    """The rules of a file. Raises `InputError` with file and line for what is none, with the nearest name."""
+    """The rules of a file. Raises `InputError` with file, line and the nearest valid name."""
     return [_read(node) for node in yaml_node(text, file, "list of faults").items()]
 
 
 def make_rule(do: Do, value: Any = None, **conditions: Any) -> Rule:
-    """A rule: `value` is the name of an error, milliseconds, or fields of the answer, as `do` has it.
+    """A rule: `value` is the name of an error, milliseconds, or fields of the answer, depending on `do`.
 
-    Conditions are those of a file: `times` may be "always", a partition "foo-0" or ("foo", 0). Raises `InputError` that
-    names what cannot be, or can never be met.
+    Conditions are those of a file: `times` may be "always", a partition "foo-0" or ("foo", 0). Raises `InputError` for
+    an invalid condition, or one that never matches.
     """
     for name in conditions:
         if name not in CONDITIONS:
@@ -72,7 +72,7 @@ def find_code(name: Any) -> ErrorCode:
 
 
 def _check(name: str, given: Any) -> Any:
-    """The value of a condition, as a rule has it."""
+    """The value of a condition, in the form of a rule."""
     if name == "api" and given not in APIS:
         raise InputError(f"no API {short(str(given))}", name, nearest(str(given), list(APIS)))
     if name == "times" and given == "always":
@@ -98,7 +98,7 @@ def _partition(given: Any) -> TopicPartition:
 
 
 def _check_api(rule: Rule) -> None:
-    """Raises `InputError` where no request of the rule's API can have what the rule asks for."""
+    """Raises `InputError` if no request of the rule's API can match its conditions."""
     if rule.api is None:
         return
     api = APIS[rule.api]
@@ -125,7 +125,7 @@ _MEMBERS = ("member_id", "members")
 
 
 def _check_rewrite(rule: Rule) -> None:
-    """Raises `InputError` where the answers of the rule's API have no such fields, or fields that cannot be that."""
+    """Raises `InputError` if the answers of the rule's API lack these fields, or cannot have these values."""
     if rule.api is None:
         raise InputError("say which answers: the key 'api' is missing")
     api = APIS[rule.api]

@@ -17,19 +17,19 @@ from fsm.protocol.error_codes import ErrorCode
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of a resource."""
 OF_GROUPS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
-"""Settings that a group may have of its own, as `consumer.session.timeout.ms`."""
+"""Settings that a single group may have, such as `consumer.session.timeout.ms`."""
 WORDS = {
     "group_consumer_migration_policy": ("bidirectional", "upgrade", "downgrade", "disabled"),
     "group_consumer_assignors": ("uniform", "range"),
     "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams", "share"),
 }
-"""Settings that are words, and those words."""
+"""Settings with a fixed set of values."""
 STATIC, DEFAULT, OF_GROUP = 4, 5, 8
 """The sources of a value: the broker's file, Kafka's default, the group."""
 INT, TEXT, LIST = 3, 2, 7
 """Types of a value."""
 MOST_GROUPS = 1_000
-"""Groups with settings of their own, which are written down as a whole at each change."""
+"""The maximum number of groups with their own settings, which are stored as a whole at each change."""
 SET, DELETE = 0, 1
 """The operations of IncrementalAlterConfigs."""
 
@@ -37,7 +37,7 @@ SET, DELETE = 0, 1
 def broker_config(settings: Mapping[str, str]) -> BrokerConfig:
     """The broker's settings from Kafka's own keys.
 
-    Raises `InputError` for a value that cannot be read, or for one with which no broker would start.
+    Raises `InputError` for an invalid value, or for one with which no broker would start.
     """
     config = BrokerConfig.of(settings)
     for setting in OF_GROUPS:
@@ -63,7 +63,7 @@ def describe(
     topics: Mapping[str, object],
     brokers: Mapping[int, object],
 ) -> m.DescribeConfigsResponse:
-    """The settings of each resource that is known."""
+    """The settings of each known resource."""
 
     def one(resource: m.DescribeConfigsResource) -> m.DescribeConfigsResult:
         kind, name, keys = resource
@@ -119,7 +119,7 @@ def _of_group(config: BrokerConfig, group_id: str, with_synonyms: bool) -> list[
 def alter(
     request: m.IncrementalAlterConfigsRequest, config: BrokerConfig, topics: Mapping[str, object]
 ) -> tuple[m.IncrementalAlterConfigsResponse, BrokerConfig]:
-    """The result of each resource, and the settings afterwards: only those of groups can be changed."""
+    """The result of each resource, and the new settings: only those of groups can be changed."""
     found = []
     groups: dict[str, PersistentMap[str, int]] = dict(config.groups)
     for kind, name, changes in request.resources:
@@ -150,7 +150,7 @@ def _alter_group(
     group_id: str,
     changes: tuple[m.AlterableConfig, ...],
 ) -> PersistentMap[str, int]:
-    """The group's own settings afterwards. Raises `InputError`."""
+    """The group's new settings. Raises `InputError`."""
     own = dict(groups.get(group_id, NO_SETTINGS))
     if group_id not in groups and len(groups) >= MOST_GROUPS:
         raise InputError(f"{MOST_GROUPS} groups have settings of their own, which is the most here")

@@ -14,22 +14,22 @@ from fsm.serve.faults import epochs_of, is_full
 from fsm.wire.exchange import Exchange, Note
 
 KEPT = 200
-"""Exchanges and notes that are shown."""
+"""The number of exchanges and notes kept."""
 QUIET = frozenset({"Fetch", "Metadata", "ApiVersions", "FindCoordinator", "ListOffsets"})
 """Frequent requests, shown only on request."""
 MOST_GROUPS, MOST_MEMBERS = 50, 100
-"""Groups, and members of each, that are shown; of the others their number is told."""
+"""The maximum number of groups, and of members of each; the number of further ones is shown."""
 
 
 class Recent:
-    """The last exchanges and notes. Called with each as it ends."""
+    """The last exchanges and notes; called with each as it ends."""
 
     def __init__(self) -> None:
         self._seen: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._number = 0
 
     def __call__(self, seen: Exchange | Note) -> None:
-        """One more."""
+        """Adds an exchange or note."""
         if isinstance(seen, Exchange) and seen.api in QUIET and not seen.fault:
             return
         self._number += 1
@@ -41,7 +41,7 @@ class Recent:
 
 
 def snapshot(brokers: Brokers, now_ms: float) -> dict[str, Any]:
-    """Topics, brokers, groups with their members, and the faults that wait."""
+    """Topics, brokers, groups with their members, and pending faults."""
     coordinators = brokers.cluster.coordinators
     group_ids = coordinators.group_ids()
     found = ((group_id, coordinators.describe(group_id, int(now_ms))) for group_id in group_ids[:MOST_GROUPS])
@@ -98,7 +98,7 @@ def _list_partitions(topics: Iterable[Any]) -> list[str]:
 
 
 def _decode(assignment: bytes) -> list[str]:
-    """The partitions of a member of a classic group; none where its assignment is not one of consumers'."""
+    """The partitions of a member of a classic group; empty for a protocol other than consumers'."""
     try:
         return [f"{topic}-{partition}" for topic, partition in decode_assignment(assignment).partitions]
     except RemoteProtocolError:

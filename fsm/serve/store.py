@@ -1,4 +1,4 @@
-"""Logs on the disk: each a file that grows, or is replaced whole. What was synced survives a kill at any instant.
+"""Logs on the disk: each is a file that grows, or is replaced atomically. Synced data survive a kill at any instant.
 
 `metadata.log` has topics and settings; `__consumer_offsets-N.log` the batches of a partition, as Kafka writes them.
 """
@@ -21,10 +21,10 @@ LOCK = "lock"
 
 
 class Store:
-    """The files of one data directory. What fails raises `InputError`: nothing may then be answered."""
+    """The files of one data directory. A failed operation raises `InputError`: no answer may then be sent."""
 
     def __init__(self, folder: Path) -> None:
-        """Makes the folder, or opens it. Raises `InputError` where it cannot be used, or another process uses it."""
+        """Creates or opens the folder. Raises `InputError` if that fails, or another process uses it."""
         self.folder = folder
         with self._refusing("cannot be used", "give another --data"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ class Store:
             self._lock.close()
             raise InputError("another broker uses it", str(folder), "give another --data") from None
         self.cuts: dict[str, int] = {}
-        """Bytes that were cut off from the end of a log, because they were never finished."""
+        """The number of bytes of torn writes cut off from the end of each log."""
         self._files: dict[str, BinaryIO] = {}
         self._unsynced: set[str] = set()
 
@@ -63,13 +63,13 @@ class Store:
         return found
 
     def _cut(self, name: str, size: int) -> None:
-        """The log ends here: what comes after was not written to its end."""
+        """Truncates the log here, before a torn write."""
         with self._path(name).open("r+b") as file:
             file.truncate(size)
             os.fsync(file.fileno())
 
     def write(self, effect: Append | Replace) -> None:
-        """Adds to a log, or replaces it. It is there to stay after the next `sync`."""
+        """Appends to a log, or replaces it. It is durable after the next `sync`."""
         with self._refusing("cannot be written", "make room, and start again"):
             if isinstance(effect, Replace):
                 self._replace(effect)
@@ -85,7 +85,7 @@ class Store:
             self._unsynced.add(effect.log)
 
     def sync(self) -> None:
-        """Everything that was written is on the disk."""
+        """Makes all writes durable."""
         with self._refusing("cannot be written", "make room, and start again"):
             for name in sorted(self._unsynced):
                 self._files[name].flush()
@@ -93,7 +93,7 @@ class Store:
             self._unsynced.clear()
 
     def _replace(self, effect: Replace) -> None:
-        """The new file stands in for what was appended before, so that this need not be written any more."""
+        """Replaces a log by a new file; earlier appends need not be written any more."""
         path = self._path(effect.log)
         unfinished = path.with_suffix(".new")
         with unfinished.open("wb") as file:
@@ -112,7 +112,7 @@ class Store:
 
     @contextmanager
     def _refusing(self, what: str, remedy: str) -> Iterator[None]:
-        """Errors of the system become `InputError`."""
+        """Converts errors of the system to `InputError`."""
         try:
             yield
         except OSError as problem:

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 FEW = 64
-"""Timers that are not worth clearing up."""
+"""The number of cancelled timers that are not worth removing."""
 
 
 class Timers:
@@ -38,7 +38,7 @@ class Timers:
             heapify(self._heap)
 
     def next_deadline_ms(self) -> float | None:
-        """When the first may be due; None where there is none."""
+        """The instant at which the first may be due; None without timers."""
         return self._heap[0][0] if self._heap else None
 
     def advance(self, now_ms: float) -> None:

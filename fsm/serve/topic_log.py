@@ -1,7 +1,7 @@
-"""The records of topics: made up, so many a second, or appended by Produce; the oldest make room.
+"""The records of topics: generated at a rate, or appended by Produce; the oldest ones are deleted.
 
-A generated record depends only on its offset and is built when it is read: nothing runs meanwhile, and nothing is
-held. Generation ends for a topic when a client produces to it. Batches of producers are kept as they came.
+A generated record depends only on its offset and is built when it is read: nothing runs in the background, and nothing
+is stored. Generation ends for a topic when a client produces to it. Batches of producers are stored unchanged.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from fsm.protocol.record_batches import (
 KEPT_BYTES = 4 << 20
 """The default size limit of a partition; the newest batch is kept however large it is."""
 LARGEST_BATCH = 1_048_588
-"""Bytes of a batch that is accepted: `max.message.bytes` of Kafka."""
+"""The maximum size of a batch: `max.message.bytes` of Kafka."""
 MADE_AT_ONCE = 500
-"""Records of a batch that is made up; a read gives no more of these."""
+"""The maximum number of generated records in a batch and in one read."""
 BATCHES_REMEMBERED, MOST_PRODUCERS, SEQUENCES = 5, 1_000, 1 << 31
-"""Batches of one idempotent producer, such producers of one partition, and numbers after which sequences begin anew."""
+"""Batches kept per idempotent producer, such producers per partition, and the number at which sequences wrap."""
 MOST_MADE = 10_000
-"""Records that are made up and can be read; those before are as good as deleted."""
+"""The number of readable generated records; earlier ones count as deleted."""
 
 
 class Stored(NamedTuple):
@@ -52,13 +52,13 @@ class PartitionLog:
     topic: str
     partition: int
     since_ms: float
-    """When records began to be made up."""
+    """When the generation of records began."""
     a_second: float = 0.0
-    """Records that are made up; 0 for none."""
+    """The rate of generated records; 0 for none."""
     has_ended: bool = False
-    """Somebody has produced to the topic."""
+    """A client has produced to the topic."""
     made: int = 0
-    """Records that were made up: the offsets below."""
+    """The number of generated records, which have the offsets below."""
     batches: list[Stored] = field(default_factory=list)
     start_offset: int = 0
     end_offset: int = 0
@@ -67,25 +67,25 @@ class PartitionLog:
     """The last batches of idempotent producers: epoch, first sequence, records, offset."""
 
     def grow(self, now_ms: float) -> None:
-        """Makes up what is due by now."""
+        """Generates the records that are due by now."""
         if self.a_second and not self.has_ended:
             made = max(self.made, int((now_ms - self.since_ms) * self.a_second / 1000))
-            while self._time_ms(made) <= now_ms:  # what is rounded there may be due here
+            while self._time_ms(made) <= now_ms:  # due here, in spite of rounding there
                 made += 1
             self.made = self.end_offset = made
             self.start_offset = max(self.start_offset, made - MOST_MADE)
 
     def end(self, now_ms: float) -> None:
-        """Nothing is made up from now on."""
+        """Ends the generation."""
         self.grow(now_ms)
         self.has_ended = True
 
     def next_ms(self) -> float | None:
-        """When the next record is made up; None where none is."""
+        """When the next record is generated; None if none is."""
         return self._time_ms(self.made) if self.a_second and not self.has_ended else None
 
     def append(self, data: bytes, kept_bytes: int = KEPT_BYTES) -> tuple[ErrorCode, int]:
-        """The batch of a producer: an error, or the offset of its first record."""
+        """Appends the batch of a producer; returns an error, or the offset of its first record."""
         if len(data) > LARGEST_BATCH:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
         try:
@@ -108,7 +108,7 @@ class PartitionLog:
         return ErrorCode.NONE, base
 
     def _repeats(self, head: BatchHead) -> tuple[ErrorCode, int] | None:
-        """The result for an idempotent producer's batch that was appended before, or is out of order."""
+        """The result for an idempotent producer's batch that is a repetition or out of order."""
         last = self.producers.get(head.producer_id, ())
         if not last or last[-1][0] != head.producer_epoch:
             return None
@@ -128,7 +128,7 @@ class PartitionLog:
             del self.producers[next(iter(self.producers))]
 
     def read(self, offset: int, most_bytes: int, at_least_one: bool = True) -> bytes:
-        """Whole batches from the one that has this offset on: one where there is one, even if it is larger."""
+        """Whole batches from the one with this offset on: at least one if there is one, even if it is larger."""
         found: list[bytes] = []
         for data in self._from(offset):
             most_bytes -= len(data)
@@ -154,7 +154,7 @@ class PartitionLog:
         return self.since_ms + (offset + 1) * 1000 / self.a_second
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int]:
-        """Offset and time of the first record that reaches this time; -1, -1 where none does."""
+        """Offset and time of the first record that reaches this time; -1, -1 without one."""
         if self.made > self.start_offset:
             first = max(self.start_offset, ceil((timestamp_ms - self.since_ms) * self.a_second / 1000) - 1)
             first += first < self.made and int(self._time_ms(first)) < timestamp_ms
@@ -166,7 +166,7 @@ class PartitionLog:
         return -1, -1
 
     def newest(self) -> tuple[int, int]:
-        """Offset and time of the record with the newest time; -1, -1 where there is none."""
+        """Offset and time of the record with the newest time; -1, -1 without one."""
         if self.batches:
             latest = max(self.batches, key=lambda one: one.max_timestamp_ms)
             return _find_record(latest, latest.max_timestamp_ms)
@@ -174,7 +174,7 @@ class PartitionLog:
 
 
 def _find_record(batch: Stored, timestamp_ms: int) -> tuple[int, int]:
-    """The first record of the batch that reaches this time; its first one where they cannot be read."""
+    """The first record of the batch that reaches this time; its first one if they cannot be read."""
     try:
         (read,) = read_batches(batch.data)
     except InputError:

@@ -1,4 +1,4 @@
-"""Requests that make, change and describe topics.
+"""Requests that create, change and describe topics.
 
 Source: `ControllerApis`, `ReplicationControlManager`, `KRaftMetadataCache.describeTopicResponse` of apache/kafka 4.4.
 """
@@ -100,7 +100,7 @@ CHANGES: Mapping[type[Any], Callable[[Topics, Any, RequestContext], Any]] = {
     m.CreateTopicsRequest: create_topics,
     m.DeleteTopicsRequest: delete_topics,
 }
-"""Requests after which there may be more partitions, or fewer."""
+"""Requests that may change the number of partitions."""
 
 
 def describe_topics(
@@ -108,7 +108,7 @@ def describe_topics(
     known: Iterable[str],
     describe: Callable[[str, TopicId, int], m.MetadataResponseTopic],
 ) -> m.DescribeTopicPartitionsResponse:
-    """Partitions, page by page; of all `known` topics where none is named. `describe` answers a version of Metadata."""
+    """Partitions, page by page; of all `known` topics if none is named. `describe` answers a version of Metadata."""
     left = max(1, min(request.response_partition_limit, MOST_DESCRIBED))
     begin = request.cursor or m.Cursor("", 0)
     topics: list[m.DescribeTopicPartitionsResponseTopic] = []

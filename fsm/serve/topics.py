@@ -21,12 +21,13 @@ from fsm.serve.topic_log import KEPT_BYTES, PartitionLog
 
 OFFSETS_TOPIC = "__consumer_offsets"
 MOST_FETCHED = 1 << 20
-"""Bytes of records in one answer, of which many may wait for clients that do not read; a first batch may be larger."""
+"""The bytes of records in one answer, since many may wait for clients that do not read; a first batch may be larger."""
 KEPT_IN_ALL = 256 << 20
-"""Bytes of producers that are kept: each partition has its share. What comes is refused only where partitions were
-added after others had filled theirs, and then again, by batches that are larger than a share."""
+"""The bytes of produced records, of which each partition has its share. Batches are refused only if partitions were
+added after others had filled their shares, or if batches are larger than a share.
+"""
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
-"""Times that stand for an end of the log, or for its newest record; below are those of tiered storage."""
+"""Special timestamps for the ends of the log, and for its newest record; smaller ones are for tiered storage."""
 
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -41,7 +42,7 @@ class TooManyError(InputError):
 
 
 class Topics:
-    """Topics by name, and what their partitions hold."""
+    """Topics by name, and the records of their partitions."""
 
     def __init__(self, brokers: int, records_a_second: float) -> None:
         self.by_name: dict[str, Topic] = {}
@@ -49,13 +50,13 @@ class Topics:
         self.brokers = brokers
         self.records_a_second = records_a_second
         self.offsets: Callable[[int], tuple[int, GroupLog] | None] = lambda _: None
-        """Leader and log of a partition of `__consumer_offsets`; None where there is no such partition."""
+        """Leader and log of a partition of `__consumer_offsets`; None for an unknown partition."""
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._kept = 0
-        """Bytes of producers."""
+        """The bytes of produced records."""
 
     def set(self, name: str, topic: Topic, now_ms: float) -> None:
-        """The topic is new, or has grown."""
+        """Adds or extends a topic."""
         self.by_name[name] = topic
         self.names[topic.topic_id] = name
         for partition in range(topic.partitions):
@@ -63,7 +64,7 @@ class Topics:
                 self._logs[name, partition] = PartitionLog(name, partition, now_ms, self.records_a_second)
 
     def change(self, name: str, partitions: int, now_ms: int, random: Random) -> None:
-        """The topic is made, grows, or with 0 partitions is deleted. Raises `InputError` for what cannot be."""
+        """Creates or extends a topic, or deletes it for 0 partitions. Raises `InputError` for an impossible change."""
         check_name(name)
         if not 0 <= partitions <= MOST_PARTITIONS:
             raise InputError(f"a topic has 1 to {MOST_PARTITIONS} partitions, not {partitions}", name)
@@ -83,7 +84,7 @@ class Topics:
             self.set(name, Topic(topic.topic_id, partitions), now_ms)
 
     def delete(self, name: str) -> None:
-        """The topic is gone, with its records."""
+        """Deletes the topic with its records."""
         topic = self.by_name.pop(name)
         del self.names[topic.topic_id]
         for partition in range(topic.partitions):
@@ -99,7 +100,7 @@ class Topics:
         return min(KEPT_BYTES, KEPT_IN_ALL // max(1, len(self._logs)))
 
     def since_ms(self, name: str) -> float:
-        """When the topic's records began to be made up."""
+        """When the generation of the topic's records began."""
         return self._logs[name, 0].since_ms
 
     def leader(self, partition: int) -> int:
@@ -107,7 +108,7 @@ class Topics:
         return 1 + partition % self.brokers
 
     def fetch(self, request: m.FetchRequest, broker: int, now_ms: float) -> tuple[m.FetchResponse, bool, float | None]:
-        """Records from where they are wanted; whether that is reason enough to answer; when more are made up."""
+        """The requested records; whether they suffice for an answer; when more are generated."""
         topics, size, failed = [], 0, False
         next_ms: float | None = None
         for topic in request.topics:
@@ -130,7 +131,7 @@ class Topics:
         return m.FetchResponse(responses=tuple(topics)), is_due, next_ms
 
     def _find_any(self, name: str, partition: int, now_ms: float) -> PartitionLog | GroupLog | None:
-        """The partition's log, which those of `__consumer_offsets` have too."""
+        """The partition's log, also of `__consumer_offsets`."""
         if name != OFFSETS_TOPIC:
             return self._find(name, partition, now_ms)
         found = self.offsets(partition)
@@ -153,7 +154,7 @@ class Topics:
         return m.PartitionData(number, ErrorCode.NONE, end, end, log.start_offset, records=records)
 
     def produce(self, request: m.ProduceRequest, broker: int, now_ms: float) -> m.ProduceResponse:
-        """Appends what can be appended."""
+        """Appends the valid batches."""
 
         def one(name: str, topic_id: TopicId, data: m.PartitionProduceData) -> m.PartitionProduceResponse:
             if request.acks not in (-1, 0, 1):
@@ -244,7 +245,7 @@ class Topics:
 
 
 def check_name(name: str) -> None:
-    """Raises `InputError` for what cannot be the name of a topic."""
+    """Raises `InputError` for an invalid topic name."""
     if not LEGAL_TOPIC.fullmatch(name) or name in (".", "..", OFFSETS_TOPIC):
         raise InputError(f"{name!r} cannot be the name of a topic", "topic")
 
