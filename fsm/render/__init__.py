@@ -1,9 +1,9 @@
 """Pictures of tables: for files, for notebooks and for other tools.
 
-* `FORMS`, `TEXTS`, `SHIPPED`: what can be drawn, what of it needs nothing installed, what comes with the package
+* `FORMS`, `TEXTS`, `SHIPPED`: all forms of drawings, those without dependencies, those shipped with the package
 * `render`: a table in one of the forms
-* `get_graph`, `Graph`: a table, or a part of one, as a drawing that a notebook shows
-* `read_drawing`: a drawing that came with the package
+* `get_graph`, `Graph`: a table, or a part of one, as a drawing for notebooks
+* `read_drawing`: a shipped drawing
 
 No renderer knows a table by name.
 
@@ -38,7 +38,7 @@ FORMS = {
     "scxml": "scxml",
     "xstate": "xstate.json",
 }
-"""What can be drawn -> the suffix of its files."""
+"""Forms of drawings -> the suffix of their files."""
 TEXTS = ("dot", "mermaid", "plantuml", "markdown", "scxml", "xstate")
 """The forms that need neither the `graphviz` package nor its program `dot`."""
 SHIPPED = ("dot", "svg", "mermaid", "plantuml", "markdown")
@@ -47,10 +47,9 @@ _WHOLE_ONLY = ("markdown", "scxml", "xstate")
 
 
 def render(table: Table, form: str, view: View | None = None) -> bytes:
-    """The table, or what `view` leaves of it, in one of `FORMS`.
+    """The table, or the part of it in `view`, in one of `FORMS`.
 
-    Raises `InputError` where a program or package that the form needs is missing, and for a view that names what the
-    table does not have or that the form cannot show.
+    Raises `InputError` for a missing program or package, and for a view that the table or the form cannot show.
     """
     from fsm.render.tables.view import WHOLE
 
@@ -86,7 +85,7 @@ def _page(table: Table, form: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A drawing of a table that a notebook shows by itself: as SVG, or without Graphviz as Mermaid."""
+    """A drawing of a table that a notebook displays: as SVG, or without Graphviz as Mermaid."""
 
     table: Table
     view: View
@@ -102,7 +101,7 @@ class Graph:
             return None
 
     def _repr_markdown_(self) -> str | None:
-        """Only where there is no SVG, which a notebook would pass over for it."""
+        """Markdown only if there is no SVG, because a notebook would prefer it."""
         return None if self._repr_svg_() else f"```mermaid\n{self.render('mermaid').decode()}```\n"
 
 
@@ -118,12 +117,12 @@ def get_graph(
     """The drawing of a table.
 
     Args:
-        table: what to draw.
+        table: the table to draw.
         events: only these; all by default.
-        states: only these, and what happens between them; all by default.
-        path: events from the initial state on; only the way that they take.
-        effects: whether labels name the effects that are ordered.
-        lit: a state to mark with its ways out, such as the one a model is in.
+        states: only these, and the rows between them; all by default.
+        path: events from the initial state on; only the path that they take.
+        effects: whether labels have effects.
+        lit: a state to mark with its ways out, such as a model's current one.
 
     Raises:
         InputError: the table has no such event or state, or a path leads nowhere.
@@ -139,9 +138,9 @@ def get_graph(
 
 
 def read_drawing(name: str, suffix: str) -> str:
-    """The drawing of a table that came with the package, such as `read_drawing("consumer-member", "svg")`.
+    """The shipped drawing of a table, such as `read_drawing("consumer-member", "svg")`.
 
-    Raises `InputError` where the package has none.
+    Raises `InputError` if there is none.
     """
     from importlib.resources import files
     from pathlib import Path

@@ -1,7 +1,7 @@
-"""Sequence diagrams: who tells whom what, in order. As Mermaid, PlantUML, and an SVG drawn here, each time the same.
+"""Sequence diagrams as Mermaid, PlantUML, and SVG, deterministic.
 
 A diagram is lanes from left to right and arrows from top to bottom. An arrow from a lane to itself is a note on that
-lane: what it did or became. Nothing here knows what the lanes are.
+lane about an action or state. The module is independent of the meaning of lanes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fsm.render.wording import markup, plain
 
 
 class Look(Enum):
-    """What an arrow is, and so how it is drawn."""
+    """The kind of an arrow, which decides how it is drawn."""
 
     CALL = "somebody asks or tells something"
     TAKE = "something is taken out of a queue"
@@ -32,13 +32,13 @@ class Arrow(NamedTuple):
 
     source: str
     target: str
-    """The same as `source` where it is no arrow but a note."""
+    """Equal to `source` for a note."""
     text: str
     look: Look = Look.CALL
 
 
 class Part(NamedTuple):
-    """Arrows under a headline of their own."""
+    """Arrows under a headline."""
 
     title: str
     arrows: tuple[Arrow, ...]
@@ -60,7 +60,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_ ,.()/+=\[\]:>-]")
 
 
 def mermaid(diagram: Diagram) -> str:
-    """The diagram as a `sequenceDiagram`. Everything that Mermaid could read something into goes in as a code."""
+    """The diagram as a `sequenceDiagram`. Characters with a meaning in Mermaid are escaped as codes."""
     names = {lane: f"L{number}" for number, lane in enumerate(diagram.lanes)}
     lines = ["---", f"title: {_quote(diagram.title)}", "---", "sequenceDiagram"]
     lines += [f"    participant {names[lane]} as {_encode(lane)}" for lane in diagram.lanes]
@@ -125,9 +125,9 @@ def _break_lines(text: str, room: int) -> str:
 
 PITCH, MARGIN, TOP = 218, 116, 64
 CHARACTER, BOLD, LINE = 5.9, 7.6, 13
-"""Width of a letter, of a bold capital, and height of a line of small print, in pixels."""
+"""The width of a letter, of a bold capital, and the height of a line of small print, in pixels."""
 ROOM = 35
-"""How many letters stand between two neighbouring lanes."""
+"""The distance of two neighbouring lanes, in letters."""
 
 STYLE = """
 text{font:11px Helvetica,Arial,sans-serif;fill:#1f2933}
@@ -190,7 +190,7 @@ def _lanes(diagram: Diagram, x: dict[str, int], height: int) -> Iterator[str]:
 
 
 def _draw_part(part: Part, x: dict[str, int], width: int, y: int, body: list[str]) -> int:
-    """Draws a part from `y` on; gives where the next one begins."""
+    """Draws a part from `y` on; returns the beginning of the next one."""
     if part.title:
         lines = wrap(part.title, width // 6)
         body.append(f'<rect class="part" x="8" y="{y - 14}" width="{width - 16}" height="{LINE * len(lines) + 7}"/>')
@@ -207,7 +207,7 @@ def _arrow(arrow: Arrow, x: dict[str, int], y: int, body: list[str]) -> int:
     body.extend(_text("told", (left + right) / 2, y + LINE * n, line) for n, line in enumerate(lines))
     y += LINE * len(lines) - 6
     start, end = x[arrow.source], x[arrow.target]
-    if arrow.look is Look.RAISE:  # it ends on its way, in a cross
+    if arrow.look is Look.RAISE:  # it ends halfway, with a cross
         end = start + (end - start) * 3 // 4
         body.append(f'<path class="lost" d="M{start},{y}H{end}"/>')
         body.append(f'<path class="cross" d="M{end - 4},{y - 4}l8,8m0,-8l-8,8"/>')
@@ -236,7 +236,7 @@ def _text(cls: str, x: float, y: float, text: str) -> str:
 
 
 def _wrap(text: str, room: int) -> list[str]:
-    """Lines of at most `room` letters; a long word breaks behind its bracket, or else between its humps."""
+    """Lines of at most `room` letters; a long word breaks after its bracket, or else within its camel case."""
     lines = [""]
     for word in plain(text).split():
         for number, piece in enumerate(_pieces(word, room)):
@@ -256,7 +256,7 @@ def _pieces(word: str, room: int) -> list[str]:
 
 
 def _humps(word: str, room: int) -> list[str]:
-    """Halves at the hump nearest to the middle, as often as needed."""
+    """Splits a camel-case word near the middle, repeatedly if needed."""
     humps = [m.start() for m in re.finditer(r"(?<=[a-z0-9_])[A-Z]|(?<=_)[a-z]", word)] or [len(word) // 2]
     if len(word) <= room:
         return [word]

@@ -1,7 +1,7 @@
-"""Texts of a report: hostile ones made harmless to read, times, durations and counts.
+"""Texts of a report: hostile texts made harmless, times, durations and counts.
 
-Escaping for HTML is not done here. What is done here is what escaping does not do: characters that cannot be seen or
-that turn the reading direction are written out as `\\u202e`, and texts of any length become short ones.
+It does not escape HTML. It writes invisible characters, and those that change the reading direction, as `\\u202e`, and
+shortens texts.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 
 NAME_LIMIT = 120
-"""Longest name of a group, member, topic, file or state, in characters."""
+"""The maximum length of the name of a group, member, topic, file or state."""
 TEXT_LIMIT = 600
-"""Longest sentence or log line, in characters."""
+"""The maximum length of a sentence or log line."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 86_400_000
 
 
 def show(text: str, limit: int = TEXT_LIMIT) -> str:
-    r"""The text as it may be shown: bounded, and nothing in it invisible. Line ends and tabs stay.
+    r"""The text in a form that may be shown: bounded, without invisible characters. Line ends and tabs stay.
 
     >>> show("a\u202eb\0c"), show("abcdef", 3)
     ('a\\u202eb\\x00c', 'abc… (6 characters)')
@@ -38,7 +38,7 @@ def _escape(character: str) -> str:
 
 
 def name(text: str) -> str:
-    """A name as it may be shown, on one line."""
+    """A name in a form that may be shown, on one line."""
     return " ".join(show(text, NAME_LIMIT).split())
 
 
@@ -68,7 +68,7 @@ def clock(ms: int, *, exact: bool = True) -> str:
 
 
 def lasting(ms: int) -> str:
-    """A duration as it is read aloud.
+    """A duration in readable units.
 
     >>> lasting(740), lasting(3858), lasting(95_000), lasting(5_400_000), lasting(200_000_000)
     ('740 ms', '3.9 s', '1 min 35 s', '1 h 30 min', '2 d 7 h')
@@ -86,7 +86,7 @@ def lasting(ms: int) -> str:
 
 
 def since(ms: int) -> str:
-    """How long after the beginning, for ticks.
+    """The time since the beginning, for ticks.
 
     >>> since(0), since(12_500), since(6_001_000)
     ('+0 s', '+12.5 s', '+1:40:01')
@@ -98,7 +98,7 @@ def since(ms: int) -> str:
 
 
 def span(start_ms: int, end_ms: int) -> str:
-    """From when to when within a day, and how long that is."""
+    """Begin and end within a day, and the duration."""
     return f"{clock(start_ms)} to {clock(end_ms)}, {lasting(max(0, end_ms - start_ms))}"
 
 
@@ -126,7 +126,7 @@ def size(count: int) -> str:
 
 
 def numbers(values: list[int]) -> str:
-    """Whole numbers with runs joined.
+    """Whole numbers with consecutive ones joined.
 
     >>> numbers([0, 1, 2, 5, 7, 8])
     '0..2, 5, 7, 8'
@@ -142,11 +142,11 @@ def numbers(values: list[int]) -> str:
 
 
 def plain(text: str) -> str:
-    """The text on one line, without characters that no document may hold."""
+    """The text on one line, without characters that are illegal in documents."""
     kept = "".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return " ".join(kept.split())
 
 
 def markup(text: str) -> str:
-    """The plain text, harmless inside SVG."""
+    """The plain text, escaped for SVG."""
     return escape(plain(text), quote=True)

@@ -5,8 +5,8 @@
     outcome.totals(), outcome.hazards(), outcome.violations
 
 * `read`, `read_file`, `write`, `write_machines`: deployments as YAML;
-* `Deployment`, `Service`, `Broker`, `Deed`, `Rate`: what they hold;
-* `Machines`, `Part`, `Delay`: a deployment of one's own machines;
+* `Deployment`, `Service`, `Broker`, `Deed`, `Rate`: their parts;
+* `Machines`, `Part`, `Delay`: a deployment of your own machines;
 * `simulate`, `Outcome`, `GroupOutcome`, `Truth`, `Violation`: a run, and its outcome.
 """
 

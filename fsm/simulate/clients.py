@@ -1,4 +1,4 @@
-"""The clients of a service: their settings, and what they refuse."""
+"""The clients of a service: their settings and checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def keys_of(config: type) -> list[str]:
 
 
 def check_service(service: Service, where: str) -> None:
-    """Raises `InputError` where the service's client would refuse its settings."""
+    """Raises `InputError` if the service's client would refuse its settings."""
     try:
         CONFIGS[service.protocol](service)
     except InputError as problem:
@@ -56,7 +56,7 @@ def consumer_config(service: Service, name: str = "") -> ConsumerConfig:
 
 
 def classic_config(service: Service, name: str = "") -> ClassicConfig:
-    """The settings of one of its members, if they speak the classic protocol."""
+    """The settings of one of its members, if they use the classic protocol."""
     _check_assignor(service, tuple(STRATEGIES))
     settings = {"enable.auto.commit": "false", **_settings_for(ClassicConfig, service), "group.id": service.group}
     config = ClassicConfig.of({**settings, "client.id": name})

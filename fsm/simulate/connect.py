@@ -1,6 +1,7 @@
 """One Connect cluster of a deployment: `fsm.connect.simulation` under the deployment's schedule.
 
-Its workers have one host each and send their own messages; slow callbacks and clocks of brokers are not played to them.
+Its workers have one host each and send their own messages; slow callbacks and clock changes of brokers do not apply to
+them.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class ConnectRun:
         self._at(self.now_ms + deed.for_ms, partial(self._start, deed.target))
 
     def _stop(self, deed: Deed) -> None:
-        """A worker that stands still cannot be asked to stop: it is killed."""
+        """Stops a worker; a paused one cannot stop, and is killed."""
         if self._is_alive(deed.target):
             is_frozen = self.cluster.processes[deed.target].frozen
             (self.cluster.crash if is_frozen else self.cluster.stop)(deed.target)
@@ -161,7 +162,7 @@ class ConnectRun:
         self.broker = self._brokers[(self._brokers.index(self.broker) + 1) % len(self._brokers)]
         self.cluster.broker_back()
 
-    # What is seen
+    # Results
 
     def judge(self) -> list[Violation]:
         """The violations of the run, and the deviations that remain after a quiet time."""
@@ -182,7 +183,7 @@ class ConnectRun:
         return found[:MOST]
 
     def measure(self) -> Meter:
-        """Units, who ran them, rounds, and requests; connectors and tasks count as partitions."""
+        """Units and the workers that ran them, rounds, and requests; connectors and tasks count as partitions."""
         changes, meter = [], self.meter
         for ran in self.cluster.ran:
             changes.append((ran.start_ms, 1, ran.worker, ran.unit))

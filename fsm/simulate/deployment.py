@@ -1,8 +1,8 @@
-"""A deployment as data: services and their processes, topics, brokers, a network, plans and what goes wrong.
+"""A deployment as data: services and their processes, topics, brokers, a network, plans and faults.
 
-A *service* is one application in so many processes, each with so many members of one group; several services may share
-a group. A process has a host of its own unless fewer hosts are named. Times are milliseconds from the start of the
-run.
+A *service* is one application in a number of processes, each with a number of members of one group; several services
+may share a group. Each process has its own host unless fewer hosts are given. Times are milliseconds from the start of
+the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NETWORK = Latency(1, 2, 20, 100)
 MOST_DEEDS = 1_000_000
 """The maximal number of deeds in one run."""
 LEAST_EVERY_MS = 100
-"""Faults that come more often than this, on average, leave a group no time to do anything between two of them."""
+"""The minimum average interval of faults: below it a group cannot make progress between two of them."""
 PROTOCOLS = (CONSUMER, CLASSIC, CONNECT)
 
 
@@ -39,7 +39,7 @@ class Service:
     members: int = 1
     """The number of members of each process."""
     hosts: int = 0
-    """How many hosts the processes share; 0 for a host of each process."""
+    """How many hosts the processes share; 0 for a host per process."""
     release: str = LATEST
     """The release of its client."""
     assignor: str = ""
@@ -63,7 +63,7 @@ class Service:
         return f"{self.name}-host-{number % (self.hosts or self.processes)}"
 
     def member(self, number: int, member: int) -> str:
-        """The name of a member: that of its process where that has one alone."""
+        """The name of a member; that of its process if that has a single one."""
         return self.process(number) if self.members == 1 else f"{self.process(number)}-{member}"
 
 
@@ -119,7 +119,7 @@ class Rate:
     from_ms: int
     until_ms: int
     for_ms: tuple[int, int] = (0, 0)
-    """Between these, evenly drawn."""
+    """Drawn uniformly from this range."""
     amount: float = 0
 
 
@@ -150,7 +150,7 @@ class Deployment:
         return found
 
     def list_targets(self, rate: Rate) -> list[str]:
-        """The targets of which a random fault draws one: brokers, processes, or another target by its name."""
+        """The targets from which a random fault draws one: brokers, processes, or another target by its name."""
         if rate.target == "brokers":
             return list(self.brokers)
         return [service.process(i) for service, i in self.processes_of(rate.target)] or [rate.target]

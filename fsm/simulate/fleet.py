@@ -21,7 +21,7 @@ MEASURES = (*SERIES, "longest_unowned_ms")
 MOST_FAILED = 20
 """How many failed seeds are named."""
 AHEAD = 16
-"""How many seeds are handed out to each process in advance."""
+"""How many seeds each process gets in advance."""
 
 
 class Row(NamedTuple):
@@ -44,13 +44,13 @@ def run_seed(deployment: Deployment | Machines, seed: int) -> Row:
 def run_seeds(
     deployment: Deployment | Machines, seeds: Iterable[int], jobs: int = 1, on_seed: Callable[[int], None] | None = None
 ) -> Iterator[Row]:
-    """Runs all of them, in so many processes; rows come in the order of the seeds."""
+    """Runs all of them, in this many processes; rows come in the order of the seeds."""
     run = partial(run_seed, deployment)
     yield from _tell(map(run, seeds) if jobs == 1 else _run_in_processes(run, seeds, jobs), on_seed)
 
 
 def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int) -> Iterator[Row]:
-    """Hands out a few seeds at a time, so that an iteration that ends early, or an interrupt, waits for few."""
+    """Submits a few seeds at a time, so that an iteration that ends early, or an interrupt, waits for few."""
     pool = ProcessPoolExecutor(jobs, initializer=signal, initargs=(SIGINT, SIG_DFL))
     waiting: deque[Future[Row]] = deque()
     try:

@@ -67,7 +67,7 @@ class GroupRun(SkippingCluster):
         skips: bool = True,
         trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
-        """`trace` is called with the records of the clients' logs; with it every heartbeat is stepped."""
+        """`trace` is called with the records of the clients' logs; it makes every heartbeat be executed."""
         self.deployment, self._seed, self._trace = deployment, seed, trace
         self._brokers = [*deployment.brokers]
         self.broker = first_broker(deployment, group_id)
@@ -226,7 +226,7 @@ class GroupRun(SkippingCluster):
     def _alive(self, deed: Deed) -> list[Client]:
         return [self.clients[name] for name in self._members(deed.target) if name in self.clients]
 
-    # The rest of the world
+    # Brokers, topics and the network
 
     def _lose(self, deed: Deed) -> None:
         self.channel.loses = deed.amount
@@ -334,7 +334,7 @@ class GroupRun(SkippingCluster):
                 self._log[record.key] = record
         return accepted
 
-    # What is seen
+    # Results
 
     def _look(self, change: Change, answers: Answers) -> None:
         if change.before is not change.after:

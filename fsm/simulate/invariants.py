@@ -1,7 +1,7 @@
 """Invariants of a running group, as in `fsm check`, and counts of known hazards.
 
-The coordinator's invariants are asked of each step of a small group, of some steps of a large one; those of members of
-some of them. A partition that two applications use has a cause that is documented, or is a violation.
+The coordinator's invariants are checked at each step of a small group, and at some steps of a large one; those of
+members for some of them. Two applications that use a partition are a violation without a documented cause.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ REVOKED_BEFORE_ASSIGNED = "23 partitions are revoked before they are assigned"
 TARGET_IS_PAST = "19 the target's time is past"
 """An invariant that holds only if clocks do not go back."""
 SMALL, SELDOM = 64, 16
-"""Of a group of so many members and partitions each step is looked at; of one so many times as large, one in so many
-times as many."""
+"""Below 64 members and partitions each step of a group is checked, at n times that size one in 16 n."""
 MEMBERS_WATCHED = 8
 EXPECTED = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
 """Errors of a static member while another process has its instance id, or its last one did not leave (KIP-848)."""
@@ -49,7 +48,7 @@ class Watcher:
         self.violations: list[Violation] = []
         self.clock_went_back = False
         self.looks = 0
-        """How many steps of the coordinator were looked at."""
+        """How many steps of the coordinator were checked."""
         self.hazards: Counter[str] = Counter()
         self._steps = 0
         self._watched = 0
@@ -87,7 +86,7 @@ class Watcher:
             yield from (name for name in names if not is_join or name != REVOKED_BEFORE_ASSIGNED)
 
     def watch_member(self, client: Client) -> None:
-        """Follows a member from its first step on, if it is one of the first."""
+        """Watches a member from its first step on, if it is one of the first."""
         shell = client.member
         if not isinstance(shell, ConsumerMember) or self._watched >= MEMBERS_WATCHED:
             return

@@ -27,7 +27,7 @@ SEGMENT = "brokers/__consumer_offsets-0/00000000000000000000.log"
 def log_files(deployment: Deployment, truth: Truth, level: str) -> Iterator[tuple[str, bytes]]:
     """Path and content of each process's log, `HOST/PROCESS.log`, and of the coordinators'.
 
-    A process that is started again writes on.
+    A restarted process appends.
     """
     by_client: dict[str, list[TraceRecord]] = {}
     for record in truth.records:
@@ -46,7 +46,9 @@ def log_files(deployment: Deployment, truth: Truth, level: str) -> Iterator[tupl
 
 
 def _batches(deployment: Deployment, truth: Truth) -> Iterator[bytes]:
-    """Before all, what each group had committed of its topics: since Kafka 4.2 nothing else names them."""
+    """Record batches, first the earlier commits of each group for its topics: since Kafka 4.2 no other record names
+    these.
+    """
     wanted = sorted({(one.group, topic) for one in deployment.services.values() for topic in one.topics})
     commits = tuple(
         Record(OffsetKey(RecordType.OFFSET_COMMIT, *one, 0), OffsetCommit(0, topic_id=truth.topic_ids[one[1]]), 4)

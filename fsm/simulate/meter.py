@@ -8,12 +8,12 @@ from typing import Any
 from fsm.protocol.assignment import TopicPartition
 
 BINS = 120
-"""Into so many parts of equal length a run is divided."""
+"""The number of parts of equal length into which a run is divided."""
 SERIES = ("unowned_ms", "shared_ms", "moves", "rebalances", "heartbeats", "requests")
 
 
 class Meter:
-    """The measures of one group. Time does not go back here: whatever comes late counts for the last instant."""
+    """The measures of one group. Time does not go back here: late events count for the last instant."""
 
     def __init__(self, lasts_ms: int, partitions: int) -> None:
         """`partitions` are those that the group subscribes to."""
@@ -22,9 +22,9 @@ class Meter:
         self.series = {name: [0] * BINS for name in SERIES}
         self.longest_unowned_ms = 0
         self.gaps: list[tuple[TopicPartition, int, int]] = []
-        """Partitions that had an owner and had none for a time: from when, until when."""
+        """Partitions without an owner after they had one: begin and end."""
         self.held: list[tuple[str, TopicPartition, int, int]] = []
-        """The uses of partitions: the client, from when, until when."""
+        """The uses of partitions: client, begin and end."""
         self.keeps = False
         """Whether gaps and uses are kept."""
         self._unowned, self._shared = partitions, 0

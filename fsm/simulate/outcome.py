@@ -24,7 +24,7 @@ Progress = Callable[[str, float], None]
 
 
 class Stored(NamedTuple):
-    """Records that a coordinator appended to its log together."""
+    """A batch of records that a coordinator appended to its log."""
 
     at_ms: int
     stamp_ms: int
@@ -131,7 +131,7 @@ class Truth:
 
 
 def trace_lines(truth: Truth) -> str:
-    """The records of all clients as JSON lines, as their clocks have it: `fsm audit --format trace` reads them."""
+    """The records of all clients as JSON lines with the times of their clocks, for `fsm audit --format trace`."""
     records = sorted(truth.records, key=lambda one: one.ts_ms)
     return "".join(record.to_json() + "\n" for record in records)
 

@@ -29,7 +29,7 @@ STYLE = (
 
 
 PICTURES = ("simulated-upgrade",)
-"""Pictures that come with the package: of what `upgrade.yaml` beside this module costs under either protocol."""
+"""Shipped pictures: the cost of `upgrade.yaml` beside this module under either protocol."""
 SIDES = ("protocol=classic", "protocol=consumer")
 
 
@@ -42,7 +42,7 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
 
 
 def draw(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> str:
-    """Runs of one length as SVG, one on top of the other; `names` tell them apart."""
+    """Runs of equal length as SVG, overlaid; `names` label them."""
     return "\n".join(_draw(outcomes, names)) + "\n"
 
 
@@ -81,7 +81,7 @@ def _legend(outcome: Outcome, names: Sequence[str]) -> Iterator[str]:
 
 
 def _chart(outcomes: Sequence[Outcome], name: str, words: str, top: int) -> Iterator[str]:
-    """One measure as steps; above it what was done."""
+    """One measure as steps, with the faults above it."""
     width = WIDTH - LEFT - RIGHT
     series = [[group.series[name] for group in o.groups if name in group.series] or [[0]] for o in outcomes]
     rows = [[sum(parts) for parts in zip(*values, strict=True)] for values in series]

@@ -1,4 +1,4 @@
-"""Deployments as YAML, read with `file:line` for whatever cannot be, and written so that they read the same.
+"""Deployments as YAML; errors have `file:line`.
 
 deployment: shop                 # marks the document
 lasts: 1h
@@ -66,7 +66,7 @@ MOST_MEMBERS, MOST_PARTITIONS = 100_000, 1_000_000
 
 
 def read_file(path: Path) -> Deployment | Machines:
-    """The deployment in a file; tables that it names are looked for beside it. Raises `InputError` for what is none."""
+    """The deployment in a file; tables are looked up relative to it. Raises `InputError` for an invalid one."""
     try:
         with path.open("rb") as file:
             text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
@@ -83,14 +83,14 @@ def read(text: str, where: str, folder: Path | None = None) -> Deployment | Mach
 
 
 def read_node(document: Node, folder: Path | None = None) -> Deployment | Machines:
-    """The same of a document that is parsed: of one's own machines where it has any, else of Kafka's groups."""
+    """The deployment in a parsed document: of your own machines if it has any, else of Kafka's groups."""
     if "machines" in document.mapping():
         return read_machines(document, folder or Path())
     return read_groups(document)
 
 
 def read_groups(document: Node) -> Deployment:
-    """A deployment of Kafka's groups. Raises `InputError` with the line for what is none."""
+    """A deployment of Kafka's groups. Raises `InputError` with the line for an invalid one."""
     given = document.fields(KEYS, ("deployment", "lasts", "services"))
     topics = (
         {name: count_of(node, MOST_PARTITIONS) for name, node in read_names(given["topics"])}
@@ -234,7 +234,7 @@ def _read_deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
 
 
 def _spread(one: Deed, given: Mapping[str, Node], deployment: Deployment) -> list[Deed]:
-    """The deed of each process, or broker, that is meant: so many at once, so long after each other."""
+    """The deeds for each process or broker of a target: several at once, at an interval."""
     each_ms = duration_of(given["each"]) if "each" in given else 0
     at_once = count_of(given["at_once"], MOST_MEMBERS) if "at_once" in given else 1
     targets = [one.target]
@@ -284,7 +284,7 @@ def _read_changes(what: str, given: Mapping[str, Node], deployment: Deployment) 
 
 
 def _check_target(what: str, target: str, node: Node, deployment: Deployment) -> None:
-    """Raises `InputError` with the nearest name for what is no part of the deployment."""
+    """Raises `InputError` with the nearest name for an unknown part of the deployment."""
     services = deployment.services.values()
     processes = [service.process(i) for service in services for i in range(service.processes)]
     if what in ON_PROCESSES:

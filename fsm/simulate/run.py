@@ -22,7 +22,7 @@ def simulate(
     truth: Truth | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Runs all groups, or all machines. With `truth`, every heartbeat is stepped, and traces are kept."""
+    """Runs all groups, or all machines. With `truth`, every heartbeat is executed, and traces are kept."""
     deeds = expand(deployment, seed)
     if isinstance(deployment, Machines):
         return run_machines(deployment, seed, deeds, truth, progress)

@@ -1,6 +1,6 @@
 """The schedule of a deployment: its plans, and its random faults as a seed draws them.
 
-Each draw goes by the seed and by what it is for, so that a fault that is taken out moves no other.
+Each draw depends on the seed and its purpose, so that removing a fault changes no other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fsm.simulate.machines.deployment import Machines
 
 
 def draw(seed: int, *what: object) -> float:
-    """An evenly drawn number, from 0 to below 1, for this purpose."""
+    """A uniform random number in [0, 1) for this purpose."""
     return xxhash.xxh3_64_intdigest(" ".join(map(str, what)).encode(), seed) / (1 << 64)
 
 

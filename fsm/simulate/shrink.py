@@ -1,7 +1,7 @@
 """Shrinks a failing run: fewer faults, processes, members and partitions, and less time, but still a failure.
 
-Delta debugging (Zeller and Hildebrandt, 2002) over what happens, halving over the rest. What each message fares and
-whom a fault meets hang on the seed and on names alone, so most of what is left out changes nothing for the rest.
+Delta debugging (Zeller and Hildebrandt, 2002) of events, halving of the rest. The fate of a message and the target of a
+fault depend only on the seed and on names, so removing parts mostly changes nothing for the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Shrink:
     """The search for a smaller deployment whose run violates the same."""
 
     def __init__(self, deployment: Deployment | Machines, seed: int, say: Callable[[str], None] | None = None) -> None:
-        """`say` is called with what is left, now and then."""
+        """`say` is called with the remaining deployment, now and then."""
         self.found: Deployment | Machines = replace(deployment, deeds=expand(deployment, seed), rates=(), seed=seed)
         self.seed = seed
         self.runs = 0
@@ -64,7 +64,7 @@ class Shrink:
         return True
 
     def _cut_time(self) -> None:
-        """Ends the run as soon as it has failed, or at least when the last fault has come."""
+        """Ends the run at its failure, or at least after the last fault."""
         violations = simulate(self.found, self.seed).violations
         self.runs += 1
         at_ms = min(violation.at_ms for _, violation in violations)
@@ -138,7 +138,7 @@ def _shorter(deed: Deed) -> Deed:
 
 
 def _without(deeds: tuple[Deed, ...], size: int) -> Iterator[tuple[Deed, ...]]:
-    """The deeds without so many of them, from each place on."""
+    """The deeds without this many of them, from each position on."""
     for at in range(0, len(deeds), size):
         yield deeds[:at] + deeds[at + size :]
 

@@ -21,7 +21,7 @@ NAMES = {
 
 
 def name_all(measures: Iterable[str]) -> dict[str, str]:
-    """Measures in words, in the order in which they are shown; those that are not are left out."""
+    """Measures in words, in display order; without hidden ones."""
     given = list(measures)
     if any(name in NAMES for name in given):
         return {name: words for name, words in NAMES.items() if name in given}
@@ -30,7 +30,7 @@ def name_all(measures: Iterable[str]) -> dict[str, str]:
 
 
 def show(name: str, value: float) -> str:
-    """A measure: seconds of what is in milliseconds."""
+    """The text of a measure; milliseconds are shown as seconds."""
     return f"{value / 1_000:,.1f}" if name.endswith("_ms") else f"{value:,.0f}"
 
 
@@ -66,7 +66,7 @@ def tell_judgement(hazards: Mapping[str, int], violations: Sequence[tuple[str, A
 
 
 def side_by_side(names: tuple[str, str], sides: tuple[Mapping[str, float], Mapping[str, float]], runs: int) -> str:
-    """Two variants of a deployment: sums over their runs, and how many times as much the second has."""
+    """Two variants of a deployment: sums over their runs, and the ratio of the second to the first."""
     width = max(12, *map(len, names))
     lines = [f"over {runs} run{'s' if runs > 1 else ''}", f"  {names[0]:>{width}}  {names[1]:>{width}}   ratio"]
     measures = name_all(dict.fromkeys([*sides[0], *sides[1]]))

@@ -27,7 +27,7 @@ def check_chance(node: Node | None) -> None:
 
 
 def latency_of(given: Mapping[str, Node], where: str) -> Latency:
-    """How long messages take, of the keys `LATENCY`. Raises `InputError` where they do not rise."""
+    """The latency of messages from the keys `LATENCY`. Raises `InputError` if they are not ascending."""
     values = [duration_of(given[key], least=1) if key in given else -1 for key in LATENCY]
     for i, default in enumerate(NETWORK):
         if values[i] < 0:
@@ -80,7 +80,7 @@ def share_of(node: Node) -> float:
 
 
 def duration_of(node: Node, least: int = 0, *, signed: bool = False) -> int:
-    """Milliseconds. Raises `InputError` for what is no duration, or too short or long."""
+    """A duration in milliseconds. Raises `InputError` for an invalid one, or one that is too short or long."""
     text = node.text()
     sign = -1 if signed and text.startswith("-") else 1
     parts = re.findall(r"(\d{1,12})(ms|s|m|h|d)", text, re.ASCII)
@@ -93,7 +93,9 @@ def duration_of(node: Node, least: int = 0, *, signed: bool = False) -> int:
 
 
 def range_of(node: Node | None) -> tuple[int, int]:
-    """Two durations in milliseconds, `1s..20s`, or one twice. Raises `InputError` for what is none, or falls."""
+    """Two durations in milliseconds, `1s..20s`, or one twice. Raises `InputError` for an invalid or
+    descending range.
+    """
     if node is None:
         return 0, 0
     first, _, last = node.text().partition("..")

@@ -1,7 +1,7 @@
-"""Variants of a deployment: what another release, protocol, assignor or setting would make of it.
+"""Variants of a deployment: with another release, protocol, assignor or setting.
 
-A variant is words with commas between: a release is the brokers' and the clients'; `client=4.0`, `broker=4.4`,
-`protocol=classic`, `assignor=range`, `static=yes` and Kafka's own keys (`session.timeout.ms=10000`) are one thing each.
+A variant is a comma-separated list: a release of brokers and clients; `client=4.0`, `broker=4.4`, `protocol=classic`,
+`assignor=range`, `static=yes` or Kafka's own keys (`session.timeout.ms=10000`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORDS = ("client", "broker", "protocol", "assignor", "static")
 
 
 def vary(deployment: Simulated, variant: str) -> Simulated:
-    """The deployment as a variant has it. Raises `InputError` for a word that says nothing."""
+    """The deployment changed by a variant. Raises `InputError` for an unknown word."""
     if isinstance(deployment, Machines):
         return vary_machines(deployment, variant)
     return _vary_groups(deployment, variant)
@@ -34,7 +34,7 @@ def vary(deployment: Simulated, variant: str) -> Simulated:
 
 def _vary_groups(deployment: Deployment, variant: str) -> Deployment:
     words = [word.strip() for word in variant.split(",")]
-    for word in sorted(words, key=_is_setting):  # whose setting it is hangs on the protocols
+    for word in sorted(words, key=_is_setting):  # the protocols decide whose setting it is
         deployment = _vary(deployment, word, variant)
     for service in deployment.services.values():
         check_service(service, f"--compare {variant}")
@@ -78,7 +78,7 @@ def _vary(deployment: Deployment, word: str, variant: str) -> Deployment:
 
 
 def _with(deployment: Deployment, **changes: Any) -> Deployment:
-    """Changes of all services that are no Connect clusters."""
+    """Changes all services except Connect clusters."""
     services = {
         name: service if service.protocol == CONNECT else replace(service, **changes)
         for name, service in deployment.services.items()
@@ -87,10 +87,10 @@ def _with(deployment: Deployment, **changes: Any) -> Deployment:
 
 
 def _set(deployment: Deployment, key: str, value: str, where: str) -> Deployment:
-    """A setting of brokers, or of clients.
+    """Changes a setting of brokers, or of clients.
 
-    Where clients of both protocols are, it is for each what its protocol has: a broker sets the sessions and heartbeats
-    of consumers.
+    With clients of both protocols it changes the corresponding setting of each: a broker sets the sessions and
+    heartbeats of consumers.
     """
     of_brokers, clients = BrokerConfig.keys(), keys_of(ClassicConfig)
     if key in of_brokers:

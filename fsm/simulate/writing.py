@@ -1,4 +1,4 @@
-"""Deployments as texts that read the same."""
+"""Deployments as text that parses to the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fsm.simulate.deployment import CHANCE, UNITS, Deed, Deployment, Rate, Servi
 
 
 def show_ms(ms: int) -> str:
-    """A duration as it is read."""
+    """A duration in the form in which it is parsed."""
     text = "-" if ms < 0 else ""
     left = abs(ms)
     for unit, length in sorted(UNITS.items(), key=lambda one: -one[1]):
@@ -22,7 +22,7 @@ def show_ms(ms: int) -> str:
 
 
 def write(deployment: Deployment) -> str:
-    """The deployment as a text that reads the same; `write_machines` is for one's own machines."""
+    """The deployment as text that parses to the same; `write_machines` is for your own machines."""
     latency = dict(zip(("least", "median", "p99", "most"), map(show_ms, deployment.latency), strict=True))
     document: dict[str, Any] = {
         "deployment": deployment.name,
@@ -46,7 +46,7 @@ def _prune(**given: Any) -> dict[str, Any]:
 
 
 def show_share(share: float) -> str:
-    """A share as it is read."""
+    """A share in the form in which it is parsed."""
     return f"{share:.9f}".rstrip("0").rstrip(".") or "0"
 
 
@@ -71,7 +71,7 @@ def _write_service(one: Service) -> dict[str, Any]:
 
 
 def write_deed(one: Deed) -> dict[str, Any]:
-    """A deed as a document has it."""
+    """A deed in the form of a document."""
     found: dict[str, Any] = {"at": show_ms(one.at_ms), one.what: one.target}
     found |= _write_amount(one.what, one.target, one.amount)
     if one.for_ms:
@@ -84,7 +84,7 @@ def write_deed(one: Deed) -> dict[str, Any]:
 
 
 def write_rate(one: Rate) -> dict[str, Any]:
-    """Deeds at a rate as a document has them."""
+    """Deeds at a rate in the form of a document."""
     found = {"every": show_ms(one.every_ms), one.what: one.target, "from": show_ms(one.from_ms)}
     found |= {"until": show_ms(one.until_ms), **_write_amount(one.what, one.target, one.amount)}
     if one.for_ms != (0, 0):

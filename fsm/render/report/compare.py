@@ -1,4 +1,4 @@
-"""One HTML page about two audits, before and after a change: what is worse, what is better, group by group."""
+"""One HTML page about two audits, before and after a change, with the differences by group."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _CHART = 360, 60
 
 
 class Counts(NamedTuple):
-    """What was found in a group, or in all of them."""
+    """The numbers of findings in a group, or in all groups."""
 
     errors: int = 0
     warnings: int = 0
     rebalances: int = 0
     moved: int = 0
-    """Partitions that changed hands."""
+    """Partitions that moved to another member."""
     members: int = 0
 
     def worse_than(self, other: Counts) -> tuple[int, ...]:
-        """By how much of each, what matters most first."""
+        """The increase of each number, the most important first."""
         return tuple(one - before for one, before in zip(self[:4], other[:4], strict=True))
 
 
@@ -45,7 +45,7 @@ class Side:
     """Findings by severity and kind."""
     longest_unowned_ms: int = 0
     median_ms: int = 0
-    """Of rebalances."""
+    """The median duration of rebalances."""
     trend: Trend = field(default_factory=Trend)
 
     @property
@@ -55,14 +55,14 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A group in which something is not as it was."""
+    """A group with differences."""
 
     group: str
     before: Counts | None
-    """None where it was not there."""
+    """None if the group did not exist."""
     after: Counts | None
     came: tuple[tuple[str, str, int], ...] = ()
-    """Kind and cause of incidents of which there are more, and by how many."""
+    """Kind, cause and number of additional incidents."""
     went: tuple[tuple[str, str, int], ...] = ()
 
     @property
@@ -72,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two audits held against each other. Changes come the worst first; the numbers say how many there are of all."""
+    """The comparison of two audits. Changes are listed worst first; the numbers count all of them."""
 
     before: Side
     after: Side
@@ -84,7 +84,7 @@ class Comparison:
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """The page. The same comparison gives the same bytes. Raises `InputError` where jinja2 is not installed."""
+    """The page. The same comparison gives the same bytes. Raises `InputError` without jinja2."""
     from markupsafe import Markup
 
     script = template("compare.js")
@@ -118,7 +118,7 @@ def _verdict(comparison: Comparison) -> tuple[str, str]:
 
 
 def _rows(comparison: Comparison) -> Any:
-    """(what, before, after, by how much of each hour: before and after) of the whole."""
+    """Rows of the totals: (measure, before, after, the two trends by hour)."""
     before, after = comparison.before, comparison.after
     for what, own in (
         ("errors", "errors"),
@@ -133,7 +133,7 @@ def _rows(comparison: Comparison) -> Any:
 
 
 def _charts(comparison: Comparison) -> Any:
-    """Both trends of each measure, to one scale of height: (title, the most, [path of bars before, and after])."""
+    """Both trends of each measure on one scale: (title, maximum, [path of bars before, and after])."""
     width, height = _CHART
     for title, column in (("rebalances", 0), ("partitions moved", 1), ("longest time without owner, in ms", 2)):
         most = max(

@@ -1,7 +1,7 @@
-"""One group as data for the page's script: what the index says of it, and what is loaded when a reader opens it.
+"""One group as data for the page's script: its index entry, and the details loaded when a reader opens it.
 
-Every text passes `wording.show` on its way here, which bounds it and writes out what cannot be seen; the script shows
-texts as texts. What is too much for one piece is cut into several, so that nothing is left out because it is long.
+Every text passes `wording.show` on its way here, which bounds its length and escapes invisible characters; the script
+makes text nodes of texts. Large data are cut into several pieces, so that nothing is omitted for its length.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from fsm.render.timeline.views import (
 
 SEVERITIES = ("error", "warning", "info")
 PIECE = 400_000
-"""Bytes of findings, or of lanes, that are loaded at once, about."""
+"""The approximate size of a piece of findings or lanes."""
 FINDINGS = 20_000
-"""Findings of one group that can be looked at; the rest is counted, and stands in the tables."""
+"""The maximum number of findings of one group on the page; the rest is counted, and is in the tables."""
 ROWS = 500
-"""Incidents of one group that the index has, the worst; the group itself has them all."""
+"""The maximum number of incidents of one group in the index, the worst ones; the group itself has all."""
 NAMED, MENTIONED = 12, 20_000
-"""Members, topics and findings that one incident names in the index, and in its group."""
+"""The maximum number of members, topics and findings of one incident in the index, and in its group."""
 NAMES = 2_000
-"""Members and topics of one group by which it is found."""
+"""The maximum number of searchable members and topics of one group."""
 EVIDENCE = 8
 _KINDS = list(glossary.KINDS)
 _SHADES = {"UNREVOKED_PARTITIONS": "unrevoked", "UNRELEASED_PARTITIONS": "unreleased"}
@@ -46,23 +46,23 @@ class Packed(NamedTuple):
     """A group, ready to be written."""
 
     key: str
-    """Its name in addresses and names of files."""
+    """Its key in addresses and file names."""
     index_entry: Mapping[str, Any]
     """For the index: `entry` is the group in one line, `rows` its worst incidents, `names` members and topics."""
     details: str
-    """What is loaded first, as JSON."""
+    """The details loaded first, as JSON."""
     further: Mapping[str, Sequence[str]]
     """Further `rows` (incidents), `findings` and `lanes`, in pieces."""
 
     def pieces(self) -> Iterator[tuple[str, str]]:
-        """Everything but the index, each part with the name of its file."""
+        """All pieces except the index entry, each with its file name."""
         yield self.key, self.details
         for what, pieces in self.further.items():
             yield from ((f"{self.key}-{what}{i}", text) for i, text in enumerate(pieces, 1))
 
 
 def key_of(group: str, file: str = "") -> str:
-    """The name of a group, or of a file, in addresses and names of files, whatever it is called."""
+    """The key of a group, or of a file, in addresses and file names."""
     return sha256((group or f"file {file}").encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -115,7 +115,7 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
 
 
 def badness(severity: str, kind: str, start_ms: int, end_ms: int, *, still: bool) -> tuple[int, ...]:
-    """Puts the worst first: by severity, whether it is still so, kind, then how long it lasted."""
+    """The sort key of findings, worst first: severity, whether it lasts, kind, duration."""
     rank = _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
     return SEVERITIES.index(severity_of(severity)), not still, rank, start_ms - end_ms
 
@@ -179,7 +179,7 @@ def _entry(view: GroupView, findings: Iterable[FindingView]) -> dict[str, Any]:
 
 
 def _without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What takes no room where it says nothing: the script knows what is missing."""
+    """Drops empty fields, whose defaults the script knows."""
     return {name: value for name, value in values.items() if value or name in ("start", "end")}
 
 
@@ -232,14 +232,14 @@ def _finding(found: FindingView) -> dict[str, Any]:
 
 
 def _numbers(view: GroupView) -> dict[str, int]:
-    """Members numbered in the order of their lanes, then those that only own partitions."""
+    """Numbers of members, in the order of their lanes, then of those that only own partitions."""
     owners = (span.member for p in view.partitions for span in p.spans)
     names = dict.fromkeys([*(m.member for m in view.members), *owners])
     return {name: number for number, name in enumerate(names, 1)}
 
 
 def _lanes(view: GroupView, blamed: Container[str]) -> Iterator[dict[str, Any]]:
-    """The lane of the coordinator, of members, of partitions; `hurt` is what is looked at first."""
+    """The lanes of the coordinator, of members, of partitions; those in `hurt` come first."""
     numbers = _numbers(view)
     if view.coordinator:
         yield _member_lane("coordinator", view.coordinator, 0) | {"hurt": True}
@@ -277,7 +277,7 @@ def _show_span(span: AssignedSpan) -> list[Any]:
 
 
 def group_alike(partitions: Iterable[PartitionView]) -> list[list[PartitionView]]:
-    """Partitions of one topic with the same history together: those in trouble first, by topic and number."""
+    """Groups of partitions of one topic with the same history: those with findings first, by topic and number."""
     found: dict[tuple[object, ...], list[PartitionView]] = {}
     for p in sorted(partitions, key=lambda p: (not (p.gaps or p.overlaps), p.topic, p.partition)):
         history = (p.spans, p.spans_hidden, p.gaps, p.overlaps, p.waits)

@@ -1,8 +1,8 @@
-"""A report in files: `report.html`, and beside it, where the result is large, a folder with a file for each group.
+"""A report in files: `report.html`, and for a large result a folder with a file for each group beside it.
 
-A group is written as soon as it is judged, by whoever judges it, and again only when something of it has changed. The
-page is written at the end, or again and again while an audit goes on: it reads of each file no more than the index.
-Files are scripts, because a page that was opened from a disk may load scripts and nothing else.
+A group is written by the task that has judged it, and again only if it has changed. The page is written at the end, or
+repeatedly during a followed audit: for it only the index entry of each file is read. Files are scripts, because a page
+opened from a disk may load only scripts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fsm.render.timeline.views import Report
 FOLDER = "report"
 PAGE = "report.html"
 SHARD = 1_000_000
-"""Bytes of the index that are loaded at once, about, when a reader looks for what the page does not hold."""
+"""The approximate size of a part of the index, loaded when a reader searches beyond the page."""
 
 
 def write_group(out: Path, packed: Packed) -> bool:
-    """Writes the files of a group below the folder `out` of the result; gives whether anything had changed."""
+    """Writes the files of a group below the folder `out` of the result; returns whether anything has changed."""
     folder = out / FOLDER
     folder.mkdir(exist_ok=True)
     changed = False
@@ -38,7 +38,7 @@ def write_group(out: Path, packed: Packed) -> bool:
 
 
 def remove_group(out: Path, group: str, file: str = "") -> None:
-    """Removes what was written of a group, or of a file, that is told no more."""
+    """Removes the files of a group, or of a file's findings, that is not reported any more."""
     for path in (out / FOLDER).glob(f"{key_of(group, file)}*.js"):
         path.unlink(missing_ok=True)
 
@@ -46,9 +46,9 @@ def remove_group(out: Path, group: str, file: str = "") -> None:
 def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> None:
     """Writes the page about the groups that were written before.
 
-    A small result becomes one page, and the folder goes. Otherwise the page holds the details of the `top` worst groups
-    as far as there is room. With `refresh_s` it loads the index again every so many seconds, and the groups that a
-    reader has open where they have changed.
+    A small result becomes one page, and the folder is removed. Otherwise the page holds the details of the `top` worst
+    groups as far as there is room. With `refresh_s` it reloads the index every so many seconds, and open groups if they
+    have changed.
     """
     folder = out / FOLDER
     for path in () if refresh_s else folder.glob(".*"):
@@ -72,9 +72,9 @@ def write_page(out: Path, report: Report, *, top: int, refresh_s: int = 0) -> No
 
 
 def read_index(folder: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """What the files of the groups say for the index, and how many bytes of details each group has.
+    """The index entries in the files of the groups, and the size of each group's details.
 
-    A group may be removed meanwhile, by whoever judges it.
+    A group may be removed meanwhile by another task.
     """
     sizes: dict[str, int] = {}
     paths = sorted(folder.glob("*.js"))
@@ -99,7 +99,7 @@ def _details(folder: Path, keys: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _fit(folder: Path, keys: list[str]) -> Iterator[tuple[str, str]]:
-    """The details of the first groups that fit in a third of the room, so that a page without its folder tells them."""
+    """The details of the first groups that fit in a third of the room, so that a page without its folder has them."""
     room = DETAILS_BUDGET // 3
     for key in keys:
         room -= (folder / f"{key}.js").stat().st_size
@@ -109,7 +109,7 @@ def _fit(folder: Path, keys: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _write_shards(folder: Path) -> int:
-    """The whole index in files; gives how many."""
+    """Writes the whole index to files; returns their number."""
     held, size, count = list[str](), 0, 0
     for one, _ in read_index(folder):
         held.append(dump({name: value for name, value in one.items() if name != "trend"}))
@@ -133,7 +133,7 @@ def _call(name: str, text: str, index: Any = None) -> str:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Puts a file in place, whole, if it says anything new."""
+    """Writes a file atomically if its content has changed."""
     data = text.encode()
     if path.exists() and path.read_bytes() == data:
         return False

@@ -1,4 +1,4 @@
-"""What the kinds and causes of findings mean, for a reader who meets them for the first time."""
+"""The meanings of the kinds and causes of findings, for a new reader."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """One HTML page about one audit, for an operator at three in the morning.
 
-The page needs no network, and nothing beside itself where the result is small; the groups of a large one are files
-beside it (`folder.py`). What it shows may have been written by anyone who can write a log line, so every text passes
-one door (`Environment.finalize` below, `details.py` for data) that bounds it and makes it visible, and then jinja2's
-escaping, or the script that shows texts as texts; a content policy forbids the browser everything but this page's own
-style, its one script, by hash, and the files beside it. The page is bounded whatever is put in.
+The page needs no network, and no other file for a small result; the groups of a large one are files beside it
+(`folder.py`). Its texts may come from anyone who can write a log line, so every text passes one function
+(`Environment.finalize` below, `details.py` for data) that bounds its length and escapes invisible characters, and then
+jinja2's escaping, or the script that makes text nodes. A content security policy allows only this page's own style, its
+one script, by hash, and the files beside it. The size of the page is bounded for any input.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ ENTRIES_BUDGET = 1_600_000
 ROWS_BUDGET = 400_000
 DETAILS_BUDGET = 1_000_000
 MACHINES_BUDGET = 300_000
-"""Bytes that the parts of a page may take, about; the whole stays below 3 MB."""
+"""The approximate sizes of the parts of a page; the total stays below 3 MB."""
 MOST_ENTRIES = 8_000
 MOST_ROWS = 400
-"""Longest list of incidents, and of anything else half of that; the rest is counted, or loaded from beside."""
+"""The maximum number of incidents in a list, of which other lists have half; the rest is counted, or loaded
+from files.
+"""
 _SCRIPTS = ("words", "load", "timeline", "axis", "lanes", "incident", "group", "filters", "report")
 _LISTED = 100
-"""Incidents that are listed where no script runs."""
+"""The number of incidents listed without a script."""
 
 
 @dataclass(slots=True)
 class Index:
-    """The groups of a result, as far as the page itself holds them: the worst, bounded whatever is added."""
+    """The groups in the page itself: the worst ones, up to a limit."""
 
     groups: int = 0
     members: int = 0
@@ -54,16 +56,16 @@ class Index:
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Findings by kind and severity."""
     names: dict[str, Any] = field(default_factory=dict)
-    """By key; empty where they are beside the page."""
+    """By key; empty if they are in files beside the page."""
     all_entries: int = 0
     all_rows: int = 0
-    """How many groups, and incidents, were added, in the page or not."""
+    """The number of added rows, in the page or not."""
     incidents: int = 0
-    """How many there are, in the index or not."""
+    """The number of incidents, in the index or not."""
     trend: Trend = field(default_factory=Trend)
-    """Of all groups, where the report is not given it."""
+    """The trend of all groups, if the report has none."""
     shards: int = 0
-    """Files beside the page that hold what it does not."""
+    """The number of files of the rest of the index."""
 
     def add(self, index: Mapping[str, Any]) -> None:
         """Adds a group."""
@@ -84,7 +86,7 @@ class Index:
             self._prune()
 
     def finish(self) -> None:
-        """Lets what the page has no room for go."""
+        """Drops rows that do not fit on the page."""
         self._prune()
         self.entries = list(_fitting(self.entries, ENTRIES_BUDGET))
         self.rows = list(_fitting(self.rows, ROWS_BUDGET))
@@ -95,7 +97,7 @@ class Index:
 
     @property
     def whole(self) -> bool:
-        """Whether everything that was added is there."""
+        """Whether all added rows are on the page."""
         return len(self.entries) == self.all_entries and len(self.rows) == self.all_rows
 
 
@@ -108,7 +110,7 @@ def _fitting(items: Iterable[dict[str, Any]], room: int) -> Iterator[dict[str, A
 
 
 def _rank(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Orders groups by what is wrong in them, the worst first."""
+    """The sort key of groups, worst first."""
     counts = [sum(entry.get("counts", {}).get(severity, {}).values()) for severity in SEVERITIES]
     return *(-count for count in counts), -entry.get("rebalances", 0), entry.get("group", ""), entry["key"]
 
@@ -119,16 +121,16 @@ def _badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def compose(report: Report, index: Index, inline: Mapping[str, str], refresh_s: int = 0) -> str:
-    """The page from its parts: `inline` are details by the names of their files, without which they are loaded.
+    """The page from its parts: `inline` are details by file name; other ones are loaded.
 
-    The same parts give the same bytes. Raises `InputError` where jinja2 is not installed.
+    The same parts give the same bytes. Raises `InputError` without jinja2.
     """
     page = environment().get_template("report.html")
     return page.render(_context(report, index, inline, refresh_s))
 
 
 def summary(report: Report, index: Index) -> dict[str, Any]:
-    """What the script starts from, and what a page that refreshes itself loads again and again."""
+    """The initial data of the script, which a page that refreshes itself reloads."""
     totals = sorted(_totals(report, index), key=lambda t: (_order(t.severity), -t.count, t.kind))
     return {
         "verdict": _verdict(report, index),
@@ -146,7 +148,7 @@ def summary(report: Report, index: Index) -> dict[str, Any]:
 
 
 def _trend(report: Report, index: Index) -> Trend | None:
-    """That of the report, else as the groups tell it."""
+    """The trend of the report, else the sum over groups."""
     return report.trend or (index.trend if index.trend.steps else None)
 
 
@@ -155,7 +157,7 @@ def _order(severity: str) -> int:
 
 
 def environment() -> Environment:
-    """jinja2 with the package's templates, its escaping and its words. Raises `InputError` where it is missing."""
+    """jinja2 with the package's templates, escaping and filters. Raises `InputError` if it is missing."""
     try:
         import jinja2
     except ImportError:
@@ -191,7 +193,7 @@ def template(name: str) -> str:
 
 
 def _words(kind: str) -> str:
-    """`double_ownership` as a reader says it."""
+    """The readable form of `double_ownership`."""
     return wording.name(kind).replace("_", " ")
 
 
@@ -231,7 +233,7 @@ def _context(report: Report, index: Index, inline: Mapping[str, str], refresh_s:
 
 
 def _totals(report: Report, index: Index) -> Sequence[KindTotal]:
-    """Findings by kind and severity: those that the report was given, else as the groups tell them."""
+    """Findings by kind and severity: those of the report, else the sum over groups."""
     return report.findings_total or [KindTotal(*names, count) for names, count in sorted(index.kinds.items())]
 
 
@@ -255,7 +257,7 @@ def _verdict(report: Report, index: Index) -> tuple[str, str]:
 
 
 def _read(report: Report, index: Index) -> str:
-    """What was read, of whom, and of which time, in a sentence."""
+    """The input, its clients and its time, in a sentence."""
     inputs, many = report.inputs, wording.many
     whose = f"{many(inputs.records, 'record')} of {many(index.members, 'member')} in {many(index.groups, 'group')}"
     where = f"{many(inputs.lines, 'line')} in {many(inputs.files, 'file')} ({wording.size(inputs.bytes)})"
@@ -266,7 +268,7 @@ def _read(report: Report, index: Index) -> str:
 
 
 def _machines(machines: Iterable[MachineView]) -> Iterator[dict[str, Any]]:
-    """Machines while there is room for their tables, with their drawing while there is room for that."""
+    """Machines whose tables fit, with their drawings as far as these fit."""
     room = MACHINES_BUDGET
     for number, machine in enumerate(machines, 1):
         shown = _machine(machine)

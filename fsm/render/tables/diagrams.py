@@ -1,4 +1,4 @@
-"""A folder of diagrams: what should be in it, and how what is there differs."""
+"""A folder of diagrams: its expected content, and the differences of the actual one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fsm.render.tables.view import WHOLE, View
 from fsm.table import Table
 
 NONE: Mapping[str, bytes] = {}
-"""No files beside those of the tables."""
+"""No additional files."""
 INDEX = "README.md"
 """The page that links all others, drawn where all tables are drawn as Markdown."""
 
 
 class Difference(NamedTuple):
-    """One file of a folder that is not what the tables say."""
+    """One file of a folder that differs from the tables."""
 
     file: str
     problem: str
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 def drawings(tables: Sequence[Table], forms: Sequence[str], *, view: View = WHOLE) -> Iterator[tuple[str, bytes]]:
     """(file name, content) of every diagram, in the order of the tables.
 
-    Raises `InputError` for a table whose name cannot be the name of a file, and as `render` does.
+    Raises `InputError` for a table whose name is no valid file name, and as `render` does.
     """
     for table in tables:
         if table.name.startswith(".") or not table.name.isprintable() or set(table.name) & set("/\\"):
@@ -57,10 +57,10 @@ def differences(
     pictures: Sequence[str] = (),
     pages: Sequence[str] = (),
 ) -> list[Difference]:
-    """What differs, sorted by file. `whole`: tables and `further` files are all there are, so any other is surplus.
+    """The differences, sorted by file. `whole`: tables and `further` files are complete, so any other file is surplus.
 
     Text is compared byte for byte. An SVG is compared by the hash of its DOT, so this needs no `dot` program; a PNG,
-    which carries no hash, only has to be there.
+    which has no hash, only has to exist.
     """
     found = {path.name for path in folder.iterdir() if not path.name.startswith(".")} if folder.is_dir() else set()
     drawn = {f"{table.name}.{FORMS[form]}": (table, form) for table in tables for form in forms}

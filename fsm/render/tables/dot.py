@@ -5,7 +5,7 @@ middle of the upper side; an edge that goes back leaves in the middle of the rig
 corner. So no arrow ends where another begins. A loop leads to its label on the left and away from it on the right.
 The label of an edge, and the title of a frame, is a node of its own: `dot` leads no line through a node.
 
-Every node and edge has an `id` made of the table's name and its states, so that `fsm.render.tables.svg` finds it again.
+Every node and edge has an `id` of the table's name and its states, by which `fsm.render.tables.svg` finds it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def dot(picture: Picture) -> str:
 
 
 def edge_ids(picture: Picture) -> dict[str, list[Pair]]:
-    """The `id` of each edge in DOT and SVG -> the hops that it stands for."""
+    """The `id` of each edge in DOT and SVG -> its hops."""
     drawing = _Drawing(picture)
     return {drawing.edge_id(edge): list(edge.pairs) for edge in picture.edges}
 
@@ -65,7 +65,7 @@ class _Drawing:
         self.table = "".join(c if c.isascii() and c.isalnum() else "-" for c in picture.name)
         self.members = {cluster.name: cluster.members() for cluster in picture.all_clusters()}
         self.inside: dict[str, list[Edge]] = {}
-        """Edges by the innermost frame around both of their ends; the empty name stands for none."""
+        """Edges by the innermost frame around both of their ends; the empty name is for no frame."""
         for edge in picture.edges:
             self.inside.setdefault(self._frame_around(edge), []).append(edge)
         self.lines: list[str] = []
@@ -152,7 +152,7 @@ class _Drawing:
         return "".join(_small(line) for text in texts for line in _wrap(text))
 
     def _add_cluster(self, cluster: Cluster) -> None:
-        """A frame; its title stands beside the state that is read first."""
+        """A frame; its title stands beside its first state."""
         word = self.words[cluster.name]
         meaning = f"{cluster.name}: {cluster.meaning}" if cluster.holder else cluster.name
         title = f'<B>{_html(cluster.name)}</B><BR ALIGN="LEFT"/>' if cluster.holder else _small("in any of these")
@@ -200,7 +200,7 @@ class _Drawing:
             self._add(f'"{name}"', attributes)
 
     def _add_start(self, initial: str) -> None:
-        """The way in, at the top of the drawing; beside the initial state, unless a frame is around that."""
+        """The entry at the top of the drawing; beside the initial state, unless that is inside a frame."""
         circle = {"shape": "circle", "style": "filled", "fillcolor": INK, "width": "0.16", "tooltip": "start"}
         self._add("start", {"label": "", **circle})
         self._add(f"start -> {initial}", {"tooltip": "start", "weight": "10"})

@@ -1,7 +1,6 @@
-"""What a picture of a table needs, and nothing about how it is drawn.
+"""The content of a table's picture, independent of its drawing.
 
-`picture(table)` is the one extraction: every renderer draws its `Picture`, so no two of them can disagree. It says of
-a table:
+Only `picture(table)` extracts it: every renderer draws its `Picture`, so no two of them can disagree. It has:
 
 * a **node** for each state a machine can be in, with the rows that stay there and the events ignored there;
 * a **cluster** for each state that holds a nested table, and for each *region*: states that share all their edges to
@@ -30,35 +29,35 @@ Pair = tuple[str, str]
 """(state, next_state), by name: how traffic is counted."""
 
 WIDE = 5
-"""States a line must stay in, besides most of the table's, to become a note instead of an entry in each node."""
+"""The minimum number of states a line must stay in, besides most of the table's, to become a note."""
 LONGEST_CLAUSE = 10
-"""Characters of a clause that is still written into a drawing; a longer one is prose, and for the Markdown page."""
+"""The maximum length of a clause in a drawing; a longer one is prose, for the Markdown page."""
 SMALLEST_REGION = 3
-"""States a region frames at least."""
+"""The minimum number of states in a region."""
 LEAST_SAVED = 3
-"""Edges a region saves at least: a frame costs a reader something too."""
+"""The minimum number of edges that a region saves, because a frame has a cost for the reader, too."""
 
 
 class Kind(Enum):
-    """What a state is to its machine."""
+    """The role of a state in its machine."""
 
     INITIAL = "initial"
     RESTING = "resting"
     """A machine can be found in it."""
     PASSING = "passing"
-    """Entered only on the way to another state, in one step."""
+    """Only passed through within one step."""
     TERMINAL = "terminal"
 
 
 COLOURS = {Kind.INITIAL: "#d9f2e3", Kind.RESTING: "#e3eefc", Kind.PASSING: "#ffffff", Kind.TERMINAL: "#e4e7eb"}
-"""What each kind of state is filled with."""
+"""The fill colour of each kind of state."""
 LIT = "#ffe08a"
-"""What a state that is lit is filled with."""
+"""The fill colour of a lit state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one line of the table says about one edge or node."""
+    """The content of one line of the table for one edge or node."""
 
     events: tuple[str, ...]
     clause: str = ""
@@ -89,7 +88,7 @@ class Cluster:
     meaning: str
     holder: bool
     entry: str
-    """State entered by going to the holder; empty for a region."""
+    """The state entered by going to the holder; empty for a region."""
     nodes: tuple[Node, ...]
     clusters: tuple[Cluster, ...]
     stays: tuple[Label, ...] = ()
@@ -112,10 +111,10 @@ class Edge:
     pairs: tuple[Pair, ...]
     """The (state, next_state) it stands for: one, or one for each state of the cluster."""
     count: int | None = None
-    """How often real traffic took it; None where no counts were given."""
+    """How often real traffic took it; None without counts."""
     highlighted: bool = False
     goes_back: bool = False
-    """Whether it leads to a state further up, or to where it began."""
+    """Whether it leads to a state further up, or to its own source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ class Picture:
     title: str
     source: str
     initial: str
-    """Empty where the part does not have the initial state."""
+    """Empty if the part lacks the initial state."""
     terminal: tuple[str, ...]
     states: tuple[str, ...]
     """Every state drawn, in reading order."""
@@ -147,7 +146,7 @@ class Picture:
     sizes: Mapping[str, int]
     """`Table.counts()`."""
     effects: bool = False
-    """Whether labels name the effects that are ordered."""
+    """Whether labels have effects."""
     lit: str = ""
     """A state to be marked; empty for none."""
 
@@ -177,7 +176,7 @@ def picture(
     """The picture of a table.
 
     Args:
-        table: what to draw.
+        table: the table to draw.
         counts: how often each hop was taken, written on the edges.
         highlighted: hops to mark.
         regions: whether states with common edges get a frame.
@@ -214,7 +213,7 @@ def picture(
     )
 
 
-# Hops: which label stands on which pair of states.
+# Hops: the labels of pairs of states.
 
 
 @dataclass(slots=True)
@@ -254,7 +253,7 @@ def _hops(table: Table, cells: Cells, states: Sequence[str]) -> dict[Pair, tuple
 
 
 def _join(labels: Iterable[Label]) -> tuple[Label, ...]:
-    """Labels that differ in their events only, and cite the same clause, as one."""
+    """Joins labels that differ only in their events, and cite the same clause."""
     joined: dict[object, Label] = {}
     for label in labels:
         key = replace(label, events=()) if label.clause else label
@@ -305,7 +304,7 @@ def _regions(order: Sequence[str], contents: Mapping[Pair, _Content], frames: Se
 
 
 def _alike(contents: Mapping[Pair, _Content], target: str) -> Iterator[frozenset[str]]:
-    """Sets of at least `SMALLEST_REGION` states whose edges to `target` say the same."""
+    """Sets of at least `SMALLEST_REGION` states whose edges to `target` have equal labels."""
     by_content: dict[_Content, set[str]] = {}
     for (state, entered), content in contents.items():
         if entered == target and state != target:
@@ -323,17 +322,17 @@ def _content(labels: Iterable[Label], *, effects: bool) -> _Content:
 
 
 def _short_clause(label: Label) -> str:
-    """The clause as a drawing cites it: nothing where it is prose."""
+    """The clause in a drawing; empty if it is prose."""
     return label.clause if len(label.clause) <= LONGEST_CLAUSE else ""
 
 
 def _same_from_all(contents: Mapping[Pair, _Content], members: frozenset[str], target: str) -> bool:
-    """Whether all members have an edge to this state outside, and all these edges say the same."""
+    """Whether all members have an edge to this state outside, with equal labels."""
     return target not in members and len({contents.get((state, target)) for state in members}) == 1
 
 
 def _holds_together(contents: Mapping[Pair, _Content], members: frozenset[str]) -> bool:
-    """Whether more edges stay inside than cross the frame, apart from those that it saves."""
+    """Whether more edges stay inside than cross the frame, not counting the saved ones."""
     inside = crossing = 0
     for state, target in contents:
         if state in members and target in members:
@@ -371,7 +370,7 @@ def _cluster(frame: _Frame, frames: Sequence[_Frame], nodes: Mapping[str, Node],
     return Cluster(frame.name, frame.meaning, frame.holder, frame.entry, own, inner, *labels[frame.name])
 
 
-# Edges: one for each pair of states, or one from a frame where all its states say the same.
+# Edges: one for each pair of states, or one from a frame if all its states have the same.
 
 
 def _edges(
@@ -411,7 +410,7 @@ _Staying = dict[str, list[Label]]
 def _staying(
     table: Table, cells: Cells, names: Sequence[str], frames: Sequence[_Frame]
 ) -> tuple[_Staying, _Staying, tuple[Note, ...]]:
-    """What stays and what is ignored: by state or frame, and apart from them the lines that concern most states."""
+    """Staying rows and ignores: by state or frame, and separately those of most states."""
     frame_of = {frame.members: frame.name for frame in frames}
     stays: _Staying = {name: [] for name in (*names, *frame_of.values())}
     ignored: _Staying = {name: [] for name in stays}
@@ -465,9 +464,9 @@ def _kind(table: Table, state: Symbol) -> Kind:
 
 
 def lines(labels: Iterable[Label], *, effects: bool = False) -> tuple[str, ...]:
-    """Labels in words: events, the clause where it is short, where a later hop began, and the effects if asked for.
+    """The text of labels: events, a short clause, the origin of a later hop, and the effects if requested.
 
-    Labels with the same events are one line, which cites a clause only where they agree on it.
+    Labels with the same events are one line, which cites a clause only if they agree on it.
     """
     alike: dict[tuple[tuple[str, ...], ...], list[Label]] = {}
     for label in labels:
@@ -488,7 +487,7 @@ def _line(events: tuple[str, ...], effects: tuple[str, ...], labels: Sequence[La
 
 
 def where(note: Note, names: Iterable[str]) -> str:
-    """The states of a note in words; `names` are all states of the picture."""
+    """The text for the states of a note; `names` are all states of the picture."""
     missing = [name for name in names if name not in note.states]
     if not missing:
         return "in every state"
@@ -498,9 +497,9 @@ def where(note: Note, names: Iterable[str]) -> str:
 
 
 def identifiers(picture: Picture, reserved: Collection[str] = ()) -> dict[str, str]:
-    """A word for each state and cluster, safe in any diagram language: the name itself where that is one.
+    """An identifier for each state and cluster, safe in any diagram language: the name itself if possible.
 
-    `reserved` are words, in lower case, that the language keeps for itself.
+    `reserved` are the language's keywords, in lower case.
     """
     regions = [c.name for c in picture.all_clusters() if not c.holder]
     wanted = {
@@ -511,7 +510,7 @@ def identifiers(picture: Picture, reserved: Collection[str] = ()) -> dict[str, s
 
 
 def unique_words(wanted: Mapping[str, str], reserved: Collection[str] = ()) -> dict[str, str]:
-    """The wishes as ASCII words, no two of them alike even without regard to case."""
+    """The wishes as ASCII words, unique even without regard to case."""
     words: dict[str, str] = {}
     taken: set[str] = set()
     for name, wish in wanted.items():

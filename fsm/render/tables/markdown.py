@@ -1,6 +1,6 @@
-"""A page of Markdown for a table, whole: every state, event, effect, row and ignore; and the index of such pages.
+"""A page of Markdown for a complete table: every state, event, effect, row and ignore; and the index of such pages.
 
-Nothing is cut here. What a drawing shortens is found on this page.
+This page is unabridged, unlike drawings.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _row(table: Table, line: Row) -> tuple[str, ...]:
 
 
 def grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table, without its columns that are empty throughout."""
+    """A table, without its empty columns."""
     cells = [tuple(row) for row in rows]
     kept = [i for i in range(len(heads)) if any(row[i] for row in cells)]
     yield f"| {' | '.join(heads[i] for i in kept)} |"

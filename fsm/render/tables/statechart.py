@@ -1,9 +1,9 @@
 """A table as a statechart for other tools: SCXML, and the configuration of an XState machine (version 5).
 
-Both step as the table does: a nested table is a compound state whose own transitions come first, an ignored event is
-a transition without target or action, an event without a cell is left to the tool (XState and SCXML drop it). What
-they cannot say is a state that is passed through within one step: its name is kept beside the transition. Guards there
-are none. A terminal state is `final` only if it handles no event, because a final state may have no transitions.
+Both step as the table does: a nested table is a compound state whose own transitions come first, an ignored event is a
+transition without target or action, an event without a cell is left to the tool (XState and SCXML drop it). They cannot
+express a state that is passed through within one step: its name is kept beside the transition. There are no guards. A
+terminal state is `final` only if it handles no event, because a final state may have no transitions.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fsm.table import Row, Symbol, Table
 
 
 class Transition(NamedTuple):
-    """What one line of a table does on one event."""
+    """A transition by one line of a table on one event."""
 
     event: str
     target: Symbol | None
-    """None where the machine stays without leaving."""
+    """None if the machine stays without leaving."""
     effects: tuple[str, ...]
     via: tuple[str, ...]
     """States passed through on the way."""
@@ -87,7 +87,7 @@ def scxml(table: Table) -> str:
     enums = (table.all_states(), table.alphabet, table.effects or ())
     words = _Words(*(unique_words({member.name: member.name for member in enum}) for enum in enums))
     spaces = 'xmlns="http://www.w3.org/2005/07/scxml" xmlns:fsm="urn:rebalance-fsm"'
-    (name,) = unique_words({"": table.name}).values()  # a name is one token, and some tools make a function of it
+    (name,) = unique_words({"": table.name}).values()  # a name is one token, and some tools generate a function from it
     head = f'version="1.0" datamodel="null" name="{name}" initial="{words.states[table.initial.name]}"'
     body = _scxml_level(table, words, "  ")
     return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', f"<scxml {spaces} {head}>", *body, "</scxml>", ""))

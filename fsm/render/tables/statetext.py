@@ -1,8 +1,8 @@
 """State diagrams as text, in Mermaid (`stateDiagram-v2`, which GitHub draws by itself) and in PlantUML.
 
-Both read a good deal into a label, so everything but plain words goes in as a character code. Mermaid cannot draw an
-edge between the insides of two frames: such an edge ends at the frame. PlantUML draws edges that go back upwards, so
-its diagram is read from top to bottom like every other.
+Both interpret many characters of a label, so everything except plain words is escaped as a character code. Mermaid
+cannot draw an edge between the insides of two frames: such an edge ends at the frame. PlantUML draws edges that go back
+upwards, so its diagram is read from top to bottom like every other.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def plantuml(picture: Picture) -> str:
 
 
 class _Writer:
-    """What both languages have in common."""
+    """The common part of both languages."""
 
     reserved: frozenset[str]
     coded: re.Pattern[str]
-    """What stands in no text as it is."""
+    """Characters that are escaped in any text."""
     code = ""
-    """How a character code is written, for `format`."""
+    """The form of a character code, for `format`."""
     margin, indent, line_break = "", "", ""
 
     def __init__(self, picture: Picture) -> None:
@@ -84,7 +84,7 @@ class _Writer:
             yield from self.below(cluster, pad)
 
     def below(self, cluster: Cluster, pad: str) -> Iterator[str]:
-        """What a frame handles without leaving, and what it ignores."""
+        """The lines of a frame: rows without leaving it, and ignores."""
         return self.inside(self.words[cluster.name], cluster.stays, cluster.ignored, pad)
 
     def inside(self, word: str, stays: Sequence[Label], ignored: Sequence[Label], pad: str) -> Iterator[str]:

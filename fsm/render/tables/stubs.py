@@ -1,4 +1,4 @@
-"""Typed bases of models: what `bind` gives a model, spelled out for type checkers as a stub file.
+"""Typed bases of models: the attributes that `bind` adds to a model, for type checkers, as a stub file.
 
 `fsm/tables/models.pyi` holds those of the shipped tables: `fsm tables --format stub` prints it.
 """

@@ -1,8 +1,8 @@
-"""SVG and PNG drawings by the `dot` program, and counts written into an SVG that was drawn before.
+"""SVG and PNG drawings by the `dot` program, and counts added to an existing SVG.
 
-A drawing depends on the release of `dot`, so it is not compared by its bytes: it carries the SHA-256 of the DOT it
-was drawn from, and beside it which (state, next_state) each of its edges stands for. `annotate` needs only that
-and the standard library: a report can show traffic on the packaged drawings where there is no `dot`.
+A drawing depends on the release of `dot`, so it is not compared by its bytes: it contains the SHA-256 of its DOT, and
+the pairs (state, next_state) of each edge. `annotate` needs only these and the standard library, so a report can show
+traffic on the shipped drawings without `dot`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import sha256
 from html import escape
 from math import hypot, inf
 from typing import NamedTuple
-from xml.etree import ElementTree as ET  # the drawings are ours, and expanding entities is refused by expat's limits
+from xml.etree import ElementTree as ET  # the drawings are ours, and expat's limits refuse the expansion of entities
 
 from fsm.errors import InputError
 from fsm.render import read_drawing
@@ -30,7 +30,7 @@ _DRAWING = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 
 
 def svg(picture: Picture) -> str:
-    """The picture as SVG, with its DOT's hash. Raises `InputError` where the `dot` program is not there."""
+    """The picture as SVG, with its DOT's hash. Raises `InputError` without the `dot` program."""
     text = dot(picture)
     metadata = {"dot_sha256": dot_hash(text), "edges": edge_ids(picture)}
     data = escape(json.dumps(metadata, separators=(",", ":")), quote=False)
@@ -39,7 +39,7 @@ def svg(picture: Picture) -> str:
 
 
 def draw(text: str, form: str) -> bytes:
-    """What `dot` makes of a DOT text. Raises `InputError` where the program is not there or refuses the text."""
+    """The output of `dot` for a DOT text. Raises `InputError` if the program is missing or fails."""
     others = "or ask for --format dot,mermaid,plantuml,markdown, which need nothing"
     try:
         import graphviz
@@ -57,12 +57,12 @@ def draw(text: str, form: str) -> bytes:
 
 
 def dot_hash(text: str) -> str:
-    """The SHA-256 of a DOT text, as its SVG carries it."""
+    """The SHA-256 of a DOT text, as in its SVG."""
     return sha256(text.encode()).hexdigest()
 
 
 def read_dot_hash(svg_text: str) -> str:
-    """The hash of the DOT that an SVG was drawn from; empty where it carries none."""
+    """The hash of the DOT of an SVG; empty if it has none."""
     found = re.search(r'<metadata>[^<]*"dot_sha256":"([0-9a-f]{64})"', svg_text)
     return found[1] if found else ""
 
@@ -86,10 +86,10 @@ class _Box(NamedTuple):
 
 
 def annotate(svg_text: str, counts: Mapping[Pair, int]) -> str:
-    """The drawing with a count on every edge and lines as thick as they were busy, ready to stand inside HTML.
+    """The drawing with a count on every edge and lines of corresponding thickness, for embedding in HTML.
 
-    An edge that stands for several pairs shows their sum, and each of them in its tool tip. Edges never taken are
-    dashed. Pairs that no edge stands for are listed below the drawing. Raises `InputError` for an SVG of others.
+    An edge of several pairs shows their sum, and each of them in its tool tip. Edges never taken are dashed. Pairs
+    without an edge are listed below the drawing. Raises `InputError` for a foreign SVG.
     """
     ET.register_namespace("", SVG[1:-1])
     ET.register_namespace("xlink", XLINK)
@@ -115,7 +115,7 @@ def _parse(svg_text: str) -> tuple[ET.Element, dict[str, list[Pair]]]:
 
 
 def _mark(lines: Sequence[ET.Element], counts: Mapping[Pair, int], taken: list[_Box]) -> None:
-    """Writes the sum on the line with the arrow, the first one, or where there is no room on the other."""
+    """Writes the sum on the line with the arrow, or on the other one if there is no room."""
     total = sum(counts.values())
     points: list[_Point] = []
     for line in lines:
@@ -144,7 +144,7 @@ def _text(parent: ET.Element, text: str, x: float, y: float, more: Mapping[str, 
 
 
 def _place(points: Sequence[_Point], width: float, taken: list[_Box]) -> _Box:
-    """A box around one of the points that covers no text, or as little as can be."""
+    """A box around one of the points that covers no text, or as little as possible."""
     least, best = inf, _Box(0, 0, 0, 0)
     for x, y in points:
         box = _Box(x - width / 2, y - 7, x + width / 2, y + 7)
@@ -157,7 +157,7 @@ def _place(points: Sequence[_Point], width: float, taken: list[_Box]) -> _Box:
 
 
 def _along(path: str) -> Iterator[tuple[float, float]]:
-    """Points of a path of cubic curves, as `dot` writes it, some 4 points apart, from its middle to its ends."""
+    """Points on a path of cubic curves by `dot`, some 4 points apart, from its middle to its ends."""
     numbers = [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", path)]
     knots = list(zip(numbers[::2], numbers[1::2], strict=True))
     points = [knots[0]]
@@ -184,7 +184,7 @@ def _text_box(text: ET.Element) -> _Box:
 
 
 def _list_below(root: ET.Element, unknown: list[tuple[Pair, int]]) -> None:
-    """Hops that the table does not have, under the drawing."""
+    """Lists hops that the table does not have below the drawing."""
     if not unknown:
         return
     _, _, width, height = (float(n) for n in root.get("viewBox", "0 0 0 0").split())
@@ -200,7 +200,7 @@ def _list_below(root: ET.Element, unknown: list[tuple[Pair, int]]) -> None:
 
 
 def draw_counted(table: str, counts: Mapping[tuple[str, str], int], prefix: str) -> str:
-    """The drawing of a table with these counts, its ids begun with `prefix`; empty where the package has none."""
+    """The drawing of a table with these counts, its ids prefixed with `prefix`; empty if none is shipped."""
     if not _DRAWING.fullmatch(table):
         return ""
     try:

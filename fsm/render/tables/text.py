@@ -9,7 +9,7 @@ from fsm.table import Row, Symbol, Table
 
 
 def listing(tables: Iterable[Table]) -> str:
-    """One line for each table: its sizes and what it is."""
+    """One line for each table: its sizes and its description."""
     heads = ("table", "states", "events", "rows", "ignores", "illegal", "title")
     return "".join(
         f"{line}\n" for line in _columns(heads, [(table.name, *sizes(table), table.title) for table in tables])
@@ -17,7 +17,7 @@ def listing(tables: Iterable[Table]) -> str:
 
 
 def sizes(table: Table) -> list[str]:
-    """States, events, rows, ignores and illegal cells: the sizes that a list of tables tells."""
+    """The sizes in a list of tables: states, events, rows, ignores and illegal cells."""
     counts = table.counts()
     return [str(counts[name]) for name in ("states", "events", "rows", "ignores", "illegal_cells")]
 

@@ -1,4 +1,4 @@
-"""Which part of a table is drawn: some of its events or states, one way through it, with or without effects."""
+"""The part of a table to draw: some of its events or states, one path through it, with or without effects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cells = Mapping[tuple[Symbol, Symbol], Cell]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What of a table is drawn, by names; what is empty leaves nothing out.
+    """A part of a table, by names; an empty field does not restrict it.
 
     Raises `InputError` for a name that the table does not have.
     """

@@ -1,1 +1,1 @@
-"""Who was in which state and owned what, over time, as SVG."""
+"""States and ownership of members over time, as SVG."""

@@ -1,9 +1,9 @@
-"""Who had what, over time, as SVG: units on the workers of a Connect cluster, partitions with the consumers of a group.
+"""Ownership over time as SVG: units on the workers of a Connect cluster, partitions of the consumers of a group.
 
-Above stand the rounds, each with its generation, its leader and the delay it announced; then a row for each worker,
-then one for each unit. A bar is a process, or a unit that runs on a worker, in that worker's shade; two workers that
-had a unit at once share its row. The hatched ground is a scheduled delay: what a worker took with it is dark there.
-Long quiet stretches are drawn short and say how long they are. Same picture, same bytes.
+At the top are the rounds, each with its generation, its leader and the delay it announced; then a row for each worker,
+then one for each unit. A bar is a process, or a unit that runs on a worker, in that worker's shade; two workers with a
+unit at once share its row. A hatched background is a scheduled delay: units of the lost worker are dark there. Long
+quiet stretches are shortened and labelled with their length. Same picture, same bytes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from fsm.render.timeline.scale import Scale, scale
 from fsm.render.wording import markup
 
 WIDTH, MARGIN, LETTER, ROW = 960, 16, 5.9, 24
-"""Heights and widths in pixels: the axis, the margin around everything, a letter in small print, a lane."""
+"""Sizes in pixels: the axis, the outer margin, a letter in small print, a lane."""
 LEGEND, FLAG, MOST_FLAGS = 44, 15, 5
-"""Where the legend stands, how high a row of flags is, how many there are at most."""
+"""The position of the legend, the height of a row of flags, the maximum number of these rows."""
 THINNEST = 2.5
-"""Pixels that two lines are apart at least."""
+"""The minimum distance of two lines in pixels."""
 TO_SCALE_MS = 600_000
-"""Pictures of up to ten minutes have no stretch that is drawn short."""
+"""The length of a picture up to which no stretch is shortened: ten minutes."""
 WAITS = "scheduled delay: lost work waits"
 SHADES = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")
 
@@ -47,7 +47,7 @@ HATCH = (
 
 
 class Partition(NamedTuple):
-    """A partition as the head of a row."""
+    """A partition as the label of a row."""
 
     topic: str
     number: int
@@ -57,17 +57,17 @@ class Partition(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """Something that a worker had for a time: a unit that ran there, a partition that a consumer used."""
+    """A time of ownership: a unit that ran on a worker, a partition that a consumer used."""
 
     unit: Any
-    """Printed as its name, and sorted as it is."""
+    """Printed by its name, and sorted by its value."""
     worker: str
     start_ms: int
     end_ms: int
 
 
 class Stay(NamedTuple):
-    """A process that was there."""
+    """The life of a process."""
 
     worker: str
     start_ms: int
@@ -87,20 +87,20 @@ class Mark(NamedTuple):
     at_ms: int
     generation: int
     leader: str = ""
-    """Empty where nobody leads."""
+    """Empty without a leader."""
     delay_ms: int = 0
     word: str = "generation"
-    """What the number is."""
+    """The name of the number."""
 
     @property
     def text(self) -> str:
-        """What its flag says."""
+        """The text of its flag."""
         delay = f", delay {seconds(self.delay_ms)}" if self.delay_ms else ""
         return f"{self.word} {self.generation}" + (f": {self.leader} leads{delay}" if self.leader else "")
 
 
 class Picture(NamedTuple):
-    """What is drawn."""
+    """The content of a picture."""
 
     start_ms: int
     end_ms: int
@@ -112,7 +112,7 @@ class Picture(NamedTuple):
     units_head: str = "Units"
 
     def close_up(self, margin_ms: int) -> Picture:
-        """The time around its delays; the whole where there is none."""
+        """The time around its delays; the whole picture without any."""
         if not self.delays:
             return self
         start_ms = max(self.start_ms, self.delays[0].start_ms - margin_ms)
@@ -121,22 +121,22 @@ class Picture(NamedTuple):
 
     @property
     def workers(self) -> list[str]:
-        """All of them, in the order of their rows."""
+        """All workers, in the order of their rows."""
         ran = {bar.worker for bar in self.bars if self.shows(bar.start_ms, bar.end_ms)}
         return sorted(ran | {stay.worker for stay in self.stays if self.shows(stay.start_ms, stay.end_ms)})
 
     @property
     def units(self) -> list[Any]:
-        """All that ran at some time of the picture, in the order of their rows."""
+        """All units that ran during the picture, in the order of their rows."""
         return sorted({bar.unit for bar in self.bars if self.shows(bar.start_ms, bar.end_ms)})
 
     def shows(self, start_ms: int, end_ms: int) -> bool:
-        """Whether some of this time is seen."""
+        """Whether part of this time is visible."""
         return end_ms >= self.start_ms and start_ms <= self.end_ms
 
 
 def picture(bars: Iterable[Bar], stays: Iterable[Stay], marks: Iterable[Mark], **more: Any) -> Picture:
-    """The picture of all that is given, from its first instant to its last; `more` are further fields of it."""
+    """The picture of this content, from its first instant to its last; `more` are its other fields."""
     bars, stays, marks = tuple(sorted(bars)), tuple(sorted(stays)), tuple(marks)
     instants = [mark.at_ms for mark in marks]
     instants += [at_ms for bar in bars for at_ms in (bar.start_ms, bar.end_ms)]
@@ -147,7 +147,7 @@ def picture(bars: Iterable[Bar], stays: Iterable[Stay], marks: Iterable[Mark], *
 
 
 def delays(rounds: Iterable[tuple[int, int]], end_ms: int) -> tuple[Delay, ...]:
-    """The stretches of time in which a delay ran, from rounds as (instant, delay announced), in their order.
+    """The times in which a delay ran, from rounds as (instant, announced delay), in order.
 
     A delay begins with the first round that announces it and ends with the first that does not, or else at `end_ms`.
     """
@@ -162,13 +162,13 @@ def delays(rounds: Iterable[tuple[int, int]], end_ms: int) -> tuple[Delay, ...]:
 
 
 def seconds(ms: int, step_ms: int = 100) -> str:
-    """A length of time as a picture shows it, with the decimals that tell times `step_ms` apart."""
+    """The text of a duration, with enough decimals to distinguish times `step_ms` apart."""
     digits = 1 if step_ms >= 100 else 2 if step_ms >= 10 else 3
     return f"{ms / 1000:.{digits}f} s".replace(".0 s", " s")
 
 
 def svg(picture: Picture, title: str) -> str:
-    """The picture as a document of its own."""
+    """The picture as an SVG document."""
     sheet = _Sheet(picture)
     size = f'width="{sheet.width}" height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}"'
     parts = [
@@ -193,7 +193,7 @@ class _Sheet:
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
         self.axis = scale(_instants(picture), 0, picture.end_ms - picture.start_ms, WIDTH)
-        """From the beginning of the picture on."""
+        """From the beginning of the picture."""
         names = [*picture.workers, *map(str, picture.units), picture.workers_head]
         self.left = MARGIN + round(LETTER * max(map(len, names))) + 12
         self.flags = _flags(picture, self.axis)
@@ -223,7 +223,7 @@ def _instants(picture: Picture) -> Iterator[int]:
 
 
 def _flags(picture: Picture, axis: Scale) -> list[tuple[int, float, Mark]]:
-    """(row, place, round): each flag in the first row that has room for it; those without room have none."""
+    """(row, position, round): each flag in the first row with enough room; flags that fit nowhere are omitted."""
     ends: list[float] = []
     found = []
     for mark in picture.marks:
@@ -231,7 +231,7 @@ def _flags(picture: Picture, axis: Scale) -> list[tuple[int, float, Mark]]:
             continue
         wide = LETTER * len(mark.text) + 10
         left = axis.x(mark.at_ms - picture.start_ms)
-        left -= wide if left + wide > axis.width + 2 * MARGIN else 0  # it hangs to the left of its line
+        left -= wide if left + wide > axis.width + 2 * MARGIN else 0  # it is to the left of its line
         row = next((n for n, end in enumerate(ends) if end <= left), len(ends))
         if row < MOST_FLAGS:
             ends[row : row + 1] = [left + wide]
@@ -316,7 +316,7 @@ def _workers(sheet: _Sheet) -> Iterator[str]:
 
 
 def _new_leaders(picture: Picture) -> list[Mark]:
-    """Rounds with another leader than the one before: those that are seen, and the last one before them."""
+    """Visible rounds with a new leader, and the last round before them."""
     marks = [mark for mark in picture.marks if mark.at_ms <= picture.end_ms]
     led = [mark for n, mark in enumerate(marks) if not n or marks[n - 1].leader != mark.leader]
     before = [mark for mark in led if mark.at_ms < picture.start_ms]
@@ -346,7 +346,7 @@ def _lane(sheet: _Sheet, name: str, top: int) -> Iterator[str]:
 def _draw_bar(
     sheet: _Sheet, span: tuple[int, int], top: int, worker: str, tip: str, *, half: int | None = None
 ) -> Iterator[str]:
-    """A bar; in the upper or lower half of its row where others have the unit at the same time."""
+    """A bar; in the upper or lower half of its row if others have the unit at the same time."""
     if not sheet.picture.shows(*span):
         return
     left, right = map(sheet.x, span)
@@ -360,7 +360,7 @@ def _draw_bar(
 
 
 def _quiet(sheet: _Sheet) -> Iterator[str]:
-    """What is drawn short: a veil over it, and how long it is below."""
+    """Shortened stretches: a veil over each, with its length below."""
     for piece in sheet.axis.pieces:
         if piece.quiet:
             left, wide = sheet.left + piece.left, piece.right - piece.left

@@ -1,7 +1,7 @@
-"""The time axis of a timeline: where an instant stands, which stretches are quiet, where ticks go.
+"""The time axis of a timeline: positions of instants, quiet stretches, ticks.
 
-Long stretches in which nothing begins or ends are drawn as breaks of a fixed width, and everything else to one scale:
-two lengths between breaks can be compared with the eye, and two seconds out of three hours can still be seen.
+Long stretches without a begin or end are breaks of a fixed width, and everything else has one scale: lengths between
+breaks are comparable, and two seconds out of three hours are still visible.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 WIDTH = 1080
-"""Pixels of an axis on which little happens."""
+"""The width in pixels of an axis with few instants."""
 BREAK = 64
-"""Pixels of a quiet stretch."""
+"""The width in pixels of a quiet stretch."""
 _MOST_BREAKS = 10
 _TICK_PX = 92
 _HALF_PX = 36
 _LEAST_PX = 84
-"""Pixels of a stretch in which something happens, however short."""
+"""The minimum width in pixels of a stretch that is not quiet."""
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 _QUIET = (*(s * SECOND for s in (10, 30)), *(m * MINUTE for m in (1, 2, 5, 10, 30)), HOUR, 6 * HOUR, DAY)
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A labelled place on the axis."""
+    """A labelled position on the axis."""
 
     ts_ms: int
     x: float
@@ -57,7 +57,7 @@ class Tick(NamedTuple):
 
 
 class Scale:
-    """From time to pixels. An instant outside stands at the nearer end."""
+    """The mapping of time to pixels. An instant outside is mapped to the nearer end."""
 
     def __init__(self, pieces: tuple[Piece, ...]) -> None:
         self.pieces = pieces
@@ -78,7 +78,7 @@ class Scale:
         return start_ms <= self.end_ms and end_ms >= self.start_ms
 
     def ticks(self) -> Iterator[Tick]:
-        """Ticks at round times, their labels clear of each other, of breaks and of the ends."""
+        """Ticks at round times, whose labels do not overlap each other, breaks or the ends."""
         last = -float(_TICK_PX)
         for piece in self.pieces:
             if piece.quiet:
@@ -99,9 +99,9 @@ def _step(piece: Piece) -> int:
 
 
 def scale(instants: Iterable[int], start_ms: int, end_ms: int, width: int = 0) -> Scale:
-    """The axis from begin to end on which something happens at `instants`.
+    """The axis from begin to end with events at `instants`.
 
-    It is `width` pixels wide or a little more; with 0 the number of instants decides.
+    It is `width` pixels wide or a little more; for 0 the number of instants decides.
     """
     end_ms = max(end_ms, start_ms + 1)
     busy = sorted({start_ms, end_ms, *(ts for ts in instants if start_ms < ts < end_ms)})
@@ -114,7 +114,7 @@ def _width(instants: int) -> int:
 
 
 def _quiet(busy: list[int]) -> list[tuple[int, int]]:
-    """Quiet stretches worth a break: at most so many, and only where they are most of the time there is."""
+    """Quiet stretches worth a break: a limited number, and only if they are most of the time."""
     gaps = list(pairwise(busy))
     for limit in _QUIET:
         found = [(a + limit // 5, b - limit // 5) for a, b in gaps if b - a > limit]

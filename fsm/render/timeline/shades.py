@@ -1,4 +1,4 @@
-"""Colours of a report: which class of the style sheet a state, a member or a mark is drawn in.
+"""Colours of a report: the classes of the style sheet for states, members and marks.
 
 A colour never stands alone: states and members are also written in their bars and tool tips, states in which a member
 owns nothing have a pattern, and marks differ in shape.
@@ -12,7 +12,7 @@ _GOOD = {"STABLE", "STEADY", "RUNNING"}
 _BAD = {"FENCED", "FATAL", "STALE", "FAILED", "DEAD"}
 _AWAY = {"UNSUBSCRIBED", "UNJOINED", "INIT", "EMPTY", "CLOSED", "UNASSIGNED", "PAUSED", "STOPPED", "DESTROYED"}
 SHADES = {"good": 2, "moving": 5, "leaving": 2, "bad": 3, "away": 2}
-"""Families of states -> how many shades the style sheet has for each."""
+"""Families of states -> the number of shades in the style sheet."""
 MEMBERS = 10
 """Colours of members, used in turn."""
 

@@ -1,4 +1,4 @@
-"""What happened how often over time, in a bounded number of steps, whatever the time is that it took."""
+"""Counts over time, in a bounded number of steps for any length of time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 STEPS = 240
-"""Steps that a trend has at most."""
+"""The maximum number of steps of a trend."""
 
 
 class Step(NamedTuple):
-    """What began within one step."""
+    """The counts of one step, by beginning."""
 
     rebalances: int
     moved: int
-    """Partitions that changed hands."""
+    """Partitions that moved to another member."""
     unowned_ms: int
     """The longest time that a partition had no owner."""
 
@@ -22,7 +22,7 @@ class Step(NamedTuple):
 class Trend:
     """Steps of equal length, a second at first and twice as long whenever there would be too many.
 
-    What is added in whatever order, and merged in whatever order, gives the same steps.
+    Any order of adding and merging gives the same steps.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Trend:
         """By their number since the epoch."""
 
     def add(self, ts_ms: int, rebalances: int = 0, moved: int = 0, unowned_ms: int = 0) -> None:
-        """Adds what began at an instant."""
+        """Adds counts at an instant."""
         self._put(ts_ms, Step(rebalances, moved, unowned_ms))
 
     def merge(self, other: Trend) -> None:
-        """Adds what was added elsewhere."""
+        """Adds the counts of another trend."""
         while self.step_ms < other.step_ms:
             self._double()
         for number, step in sorted(other.steps.items()):
@@ -60,7 +60,7 @@ class Trend:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Trend:
-        """What `to_json` gave."""
+        """The trend from the output of `to_json`."""
         trend = cls()
         trend.step_ms = document["step"]
         trend.steps = {start_ms // trend.step_ms: Step(*step) for start_ms, *step in document["steps"]}

@@ -1,8 +1,8 @@
-"""What a report is made of: plain values, filled by whoever knows the audit.
+"""The content of a report: plain values, filled by the audit.
 
-Kinds, severities, causes, states and names are texts here. All of them may come from a log and are treated as
-hostile when they are drawn. Times are epoch milliseconds. Lists are given worst first and bounded by the caller;
-the numbers called `..._hidden` say how many were left out.
+Kinds, severities, causes, states and names are texts here. Any of them may come from a log and is treated as hostile
+when drawn. Times are epoch milliseconds. Lists are sorted worst first and bounded by the caller; the numbers called
+`..._hidden` count omitted entries.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Unreadable(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """From when to when."""
+    """Begin and end."""
 
     start_ms: int
     end_ms: int
 
 
 class EvidenceLine(NamedTuple):
-    """A log line that shows a finding; `line` is 0 where its number is not known."""
+    """A log line that shows a finding; `line` is 0 if unknown."""
 
     file: str
     line: int
@@ -61,18 +61,18 @@ class StateSpan(NamedTuple):
 
 
 class AssignedSpan(NamedTuple):
-    """What the coordinator wanted a member to own, or counted it to own, and for how long."""
+    """A member's target or current assignment in the coordinator, with begin and end."""
 
     state: str
-    """The member's state as its coordinator has it; empty for a target."""
+    """The member's state in its coordinator; empty for a target."""
     epoch: str
-    """Its epoch or generation, such as `epoch 3`; empty where the log does not tell it."""
+    """Its epoch or generation, such as `epoch 3`; empty if unknown."""
     partitions: str
     """Its partitions as short text, such as `orders-[0..2]`."""
     size: int
     """How many partitions."""
     giving_up: str
-    """What the member was told to give up and has not yet, as short text."""
+    """Partitions that the member still has to revoke, as short text."""
     start_ms: int
     end_ms: int
 
@@ -103,14 +103,14 @@ class RebalanceView(NamedTuple):
     members: int
     """How many members took part."""
     moved: int
-    """How many partitions changed hands."""
+    """How many partitions moved to another member."""
     without_owner_ms: int
     """The longest time that one of them had no owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeCount:
-    """How often members went from one state to the next; `illegal` where the table has no such step."""
+    """How often members went from one state to the next; `illegal` if the table has no such step."""
 
     state: str
     next_state: str
@@ -129,20 +129,20 @@ class Dwell(NamedTuple):
 
 
 class LearnedLayout(NamedTuple):
-    """A layout that was learned from files."""
+    """A layout learned from files."""
 
     files: int
     told: str
     """Its pattern, the share of lines that it explains, and an example."""
     guessed: tuple[str, ...]
-    """What was taken from elsewhere."""
+    """Data taken from elsewhere."""
     lost: tuple[str, ...]
-    """What it leaves out."""
+    """Data that it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What was read, and what of it was understood."""
+    """The input, and how much of it was understood."""
 
     files: int = 0
     bytes: int = 0
@@ -151,13 +151,13 @@ class Inputs:
     orphans: int = 0
     """Lines that belong to no entry of a known layout."""
     not_understood: int = 0
-    """Entries that speak of membership in words that no parser knows."""
+    """Entries about membership in words that no parser knows."""
     clients_said: int = 0
     """Entries and lines of clients, or that look like theirs."""
     share: str = ""
     """The share of these that was understood, as in `98.7 %`."""
     too_little_files: int = 0
-    """Files of which, or of a client in which, too little was understood."""
+    """The number of files of which, or of a client in which, too little was understood."""
     too_little: tuple[tuple[str, str], ...] = ()
     """The first of them, and how much was understood."""
     suspects: int = 0
@@ -175,16 +175,16 @@ class Inputs:
     gzipped_files: int = 0
     unreadable: tuple[Unreadable, ...] = ()
     unreadable_hidden: int = 0
-    """So many more could not be read."""
+    """The number of further unreadable files."""
     shapes: tuple[Count, ...] = ()
-    """What was not understood, by shape."""
+    """Entries that were not understood, by shape."""
     notes: tuple[str, ...] = ()
-    """What a reader must know before trusting the report, one sentence each."""
+    """Caveats for the reader of the report, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindingView:
-    """One thing that is wrong, or worth knowing."""
+    """One finding."""
 
     kind: str
     severity: str
@@ -199,7 +199,7 @@ class FindingView:
     summary: str
     evidence: tuple[EvidenceLine, ...] = ()
     id: str = ""
-    """What it is called in every audit of these logs; its place in the list where it is empty."""
+    """Its id in every audit of these logs; if empty, its position in the list is used."""
     others: tuple[str, ...] = ()
     """Other members that it is about."""
     topics: tuple[str, ...] = ()
@@ -207,13 +207,13 @@ class FindingView:
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """What one cause did to a group: findings in one sentence, and what to do about them."""
+    """An incident of a group: findings of one cause in one sentence, and what to do about them."""
 
     id: str
     severity: str
     """`error`, `warning` or `info`."""
     kinds: tuple[str, ...]
-    """Of its findings, the worst first."""
+    """The kinds of its findings, the worst first."""
     members: tuple[str, ...]
     topics: tuple[str, ...]
     start_ms: int
@@ -223,18 +223,18 @@ class IncidentView:
     next_step: str = ""
     """What to try, in a sentence."""
     setting: str = ""
-    """The setting to look at, with its value where a log tells it, as in `max.poll.interval.ms = 300000`."""
+    """The setting to look at, with its value if a log has it, as in `max.poll.interval.ms = 300000`."""
     hazard: str = ""
     """The weak spot of Kafka that it is, an anchor of `diagrams/hazards.md`, such as `w9`."""
     findings: tuple[str, ...] = ()
     """Their ids."""
     still: bool = False
-    """It goes on where the logs end."""
+    """Whether it lasts to the end of the logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """One member of a group, over all its lives."""
+    """One member of a group, over all its incarnations."""
 
     member: str
     client: str = ""
@@ -245,16 +245,16 @@ class MemberView:
     states: tuple[StateSpan, ...] = ()
     marks: tuple[Mark, ...] = ()
     target: tuple[AssignedSpan, ...] = ()
-    """Its target assignment, where a coordinator tells it."""
+    """Its target assignment, if a coordinator's log has it."""
     current: tuple[AssignedSpan, ...] = ()
-    """Its current assignment as the coordinator counted it."""
+    """Its current assignment in the coordinator."""
     states_hidden: bool = False
-    """It went on to further states."""
+    """Whether it had further states."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """Who owned a partition, when nobody did, and when more than one did."""
+    """The owners of a partition, and the times with none or several."""
 
     topic: str
     partition: int
@@ -267,21 +267,21 @@ class PartitionView:
 
 
 class RoundView(NamedTuple):
-    """One round of a group of Connect workers, as they told of it."""
+    """One round of a group of Connect workers, according to their logs."""
 
     start_ms: int
     generation: int
     leader: str
     workers: int
-    """How many told of it."""
+    """How many logged it."""
     version: str
     """The version of Connect's protocol: 0 is eager."""
     delay_ms: int
     held: int
-    """Connectors and tasks that they held after it."""
+    """The number of their connectors and tasks after it."""
     revoked: int
     failed: bool
-    """The leader gave no assignment: its config was behind."""
+    """The leader computed no assignment, because its config was outdated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,7 @@ class GroupView:
     """The rounds of Connect workers."""
     rounds_hidden: int = 0
     coordinator: MemberView | None = None
-    """The group as its coordinator tells it: its epochs or states, and whom it lost."""
+    """The group in its coordinator: epochs or states, and members that it lost."""
     unlogged: tuple[MemberView, ...] = ()
     """Members that only the coordinator names: their logs were not read."""
     unlogged_hidden: int = 0
@@ -309,7 +309,7 @@ class GroupView:
     """Enough of what its members say was understood."""
     trend: Trend | None = None
     file: str = ""
-    """The file that findings are about which are about no group."""
+    """For findings about no group, the file that they are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,15 +323,15 @@ class MachineView:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that stands in a report but its groups, which are written one by one."""
+    """Everything in a report except its groups, which are written one by one."""
 
     title: str
     inputs: Inputs
     start_ms: int
     end_ms: int
     findings_total: tuple[KindTotal, ...] = ()
-    """Counted from the groups where it is empty."""
+    """If empty, counted from the groups."""
     machines: tuple[MachineView, ...] = ()
     trend: Trend | None = None
     enough: bool = True
-    """So much of what clients say was understood that the verdict counts."""
+    """Whether enough was understood for a verdict."""

@@ -1,1 +1,1 @@
-"""Machines of one's own tables in virtual time, under the faults that deployments of Kafka's groups run under."""
+"""Machines of your own tables in virtual time, with the faults of deployments of Kafka's groups."""

@@ -1,4 +1,4 @@
-"""A deployment of one's own machines as data: tables, how many machines of each, a network, what comes from outside."""
+"""A deployment of your own machines as data: tables, machine counts, a network, external events."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DEEDS = {
 
 @dataclass(frozen=True)
 class Delay:
-    """How long after a machine came into its state an event from outside happens there, if it is still possible."""
+    """The delay of an external event after its machine has entered a state in which it is possible."""
 
     least_ms: int
     most_ms: int
     is_mean: bool = False
-    """Both are then the mean of times that have no memory."""
+    """Both are then the mean of an exponential distribution."""
 
 
 NEVER = Delay(0, 0)
@@ -39,7 +39,7 @@ NEVER = Delay(0, 0)
 
 @dataclass(frozen=True)
 class Part:
-    """A table under a name, of so many machines."""
+    """A role: a table and its number of machines."""
 
     name: str
     table: Table
@@ -50,11 +50,11 @@ class Part:
     """The external events by name, with their delays."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes, as a document: the enums of a table that is read have no module to be found in."""
+        """Pickles as a document: enums of a table from a file have no importable module."""
         return _make_again, (self.name, to_json(self.table), self.source, self.count, dict(self.happens))
 
     def __eq__(self, other: object) -> bool:
-        """Whether it says the same, wherever it was read."""
+        """Equal if the content is equal, whatever the file."""
         return isinstance(other, Part) and self.__reduce__()[1] == other.__reduce__()[1]
 
     def __hash__(self) -> int:
@@ -79,9 +79,9 @@ class Machines:
     reorders: bool = False
     """Whether a message may overtake another one between the same two machines."""
     never: tuple[str, ...] = ()
-    """Places that may not be taken at once, as `fsm.exchange` has them."""
+    """Places that must not be taken at once, in the form of `fsm.exchange`."""
     goal: str = ""
-    """Places that are reached at last when all goes well again."""
+    """Places that must be reached after the last fault."""
     deeds: tuple[Deed, ...] = ()
     rates: tuple[Rate, ...] = ()
     seed: int = 0
@@ -93,7 +93,7 @@ class Machines:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether no event comes from outside but at the times that are named."""
+        """Whether all external events have named times."""
         return all(delay == NEVER for part in self.parts for delay in part.happens.values())
 
     def machines_of(self, target: str) -> tuple[str, ...]:
@@ -103,12 +103,12 @@ class Machines:
         )  # fmt: skip
 
     def list_targets(self, rate: Rate) -> list[str]:
-        """The machines of which a random fault draws one; for an event, those that have it."""
+        """The machines from which a random fault draws one; for an event, those that have it."""
         if rate.what != "event":
             return list(self.machines_of(rate.target)) or [rate.target]
         owner, _, event = rate.target.rpartition(".")
         return [f"{name}.{event}" for name in self.machines_of(owner)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is computed."""
+        """Pickles without computed fields."""
         return {name: value for name, value in vars(self).items() if name != "exchange"}

@@ -18,7 +18,7 @@ class Measures:
         self.width_ms = max(1, -(-lasts_ms // BINS))
         states = (*(state.name for state in part.table.leaves()), AWAY)
         self._now: dict[str, list[int]] = {name: [0, 0] for name in states}
-        """Machines in a state, and since when that many are."""
+        """The number of machines in a state, and since when."""
         self._counted = {name: [0] * BINS for name in COUNTED}
         self._spent = {name: [0] * BINS for name in states}
         self._prefix = part.name
@@ -48,7 +48,7 @@ class Measures:
             since_ms = end_ms
 
     def series(self) -> dict[str, list[int]]:
-        """Each measure by its name, `door.transitions`, `door.OPEN_ms`; the time away where there was any."""
+        """Each measure by its name, `door.transitions`, `door.OPEN_ms`; the time away, if any."""
         for state, gauge in self._now.items():
             self._pass(state, gauge, self.lasts_ms)
         found = {f"{self._prefix}.{name}": values for name, values in self._counted.items()}

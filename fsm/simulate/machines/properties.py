@@ -49,7 +49,7 @@ class Watched:
             one.change(number, -1)
 
     def enter(self, machine: str, state: Symbol) -> Iterator[Together]:
-        """Notes that a machine has come to a place; returns the exclusions that are violated from here on."""
+        """Notes that a machine has entered a place; returns the exclusions that are violated from here on."""
         for one, number in self._about.get((machine, state), ()):
             one.change(number, 1)
         for one in self._never:

@@ -1,4 +1,4 @@
-"""Deployments of one's own machines as YAML, read with `file:line` for whatever cannot be.
+"""Deployments of your own machines as YAML; errors have `file:line`.
 
 deployment: lift and doors       # marks the document
 lasts: 1h
@@ -6,8 +6,8 @@ machines:
   door: {table: door.yaml, count: 3, happens: {PUSHED: 20s}}       # on average; 2s..5s: between these; or never
   lift: {table: lift.py:TABLE, happens: {ARRIVED: 2s..8s}}         # files are looked for beside this one
 network: {least: 1ms, median: 2ms, p99: 20ms, most: 100ms, loses: 1%, duplicates: 0.1%, reorders: yes}
-never: [door.OPEN, lift.MOVING]  # what may not be at once; several: [[...], [...]]
-goal: [door.OPEN]                # what is reached at last when all goes well again
+never: [door.OPEN, lift.MOVING]  # must not hold at once; several: [[...], [...]]
+goal: [door.OPEN]                # must be reached after the last fault
 plans:
 - {at: 10m, event: door-0.PUSHED}
 faults:
@@ -50,7 +50,7 @@ USUAL = Delay(10_000, 10_000, is_mean=True)
 
 
 def read_machines(document: Node, folder: Path) -> Machines:
-    """The deployment in a document. Raises `InputError` with the line for what is none."""
+    """The deployment in a document. Raises `InputError` with the line for an invalid one."""
     given = document.fields(KEYS, ("deployment", "lasts", "machines"))
     check_chance(given.get("chance"))
     network = given["network"].fields(NETWORK_KEYS) if "network" in given else {}
@@ -82,9 +82,9 @@ def read_machines(document: Node, folder: Path) -> Machines:
 
 
 def of_tables(names: list[str], lasts: str, never: tuple[str, ...], goal: str) -> Machines:
-    """A machine of each of these tables, by name or file; what comes from outside comes every ten seconds on average.
+    """A machine of each of these tables, by name or file; external events come every ten seconds on average.
 
-    Raises `InputError` for what is no table, for places that there are not, and for what is no duration.
+    Raises `InputError` for an unknown table, place, or an invalid duration.
     """
     lasts_ms = duration_of(Node(lasts, "--lasts", "--lasts"), least=1)
     tables = [(find_table(name), name) for name in names]
@@ -145,7 +145,7 @@ def _read_questions(given: Mapping[str, Node], found: Machines) -> dict[str, Any
 
 
 def _places(whole: Node, nodes: list[Node], found: Machines, *, every: bool = False) -> str:
-    """Places as `fsm.exchange` has them: each by itself, and then all together."""
+    """Checks places in the form of `fsm.exchange`: each by itself, and then all together."""
     text = ",".join(node.text() for node in nodes)
     if not text:
         raise InputError("no place", whole.where, "for example [door.OPEN, lift.MOVING]")
@@ -183,7 +183,7 @@ def _read_deed(node: Node, found: Machines) -> Deed | Rate:
 
 
 def _check_target(what: str, target: str, node: Node, found: Machines) -> None:
-    """Raises `InputError` with the nearest name for what is no machine, or no event of it that comes from outside."""
+    """Raises `InputError` with the nearest name for an unknown machine, or one that lacks this external event."""
     roles = found.exchange.roles
     known = ("any", *(role.name for role in roles), *(name for role in roles for name in role.machines))
     owner, _, event = target.rpartition(".") if what == "event" else (target, "", "")
@@ -199,7 +199,7 @@ def _check_target(what: str, target: str, node: Node, found: Machines) -> None:
 
 
 def _check_events(found: Machines, machines: Node) -> None:
-    """Raises `InputError` for an event that nobody sends, for one that is sent as well, and for too many of them."""
+    """Raises `InputError` for an event with no source, for one that is also a message, and for too many of them."""
     named = [one.target for one in found.deeds if one.what == "event"]
     named += [one.target for one in found.rates if one.what == "event"]
     scripted = {

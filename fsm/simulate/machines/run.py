@@ -1,7 +1,7 @@
 """Machines in virtual time: their events, messages and faults one after the other, under one seed.
 
-Every chance goes by the seed and by what it is for (a message by who sends what to whom and when, an event from outside
-by its machine and number), so that what is taken out of a run changes little for the rest.
+Every random choice depends on the seed and on its purpose (for a message: sender, receiver, content and time; for an
+external event: machine and number), so that removing a part of a run changes little for the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from fsm.trace import TraceRecord
 MOST_UNDER_WAY = 1_000_000
 """Messages and timers at once."""
 Entry = tuple[int, int, Callable[..., None], tuple[Any, ...]]
-"""When, in which order, what, with what."""
+"""Time, sequence number, function, argument."""
 STUCK = "nothing can happen any more"
 NOT_REACHED = "is not reached"
 
@@ -66,7 +66,7 @@ class MachinesRun:
         self.deployment, self.seed, self.exchange = deployment, seed, deployment.exchange
         self.now_ms = 0
         self.happened: list[tuple[int, str]] = []
-        """Events from outside: when, and `door-0.PUSHED`."""
+        """External events: the time, and `door-0.PUSHED`."""
         self._violations: dict[tuple[str, str], list[Any]] = {}
         """By role and violation: the first time, the state then, and the count."""
         self.measures = {part.name: Measures(part, deployment.lasts_ms) for part in deployment.parts}
@@ -80,7 +80,7 @@ class MachinesRun:
         """Running faults that lose messages: the end and the share of each."""
         self._queue: list[Entry] = []
         self._room = 4_096
-        """With so many entries those are dropped that do not matter any more."""
+        """The number of entries at which void ones are dropped."""
         self._numbers = count()
         self._stands_still = False
         self._drawn: dict[tuple[str, str], int] = {}
@@ -134,7 +134,7 @@ class MachinesRun:
             self.now_ms, quiet_ms = until_ms, 2 * quiet_ms
         self._add(self.deployment.parts[0].name, f"{self.deployment.goal} {NOT_REACHED}")
 
-    # What happens
+    # Events
 
     def _do(self, deed: Deed) -> None:
         if deed.what == "lose":
@@ -234,7 +234,7 @@ class MachinesRun:
             self._wind(machine, event)
 
     def _wind(self, machine: Machine, event: Symbol) -> None:
-        """Sets the time at which an event from outside happens."""
+        """Schedules an external event."""
         what = machine.name, event.name
         number = self._drawn[what] = self._drawn.get(what, -1) + 1
         length_ms = _length(self._delays[machine.role.name][event.name], draw(self.seed, *what, number))
@@ -257,7 +257,7 @@ class MachinesRun:
             self._put(at_ms + again_ms, self._arrive, receiver, sender.name, message)
 
     def _fate(self, sender: str, receiver: str, message: str) -> tuple[bool, int, int]:
-        """Whether a message is lost, how long it takes, and how long after it arrives once more; 0: it does not."""
+        """Whether a message is lost, its latency, and the delay of its duplicate; 0 for none."""
         key = sender, receiver, message
         last_ms, times = self._sent.get(key, (-1, 0))
         times = times + 1 if last_ms == self.now_ms else 0
@@ -282,7 +282,7 @@ class MachinesRun:
         heappush(self._queue, (at_ms, next(self._numbers), happen, given))
 
     def _matters(self, entry: Entry) -> bool:
-        """Whether it is no timer of a machine that has come into another state since."""
+        """Whether the entry is not void, as timers of a machine that has changed its state since."""
         _, _, happen, given = entry
         return happen != self._ring or given[0].life == given[2]
 
@@ -308,7 +308,7 @@ class MachinesRun:
             self._add(self.deployment.parts[0].name, STUCK)
 
     def _describe(self, places: tuple[Place, ...]) -> str:
-        """The states of the machines, or of those that take these places; of many, only some are listed."""
+        """The states of the machines, or of those in these places; at most some of them."""
         taking = {name for place in places for name in place.machines if self.machines[name].state in place.leaves}
         shown = [one for one in self.machines.values() if not places or (one.name in taking and not one.is_away)]
         there = [f"{one.name} {AWAY if one.is_away else one.state.name}" for one in shown]
@@ -343,7 +343,7 @@ def _index_timed(table: Any, happens: Any) -> dict[Symbol, tuple[Symbol, ...]]:
 
 
 def _length(delay: Delay, drawn: float) -> int:
-    """In milliseconds, one at least, so that time goes on."""
+    """A length in milliseconds, at least one, so that time advances."""
     if delay.is_mean:
         return max(1, int(-delay.least_ms * log(1 - drawn)))
     return max(1, delay.least_ms + int((delay.most_ms - delay.least_ms + 1) * drawn))
@@ -352,7 +352,7 @@ def _length(delay: Delay, drawn: float) -> int:
 def run_machines(
     deployment: Machines, seed: int, deeds: tuple[Deed, ...], truth: Truth | None, progress: Progress | None
 ) -> Outcome:
-    """Runs all machines, and sees whether they reach their goal when all goes well again."""
+    """Runs all machines, and checks whether they reach their goal after the last fault."""
     run = MachinesRun(deployment, seed, truth)
     run.begin(deeds)
     for part in range(1, SLICES + 1):

@@ -1,4 +1,4 @@
-"""Smaller deployments of one's own machines, candidates for shrinking a failing run."""
+"""Smaller deployments of your own machines, candidates for shrinking a failing run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SAME = Latency(10, 10, 10, 10)
 
 
 def script(found: Machines) -> Machines:
-    """The same run with each external event at its fixed time; there are no random ones any more.
+    """The same run with each external event at its fixed time, without random ones.
 
-    So nothing is to be reached any more either.
+    It has no goal, because external events end.
     """
     run = MachinesRun(found, found.seed)
     run.begin(found.deeds)
@@ -30,7 +30,7 @@ def script(found: Machines) -> Machines:
 
 
 def is_of_the_end(violation: str) -> bool:
-    """Whether it is one that shows only where nothing happens any more, or where a goal is not reached."""
+    """Whether it is a violation at the end of a run: a deadlock, or a goal that is not reached."""
     return violation == STUCK or violation.endswith(NOT_REACHED)
 
 
@@ -61,7 +61,7 @@ def _keep_deeds(found: Machines, smaller: Machines, role: str) -> Iterator[Deed]
 
 
 def _is_there(found: Machines, places: str) -> bool:
-    """Whether there are still so many machines that all of these places can be taken."""
+    """Whether there are enough machines to take all of these places."""
     try:
         return bool(found.exchange.places(places))
     except InputError:
@@ -69,7 +69,7 @@ def _is_there(found: Machines, places: str) -> bool:
 
 
 def plainer_machines(found: Machines) -> Iterator[Machines]:
-    """A network that does less by chance; faults of round numbers of seconds."""
+    """Deployments with a less random network, or with faults of whole seconds."""
     for plainer in (
         replace(found, loses=0.0),
         replace(found, duplicates=0.0),

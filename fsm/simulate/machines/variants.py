@@ -1,4 +1,4 @@
-"""Variants of a deployment of one's own machines: another table of a role, another network."""
+"""Variants of a deployment of your own machines: another table of a role, another network."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SHARES = ("loses", "duplicates")
 
 
 def vary_machines(deployment: Machines, variant: str) -> Machines:
-    """The deployment as a variant has it: words as `loses=5%`, `door=mended.yaml`, with commas between.
+    """The deployment changed by a variant, a comma-separated list such as `loses=5%,door=mended.yaml`.
 
-    Raises `InputError` for a word that says nothing, and for a table that has other events from outside.
+    Raises `InputError` for an unknown word, and for a table with other external events.
     """
     where = f"--compare {variant}"
     for word in variant.split(","):

@@ -1,4 +1,4 @@
-"""Deployments of one's own machines as texts that read the same."""
+"""Deployments of your own machines as text that parses to the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fsm.tables.files import is_file
 
 
 def write_machines(deployment: Machines, folder: Path) -> str:
-    """The deployment as a text that reads the same in that folder; tables are named as files from there."""
+    """The deployment as text that parses to the same in that folder; tables are named as files relative to it."""
     network: dict[str, Any] = dict(zip(LATENCY, map(show_ms, deployment.latency), strict=True))
     for key in ("loses", "duplicates"):
         if share := getattr(deployment, key):
