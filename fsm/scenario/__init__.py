@@ -1,16 +1,16 @@
 """Scenarios: YAML files that are run step by step, every expectation compared, under any dialect of their machines.
 
-* `replay`, `replay_document`: the scenarios of a file, or of a document that was read already, as they go
-* `compare`: the same beside what they expect, or beside themselves under another dialect
-* `Replay`, `Step`, `Expected`, `Difference`, `Comparison`: what a run came to
+* `replay`, `replay_document`: run the scenarios of a file, or of a parsed document
+* `compare`: runs them, and compares them with expectations, or with another dialect
+* `Replay`, `Step`, `Expected`, `Difference`, `Comparison`: the results of a run
 * `report`, `draw`: a comparison as text, a run as a picture
-* `list_kinds`, `Kind`: every kind of scenario there is, and what the module of a kind offers
-* `Stage`, `Act`, `Seen`, `play`, `read_steps`: how the steps of a kind are run
+* `list_kinds`, `Kind`: all kinds of scenarios, and the interface of a kind's module
+* `Stage`, `Act`, `Seen`, `play`, `read_steps`: the execution of a kind's steps
 
-`kinds` has a module for each kind, found by what a document holds: a conversation leads one member
-(`conversation`), requests go to a coordinator (`broker`), a migration is run as the document and as Kafka tell it
-(`migration`), rounds of Connect go through its assignor, and stimuli lead a whole group of consumers or cluster of
-workers. All of them are run by `story`.
+`kinds` has a module for each kind, chosen by the content of a document: a conversation drives one member
+(`conversation`), requests go to a coordinator (`broker`), a migration is run by the rules of the document and of Kafka
+(`migration`), rounds of Connect go through its assignor, and stimuli drive a whole group of consumers or cluster of
+workers. `story` runs all of them.
 
 >>> from fsm.nodes import yaml_node
 >>> from fsm.scenario import replay_document

@@ -1,4 +1,4 @@
-"""The coordinator in a scenario: requests as they are written, answers and groups as fields of text.
+"""The coordinator in a scenario: the syntax of requests, and answers and groups as text fields.
 
     ConsumerGroupHeartbeat: {subscribed_topic_names: [foo]}
     JoinGroup: {protocols: {range: {topics: [foo], owned_partitions: []}}}
@@ -7,9 +7,9 @@
     LeaveGroup:
     OffsetCommit: {offsets: {foo-0: 17}}
 
-Fields are Kafka's, members have their names in the scenario. What is left out is what a client would send that has
-nothing new to say: its id, and the epoch or generation of the last answer. A consumer member without one joins, and
-says everything. A classic group shows its generation where a consumer group shows its epochs.
+Fields are Kafka's, members have their names in the scenario. Omitted fields are those of a client without changes: its
+id, and the epoch or generation of the last answer. A consumer member without an epoch joins, with all fields. A classic
+group shows its generation instead of epochs.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ SESSION_MS, REBALANCE_MS = 45_000, 300_000
 
 
 class Sender(NamedTuple):
-    """Who sends a request, and what is known around it."""
+    """The sender of a request, and its context."""
 
     group_id: str
     member_id: str
-    """Empty where the coordinator has not named it yet."""
+    """Empty if the coordinator has not created it yet."""
     topic_ids: Mapping[str, str]
     ids: Mapping[str, str]
     """Member ids by name."""
     epoch: int
     """The epoch or generation of the last answer, 0 before the first."""
     protocol: str
-    """The protocol that its last join was answered with, empty before the first."""
+    """The protocol in the answer to its last join, empty before the first."""
 
 
 class Api(NamedTuple):
-    """How a scenario may write one kind of request."""
+    """The syntax of one kind of request."""
 
     version: int
     keys: tuple[str, ...]
@@ -76,7 +76,7 @@ def _text(given: Given, key: str) -> str | None:
 
 
 def _by_topic(partitions: Partitions, sender: Sender) -> TopicPartitions:
-    """Partitions by topic id; a topic that does not exist has its name for an id."""
+    """Partitions by topic id; the id of an unknown topic is its name."""
     found = numbers_by_topic((sender.topic_ids.get(topic, topic), number) for topic, number in partitions)
     return tuple((topic_id, tuple(numbers)) for topic_id, numbers in found.items())
 
@@ -178,10 +178,10 @@ APIS: Mapping[str, Api] = {
     "LeaveGroup": Api(5, _IDENTITY, (), _leave),
     "OffsetCommit": Api(9, (*_IDENTITY, "generation_id_or_member_epoch", "offsets"), ("offsets",), _commit),
 }
-"""What a member can send in a scenario."""
+"""The requests of members in a scenario."""
 
 
-# What is seen
+# Results
 
 ANSWER_FIELDS = (
     "error_code",
@@ -207,7 +207,7 @@ class Names:
         self.topics = topics
 
     def show_member(self, member_id: str | None) -> str:
-        """The name of a member, or its id where the story has none for it."""
+        """The name of a member, or its id if the scenario has no name for it."""
         return NOTHING if member_id is None else self.members.get(member_id, member_id)
 
     def show_members(self, member_ids: Iterable[str]) -> str:
@@ -220,7 +220,7 @@ class Names:
 
 
 def show_answer(body: Any, names: Names) -> dict[str, str]:
-    """The fields of an answer that a scenario can speak of."""
+    """The fields of an answer for expectations."""
     if isinstance(body, messages.OffsetCommitResponse):
         return {"errors": show_list(_commit_errors(body))}
     found = {name: getattr(body, _FIELDS.get(name, name), body) for name in ANSWER_FIELDS}
@@ -228,7 +228,7 @@ def show_answer(body: Any, names: Names) -> dict[str, str]:
 
 
 _FIELDS = {"heartbeat_interval": "heartbeat_interval_ms"}
-"""Names of a scenario that are other words for a message's field."""
+"""Other names for fields of messages in scenarios."""
 
 
 def _commit_errors(body: messages.OffsetCommitResponse) -> Iterator[str]:
@@ -303,5 +303,5 @@ def _show_member(
 
 
 def show_records(records: Iterable[Record]) -> str:
-    """Records by their types, in order; one that deletes its key has a minus."""
+    """Records by their types, in order; a tombstone has a minus."""
     return show_list(("-" if r.value is None else "") + RecordType(r.key.type).name for r in records)

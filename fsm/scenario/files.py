@@ -1,8 +1,8 @@
-"""Scenario files: their kind is found by what they hold, and runs them.
+"""Scenario files: their kind is detected from their content, and runs them.
 
 A kind is one module of `fsm.scenario.kinds` with `NAME`, `reads(document)` and `replay(document, file, dialect)`. It
-reads what it is given through the nodes of `fsm.nodes`, whose errors name the line. To add a kind is to add its
-module; nothing lists them.
+reads the document through the nodes of `fsm.nodes`, whose errors have the line. Adding a module adds a kind; there is
+no list of them.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ ROLE = "scenario"
 
 
 class Kind(Protocol):
-    """What the module of a kind offers."""
+    """The interface of a kind's module."""
 
     NAME: str
 
     def reads(self, document: Node) -> bool:
-        """Whether the document is of this kind; it looks at no more than it needs, and raises nothing."""
+        """Whether the document is of this kind; a quick check that raises nothing."""
 
     def replay(self, document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-        """Runs the scenarios of the document in their order, in the dialect the file names where none is given.
+        """Runs the scenarios of the document in order, by default in the dialect of the file.
 
-        Raises `InputError` with the line for what cannot be run, and naming the dialects for one that is unknown.
+        Raises `InputError` with the line for an invalid scenario, and with the known names for an unknown dialect.
         """
 
 
 def list_kinds() -> Iterator[Kind]:
-    """Every kind there is, by the names of their modules, each loaded when it is come to."""
+    """All kinds by the names of their modules, loaded one by one during the iteration."""
     for name in sorted(module.name for module in pkgutil.iter_modules(kinds.__path__)):
         yield cast("Kind", importlib.import_module(f"{kinds.__name__}.{name}"))
 
 
 def read(path: Path) -> Node:
-    """The document in a file. Raises `InputError` for a file that cannot be read or holds anything else."""
-    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for
+    """The document in a file. Raises `InputError` for an unreadable file or other content."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would block
         raise InputError("not a regular file", str(path), "give a scenario's file")
     try:
-        with path.open("rb") as file:  # a character is four bytes at most; what is longer is refused below
+        with path.open("rb") as file:  # a character is four bytes at most; longer files are refused below
             text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", str(path), "save the scenario as UTF-8") from None
@@ -57,27 +57,26 @@ def read(path: Path) -> Node:
 
 
 def replay(path: Path, dialect: str | None = None) -> tuple[Replay, ...]:
-    """The scenarios of a file as they go under a dialect, or under the one that each names itself.
+    """Runs the scenarios of a file under a dialect, by default their own.
 
-    Raises `InputError` for what cannot be run, and for an unknown dialect.
+    Raises `InputError` for an invalid scenario, and for an unknown dialect.
     """
     return replay_document(read(path), str(path), dialect)
 
 
 def replay_document(document: Node, file: str, dialect: str | None = None) -> tuple[Replay, ...]:
-    """The same for a document that was read already."""
+    """The same for a parsed document."""
     try:
         return tuple(_find_kind(document).replay(document, file, dialect))
     except InputError as problem:
         if problem.where:
             raise
-        raise InputError(problem.what, file, problem.remedy) from None  # a dialect is wrong for some file
+        raise InputError(problem.what, file, problem.remedy) from None  # a dialect may not suit every file
 
 
 def compare(path: Path, dialect: str | None = None, against: str | None = None) -> Iterator[Comparison]:
-    """The scenarios of a file beside what they expect, or, with `against`, beside themselves under that dialect.
-
-    Raises `InputError` as `replay` does.
+    """Compares the scenarios of a file with their expectations, or, with `against`, with the same scenarios under that
+    dialect. Raises `InputError` as `replay` does.
     """
     document = read(path)
     ours = replay_document(document, str(path), dialect)

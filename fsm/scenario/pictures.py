@@ -1,6 +1,6 @@
 """Runs as pictures: sequence diagrams of consumers and coordinators, timelines of groups and clusters.
 
-`PICTURES` come with the package: each is a scenario beside this module, drawn again and compared by `fsm draw`.
+`PICTURES` are shipped: each is a scenario beside this module, redrawn and compared by `fsm draw`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ LANES = (record.APPLICATION, record.APPLICATION_QUEUE, record.BACKGROUND, record
 """The lanes of a conversation, from left to right; the coordinator stands to the right of all."""
 QUEUES = frozenset((record.APPLICATION_QUEUE, record.BACKGROUND_QUEUE))
 FORMS = {".svg": svg, ".mmd": mermaid, ".puml": plantuml}
-"""Suffix -> how it is drawn."""
+"""Suffix -> renderer."""
 PICTURES = ("reconciliation-threads", "connect-bounced-worker")
-"""Scenarios of this package whose pictures come with it."""
+"""Scenarios of this package with shipped pictures."""
 
 
 def draw(replay: Replay, suffix: str, *, noted: bool = False) -> str:
-    """The run as a diagram in the form of the suffix; with `noted`, those steps of it that have a note.
+    """The run as a diagram in the form of the suffix; with `noted`, only steps with a note.
 
-    A group or a cluster is drawn as a timeline. Raises `InputError` for a suffix that is unknown or has no such
-    picture, and for a run in which nobody sent anybody anything.
+    A group or a cluster is drawn as a timeline. Raises `InputError` for an unknown suffix or one without such a
+    picture, and for a run without messages.
     """
     if replay.timeline is not None:
         return _draw_timeline(replay.timeline, replay.title, suffix)
@@ -50,7 +50,7 @@ def _draw_timeline(timeline: Picture, title: str, suffix: str) -> str:
 
 
 def make_diagram(replay: Replay, *, noted: bool = False) -> Diagram:
-    """What `draw` draws; lanes in which nothing happens are left out."""
+    """The diagram for `draw`, without empty lanes."""
     steps = [step for step in replay.steps if step.note or (step.arrows and not noted)]
     parts = tuple(Part(step.note or step.title.strip(), step.arrows) for step in steps)
     used = dict.fromkeys(lane for part in parts for arrow in part.arrows for lane in (arrow.source, arrow.target))
@@ -62,7 +62,7 @@ def make_diagram(replay: Replay, *, noted: bool = False) -> Diagram:
 
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:
-    """(file name, content) of every picture that comes with the package."""
+    """(file name, content) of every shipped picture."""
     for name in PICTURES:
         text = (files(__package__) / f"{name}.yaml").read_text(encoding="utf-8")
         (run,) = replay_document(yaml_node(text, f"{name}.yaml", ROLE), f"{name}.yaml")

@@ -1,4 +1,4 @@
-"""How a run is printed: each step as it went, two dialects side by side, the first difference in one sentence."""
+"""The text of a run: each step, two dialects side by side, the first difference in one sentence."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""How scenario files are read: the head of a scenario, and whole documents of somebody else's schema.
+"""The parsing of scenario files: the head of a scenario, and whole documents of a foreign schema.
 
-A head names a release, settings of brokers and clients, and the topics that there are.
+A head has a release, settings of brokers and clients, and topics.
 
-A document of another schema is read by the shape that it must have, before anything runs on it. A shape is a mapping
-from key to shape (`"key?"` may be absent, `EACH` stands for every key there is), a list with the shape of its items,
-`str` or `int` for a text or a whole number, `Checked` for a text with a rule of its own, `Maybe` for what may be null.
-Keys that a shape does not name are left out: such documents say more than is run. Where nothing may be passed over, as
-in what a document expects, `Only` refuses them.
+A document of a foreign schema is first validated by its shape. A shape is a mapping from key to shape (`"key?"` may be
+absent, `EACH` stands for any key), a list with the shape of its items, `str` or `int` for a text or a whole number,
+`Checked` for a text with its own rule, `Maybe` for a nullable value. Other keys are ignored, because such documents
+have more than is run. `Only` refuses other keys, for example in expectations.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from fsm.scenario.texts import read_texts
 
 D = TypeVar("D")
 PARTITIONS_LIMIT = 100_000
-"""More of them in all topics are no scenario."""
+"""The maximum number of partitions of all topics."""
 
 # The head of a scenario
 
 
 def has_key(key: str) -> Callable[[Node], bool]:
-    """Whether a document has this key: how most kinds of scenario are told apart."""
+    """Whether a document has this key, by which most kinds of scenario are detected."""
     return lambda document: isinstance(document.value, dict) and key in document.value
 
 
 def read_dialect(given: Mapping[str, Node], dialect: str | None, find: Callable[..., D]) -> D:
-    """The dialect of that name, or the one that the file names, or what `find()` gives.
+    """The dialect of that name, or that of the file, or the default `find()`.
 
-    Raises `InputError` with the line of the file for one that `find` does not know.
+    Raises `InputError` with the line of the file for an unknown one.
     """
     if dialect is not None:
         return find(dialect)
@@ -49,7 +48,7 @@ def read_dialect(given: Mapping[str, Node], dialect: str | None, find: Callable[
 
 
 def place(problem: InputError, where: str) -> InputError:
-    """The error with a line of the file: its own, or this one, what it named instead of a line going into its words."""
+    """The error with a line of the file: its own, or this one; the place that it named instead moves into its text."""
     if problem.where.rpartition(":")[2].isdigit():
         return problem
     what = f"{problem.where}: {problem.what}" if problem.where else problem.what
@@ -58,7 +57,7 @@ def place(problem: InputError, where: str) -> InputError:
 
 @contextmanager
 def name_setting(setting: str) -> Iterator[None]:
-    """Lets an `InputError` about a value also say which setting has that value."""
+    """Adds the name of the setting to an `InputError` about its value."""
     try:
         yield
     except InputError as problem:
@@ -66,7 +65,7 @@ def name_setting(setting: str) -> Iterator[None]:
 
 
 def read_broker_config(node: Node | None, default: BrokerConfig | None = None) -> BrokerConfig:
-    """The broker's settings: those that the file names, the others as they are by default."""
+    """The broker's settings: those of the file, and defaults for others."""
     default = default or BrokerConfig()
     if node is None:
         return default
@@ -83,26 +82,26 @@ def _read_value(kind: str, node: Node) -> Any:
 
 
 def read_topics(node: Node) -> dict[str, int]:
-    """Topics with the number of their partitions."""
+    """Topics with their partition counts."""
     found = {name: value.number() for name, (_, value) in node.mapping().items()}
     if min(found.values(), default=1) < 1 or sum(found.values()) > PARTITIONS_LIMIT:
         raise InputError(f"a topic has at least one partition, all together {PARTITIONS_LIMIT}", node.where)
     return found
 
 
-# Documents of another schema
+# Documents of a foreign schema
 
 EACH = "*"
 
 
 class Checked(NamedTuple):
-    """A text that must please a function, which raises `InputError` if it does not."""
+    """A text checked by a function, which raises `InputError`."""
 
     by: Callable[[str], object]
 
 
 class Maybe(NamedTuple):
-    """A value of this shape, or nothing."""
+    """A value of this shape, or null."""
 
     shape: Any
 
@@ -112,11 +111,11 @@ class Only(NamedTuple):
 
     shape: Mapping[str, Any]
     unread: tuple[str, ...] = ()
-    """Keys that may stand there and are not looked at."""
+    """Allowed keys that are ignored."""
 
 
 def read(node: Node, shape: Any) -> Any:
-    """The document in plain values. Raises `InputError` with the line of the first value that has another shape."""
+    """The document in plain values. Raises `InputError` with the line of the first value of another shape."""
     if isinstance(shape, dict):
         return _mapping(node, shape)
     if isinstance(shape, Only):

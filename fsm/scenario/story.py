@@ -1,9 +1,9 @@
-"""The scenario runner: a kind's stage takes step after step, and what is seen after each is compared.
+"""The scenario runner: a kind's stage executes step after step, and the fields after each are compared.
 
-A kind of scenario is a `Stage`: it says how a step is read, does it with a coordinator's host, a member or a cluster,
-and shows the fields that came of it. `play` runs the steps and gives what printing, comparison and pictures need, which
-is the same for every kind. Everything seen is text under a name, so that a step of one dialect can be compared with the
-same step of another, and a step with what the file expects of it.
+A kind of scenario is a `Stage`: it parses a step, executes it with a coordinator's host, a member or a cluster, and
+shows the resulting fields. `play` runs the steps and returns the data for printing, comparison and pictures, which is
+the same for every kind. All fields are named texts, so that a step can be compared with that of another dialect, and
+with the expectations of the file.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ if TYPE_CHECKING:
     from fsm.render.timeline.ownership import Picture
 
 STEPS_LIMIT = 2_000
-"""More steps than that are no scenario."""
+"""The maximum number of steps."""
 REFUSED = "refused"
-"""The field that says why a step could not be done, on stages where that is seen."""
+"""The field with the reason why a step could not be done, on stages that have it."""
 
-# What a run came to
+# Results of a run
 
 
 class Expected(NamedTuple):
-    """What a file says a field of a step is to be."""
+    """An expected value of a field of a step."""
 
     field: str
     value: str
     where: str
     """`file:line`"""
     implied: bool = False
-    """The file need not say it."""
+    """Whether it is expected by default."""
     got: str | None = None
-    """What it is, where the step shows no such field."""
+    """Its actual value, if the step has no such field."""
 
     def got_in(self, step: Step) -> str:
-        """What the step came to in this field."""
+        """The step's actual value of this field."""
         return step.seen.get(self.field, NOTHING) if self.got is None else self.got
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a scenario as it went."""
+    """One executed step of a scenario."""
 
     title: str
     where: str
     seen: Mapping[str, str]
-    """Every field that can be compared, in a fixed order."""
+    """All fields for comparison, in a fixed order."""
     expected: tuple[Expected, ...] = ()
     lines: tuple[str, ...] = ()
-    """How the step is printed below its title."""
+    """The text of the step below its title."""
     arrows: tuple[Arrow, ...] = ()
-    """Who sent what to whom in it, for a picture."""
+    """Its messages, for a picture."""
     note: str = ""
     """What the file says about it."""
     key: str = ""
-    """Names the step across dialects whose stories have different steps; empty where they have the same ones."""
+    """Identifies the step across dialects with different steps; empty if they have the same ones."""
 
 
 class Difference(NamedTuple):
-    """One field of one step that is not what it was to be."""
+    """A difference in one field of one step."""
 
     step: int
     """From 1."""
@@ -87,15 +87,15 @@ class Replay:
     dialect: str
     steps: tuple[Step, ...]
     timeline: Picture | None = None
-    """The timeline of a group or a cluster: who was there and who used or ran what, when."""
+    """The timeline of a group or a cluster: processes, and what they used or ran."""
 
     @property
     def expectations(self) -> int:
-        """How many fields the file speaks of."""
+        """The number of expected fields."""
         return sum(not expected.implied for step in self.steps for expected in step.expected)
 
     def differences(self) -> tuple[Difference, ...]:
-        """Where the run is not what the file expects, in the order of the file."""
+        """The differences from the file's expectations, in the order of the file."""
         return tuple(
             Difference(number, step.title, e.where, e.field, e.value, e.got_in(step))
             for number, step in enumerate(self.steps, 1)
@@ -104,7 +104,7 @@ class Replay:
         )
 
     def differences_from(self, other: Replay) -> tuple[Difference, ...]:
-        """Where the same scenario went otherwise under another dialect: `expected` is ours, `got` the other's."""
+        """The differences from the same scenario under another dialect: `expected` is ours, `got` the other's."""
         return tuple(
             Difference(number, ours.title, ours.where, *found)
             for number, (ours, theirs) in enumerate(pair(self.steps, other.steps), 1)
@@ -126,7 +126,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run beside what was expected of it: by its file, or by a run under another dialect."""
+    """A run compared with its file's expectations, or with a run under another dialect."""
 
     ours: Replay
     theirs: Replay | None
@@ -139,7 +139,7 @@ class Comparison:
 
 
 def pair(ours: Sequence[Step], theirs: Sequence[Step]) -> Iterator[tuple[Step | None, Step | None]]:
-    """The steps of two runs beside each other: by their keys, or one by one where they have none."""
+    """The paired steps of two runs: by key, or one by one without keys."""
     if not any(step.key for step in ours):
         yield from zip(ours, theirs, strict=True)
         return
@@ -157,9 +157,10 @@ def pair(ours: Sequence[Step], theirs: Sequence[Step]) -> Iterator[tuple[Step | 
 
 
 def _fields_that_differ(ours: Step, theirs: Step) -> Iterator[tuple[str, str, str]]:
-    """A field such as `sent 1 member_epoch` is a detail of `sent`: of no interest where that differs already.
+    """The differing fields.
 
-    Different stories show different fields, so there only those that both have are compared.
+    A field such as `sent 1 member_epoch` is a detail of `sent`, and is skipped if that already differs. Different
+    scenarios have different fields, so only common ones are compared then.
     """
     differing: set[str] = set()
     for field in dict.fromkeys((*ours.seen, *theirs.seen)):
@@ -170,31 +171,31 @@ def _fields_that_differ(ours: Step, theirs: Step) -> Iterator[tuple[str, str, st
             yield field, mine, other
 
 
-# How steps are run
+# Running steps
 
 
 class Act(NamedTuple):
-    """A step as the file writes it."""
+    """A parsed step of the file."""
 
     verb: str
-    """What it does; empty on stages where every step does the same."""
+    """Its verb; empty on stages with a single kind of step."""
     value: Node
     where: str
     """`file:line` of the step."""
     beside: Mapping[str, Node] = {}
-    """What stands beside the verb."""
+    """The other keys of the step."""
     expect: Node | None = None
-    """What the file expects of it."""
+    """Its expectations."""
     note: str = ""
     """What the file says about it."""
     remarks: tuple[str, ...] = ()
-    """What else is to be printed first."""
+    """Additional lines to be printed first."""
     key: str = ""
     """The key of the step, as in `Step`."""
 
 
 class Seen(NamedTuple):
-    """What a step showed: fields to compare, lines to print, arrows to draw."""
+    """The result of a step: fields to compare, lines to print, arrows to draw."""
 
     fields: Mapping[str, str]
     lines: Iterable[str]
@@ -202,17 +203,17 @@ class Seen(NamedTuple):
 
 
 class Stage(ABC):
-    """Where a kind of scenario is played.
+    """Executes a kind of scenario.
 
-    By default a step is `- verb`, or `- verb: value`, with `expect` and `note` beside it.
+    By default a step is `- verb`, or `- verb: value`, with optional `expect` and `note`.
     """
 
     verbs: Collection[str] = ()
-    """What a step can do."""
+    """The possible verbs of steps."""
     beside: tuple[str, ...] = ()
-    """Keys that may stand beside a verb, other than `expect` and `note`."""
+    """Allowed keys beside a verb, other than `expect` and `note`."""
     implied: Mapping[str, str] = {}
-    """Fields that every step is compared with, unless it says otherwise."""
+    """The default expectations of every step."""
 
     @property
     def now_ms(self) -> int:
@@ -220,17 +221,17 @@ class Stage(ABC):
         return 0
 
     def parse(self, item: Node) -> Act:
-        """The step that the file writes so. Raises `InputError` with the line for what is no step."""
+        """Parses a step. Raises `InputError` with the line for an invalid one."""
         return parse_step(item, self.verbs, self.beside)
 
     def title(self, act: Act, begun_ms: int) -> str:
-        """How a step that began then is called, once it is done."""
+        """The title of an executed step that began then."""
         sender = f"{act.beside['from'].text()} sends " if "from" in act.beside else ""
         return f"{begun_ms:>6} ms  {sender}{act.verb}" + ("" if act.value.is_null else f" {show_node(act.value)}")
 
     @abstractmethod
     def do(self, act: Act) -> None:
-        """Does it. Raises `LocalProtocolError` for what cannot be done now, `InputError` for what makes no sense."""
+        """Executes a step. Raises `LocalProtocolError` if it is impossible now, `InputError` for an invalid one."""
 
     @abstractmethod
     def see(self) -> Seen:
@@ -238,11 +239,11 @@ class Stage(ABC):
 
     @abstractmethod
     def expect(self, node: Node, seen: Mapping[str, str]) -> Iterable[Expected]:
-        """What a step expects. Raises `InputError` with the line for a field that does not exist."""
+        """The expectations of a step. Raises `InputError` with the line for an unknown field."""
 
 
 class RoundStage(Stage):
-    """Where each step is a round of Connect."""
+    """A stage whose steps are rounds of Connect."""
 
     now_ms = 0
     """The instant of the last round."""
@@ -255,12 +256,12 @@ class RoundStage(Stage):
 
 
 def play(stage: Stage, items: Iterable[Node]) -> tuple[Step, ...]:
-    """The steps as they went. Raises `InputError` with the line for what is no step."""
+    """Executes the steps. Raises `InputError` with the line for an invalid one."""
     return tuple(_play_step(stage, stage.parse(item)) for item in items)
 
 
 def read_steps(steps: Node, limit: int = STEPS_LIMIT) -> list[Node]:
-    """The steps of a scenario. Raises `InputError` for none and for more than the limit."""
+    """The steps of a scenario. Raises `InputError` for an empty list and above the limit."""
     items = steps.items()
     if not 0 < len(items) <= limit:
         raise InputError(f"{len(items)} steps", steps.where, f"1 to {limit}")
@@ -291,7 +292,7 @@ def _play_step(stage: Stage, act: Act) -> Step:
 
 
 def parse_step(item: Node, verbs: Collection[str], beside: tuple[str, ...] = ()) -> Act:
-    """A step in its usual form. Raises `InputError` with the line for one that does nothing known, or two things."""
+    """Parses a step in its usual form. Raises `InputError` with the line for one with no known verb, or with two."""
     if isinstance(item.value, str):
         _check_verb(item, verbs)
         return Act(item.value, Node("", item.where, item.label, plain=True), item.where)

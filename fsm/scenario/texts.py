@@ -1,8 +1,8 @@
-"""How scenarios write partitions, requests, answers, events and effects: as short lines of text.
+"""The notation of partitions, requests, answers, events and effects in scenarios: short lines of text.
 
-`read_...` takes what a file says, `show_...` gives text. Fields keep Kafka's names. What is absent (Kafka's null, -1
-for "unchanged") is left out of a line and is `none` as a field. Topics have their names for ids here, so that
-partitions read the same wherever they stand.
+`read_...` parses the content of a file, `show_...` returns text. Fields keep Kafka's names. Absent values (Kafka's
+null, -1 for "unchanged") are omitted from a line and are `none` as a field. Topic names serve as topic ids here, so
+that partitions always have the same notation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fsm.protocol.assignment import LocalAssignment, Partitions, TopicPartition,
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 
 NOTHING = "none"
-"""How a value is written that is not there."""
+"""The notation of an absent value."""
 _SELF_EVIDENT = ("group_id", "member_id")
 _UNCHANGED = ("rebalance_timeout_ms", "-1")
 _ABSENT = (NOTHING, "")
@@ -39,7 +39,7 @@ def show_partitions(given: Partitions) -> str:
 
 
 def show_topics(given: TopicPartitions) -> str:
-    """The same of partitions by topic."""
+    """Partitions by topic in the same form."""
     return show_partitions(partitions(flatten(given)))
 
 
@@ -67,14 +67,14 @@ def show_units(units: Iterable[Unit]) -> str:
     return show_list(map(str, units))
 
 
-# What a scenario says
+# Parsing
 
 
 _TASK = re.compile(r"(.+)-(\d{1,9})")
 
 
 def read_unit(text: str) -> Unit:
-    """`name` is a connector of Connect, `name-0` its first task."""
+    """Parses a unit: `name` is a connector of Connect, `name-0` its first task."""
     match = _TASK.fullmatch(text)
     return Unit(match[1], int(match[2])) if match else Unit(text)
 
@@ -85,7 +85,7 @@ def read_units(texts: Iterable[str]) -> Units:
 
 
 def read_partition(node: Node) -> TopicPartition:
-    """`orders-0`. Raises `InputError` for anything else."""
+    """Parses a partition, `orders-0`. Raises `InputError` for anything else."""
     topic, dash, number = node.text().rpartition("-")
     if not (topic and dash and number.isascii() and number.isdigit()) or len(number) > 9:
         raise InputError(
@@ -120,7 +120,7 @@ def read_text(given: Mapping[str, Node], key: str, default: str) -> str:
 
 
 def read_known(node: Node, names: Sequence[str], role: str) -> str:
-    """One of the names. Raises `InputError` with the nearest for another text."""
+    """One of these names. Raises `InputError` with the nearest one for another text."""
     if node.text() not in names:
         raise InputError(f"{node.text()[:60]!r} is no {role}", node.where, nearest(node.text(), names))
     return node.text()
@@ -134,7 +134,7 @@ def read_ms(node: Node, limit_ms: int) -> int:
 
 
 def show_node(node: Node) -> str:
-    """What a node says, on one line."""
+    """The content of a node, on one line."""
     if isinstance(node.value, str):
         return node.value
     if isinstance(node.value, list):
@@ -143,20 +143,20 @@ def show_node(node: Node) -> str:
     return "{" + ", ".join(pairs) + "}"
 
 
-# What was sent
+# Messages
 
 
 def show_api(kind: type) -> str:
-    """The name of the API that a request is of."""
+    """The API of a request."""
     return kind.__name__.removesuffix("Request")
 
 
 _LAST = ("protocol_type", "protocol_name", "group_instance_id", "reason")
-"""Fields of a join and a sync that are printed last: what they are about, and who joins, is read first."""
+"""Fields of a join and a sync that are printed last, after the more important ones."""
 
 
 def show_fields(message: object) -> dict[str, str]:
-    """The fields of a message by Kafka's names; what consumers put into bytes is shown as what it says."""
+    """The fields of a message by Kafka's names; bytes of consumers are shown decoded."""
     names = [f.name for f in fields(message)]  # type: ignore[arg-type]
     if isinstance(message, messages.JoinGroupRequest | messages.SyncGroupRequest):
         names.sort(key=lambda name: _LAST.index(name) if name in _LAST else -1)
@@ -185,7 +185,7 @@ def _show_field(name: str, value: Any) -> str:
 
 
 def show_assignment(data: bytes) -> str:
-    """What the bytes of a classic member's assignment say; there may be none at all."""
+    """The decoded assignment of a classic member; the bytes may be empty."""
     try:
         return show_partitions(decode_assignment(data).partitions)
     except RemoteProtocolError:
@@ -193,14 +193,14 @@ def show_assignment(data: bytes) -> str:
 
 
 def show_request(request: object) -> str:
-    """A request on one line, without what goes without saying."""
+    """A request on one line, without default values."""
     given = show_fields(request).items()
     pairs = (f"{k}={v}" for k, v in given if k not in _SELF_EVIDENT and v not in _ABSENT and (k, v) != _UNCHANGED)
     return f"{show_api(type(request))}({', '.join(pairs)})"
 
 
 def show_answer(answer: object) -> str:
-    """An answer, or the failure that came instead, on one line."""
+    """An answer, or a failure, on one line."""
     if isinstance(answer, messages.TransportFailure):
         return answer.name
     given = show_fields(answer).items()
@@ -213,7 +213,7 @@ def show_commits(requests: Iterable[object]) -> str:
     return show_list(show_offsets(r.offsets)[1:-1] for r in requests if isinstance(r, messages.OffsetCommitRequest))
 
 
-# What happened
+# Events and effects
 
 
 def show_event(event: ApplicationEvent | BackgroundEvent) -> str:

@@ -1,1 +1,1 @@
-"""A member in conversation with a scripted coordinator: its client process, what is answered, what is seen of it."""
+"""A member in conversation with a scripted coordinator: its client process, the answers, the observed results."""

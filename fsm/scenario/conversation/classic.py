@@ -1,7 +1,7 @@
-"""A client of the classic protocol in a conversation: one thread, on a clock that the scenario turns.
+"""A client of the classic protocol in a conversation: one thread, on the scenario's clock.
 
-The classic consumer does everything but heartbeats inside the application's calls: an answer that came in waits for
-the next poll().
+The classic consumer does everything except heartbeats inside the application's calls: an answer waits for the next
+poll().
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Open:
     name: str
     call: int
     until_ms: int
-    """When poll() returns; other calls return when the member says so."""
+    """When poll() returns; other calls return when the member completes them."""
     consumed: Offsets = ()
 
 
@@ -44,7 +44,7 @@ class ClassicClient(Client):
         super().__init__(APPLICATION, listener)
         self._member = state.new_member(config)
         self._ticket = 0
-        """The ticket of the callback that is under way."""
+        """The ticket of the running callback."""
         self._completed: dict[int, events.KafkaError | None] = {}
         self._thrown: list[events.KafkaError] = []
         self._answers: deque[state.ClassicAnswered] = deque()
@@ -132,7 +132,7 @@ class ClassicClient(Client):
         return True
 
     def _go_on(self) -> bool:
-        """The open call, as far as it gets; whether it got anywhere."""
+        """Continues the open call as far as possible; returns whether it made progress."""
         call: _Open | None = self._open
         if call is None or self._callback is not None:
             return False

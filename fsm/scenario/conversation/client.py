@@ -1,4 +1,4 @@
-"""The client process of a conversation: an application, its consumer and its listener, on a clock that the file turns.
+"""The client process of a conversation: an application, its consumer and its listener, on the scenario's clock.
 
 listener: yes                                        # callbacks return at once
 listener: no                                         # subscribe() without one
@@ -23,18 +23,18 @@ from fsm.nodes import Node
 from fsm.scenario.conversation.record import Record
 
 TURNS_AT_ONCE = 1_000
-"""Turns of a member's loop at one instant: what asks for more spins."""
+"""The maximum number of turns of a member's loop at one instant; more are a busy loop."""
 TURNS_IN_ALL = 10_000
-"""Turns of it in one wait."""
+"""The maximum number of turns in one wait."""
 
 
 class Restless(FsmError):  # noqa: N818  # what the member is
-    """The member does not come to rest in as many turns."""
+    """The member is not idle after this many turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What one callback does."""
+    """The behaviour of one callback."""
 
     raises: str | None = None
     takes_ms: int = 0
@@ -42,11 +42,11 @@ class Behaviour:
 
 
 Listener = Mapping[ListenerMethod, Behaviour]
-"""What callbacks do; those that are not named return at once."""
+"""The behaviour of callbacks; others return at once."""
 
 
 def read_listener(node: Node | None) -> Listener | None:
-    """Reads the setting; nothing said means a listener that returns at once. Raises `InputError` with the line."""
+    """Reads the setting; by default a listener that returns at once. Raises `InputError` with the line."""
     if node is None:
         return {}
     if isinstance(node.value, str):
@@ -65,12 +65,12 @@ def _read_behaviour(node: Node) -> Behaviour:
 
 
 class Client(ABC):
-    """What clients of either protocol have in common: their time, their open call, their callbacks, their requests.
+    """The common part of clients of both protocols: their time, open call, callbacks and requests.
 
-    Each has subscribe(), poll(), unsubscribe() and close() as its application calls them; a poll() without a timeout
-    returns as soon as nothing more happens at the instant. A call that has to wait stays open, and goes on when an
-    answer, time or the end of a callback lets it. `show` gives the member as it is now; `change_topics` changes the
-    topics that the client's metadata names, with the numbers of their partitions.
+    Each has the application's calls subscribe(), poll(), unsubscribe() and close(); a poll() without a timeout returns
+    as soon as there is nothing more to do at the instant. A call that has to wait stays open, and continues after an
+    answer, the passage of time or the end of a callback. `show` returns the member's current state; `change_topics`
+    sets the topics of the client's metadata, with their partition counts.
     """
 
     def __init__(self, lane: str, listener: Listener | None) -> None:
@@ -82,28 +82,28 @@ class Client(ABC):
         """Whether the search for the coordinator finds it."""
         self.commits_answered = True
         self.unanswered: dict[int, tuple[object, Any]] = {}
-        """Requests without an answer, by their numbers, each with what takes the answer."""
+        """Requests without an answer, by number, each with the receiver of the answer."""
         self._requests = 0
         self._open: Any = None
         """The call of the application that has not returned."""
         self._callback: InvokeListener | None = None
-        """The callback that is under way."""
+        """The running callback."""
         self._callback_due_ms = 0
 
     @property
     def inside(self) -> str | None:
-        """The name of the call that the application is in; None where it is in none."""
+        """The name of the application's open call, or None."""
         return None if self._open is None else str(self._open.name)
 
     def end_callback(self, raises: str | None) -> None:
-        """The callback that is held ends. Raises `LocalProtocolError` where none is."""
+        """Ends the held callback. Raises `LocalProtocolError` without one."""
         if self._callback is None:
             raise LocalProtocolError("no callback is under way")
         self._end_callback(raises)
         self.settle()
 
     def answer(self, number: int, response: Any) -> None:
-        """The answer to a request, or the failure of it. Raises `KeyError` for one that is not open."""
+        """Answers a request, or fails it. Raises `KeyError` for one that is not open."""
         _, target = self.unanswered.pop(number)
         self._take_answer(target, response)
         self.settle()
@@ -111,14 +111,14 @@ class Client(ABC):
     # Time
 
     def settle(self) -> None:
-        """What happens by itself at this instant; at first the search for the coordinator and the topics."""
+        """Does everything due at this instant; first the look-up of the coordinator and the topics."""
         for _ in range(TURNS_AT_ONCE):
             if not self._turn():
                 return
         raise Restless(f"{TURNS_AT_ONCE} turns of the loop at {self.now_ms} ms, and no rest")
 
     def wait(self, ms: int) -> None:
-        """Time passes. Raises `Restless` where too much happens in it."""
+        """Lets time pass. Raises `Restless` after too many turns."""
         end_ms = self.now_ms + ms
         for _ in range(TURNS_IN_ALL):
             self.settle()
@@ -129,23 +129,23 @@ class Client(ABC):
                 return
         raise Restless(f"{TURNS_IN_ALL} turns by {self.now_ms} ms; wait for less")
 
-    # What each protocol does in its own way
+    # Methods of each protocol
 
     @abstractmethod
     def _report_callback(self, raises: str | None) -> None:
-        """The member learns that a callback has ended."""
+        """Reports the end of a callback to the member."""
 
     @abstractmethod
     def _take_answer(self, target: Any, response: Any) -> None:
-        """An answer arrives for whom it was noted."""
+        """Passes an answer to its receiver."""
 
     @abstractmethod
     def _turn(self) -> bool:
-        """Does one thing that is due now; False where nothing is."""
+        """Does one thing that is due now; returns False if there is none."""
 
     @abstractmethod
     def _next_ms(self) -> int:
-        """When the next thing is due; it may lie in the past."""
+        """When the next thing is due; it may be in the past."""
 
     # Callbacks
 
@@ -155,7 +155,7 @@ class Client(ABC):
         self._callback_due_ms = NEVER if behaviour.held else self.now_ms + behaviour.takes_ms
 
     def _end_due_callback(self) -> bool:
-        """Ends a callback that has taken as long as it takes; False where there is none."""
+        """Ends a callback whose time is over; returns False if there is none."""
         if self._callback is None or self.now_ms < self._callback_due_ms:
             return False
         self._end_callback(self._behaviour(self._callback).raises)

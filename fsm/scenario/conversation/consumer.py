@@ -1,7 +1,7 @@
-"""A client of KIP-848 in a conversation: the embedded member on a clock that the scenario turns.
+"""A client of KIP-848 in a conversation: the embedded member on the scenario's clock.
 
 It is the code of the runtimes (`ConsumerApi` for the application's thread, `Background` for the other) on one thread.
-The transport writes down what is sent and answers when the scenario says so.
+The transport records requests, and answers by the steps of the scenario.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from fsm.scenario.conversation.record import BACKGROUND, Record
 from fsm.scenario.texts import show, show_answer, show_effect, show_partitions
 
 DRAWN = (RunStarted, Marked, AssignmentUpdated, EpochUpdated, RunEnded)
-"""What a picture shows of the effects beside queues, requests and states."""
+"""Effects shown in pictures, beside queues, requests and states."""
 
 
 class _Watched(ConsumerMember):
-    """A member whose two queues are looked at."""
+    """A member whose two queues are recorded."""
 
     record: Record
 
@@ -71,7 +71,7 @@ class _Open:
     name: str
     running: Any
     brief: bool
-    """Returns as soon as nothing more happens at the instant."""
+    """Returns as soon as there is nothing more to do at the instant."""
     wait: Wait | None = None
 
 
@@ -97,7 +97,7 @@ class ConsumerClient(Client):
         self._hurry_ms = 0
         self._woken = self._moved = self._stepped = False
         self._outgoing: deque[int] = deque()
-        """Numbers of requests on their way to `send`."""
+        """Numbers of requests for `send`."""
 
     def show(self) -> dict[str, str]:
         member = self._member.member
@@ -132,7 +132,7 @@ class ConsumerClient(Client):
         self.settle()
 
     def _resume(self, raised: BaseException | None) -> None:
-        """Lets the open call go on until it has to wait, is in a callback, or returns."""
+        """Continues the open call until it has to wait, enters a callback, or returns."""
         call = self._open
         if call is None:
             return
@@ -158,19 +158,19 @@ class ConsumerClient(Client):
         self._moved = True
         self._resume(None if raises is None else RuntimeError(raises))
 
-    # The network, as `Transport` has it
+    # The methods of `Transport`
 
     def find_coordinator(self, on_coordinator_found: Callable[[Any], None]) -> None:
-        """Found at once, or not."""
+        """Finds the coordinator at once, or fails."""
         on_coordinator_found(None if self.reachable else DISCONNECTED)
 
     def update_metadata(self, on_metadata: Callable[[Any], None]) -> None:
-        """The topics that the scenario names."""
+        """Returns the scenario's topics."""
         self._learn = on_metadata
         on_metadata(self._names())
 
     def send(self, request: ConsumerRequest, on_response: Callable[[Any], None]) -> None:
-        """Left for the scenario to answer; a commit is answered at once unless it wants to do that, too."""
+        """Leaves the answer to the scenario; answers commits at once unless the scenario does that, too."""
         number = self._outgoing.popleft()
         if isinstance(request, OffsetCommitRequest) and self.commits_answered:
             on_response(OffsetCommitResponse())
@@ -209,7 +209,7 @@ class ConsumerClient(Client):
         return self._turn_loop() or self._hurry()
 
     def _turn_loop(self) -> bool:
-        """One turn of the background, then of the application; whether anything came of it."""
+        """One turn of the background, then of the application; returns whether anything happened."""
         self._woken = self._moved = self._stepped = False
         if not self._background.ended:
             self._background.turn(self.now_ms)
@@ -223,7 +223,7 @@ class ConsumerClient(Client):
         return self._woken or self._moved or turns
 
     def _hurry(self) -> bool:
-        """A brief poll() that waits for nothing is told that its time is over."""
+        """Ends a brief poll() that has nothing to wait for."""
         if self._open is None or not self._open.brief or self._open.wait is None:
             return False
         self._hurry_ms = 1
@@ -231,7 +231,7 @@ class ConsumerClient(Client):
         self._hurry_ms = 0
         return True
 
-    # What is seen of the member
+    # The member's state
 
     def _observe(self, given: MemberInput, effects: tuple[MemberEffect, ...]) -> None:
         self._stepped |= bool(effects)

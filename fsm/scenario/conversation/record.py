@@ -1,7 +1,7 @@
-"""What is seen of a member in one step of a conversation: noted in order, taken out at the step's end.
+"""The observed events of a member in one step of a conversation: noted in order, read at the step's end.
 
-The same record serves three readers: the fields that expectations and other dialects are compared with, the lines
-that are printed, and the arrows of a picture.
+The same record serves three readers: the fields for comparisons with expectations and other dialects, the printed
+lines, and the arrows of a picture.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COORDINATOR = "coordinator"
 
 
 class Record:
-    """What happened since the last `take`; `lane` is where a member of this protocol does its work."""
+    """The events since the last `take`; `lane` is the lane in which a member of this protocol works."""
 
     def __init__(self, lane: str) -> None:
         self.lane = lane
@@ -85,26 +85,26 @@ class Record:
     # The coordinator
 
     def note_request(self, request: object, number: int) -> None:
-        """A request goes out."""
+        """A request is sent."""
         self.requests.append(request)
         text = texts.show_request(request)
         self.lines.append(f"sends {number}: {text}")
         self.arrows.append(Arrow(self.lane, COORDINATOR, text))
 
     def note_answer(self, text: str) -> None:
-        """An answer comes in."""
+        """An answer arrives."""
         self.arrows.append(Arrow(COORDINATOR, self.lane, text))
 
     # The member
 
     def note_transition(self, source: str, target: str, event: str) -> None:
-        """A state is left for another."""
+        """A transition of states."""
         self.transitions.append(f"{source} to {target}")
         self.lines.append(f"{source} to {target} ({event})")
         self._draw(self.lane, target, Look.STATE)
 
     def note_effect(self, name: str, text: str, *, drawn: bool = False) -> None:
-        """Something else the member did."""
+        """Another effect of the member."""
         self.effects.append(name)
         self.lines.append(text)
         if drawn:
@@ -114,7 +114,7 @@ class Record:
         self.arrows.append(Arrow(lane, lane, text, look))
 
     def take(self) -> Seen:
-        """Fields, lines and arrows since the last time; what happens again and again stands there once."""
+        """Fields, lines and arrows since the last call; repeated events appear once."""
         fields = {
             "transitions": texts.show_list(self.transitions),
             "sent": texts.show_list(texts.show_api(type(request)) for request in self.requests),

@@ -1,14 +1,13 @@
-"""What a conversation says: the coordinator's answers, and what a step expects.
+"""The syntax of a conversation: the coordinator's answers, and expectations.
 
     answer: {member_epoch: 1, assignment: [orders-0, orders-1]}        # to the oldest request without an answer
     answer: {to: 4, error_code: FENCED_MEMBER_EPOCH}                   # to the fourth request of the conversation
     answer: {generation_id: 1, leader: m-2}                            # to a JoinGroup
     fail: disconnected                                                 # no answer: disconnected, timed_out, ...
 
-What an answer leaves out is what a coordinator that is content answers: no error, the epoch of the request, no new
-assignment. Of what is expected each field has its own way of being written: partitions as a list, callbacks as
-`on_partitions_revoked: [orders-1]`, requests by their API with those fields that matter. What is misspelt is an error
-with its line, never a difference.
+Omitted fields of an answer are those of success: no error, the epoch of the request, no new assignment. Each field of
+an expectation has its own syntax: partitions as a list, callbacks as `on_partitions_revoked: [orders-1]`, requests by
+their API with the relevant fields. A misspelt name is an error with its line, never a difference.
 """
 
 from __future__ import annotations
@@ -50,18 +49,18 @@ from fsm.tables.consumer_member import State as ConsumerState
 
 FAILURES = {"disconnected": DISCONNECTED, "timed_out": TIMED_OUT, "unsupported_version": UNSUPPORTED_VERSION}
 INTERVAL_MS = 5_000
-"""Heartbeat interval of a coordinator that names none."""
+"""The default heartbeat interval of a coordinator."""
 FIRST_NAME = "m-1"
-"""Whom a coordinator calls a member of the classic protocol that it does not know."""
+"""The default member id for a new member of the classic protocol."""
 
 
 def read_failure(node: Node) -> TransportFailure:
-    """What went wrong on the way. Raises `InputError` for an unknown word."""
+    """The failure of a request. Raises `InputError` for an unknown word."""
     return FAILURES[texts.read_known(node, tuple(FAILURES), "failure")]
 
 
 def choose_request(given: Mapping[str, Node], unanswered: Mapping[int, Any]) -> int:
-    """Which request is meant: `to`, or the oldest. Raises `LocalProtocolError` where no such request waits."""
+    """The request of an answer: `to`, or the oldest. Raises `LocalProtocolError` if no such request waits."""
     number = texts.read_number(given, "to", min(unanswered, default=0))
     if number not in unanswered:
         raise LocalProtocolError("no such request waits for an answer")
@@ -140,10 +139,10 @@ _ANSWERS: Mapping[type, tuple[tuple[str, ...], Callable[[Any, Mapping[str, Node]
     HeartbeatRequest: (("error_code",), lambda _, given: HeartbeatResponse(_read_error(given))),
     LeaveGroupRequest: (("error_code",), lambda _, given: LeaveGroupResponse(_read_error(given))),
 }
-"""By the request: the keys its answer may have, and how it is made."""
+"""For each type of request: the keys of its answer, and the function that makes it."""
 
 
-# What is expected
+# Expectations
 
 _REQUESTS = (
     ConsumerGroupHeartbeatRequest,
@@ -159,7 +158,7 @@ APIS = {texts.show_api(kind): tuple(f.name for f in fields(kind)) + _IN_BYTES.ge
 
 
 def read_expected(node: Node, seen: Mapping[str, str]) -> Iterator[Expected]:
-    """Everything a step expects. Raises `InputError` with the line for a field or a name that does not exist."""
+    """The expectations of a step. Raises `InputError` with the line for an unknown field or name."""
     known = [name for name in seen if not name.startswith("sent ")]
     states = tuple(ConsumerState.__members__ if "epoch" in seen else ClassicState.__members__)
     for name, value in node.fields(known).items():
@@ -182,7 +181,7 @@ def _read_transition(node: Node, states: Sequence[str]) -> str:
 
 
 def _read_sent(node: Node) -> Iterator[Expected]:
-    """The APIs in their order, and of each request the fields that are named."""
+    """The APIs in order, and the named fields of each request."""
     requests = [_read_request(item) for item in node.items()]
     yield Expected("sent", texts.show_list(api for api, _ in requests), node.where)
     for number, (api, given) in enumerate(requests, 1):
@@ -252,4 +251,4 @@ _FIELDS: Mapping[str, Callable[[Node], str]] = {
     "committed": _read_commits,
     "closed": lambda node: texts.show(node.flag()),
 }
-"""How a field is written that is no plain text."""
+"""The parsers of fields that are not plain text."""

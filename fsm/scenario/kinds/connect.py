@@ -1,9 +1,9 @@
-"""Rounds of Kafka Connect: who joins with what, who leads, and what the leader's assignor gives to whom.
+"""Rounds of Kafka Connect: joining workers with their holdings, the leader, and the assignment by its assignor.
 
 The kind of `seed_connect.yaml`, a list of `scenarios`, each with its `initial` holdings, `config_topic`,
-`initial_leader` and `rounds`. Rounds are run from the start on the assignor's own results and printed as the design
-document prints them. It runs under the profiles of `fsm.connect.dialect`: `document`, the default, gives the document's
-five scenarios round by round; `shipped` is Kafka's code, for which the file may say something else.
+`initial_leader` and `rounds`. Each round starts from the assignor's last result, and is printed as in the design
+document. It runs under the profiles of `fsm.connect.dialect`: `document`, the default, reproduces the document's five
+scenarios round by round; `shipped` is Kafka's code, for which the file may have other expectations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WRITTEN = re.compile(r"(?P<connector>.+)(?:C0|T(?P<number>\d+))")
 
 
 def read_unit(text: str) -> Unit:
-    """The unit that the document writes as `AC0` or `AT1`. Raises `InputError` for any other text."""
+    """Parses the document's notation of a unit, `AC0` or `AT1`. Raises `InputError` for any other text."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
         raise InputError(f"{text!r} is no unit", remedy="write AC0 for the instance of connector A, AT1 for its task 1")
@@ -37,7 +37,7 @@ def read_unit(text: str) -> Unit:
 
 
 def show_units(units: Iterable[Unit]) -> str:
-    """Units as the document writes them."""
+    """Units in the document's notation."""
     return show_list(_write(unit) for unit in units)
 
 
@@ -67,7 +67,7 @@ SHAPE: Mapping[str, Any] = {
     "initial_leader": str,
     "rounds": [_ROUND],
 }
-"""What a scenario holds for its rounds to be run; what else it says is not looked at."""
+"""The keys of a scenario that are needed to run its rounds; other keys are ignored."""
 
 
 def reads(document: Node) -> bool:
@@ -80,7 +80,7 @@ def reads(document: Node) -> bool:
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Runs every scenario of the document. Raises `InputError` with the line for what has another shape."""
+    """Runs all scenarios of the document. Raises `InputError` with the line for a value of another shape."""
     profile = dialects.DOCUMENT if dialect is None else dialects.profile(dialect)
     for scenario in document.mapping()["scenarios"][1].items():
         data = read(scenario, SHAPE)
@@ -91,7 +91,7 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
 
 
 def _check_leaders(rounds: Iterable[Node]) -> None:
-    """A leader is one of those who join, and nobody joins twice."""
+    """Checks that the leader is one of the joining workers, and that none joins twice."""
     for stated in rounds:
         fields = stated.mapping()
         joins = [join.mapping()["worker"][1].text() for join in fields["joins"][1].items()]
@@ -118,7 +118,7 @@ class Rounds(RoundStage):
         """The memory of each present worker; a worker that returns is a new process."""
         self.deadline_ms: int | None = None
         self.delays: list[int] = []
-        """What was left of the running delay, round after round."""
+        """The remaining delay after each round."""
         self.generation = 0
         self._seen = Seen({}, ())
 
@@ -147,7 +147,7 @@ class Rounds(RoundStage):
         self._seen = Seen(dict(_show_round(outcome)), (*before, *self._lines(leader, outcome)))
 
     def _clock(self, stated: Mapping[str, Any]) -> int:
-        """The instant the document gives, else one that its words allow: half of a running delay, or its end."""
+        """The instant in the document, else one that fits its text: half of a running delay, or its end."""
         if "sample_clock_ms" in stated:
             return int(stated["sample_clock_ms"])
         if self.deadline_ms is None:
@@ -162,7 +162,7 @@ class Rounds(RoundStage):
             yield f"{self.scenario['initial_leader']} is current leader"
 
     def _lines(self, leader: str, outcome: Outcome) -> Iterator[str]:
-        """The round as the document prints it: `d` is a delay, `d'` and `d''` what is left of it."""
+        """The round in the document's format: `d` is a delay, `d'` and `d''` its remainders."""
         delay = "d" + "'" * (len(self.delays) - 1) if outcome.delay_ms else "0"
         yield f"{leader} becomes leader"
         yield f"{leader} computes and sends assignments:"
@@ -174,7 +174,7 @@ class Rounds(RoundStage):
         return self._seen
 
     def expect(self, node: Node, _seen: Mapping[str, str]) -> Iterator[Expected]:
-        """What the document says, or what it says of Kafka; a worker that it does not name has no place."""
+        """The expectations of the document, or its expectations for Kafka; only workers that it names."""
         stated = read(node, _ROUND)
         of_document = self.profile == DOCUMENT
         results = stated["expect"] if of_document else stated.get("shipped_trunk", {}).get("per_worker", {})
@@ -188,7 +188,7 @@ class Rounds(RoundStage):
                 yield Expected(f"{worker} delay", "no place in the group", node.where, implied=True)
 
     def _read_delay(self, symbol: str, stated: Mapping[str, Any]) -> int:
-        """What a symbol stands for: the stated sample, else the delay that was given that many rounds into it."""
+        """The value of a symbol: the stated sample, else the delay in that round."""
         if symbol == "0":
             return 0
         if "sample_delay_ms" in stated:
@@ -202,7 +202,7 @@ def _show_round(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 
 def _fields(worker: str, delay_ms: int, assigned: Units, revoked: Units) -> Iterator[tuple[str, str]]:
-    """What can be compared; the order of units is nobody's promise."""
+    """The fields for comparison; the order of units is unspecified."""
     yield f"{worker} delay", f"{delay_ms} ms"
     yield f"{worker} assigned", show_list(sorted(map(_write, assigned)))
     yield f"{worker} revoked", show_list(sorted(map(_write, revoked)))

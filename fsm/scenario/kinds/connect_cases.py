@@ -1,9 +1,9 @@
-"""Rounds of Kafka Connect as Kafka's own tests have them: a group, what happens to it, and what each round comes to.
+"""Rounds of Kafka Connect from Kafka's own tests: a group, stimuli, and the result of each round.
 
 The cases of kind `rounds` in a document of lists of cases (`connect.yaml`); its other kinds are no scenarios and are
-passed over. What Kafka's code gives exactly (`derived`), what its tests look at (`expect`), and what the files ask of
-every round is compared.
-It runs under the profiles of `fsm.connect.dialect`, by default under `shipped`, which the cases are about.
+ignored. Compared are the exact results of Kafka's code (`derived`), the assertions of its tests (`expect`), and the
+invariants of every round. It runs under the profiles of `fsm.connect.dialect`, by default under `shipped`, which the
+cases are about.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fsm.scenario.texts import NOTHING, read_texts, read_units, show_list, show_
 NAME = "Connect cases"
 MODES = ("standard", "failed", "mismatched_generation")
 UNITS_LIMIT = 100_000
-"""More work than that is no case."""
+"""The maximum number of units."""
 _ADVANCE = re.compile(r"(?:([DM])(?:/(\d{1,9}))?)?([+-]?\d{1,15})?")
 
 
@@ -62,18 +62,18 @@ _ROUND = {
     ),
 }
 SHAPE: Mapping[str, Any] = {"id": str, "summary?": str, "setup": _SETUP, "rounds": [_ROUND]}
-"""What a case holds for its rounds to be run."""
+"""The keys of a case that are needed to run its rounds."""
 _TESTED: Mapping[str, Any] = {
     "delay_ms": int,
     "workers": [str],
     "connector_counts_sorted": [int],
     "task_counts_sorted": [int],
 }
-"""What tests look at and a step shows, or bounds of it (`{gt: 0}`)."""
+"""Assertions of tests on fields of a step, or bounds of them (`{gt: 0}`)."""
 _TESTED_BESIDE = ("balanced_and_complete", "nothing_assigned_or_revoked", "no_revocations")
-"""What tests look at and a step does not show, since it follows from what it does."""
+"""Assertions of tests that are no fields of a step, because they follow from others."""
 _MEMORY = {"revoked_in_previous": "revoked_last", "successive_revoking_rounds": "successive"}
-"""What the assignor remembers and a step does not show."""
+"""State of the assignor that is no field of a step."""
 _PER_WORKER = {"assigned": "assigned", "revoked": "revoked", "owned_after": "owned"}
 
 
@@ -92,7 +92,7 @@ def _cases(document: Node) -> Iterator[Node]:
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Runs every case of kind `rounds`. Raises `InputError` with the line for what has another shape."""
+    """Runs every case of kind `rounds`. Raises `InputError` with the line for a value of another shape."""
     profile = dialects.SHIPPED if dialect is None else dialects.profile(dialect)
     for node in _cases(document):
         case = read(node, SHAPE)
@@ -105,15 +105,13 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
 class Group(RoundStage):
     """The stage: the workers between rounds, their work, and the memory of the leader's assignor.
 
-    Stimuli of a round, in their order: `add_workers`, `remove_workers` (lists of names), `add_worker_owning`
-    (`{worker, connectors, tasks}`), `rejoin_with_old_holdings` (a worker that was removed comes back with what it
-    held), `create_connector` and `set_task_count` (`{name: number of tasks}`), `delete_connector`,
-    `new_leader_without_history`, and `advance`: an expression of D, the delay of the round before, and M, the longest
-    one: `D/2`, `M`, `D-1`, `40`.
-
-    After a round the workers hold what they were given, unless its `mode` is `failed`. In a round whose `mode` is
-    `mismatched_generation` the leader's worker has completed the last round but one only, so that the assignor forgets
-    what it had assigned (`performRebalance` of Kafka's `IncrementalCooperativeAssignorTest`).
+    Stimuli of a round, in their order: `add_workers`, `remove_workers` (lists of names), `add_worker_owning` (`{worker,
+    connectors, tasks}`), `rejoin_with_old_holdings` (a removed worker returns with its old units), `create_connector`
+    and `set_task_count` (`{name: number of tasks}`), `delete_connector`, `new_leader_without_history`, and `advance`:
+    an expression of D, the delay of the last round, and M, the longest one: `D/2`, `M`, `D-1`, `40`. After a round the
+    workers hold their assignments, unless its `mode` is `failed`. In a round whose `mode` is `mismatched_generation`
+    the leader has completed only the last round but one, so that the assignor drops its previous assignment
+    (`performRebalance` of Kafka's `IncrementalCooperativeAssignorTest`).
     """
 
     def __init__(self, setup: Mapping[str, Any], profile: Profile) -> None:
@@ -125,7 +123,7 @@ class Group(RoundStage):
         self.generation: int = setup["generation"]
         self.last_completed: int = setup.get("last_completed_generation", self.generation)
         self.gone: dict[str, Units] = {}
-        """What workers held that were removed."""
+        """The units of removed workers."""
         self.delay_ms = 0
         self._stimuli: tuple[str, ...] = ()
 
@@ -139,7 +137,7 @@ class Group(RoundStage):
         self.outcome = self._compute(stated["mode"][1].text())
 
     def check_size(self, where: str) -> None:
-        """Raises `InputError` where there is more to do than a case may ask for."""
+        """Raises `InputError` if a case is too large."""
         if len(self.task_counts) + sum(self.task_counts.values()) > UNITS_LIMIT:
             raise InputError(f"more than {UNITS_LIMIT} connectors and tasks", where)
         if min(self.task_counts.values(), default=0) < 0:
@@ -147,7 +145,7 @@ class Group(RoundStage):
 
     def _stimulate(self, node: Node) -> None:
         for name, (key, value) in node.mapping().items():
-            if name == "ms":  # what `advance` comes to
+            if name == "ms":  # the value of `advance`
                 continue
             if name not in STIMULI:
                 raise InputError(f"unknown stimulus {name[:60]!r}", key.where, nearest(name, tuple(STIMULI)))
@@ -174,7 +172,7 @@ class Group(RoundStage):
         return Seen(dict(self._fields()), (*self._stimuli, *self._lines()))
 
     def _lines(self) -> Iterator[str]:
-        """The round in the words of the design document."""
+        """The round in the format of the design document."""
         for worker, after in self.outcome.after.items():
             revoked = _show(self.outcome.revoked[worker])
             yield f"{worker}(delay: {self.outcome.delay_ms}, assigned: {_show(after)}, revoked: {revoked})"
@@ -193,10 +191,10 @@ class Group(RoundStage):
             yield f"{worker} revoked", _show(outcome.revoked[worker])
             yield f"{worker} owned", _show(self.holds.get(worker, ()))
 
-    # What is expected
+    # Expectations
 
     def expect(self, node: Node, _seen: Mapping[str, str]) -> Iterator[Expected]:
-        """What Kafka's tests look at, what its code gives, and what holds of every round."""
+        """The assertions of Kafka's tests, the results of its code, and the invariants of every round."""
         yield from self._expect_tested(node)
         yield from self._expect_derived(read(node, _ROUND).get("derived", {}), node.where)
         broken = ", ".join(_find_broken(self.before, self.outcome)) or NOTHING
@@ -249,7 +247,7 @@ def _show_stimulus(stimulus: Node) -> str:
 
 
 def _find_broken(before: UnitsByWorker, outcome: Outcome) -> Iterator[str]:
-    """What holds of every round and does not of this one."""
+    """The violated invariants of this round."""
     new = [u for held in outcome.assigned.values() for u in held]
     if len({*new}) < len(new):
         yield "a unit is newly assigned twice"
@@ -276,7 +274,7 @@ def _show(units: Iterable[Unit]) -> str:
     return show_list(map(str, _in_kinds(units)))
 
 
-# What can happen between two rounds
+# Stimuli between two rounds
 
 
 def _add_workers(group: Group, node: Node) -> None:

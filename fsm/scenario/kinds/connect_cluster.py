@@ -1,16 +1,16 @@
-"""A whole Kafka Connect cluster: workers on a coordinator under a virtual clock, led by stimuli alone.
+"""A whole Kafka Connect cluster: workers and a coordinator under a virtual clock, driven only by stimuli.
 
     cluster: a worker bounces, and its work waits for it     # what it shows; marks this kind of scenario
     dialect: shipped               # or document; --dialect overrides it
     config: {scheduled_rebalance_max_delay_ms: 60000, connect_protocol: compatible}  # Kafka's settings in snake case
-    latencies: {start_ms: 5}       # how long things take: network_ms, start_ms, stop_ms, read_ms, task_configs_ms
-    connectors: {A: 2, B: 1}       # what there is to begin with: connectors with the number of their tasks
-    workers: {W1: [A, A-0], W2: [A-1, B], W3: [B-0]}         # who is there, and holds what; the first one leads
+    latencies: {start_ms: 5}       # durations: network_ms, start_ms, stop_ms, read_ms, task_configs_ms
+    connectors: {A: 2, B: 1}       # initially: connectors with their numbers of tasks
+    workers: {W1: [A, A-0], W2: [A-1, B], W3: [B-0]}         # initial workers with their units; the first one leads
     steps:
     - bounce: {worker: W2, away_ms: 30000}
     - wait: 20000
       expect:
-        rounds:                    # of this step, all of them; or how many there are
+        rounds:                    # all rounds of this step; or their number
         - {leader: W1, delay_ms: 60000, W1: {holds: [A, A-0], revoked: []}, W3: {holds: [B-0]}}
         W1: {state: DELAYED, holds: [A, A-0], runs: [A, A-0]}
     - settle
@@ -18,12 +18,12 @@
 `A` is the instance of a connector, `A-0` its first task. Stimuli: `start`, `stop`, `crash`, `fail` (of its thread),
 `bounce` (`{worker, away_ms}`), `freeze`, `thaw`, `cut` and `heal` (its connection) of a worker; `create` and `scale`
 (`{A: 2}`), `delete`, `stop_connector`, `pause`, `resume`, `reconfigure`, `restart` of a connector; `broker` (`down`,
-`up`); `wait` (ms); `settle` (until no round is to come, `{most_ms}` at most). `start: {worker: W4, protocol: eager}`
-starts one of another mode. A step may carry a `note`.
+`up`); `wait` (ms); `settle` (until no round is due, at most `{most_ms}`). `start: {worker: W4, protocol: eager}` starts
+one of another mode. A step may carry a `note`.
 
 Expectations: `rounds` (`leader`, `delay_ms`, `version` 0 to 2, `error`, workers with `holds` after it and `revoked`),
-workers by their names (`state`, `holds`, what really `runs`), `configured`, `at_rest` (what a settled cluster breaks)
-and `broken`: invariants that did not hold. What a step does not name is not compared, but for `broken`: none is.
+workers by their names (`state`, `holds`, what really `runs`), `configured`, `at_rest` (violations in a settled cluster)
+and `broken`: violated invariants. Fields that a step does not name are not compared, except `broken`: it must be empty.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KEYS = ("cluster", "dialect", "config", "latencies", "connectors", "workers", "
 _GROUP = "connect"
 STEPS_LIMIT = 1_000
 WAIT_LIMIT_MS = 3_600_000
-"""More than an hour is no step: every worker has a heartbeat every three seconds of it."""
+"""The maximum length of a step, an hour: every worker sends a heartbeat every three seconds of it."""
 UNITS_LIMIT = 10_000
 WORKERS_LIMIT = 50
 STATES = (*State.__members__, "GONE")
@@ -60,7 +60,7 @@ reads = has_key("cluster")
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Leads the cluster through its steps. Raises `InputError` with the line for what is no part of a scenario."""
+    """Drives the cluster through its steps. Raises `InputError` with the line for an invalid part of the scenario."""
     given = document.fields(_KEYS, ("cluster", "steps"))
     profile = read_dialect(given, dialect, dialects.profile)
     stage = ConnectCluster(_make_cluster(given, profile))
@@ -69,7 +69,7 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     yield Replay(file, NAME, given["cluster"].text(), profile.name, steps, picture)
 
 
-# How it begins
+# The initial state
 
 
 def _make_cluster(given: Mapping[str, Node], profile: Profile) -> Cluster:
@@ -104,7 +104,7 @@ def _read_latencies(node: Node | None) -> Latencies:
 
 
 def _start_workers(cluster: Cluster, node: Node) -> None:
-    """The workers as they are when the story begins: at rest with what they hold, the first one leading."""
+    """The initial workers: idle with their units, the first one leading."""
     assignments = {name: (key, value, _read_units(cluster, value)) for name, (key, value) in node.mapping().items()}
     _check_doubles([(value, units) for _, value, units in assignments.values()])
     idle = cluster.topic.units.difference(*(units for _, _, units in assignments.values()))
@@ -151,7 +151,7 @@ class ConnectCluster(Stage):
         self._mark()
 
     def _mark(self) -> None:
-        """What comes from here on belongs to the next step."""
+        """Marks the beginning of the next step."""
         cluster = self.cluster
         self._known = len(cluster.rounds), len(cluster.broken), len(cluster.ends), set(cluster.ran)
 
@@ -210,7 +210,7 @@ class ConnectCluster(Stage):
     def _lines(
         self, rounds: list[SeenRound], ran: set[Ran], ends: list[Ended], broken: list[tuple[int, str]]
     ) -> Iterator[str]:
-        """What happened by its instants: rounds as the document prints them, what starts, stops, ends and breaks."""
+        """The events by time: rounds in the document's format, starts, stops, ends and violations."""
         lines = [(r.now_ms, line) for r in rounds for line in _round_lines(r)]
         lines += self._moves(ran)
         lines += [(end.now_ms, f"{end.worker}'s herder ends: {end.reason}") for end in ends]
@@ -242,7 +242,7 @@ def _round_lines(each: SeenRound) -> Iterator[str]:
         yield f"{worker}(delay: {each.delay_ms}, assigned: {held}, revoked: {revoked})"
 
 
-# What is expected
+# Expectations
 
 
 def _expect_rounds(node: Node) -> Iterator[Expected]:
@@ -263,7 +263,7 @@ def _sort_units(node: Node) -> str:
     return show_units(sorted(read_units(read_texts(node))))
 
 
-# What a step does
+# Stimuli
 
 
 def _start(cluster: Cluster, node: Node) -> None:
@@ -275,7 +275,7 @@ def _start(cluster: Cluster, node: Node) -> None:
 
 
 def _start_worker(cluster: Cluster, name: Node, protocol: str, holding: Units = ()) -> None:
-    """A worker starts, with what it may hold. Raises `InputError` for a name that is none, and for one too many."""
+    """Starts a worker, possibly with units. Raises `InputError` for an invalid name, and for too many workers."""
     if not name.text() or not name.text().isprintable() or len(name.text()) > 60:
         raise InputError(f"{name.text()[:60]!r} is no name of a worker", name.where)
     if name.text() not in cluster.processes and len(cluster.processes) >= WORKERS_LIMIT:
@@ -299,7 +299,7 @@ def _scale(cluster: Cluster, node: Node) -> None:
 
 
 def read_task_counts(node: Node, cluster: Cluster) -> dict[str, int]:
-    """Connectors with the number of their tasks. Raises `InputError` for a number that cannot be, and for too many."""
+    """Connectors with their numbers of tasks. Raises `InputError` for an invalid number, and for too many."""
     found = {}
     for name, (_, value) in node.mapping().items():
         found[name] = value.number()

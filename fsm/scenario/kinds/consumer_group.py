@@ -6,7 +6,7 @@
     topics: {foo: 4}
     steps:
     - start: A                     # subscribes to all topics; or {consumer: A, topics: [foo], protocol: range, ...}
-    - settle                       # until everybody uses what the coordinator gave it; {most_ms: 60000}
+    - settle                       # until every consumer uses its assignment; {most_ms: 60000}
     - close: A
     - wait: 5000
       expect:
@@ -15,15 +15,15 @@
         doubles: []                # partitions that two applications used at once, and the weak spot behind it
 
 `start` takes `protocol` (`consumer`, or a classic `partition.assignment.strategy`: `range`, `cooperative-sticky`,
-`range,cooperative-sticky`), `dialect` (of a consumer's client), `instance_id`, `commits` (automatic commits).
-Further steps: `kill: A` (its process ends without a word), `freeze: {consumer: A, ms: 5000}` (it stands still),
-`slow_callback: {consumer: A, ms: 2000}` (its next revoked or lost callback takes so long), `cut` and `heal` (no answer
-reaches it), `subscribe: {consumer: A, topics: [foo]}`, `grow: {foo: 6}`. A step may carry a `note`.
+`range,cooperative-sticky`), `dialect` (of a consumer's client), `instance_id`, `commits` (automatic commits). Further
+steps: `kill: A` (its process is killed), `freeze: {consumer: A, ms: 5000}` (it pauses), `slow_callback: {consumer: A,
+ms: 2000}` (its next revoked or lost callback takes this long), `cut` and `heal` (no answer reaches it), `subscribe:
+{consumer: A, topics: [foo]}`, `grow: {foo: 6}`. A step may carry a `note`.
 
-Clients have short timeouts, so that stories stay short: session 3 s, heartbeat 0.5 s, max.poll.interval 4 s. They poll
-every 100 ms, and a message takes 1 ms. Expectations: `group` (`type`, `state`, `epoch` or `generation`, `members`),
-consumers by their names (`state`, `epoch` or `generation`, `owned`, `uses`; GONE once they ended), `doubles` (none
-where a step says nothing of them), `unsettled`.
+Clients have short timeouts, so that scenarios stay short: session 3 s, heartbeat 0.5 s, max.poll.interval 4 s. They
+poll every 100 ms, and a message takes 1 ms. Expectations: `group` (`type`, `state`, `epoch` or `generation`,
+`members`), consumers by their names (`state`, `epoch` or `generation`, `owned`, `uses`; GONE once they ended),
+`doubles` (empty by default), `unsettled`.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _GROUP_FIELDS = ("type", "state", "epoch", "generation", "members")
 _CONSUMER_FIELDS = ("state", "epoch", "generation", "owned", "uses")
 CONSUMERS_LIMIT, WAIT_LIMIT_MS, SETTLE_MS = 50, 3_600_000, 60_000
 QUIET_MS = 1_500
-"""A group that does not change for three heartbeats of everybody has settled."""
+"""A group that does not change for three heartbeats of all members has settled."""
 reads = has_key("consumers")
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Leads the group through its steps. Raises `InputError` with the line for what is no part of a scenario."""
+    """Drives the group through its steps. Raises `InputError` with the line for an invalid part of the scenario."""
     given = document.fields(_KEYS, ("consumers", "topics", "steps"))
     rules = read_dialect(given, dialect, release)
     config = read_broker_config(given.get("config"), SETTINGS)
@@ -74,7 +74,7 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
 
 
 class ConsumerGroup(Stage):
-    """The stage: consumers, their coordinator, and what each of them used when."""
+    """The stage: consumers, their coordinator, and the partitions used over time."""
 
     implied: Mapping[str, str] = {"doubles": show_list(())}
 
@@ -92,14 +92,14 @@ class ConsumerGroup(Stage):
         self._happened: list[str] = []
         self._doubles = 0
         self._identities: dict[str, str] = {}
-        """Names of consumers by their member ids, also of those that have ended."""
+        """Names of consumers by member id, also of ended ones."""
 
     @property
     def now_ms(self) -> int:
         return self.cluster.now_ms
 
     def client(self, node: Node) -> Client:
-        """The consumer of that name. Raises `InputError` where none runs."""
+        """The consumer of that name. Raises `InputError` if none runs."""
         if node.text() not in self.cluster.clients:
             raise InputError(
                 f"no consumer {node.text()[:60]!r} runs", node.where, nearest(node.text(), tuple(self.cluster.clients))
@@ -107,7 +107,7 @@ class ConsumerGroup(Stage):
         return self.cluster.clients[node.text()]
 
     def begin(self, name: str) -> None:
-        """A process is there from now on."""
+        """Starts a process."""
         self._stays[name] = self.now_ms
 
     def _note_use(self, client: Client, before: Partitions) -> None:
@@ -128,13 +128,13 @@ class ConsumerGroup(Stage):
             self._left.append(Stay(name, self._stays.pop(name), self.now_ms))
 
     def run(self, until_ms: int) -> None:
-        """Time passes, up to an instant; ends and epochs are noted as they come."""
+        """Runs up to an instant; notes ends and epochs."""
         while self.now_ms < until_ms:
             self.cluster.run(min(until_ms, self.now_ms + 10))
             self._look()
 
     def settle(self, most_ms: int) -> bool:
-        """Runs until nothing has changed for a while and everything is as it should be."""
+        """Runs until nothing has changed for a while and the group has settled."""
         until_ms, since_ms, known = self.now_ms + most_ms, self.now_ms, self._read_use()
         while self.now_ms < until_ms:
             self.run(self.now_ms + 100)
@@ -212,7 +212,7 @@ class ConsumerGroup(Stage):
                 raise InputError(f"no consumer is called {name[:60]!r}", key.where, nearest(name, known))
 
     def picture(self) -> Picture:
-        """Who was there and who used what, when."""
+        """The timeline of processes and used partitions."""
         now_ms = self.now_ms
         bars = [*self._bars, *(Bar(one, name, start_ms, now_ms) for (name, one), start_ms in self._using.items())]
         stays = [*self._left, *(Stay(name, start_ms, now_ms) for name, start_ms in self._stays.items())]
@@ -226,7 +226,7 @@ def _read_value(field: str, node: Node) -> str:
     return show_list(sorted(read_texts(node))) if field == "members" else node.text()
 
 
-# What a step does.
+# Stimuli
 
 
 def _start(stage: ConsumerGroup, node: Node) -> None:

@@ -1,15 +1,15 @@
-"""A member in conversation: what its application calls, what the coordinator answers, how time passes.
+"""A member in conversation: its application's calls, the coordinator's answers, the passage of time.
 
     conversation: a member joins and is given two partitions    # what it shows; marks this kind of scenario
     dialect: 4.4                   # a release of the client; the latest by default, --dialect overrides it
     protocol: consumer             # or classic
     config: {group_id: shop, enable_auto_commit: no}            # Kafka's settings in snake case
-    listener: yes                  # no, or what its callbacks do: see fsm/scenario/conversation/client.py
+    listener: yes                  # no, or the behaviour of its callbacks: see fsm/scenario/conversation/client.py
     topics: [orders]               # of the client's metadata; with partitions for classic members: {orders: 2}
     commits: answered              # or `by hand`: the scenario answers commits, too
     steps:
     - subscribe: [orders]          # or {pattern: "or.*"} (matched by the client), {regex: "or.*"} (by the coordinator)
-    - poll:                        # returns when nothing more happens; or {timeout_ms: 100, consumed: {orders-0: 5}}
+    - poll:                        # returns when nothing is left to do; or {timeout_ms: 100, consumed: {orders-0: 5}}
       expect:
         state: JOINING
         sent:
@@ -18,12 +18,12 @@
     - wait: 5000
 
 Further steps: `unsubscribe`, `close` (`{timeout_ms, operation}`), `callback_returns` (`{raises}`), `listener`, `fail`,
-`metadata`, `coordinator` (`reachable`, `unreachable`). A step may carry a `note`. The background works as far as it
-can after each step; time passes in `wait` alone; a call that has to wait stays open (`inside`).
+`metadata`, `coordinator` (`reachable`, `unreachable`). A step may carry a `note`. The background works as far as it can
+after each step; time passes only in `wait`; a call that has to wait stays open (`inside`).
 
 Expectations: `state`, `epoch` (classic: `generation`, `member_id`), `owned`, `fetchable`, `inside`, `closed`,
 `transitions`, `sent`, `committed`, `callbacks`, `events` (of both queues), `effects`, `returned`, `raised`, `refused`.
-What a step does not name is not compared, but for `refused`: a step that cannot be done is a difference.
+Fields that a step does not name are not compared, except `refused`: a step that cannot be done is a difference.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ NAME = "conversation"
 Client = ConsumerClient | ClassicClient
 _KEYS = ("conversation", "dialect", "protocol", "config", "member_id", "listener", "topics", "commits", "steps")
 PARTITIONS = 4
-"""How many partitions a topic has that says nothing of it."""
+"""The default partition count of a topic."""
 ASSIGNORS = {assignor.name: assignor for assignor in (RANGE, COOPERATIVE_STICKY)}
 reads = has_key(NAME)
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Leads the member through the conversation. Raises `InputError` with the line for what is no part of one."""
+    """Drives the member through the conversation. Raises `InputError` with the line for an invalid part."""
     given = document.fields(_KEYS, (NAME, "steps"))
     found = read_dialect(given, dialect, release).name
     client = _make_client(given, found, document.where)
@@ -83,7 +83,7 @@ class Conversation(Stage):
         return self.client.now_ms
 
     def do(self, act: Act) -> None:
-        """The application has one thread, so it makes no call while it is inside another one."""
+        """Does a step. The application has one thread, so it makes no call inside another one."""
         if act.verb in CALLS and self.client.inside is not None:
             raise LocalProtocolError(f"the application is inside {self.client.inside}()")
         VERBS[act.verb](self.client, act.value)
@@ -96,7 +96,7 @@ class Conversation(Stage):
         return read_expected(node, seen)
 
 
-# How it begins
+# The initial state
 
 
 def _make_client(given: Mapping[str, Node], dialect: str, where: str) -> Client:
@@ -119,7 +119,7 @@ def _read_commits(given: Mapping[str, Node]) -> bool:
 
 
 def _read_topics(node: Node) -> PartitionCounts:
-    """A list of topics, or a mapping from topic to the number of its partitions."""
+    """Reads a list of topics, or a mapping from topic to partition count."""
     if isinstance(node.value, list):
         return tuple(sorted((item.text(), PARTITIONS) for item in node.value))
     return tuple(sorted(read_topics(node).items()))
@@ -131,7 +131,7 @@ def _read_config(kind: Any, node: Node | None, where: str) -> Any:
     values = {"group_id": "group", **{name: _read_setting(name, kinds[name], v) for name, v in given.items()}}
     try:
         return kind(**values)
-    except InputError as problem:  # it names the setting
+    except InputError as problem:  # the error names the setting
         place = given[problem.where].where if problem.where in given else where
         raise InputError(f"{problem.where} {problem.what}", place, problem.remedy) from None
 
@@ -147,7 +147,7 @@ def _read_setting(name: str, kind: str, node: Node) -> Any:
         return None if node.is_null else node.text()
 
 
-# What a step does
+# Steps
 
 
 def _subscribe(client: Client, value: Node) -> None:

@@ -1,4 +1,4 @@
-"""A whole deployment in virtual time, as `fsm simulate` runs it: what it shrinks a failing run to is replayed here.
+"""A whole deployment in virtual time, as in `fsm simulate`, such as its output of `--shrink`.
 
     deployment: shop               # marks this kind of scenario
     lasts: 10m
@@ -8,9 +8,9 @@
     faults:
     - {at: 2m, pause: checkout-0, for: 1m}
 
-Machines of one's own tables are replayed alike (`machines` instead of `services`). fsm/simulate/README.md has all
-keys. Each fault is a step, and then the end, where nothing may be violated: a violation is a difference. `--dialect` is
-the release of all brokers and clients.
+Machines of your own tables are replayed too (`machines` instead of `services`). fsm/simulate/README.md has all keys.
+Each fault is a step, and so is the end: a violation there is a difference. `--dialect` is the release of all brokers
+and clients.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ reads = has_key("deployment")
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Runs the deployment under its seed. Raises `InputError` with the line for what is none."""
+    """Runs the deployment under its seed. Raises `InputError` with the line for an invalid one."""
     deployment = read_node(document, Path(file).parent)
     if dialect is not None and isinstance(deployment, Machines):
         raise InputError("machines of your own have no dialect", file, "leave --dialect out")

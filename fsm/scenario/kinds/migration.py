@@ -1,9 +1,9 @@
-"""The online migration of a group, step by step, as the design document prints it and as Kafka does it.
+"""The online migration of a group, step by step, by the design document and by Kafka.
 
-The kind of `seed_migration.yaml`: `steps` tell the document's story, each with its `stimulus` and what is `expected`
-of group, target and members; `shipped_trace` tells the same story in requests. Without a dialect, or under `document`,
-the first is run by the document's rules. Under a release of Kafka the second is run by the coordinator. Steps are
-paired by their place in the document where the two are compared (`--dialect document --against 4.4`).
+The kind of `seed_migration.yaml`: `steps` are the document's scenario, each with its `stimulus` and the `expected`
+group, target and members; `shipped_trace` is the same scenario in requests. Without a dialect, or under `document`, the
+first runs by the document's rules. Under a release of Kafka the coordinator runs the second. A comparison of the two
+pairs steps by their position in the document (`--dialect document --against 4.4`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def reads(document: Node) -> bool:
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Runs the story. Raises `InputError` with the line for what is no part of one."""
+    """Runs the scenario. Raises `InputError` with the line for an invalid part."""
     head = _read_head(document)
     title = f"Online migration of a group of {head.topic}"
     if dialect in (None, DOCUMENT):
@@ -60,7 +60,7 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
     yield Replay(file, NAME, title, found.name, steps)
 
 
-# What both tellings begin with
+# The initial state of both
 
 _NUMBERS = [int]
 _META = {"meta": {"topic": str, "partitions": int, "classic_rebalance_protocol?": str}}
@@ -87,11 +87,11 @@ _STEP: Mapping[str, Any] = {
         unread=("note",),
     ),
 }
-"""A step of the document's story."""
+"""A step of the document's scenario."""
 
 
 class Head(NamedTuple):
-    """The group before anything happens to it."""
+    """The initial group."""
 
     topic: str
     partitions: int
@@ -124,7 +124,7 @@ def _check_numbers(holds: Mapping[str, Numbers], count: int, where: str) -> None
 
 
 class _Story(Stage):
-    """A telling of the migration: the answer to the last request, and the group after it."""
+    """A run of the migration: the answer to the last request, and the group after it."""
 
     implied: Mapping[str, str] = {REFUSED: NOTHING}
     answer: Answer = NO_ANSWER
@@ -150,7 +150,7 @@ class _Story(Stage):
         yield from (Expected(name, value, where) for name, value in show_answer(self.view(), answer).items())
 
 
-# The document's story: its stimuli by its rules, its snapshots as expectations
+# The document's scenario: its stimuli by its rules, its snapshots as expectations
 
 _RESPONSE = Only({"epoch?": int, "generation?": int, "assignment?": Maybe(_NUMBERS)})
 Outcome = tuple[DocumentGroup, Answer]
@@ -216,7 +216,7 @@ class DocumentStory(_Story):
 
 
 def _install_target(group: DocumentGroup, stated: Mapping[str, Any]) -> Outcome:
-    """The target is an input of the story: the document leaves the assignor out."""
+    """Installs the target, an input of the scenario: the document has no assignor."""
     target = stated["expected"]["target"] or {"assignment": {}}
     return rules.install_target(group, {name: tuple(p) for name, p in target["assignment"].items()}), NO_ANSWER
 
@@ -249,10 +249,10 @@ EVENTS: Mapping[tuple[str, str], Callable[[DocumentGroup, Mapping[str, Any]], Ou
     ("join_group", ""): _join_group,
     ("sync_group", ""): lambda group, stated: rules.sync_group(group, _actor(stated)),
 }
-"""By event and, where it matters, protocol."""
+"""By event and, if relevant, protocol."""
 
 
-# Kafka's story: the requests of a trace, and what the coordinator answers and keeps after each
+# Kafka's scenario: the requests of a trace, and the coordinator's answer and state after each
 
 _MEMBER = Only(
     {
@@ -267,7 +267,7 @@ _MEMBER = Only(
     }
 )
 _SHOWN_AS = {"pending_revocation": "revoking", "classic_phase": "phase"}
-"""Names of the file that are other words for a field."""
+"""Other names for fields in the file."""
 _REQUEST: Mapping[str, Any] = {
     "id": str,
     "seed_step": str,

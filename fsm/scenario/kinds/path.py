@@ -1,15 +1,15 @@
 """A path through a model of `fsm check`: a counterexample, walked again.
 
     path: one user                 # what it shows; marks this kind of scenario
-    model: consumer-group          # one of those that come along; see fsm check --help
-    options: {members: 2, topics: {foo: 2}, client: 4.4.0}   # as fsm check takes them; --dialect overrides the dialects
+    model: consumer-group          # a shipped one; see fsm check --help
+    options: {members: 2, topics: {foo: 2}, client: 4.4.0} # options of fsm check; --dialect overrides the dialects
     steps:
-    - do: a polls                  # as a counterexample tells it
+    - do: a polls                  # the text in a counterexample
       expect: {a: "JOINING at epoch 0, uses nothing"}        # the states of components
     - do: "broker receives from a: joins, owns nothing"
 
-`fsm check -o DIR` writes such files. A step that cannot be done is a difference. In the end live objects, with clocks
-of their own, take the same path, and must not differ.
+`fsm check -o DIR` writes such files. A step that cannot be done is a difference. At the end live objects with clocks
+take the same path, and must not differ.
 
 Expectations: components by their names, `broken` (properties of states that do not hold), `refused`.
 """
@@ -38,7 +38,7 @@ reads = has_key(NAME)
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Walks the path. Raises `InputError` with the line for a model or an option that there is not."""
+    """Walks the path. Raises `InputError` with the line for an unknown model or option."""
     from fsm.check import Walk  # noqa: PLC0415  # it needs numpy
 
     given, model = read_model(document, dialect)
@@ -50,7 +50,7 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
 
 
 def read_model(document: Node, dialect: str | None = None) -> tuple[dict[str, Node], Model]:
-    """The fields of a path, and its model. Raises `InputError` with the line for one that there is not."""
+    """The fields of a path, and its model. Raises `InputError` with the line for an unknown one."""
     given = document.fields((NAME, "model", "options", "steps"), (NAME, "model", "steps"))
     return given, _make(given, dialect)
 
@@ -83,7 +83,7 @@ def _make(given: Mapping[str, Node], dialect: str | None) -> Model:
 
 
 def _value(node: Node, default: Any) -> Any:
-    """An option as its default is: a number, a flag, numbers by names, or a text."""
+    """Parses an option by the type of its default: a number, a flag, numbers by names, or a text."""
     match default:
         case bool():
             return node.flag()

@@ -1,4 +1,4 @@
-"""A coordinator and one group: what members ask of it, in turn, and what it answers, keeps and writes.
+"""A coordinator and one group: the requests of members, and the coordinator's answers, state and records.
 
     requests: the second member takes half of the partitions         # what it shows; marks this kind of scenario
     dialect: 4.4                   # a release of the broker; the latest by default, --dialect overrides it
@@ -6,14 +6,14 @@
     topics: {foo: 4}
     group: shop                    # the group's id, `group` by default
     steps:
-    - from: A                      # who sends it: a name that the story has for a member
+    - from: A                      # the sender: the name of a member in the scenario
       ConsumerGroupHeartbeat: {subscribed_topic_names: [foo]}
       expect:
         answer: {member_epoch: 2, assignment: [foo-0, foo-1, foo-2, foo-3]}
         group: {state: STABLE, epoch: 2}
         A: {assigned: [foo-0, foo-1, foo-2, foo-3]}
     - wait: 1000                   # timers run out
-    - topics: {foo: 4, bar: 2}     # what topics there are from now on
+    - topics: {foo: 4, bar: 2}     # all topics from now on
 
 Requests are those of `fsm/scenario/broker.py`. Expectations: fields of the `answer` (of this step's request;
 `other_answers` are to earlier ones), of the `group`, of members by their names, and `records` by their types.
@@ -43,12 +43,12 @@ from fsm.scenario.texts import NOTHING, read_partitions, read_text, read_texts, 
 NAME = "requests"
 _KEYS = ("requests", "dialect", "config", "topics", "group", "steps")
 STARTED_MS = 1_700_000_000_000
-"""When scenarios begin: instants of a broker are never near 0, which means unknown."""
+"""The start time of scenarios: instants of a broker must not be near 0, which means unknown."""
 reads = has_key(NAME)
 
 
 def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
-    """Sends the requests one after the other. Raises `InputError` with the line for what is none."""
+    """Sends the requests one after the other. Raises `InputError` with the line for an invalid one."""
     given = document.fields(_KEYS, (NAME, "steps"))
     config = read_broker_config(given.get("config"))
     group_id = read_text(given, "group", "group")
@@ -58,12 +58,12 @@ def replay(document: Node, file: str, dialect: str | None) -> Iterator[Replay]:
 
 
 def make_topic_id(name: str, times: int) -> str:
-    """An id for a topic that was made so many times before, the same in every run."""
+    """A deterministic id for a topic that was created this many times before."""
     return base64.urlsafe_b64encode(hashlib.sha256(f"{name} {times}".encode()).digest()[:16]).decode().rstrip("=")
 
 
 class Requests(Stage):
-    """The stage: a coordinator, one group, and what is asked of it."""
+    """The stage: a coordinator, one group, and its requests."""
 
     verbs = (*broker.APIS, "wait", "topics")
     beside = ("from",)
@@ -73,32 +73,32 @@ class Requests(Stage):
         self.group_id = group_id
         self.host = Host(Context(STARTED_MS, dialect, config))
         self.topic_names: dict[str, str] = {}
-        """The name of every topic there ever was, by its id."""
+        """The names of all topics so far, by id."""
         self.ids: dict[str, str] = {}
-        """The present member id of each name."""
+        """The current member id of each name."""
         self.epochs: dict[str, int] = {}
         """The epoch or generation of each name's last answer."""
         self.protocols: dict[str, str] = {}
-        """The protocol that each name's last join was answered with."""
+        """The protocol in the answer to each name's last join."""
         self._asked: dict[int, tuple[str, str]] = {}
-        """Requests without an answer: who sent them, and what."""
+        """Requests without an answer: sender and request."""
         self._last = 0
         """The last request."""
         self._written = 0
-        """How many steps of the log were seen."""
+        """How many steps of the log were read."""
         self._own: dict[str, str] = {}
         """Fields of the answer to the last request."""
         self._others: list[str] = []
         """Answers to earlier requests."""
         self._arrows: list[Arrow] = []
         self._state = ""
-        """The group's state, as a picture shows it last."""
+        """The group's state last shown in a picture."""
 
     @property
     def now_ms(self) -> int:
         return self.host.now_ms - STARTED_MS
 
-    # What a step does
+    # Steps
 
     def do(self, act: Act) -> None:
         if act.verb in broker.APIS:
@@ -109,7 +109,7 @@ class Requests(Stage):
             self.change_topics(read_topics(act.value))
 
     def change_topics(self, topics: Mapping[str, int]) -> None:
-        """The broker has exactly these topics, with so many partitions; fewer than before make it another topic."""
+        """Sets the broker's topics and partition counts; a smaller count recreates the topic."""
         found = {name: self._topic(name, count) for name, count in topics.items()}
         self.topic_names |= {topic.topic_id: name for name, topic in found.items()}
         self.host.change_topics(found)
@@ -157,7 +157,7 @@ class Requests(Stage):
                 self._others.append(f"{name}: {api}({text})")
 
     def _learn(self, name: str, body: object) -> None:
-        """What a member knows after an answer; one that left begins anew."""
+        """Updates a member after an answer; one that left begins again."""
         if member_id := getattr(body, "member_id", None):
             self.ids[name] = member_id
         if getattr(body, "error_code", ErrorCode.NONE) is ErrorCode.NONE:
@@ -168,7 +168,7 @@ class Requests(Stage):
     def _names(self) -> broker.Names:
         return broker.Names(self.ids, self.topic_names)
 
-    # What is seen
+    # Results
 
     def see(self) -> Seen:
         group = broker.show_group(self.host.state.groups.get(self.group_id), self._names(), self.dialect)

@@ -1,4 +1,4 @@
-"""The online migration of a group: as the design document tells it, and as the coordinator does it.
+"""The online migration of a group: by the design document, and by the coordinator.
 
-`view` is what both show after each step; `document` has the document's rules, `shipped` drives the coordinator.
+`view` is the state of both after each step; `document` has the document's rules, `shipped` drives the coordinator.
 """

@@ -1,12 +1,12 @@
-"""A group in migration under the rules of the design document, which differ from what Kafka ships.
+"""A group in migration under the rules of the design document, which differ from Kafka's.
 
-* Who comes back with the consumer protocol takes its old place at once: epoch and partitions stay, nobody rebalances.
-* A bumped group epoch and the target that goes with it are two steps; the target is scripted, and installed by the
-  coordinator on its own. Until then the old one stands, with members in it that have left.
-* A member that joins is seen at epoch 0 before its first assignment.
+* A member that returns with the consumer protocol takes its old place at once: epoch and partitions stay, without a
+  rebalance.
+* A bumped group epoch and the target that goes with it are two steps; the target is scripted, and the coordinator
+  installs it by itself. Until then the old one remains, with members in it that have left.
+* A member that joins is at epoch 0 before its first assignment.
 
-Between those, a member goes the way of `fsm.coordinator.consumer.reconciliation`, with none of the later releases'
-choices.
+Otherwise a member follows `fsm.coordinator.consumer.reconciliation`, without the choices of later releases.
 
 Source: the section "Online Migration" of the design document, which `tests/cases/seed_migration.yaml` has as data, its
 misprints corrected.
@@ -30,7 +30,7 @@ RULES = Dialect("document", frozenset())
 
 @dataclass(frozen=True, slots=True)
 class DocumentMember:
-    """A member of the group; of a classic one also whether its SyncGroup is awaited."""
+    """A member of the group; for a classic one also whether its SyncGroup is missing."""
 
     is_classic: bool
     current: CurrentAssignment
@@ -49,11 +49,11 @@ class DocumentGroup:
     targets: Mapping[str, Numbers] | None = None
 
     def with_member(self, name: str, member: DocumentMember) -> DocumentGroup:
-        """With this member, new or changed."""
+        """The group with this member added or replaced."""
         return replace(self, members={**self.members, name: member})
 
     def member(self, name: str) -> DocumentMember:
-        """The member. Raises `LocalProtocolError` where there is none."""
+        """The member. Raises `LocalProtocolError` if there is none."""
         if name not in self.members:
             raise LocalProtocolError(f"{name} is no member of the group")
         return self.members[name]
@@ -64,7 +64,7 @@ class DocumentGroup:
 
 
 def begin(topic: str, generation: int, holds: Mapping[str, Numbers]) -> DocumentGroup:
-    """A classic group at rest."""
+    """A stable classic group."""
     members = {
         name: DocumentMember(is_classic=True, current=_assign_at(topic, generation, p)) for name, p in holds.items()
     }
@@ -76,7 +76,7 @@ def _assign_at(topic: str, epoch: int, numbers: Numbers) -> CurrentAssignment:
 
 
 def come_back(group: DocumentGroup, name: str) -> DocumentGroup:
-    """A member comes back with the consumer protocol; the first one converts the group.
+    """A member returns with the consumer protocol; the first one converts the group.
 
     The generation becomes the epoch, the assignment of the group its target and the members' assignment.
     """
@@ -97,14 +97,14 @@ def leave(group: DocumentGroup, name: str) -> DocumentGroup:
 
 
 def install_target(group: DocumentGroup, targets: Mapping[str, Numbers]) -> DocumentGroup:
-    """The coordinator has computed a target for the epoch that the group has now."""
+    """Installs a target for the current group epoch."""
     return replace(group, target_epoch=group.epoch, targets={n: tuple(sorted(p)) for n, p in targets.items()})
 
 
 def send_heartbeat(
     group: DocumentGroup, name: str, epoch: int, owned: Numbers | None
 ) -> tuple[DocumentGroup, dict[str, object]]:
-    """A heartbeat of the consumer protocol, and its answer; a stranger at epoch 0 joins.
+    """Handles a heartbeat of the consumer protocol; an unknown member at epoch 0 joins.
 
     Raises `LocalProtocolError` for a member at another epoch, and for a group that is not converted.
     """
@@ -132,13 +132,13 @@ def send_classic_heartbeat(group: DocumentGroup, name: str) -> dict[str, object]
 
 
 def join_group(group: DocumentGroup, name: str, owned: Numbers) -> tuple[DocumentGroup, dict[str, object]]:
-    """A classic member joins again, and says what it still owns; its generation is the epoch it gets to."""
+    """A classic member rejoins, and reports its owned partitions; its generation is its new epoch."""
     after = replace(_reconcile(group, name, owned), syncs=True)
     return group.with_member(name, after), {"generation": after.current.epoch}
 
 
 def sync_group(group: DocumentGroup, name: str) -> tuple[DocumentGroup, dict[str, object]]:
-    """A classic member collects its assignment."""
+    """A classic member fetches its assignment."""
     after = replace(group.member(name), syncs=False)
     return group.with_member(name, after), {"assignment": _numbers(after.current.assigned)}
 
@@ -167,11 +167,11 @@ def _numbers(held: tuple[tuple[tuple[str, int], int], ...]) -> Numbers:
     return tuple(number for (_, number), _ in held)
 
 
-# How it looks
+# View
 
 
 def make_view(group: DocumentGroup) -> View:
-    """The group as the document prints it."""
+    """The group in the document's format."""
     members = {name: _member_view(group, name, member) for name, member in group.members.items()}
     return View(group.topic, group.is_classic, group.epoch, members, group.target_epoch, group.targets or {})
 

@@ -1,10 +1,9 @@
 """A group in migration on the coordinator itself: the requests of a trace, under any release.
 
-The trace begins with a classic group at rest, and its targets are scripted, since the story is about what members are
-told and not about an assignor: the coordinator computes each target as it does, and adopts the scripted one for it.
-Targets are computed at once (an assignment interval of 0), as every release before 4.3 does.
-
-Who comes back with the other protocol is another member to the coordinator, and keeps its name in the story.
+The trace begins with a stable classic group, and its targets are scripted, because the scenario is about messages to
+members and not about an assignor: the coordinator computes each target as usual, and adopts the scripted one instead.
+Targets are computed at once (an assignment interval of 0), as in every release before 4.3. A member that returns with
+the other protocol is a new member of the coordinator, and keeps its name in the scenario.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ STEP_MS = 100
 SESSION_MS, REBALANCE_MS = 45_000, 300_000
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 STRATEGIES = {"eager": "range", "cooperative": "cooperative-sticky"}
-"""The classic members' strategy by the rebalance protocol of the story."""
+"""The classic members' strategy by the rebalance protocol of the scenario."""
 TIMERS = {
     TimerKind.SESSION: "session",
     TimerKind.REBALANCE: "rebalance",
@@ -54,7 +53,7 @@ TIMERS = {
 
 
 class ShippedGroup:
-    """The one group of the trace, and the names that its members have in the story."""
+    """The one group of the trace, and the names of its members in the scenario."""
 
     def __init__(
         self, topic: str, partitions: int, dialect: Dialect, strategy: str, targets: Sequence[Mapping[str, Numbers]]
@@ -63,15 +62,15 @@ class ShippedGroup:
         self.dialect = dialect
         self.strategy = strategy
         self.targets = list(targets)
-        """Scripted targets that are still to come, by name."""
+        """The remaining scripted targets, by name."""
         self.ids: dict[str, str] = {}
-        """The present member id of each name."""
+        """The current member id of each name."""
         config = BrokerConfig(group_consumer_assignment_interval_ms=0)
         image = Image(PersistentMap({topic: Topic(TOPIC_ID, partitions)}))
         self.host = Host(Context(0, dialect, config, image, adopt=self._adopt))
 
     def begin(self, generation: int, holds: Mapping[str, Numbers]) -> None:
-        """A classic group at rest in this generation."""
+        """A stable classic group in this generation."""
         self.ids = {name: f"{name}-classic" for name in holds}
         members = {self.ids[name]: self._classic_member(name, numbers) for name, numbers in holds.items()}
         group = ClassicGroup(
@@ -108,7 +107,7 @@ class ShippedGroup:
     # Requests
 
     def send_consumer_heartbeat(self, name: str, epoch: int, owned: Numbers | None) -> dict[str, object]:
-        """At epoch 0 it is another member that comes under this name."""
+        """Sends a consumer heartbeat; at epoch 0 the name gets a new member."""
         joins = epoch == 0
         if joins:
             self.ids[name] = f"{name}-consumer"
@@ -156,7 +155,7 @@ class ShippedGroup:
         return member.epoch if member is not None else -1
 
     def _send(self, name: str, request: Any) -> Any:
-        """The answer to a request. Raises `LocalProtocolError` where it is left for later."""
+        """Sends a request; returns the answer. Raises `LocalProtocolError` if it is delayed."""
         sent = self.host.send(name, request, now_ms=self.host.now_ms + STEP_MS, fresh_id=f"{name}-consumer")
         for answer in sent.answers:
             if answer.token == sent.token:
@@ -165,17 +164,17 @@ class ShippedGroup:
         raise LocalProtocolError(f"the {api} of {name} is not answered at once")
 
     def _adopt(self, _assignor: str, spec: GroupSpec, computed: Assignments) -> Assignments:
-        """The next scripted target, if it is one for the members there are."""
+        """The next scripted target, if it fits the current members."""
         names = {member_id: name for name, member_id in self.ids.items()}
         if not self.targets or {names.get(member_id) for member_id in spec.members} != set(self.targets[0]):
             return computed
         script = self.targets.pop(0)
         return {member_id: topic_partitions({TOPIC_ID: script[names[member_id]]}) for member_id in spec.members}
 
-    # How it looks
+    # View
 
     def make_view(self) -> View:
-        """The group as it is now."""
+        """The current group."""
         group = self.host.state.groups[GROUP]
         return self._classic_view(group) if isinstance(group, ClassicGroup) else self._consumer_view(group)
 

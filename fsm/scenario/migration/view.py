@@ -1,4 +1,4 @@
-"""A group in migration as it can be looked at from outside, in the words of the design document."""
+"""The observable state of a group in migration, in the terms of the design document."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Numbers = tuple[int, ...]
 
 
 class MemberView(NamedTuple):
-    """One member, by whatever protocol."""
+    """One member of either protocol."""
 
     is_classic: bool
     epoch: int
     assigned: Numbers = ()
-    """Without what it must give up."""
+    """Assigned partitions without those to revoke."""
     revoking: Numbers = ()
-    """What the coordinator asked it to give up, and it has not yet."""
+    """Partitions that it still has to revoke."""
     waiting: Numbers = ()
-    """In its target, and held by somebody else."""
+    """Partitions of its target that another member holds."""
     phase: str = ""
     """The phase of a classic member: PreparingRebalance, CompletingRebalance or Stable."""
     state: str = ""
@@ -30,7 +30,7 @@ class MemberView(NamedTuple):
 
     @property
     def owned(self) -> Numbers:
-        """What it may hold now."""
+        """Partitions that it may own now."""
         return tuple(sorted((*self.assigned, *self.revoking)))
 
 
@@ -52,7 +52,7 @@ class View(NamedTuple):
 
 
 def show_lines(view: View) -> Iterator[str]:
-    """The group as the document prints it: members, target, member assignments."""
+    """The group in the document's format: members, target, member assignments."""
     kind = f"Generic Group (generation={view.epoch})" if view.is_classic else f"Group (epoch={view.epoch})"
     yield f"* {kind}" + (f" {view.state}" if view.state else "")
     yield from (f"    * {name}{_label(view, member)}" for name, member in sorted(view.members.items()))
@@ -77,7 +77,7 @@ def _holds(view: View, member: MemberView) -> str:
 
 
 def show_fields(view: View) -> dict[str, str]:
-    """Everything that can be compared, by name."""
+    """All fields for comparison, by name."""
     found = {"group": f"{'classic, generation' if view.is_classic else 'consumer, epoch'} {view.epoch}"}
     if view.state:
         found["group_state"] = view.state
@@ -107,7 +107,7 @@ def _member_fields(view: View, member: MemberView) -> Iterator[tuple[str, str]]:
 
 
 def show_answer(view: View, answer: Mapping[str, object]) -> dict[str, str]:
-    """The answer to a request as fields that can be compared."""
+    """The answer to a request as fields for comparison."""
     return {f"answer.{name}": show_value(view, value) for name, value in answer.items()}
 
 
