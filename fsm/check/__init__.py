@@ -1,20 +1,21 @@
-"""Exhaustive checks of models: every state, every order of messages, so many disturbances, the shortest way to harm.
+"""Exhaustive checks of models: every state, every order of messages, a number of disturbances, shortest
+counterexamples.
 
-* `check`, `Verdict`, `Violation`, `PathStep`: a check, and what it says
+* `check`, `Verdict`, `Violation`, `PathStep`: a check, and its result
 * `Model`, `Component`, `Choice`, `Step`, `Action`: the participants, and a step of a path
 * `Look`, `InState`: more of a component's state than one line, for `fsm explore`
-* `Wire`, `Queue`, `Disturbance`, `Fault`, `Notification`: the connections between them, and how those fail
-* `Received`, `Undelivered`, `Missed`: what a connection tells a component
-* `Property`, `PairProperty`, `Goal`, `View`, `Condition`: what is asked
-* `Limits`: where a check stops
-* `Memo`, `Disk`: where tables are kept between two runs; where a search is kept that outgrows memory
-* `Replayed`, `Path`: what live objects did along a path
-* `Walk`: a model taken step by step by hand
-* `make_model`: a model that comes along, by its name
-* `compose`: tables that work together, as a model
-* `lines`, `tell`, `diagram`, `scenario`: a verdict as text; a counterexample as a story, a sequence diagram, a scenario
+* `Wire`, `Queue`, `Disturbance`, `Fault`, `Notification`: the connections between them, and their faults
+* `Received`, `Undelivered`, `Missed`: inputs of a component from a connection
+* `Property`, `PairProperty`, `Goal`, `View`, `Condition`: properties
+* `Limits`: limits of a check
+* `Memo`, `Disk`: storage of tables between two runs; storage of a search that outgrows memory
+* `Replayed`, `Path`: the result of a replay of a path by live objects
+* `Walk`: a walk through a model, step by step
+* `make_model`: a shipped model, by its name
+* `compose`: tables that exchange messages, as a model
+* `lines`, `tell`, `diagram`, `scenario`: a verdict as text; a counterexample as text, a sequence diagram, a scenario
 
-A model of three components, `fsm/check/examples/two_phase_commit.py`, shows how one is written.
+`fsm/check/examples/two_phase_commit.py` is an example of a model, with three components.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The models that come along, by their names, and the picture of a counterexample that a search of one finds."""
+"""The shipped models by name, and the picture of a counterexample."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SHIPPED = {
     "lock": "fsm.check.examples.lock",
     "fenced-lock": "fsm.check.examples.lock",
 }
-"""Each with its module, where a function of the same name makes it."""
+"""Each with its module, in which a function of the same name makes it."""
 PICTURES = ("late-request",)
-"""Pictures that come with the package: of the shortest way in which a late request swallows a grant."""
+"""Shipped pictures: the shortest path on which a late request consumes a grant."""
 
 
 def options_of(name: str) -> Mapping[str, Any]:
-    """The options of a model with their defaults. Raises `InputError` where there is no such model."""
+    """The options of a model with their defaults. Raises `InputError` for an unknown model."""
     parameters = inspect.signature(_maker(name)).parameters
     return {option: one.default for option, one in parameters.items()}
 
 
 def make_model(name: str, **options: Any) -> Model:
-    """A model that comes along. Raises `InputError` for a model, an option or a value that there is not."""
+    """A shipped model. Raises `InputError` for an unknown model or option, or an invalid value."""
     require_numpy()
     known = options_of(name)
     for option in options:
@@ -50,13 +50,13 @@ def _maker(name: str) -> Any:
 
 
 def require_numpy() -> None:
-    """Raises `InputError` where numpy is not installed, which every search needs."""
+    """Raises `InputError` without numpy, which every search needs."""
     if find_spec("numpy") is None:
         raise InputError("numpy is not installed", "fsm check", "in a checkout: pip install '.[check]'")
 
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:
-    """(file name, content) of each. A second of search."""
+    """(file name, content) of each; takes a second of search."""
     from fsm.check.story import diagram  # noqa: PLC0415  # a search needs numpy
     from fsm.check.verdict import check  # noqa: PLC0415
     from fsm.render import sequence  # noqa: PLC0415

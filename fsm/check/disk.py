@@ -1,9 +1,9 @@
-"""A search that keeps its states and keys in files of a folder, and goes on where it was killed.
+"""A search with its states and keys in files of a folder, which continues after a kill.
 
-The search is the same, with the same states in the same order. At the end of a level, where enough is new, a note is
-made of all that is known: how long each file was, which runs of keys and which tables belong to it. It is written
-beside and renamed. A search that finds such a note cuts its files back to it and goes on from there; what was written
-after it is made again. Files of another model, or of code that has changed, are not touched: that is refused.
+The search is the same, with the same states in the same order. At the end of a level with enough new states it writes a
+note: the length of each file, the runs of keys and the tables. The note is written to a new file and renamed. A search
+that finds a note truncates its files accordingly and continues from there, repeating later work. It refuses files of
+another model, or of changed code, and leaves them unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Disk(NamedTuple):
     def keeping(self, search: Search) -> Iterator[None]:
         """Keeps a search's states here and resumes an earlier search; the folder is locked meanwhile.
 
-        Raises `InputError` for a folder of others.
+        Raises `InputError` for a foreign folder.
         """
         folder = self.memo.folder
         try:
@@ -63,7 +63,7 @@ class Disk(NamedTuple):
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """Reads a note. Raises `InputError` where it is damaged."""
+    """Reads a note. Raises `InputError` if it is damaged."""
     try:
         note = json.loads(path.read_bytes())
     except ValueError:
@@ -76,7 +76,7 @@ def read_note(path: Path) -> dict[str, Any]:
 def lock_folder(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
     """Locks the folder for one search until the returned file is closed; `mine` matches the names of its files.
 
-    Raises `InputError` where another search has it, or others do.
+    Raises `InputError` if another search uses it, or it has other files.
     """
     for path in sorted(folder.iterdir()):
         if _LEFT.fullmatch(path.name):  # of a process that was killed as it wrote

@@ -26,7 +26,7 @@ def watching() -> Iterator[None]:
     """Enables the limits of `within`."""
     try:
         before: Any = signal.signal(signal.SIGVTALRM, _give_up)
-    except ValueError:  # another thread than the main one
+    except ValueError:  # not in the main thread
         yield
         return
     try:

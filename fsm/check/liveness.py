@@ -1,8 +1,8 @@
 """Liveness: the states from which the goal is out of reach without a further disturbance.
 
-A run that may go on does go on, and takes a way out that is open again and again at last (strong fairness): so a state
-is doomed when no path of free steps leads to the goal, and no cycle is overlooked. What the goal counts on (`Goal.by`)
-may happen on the path, too; the states behind it are explored for that.
+A run continues if it can, and takes an exit that is possible infinitely often at last (strong fairness): so a state is
+doomed if no path of free steps leads to the goal, and no cycle is overlooked. Events of `Goal.by` may happen on the
+path, too; the states after them are explored for that.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from fsm.check.search import NO_PARENT, Search
 
 HALF = np.uint64(32)
 ROUNDS = 4
-"""How often in a row a goal may count on events of `Goal.by`: without a limit, epochs would grow without end."""
+"""The maximum number of consecutive events of `Goal.by`: without a limit, epochs would grow without end."""
 NOTHING = np.zeros(0, np.uint64)
 BYTES = 5
-"""Bytes of memory for each state, besides edges."""
+"""Bytes of memory per state, besides edges."""
 
 
 def find_doomed(search: Search) -> Longs:
-    """Doomed states, in the order in which they were met; those that were met on the way here do not count.
+    """Doomed states in the order of the search, without states explored only for this.
 
-    Notes in `search.stopped` why it is not known of some.
+    If some are unknown, `search.stopped` gets the reason.
     """
     goal = search.model.goal
     return np.zeros(0, np.int64) if goal is None else _Liveness(search, goal).ask()
@@ -64,7 +64,7 @@ class _Liveness:
             if not len(edge) or search.limit():
                 break
         unknown = bool(by) and len(edge) > 0
-        if unknown:  # what would come of another timer
+        if unknown:  # the result of another timer is unknown
             self._mark(edge)
             lost = self._settle(lost, by)
         search.extra_bytes = 0
@@ -109,8 +109,8 @@ class _Liveness:
     def _settle(self, states: Longs | range, by: Collection[str]) -> Longs:
         """Marks the states from which a good one can be reached; returns the others.
 
-        Of most states it is known when it is known of those from which nothing new was met: these come first. Of most
-        of these a step is known from the search; all steps are looked at of the others, and of what is left then.
+        Most states follow from those without new successors, so these come first. For most of them one step is known
+        from the search; all steps are looked up only for the others, and for the states left then.
         """
         self._follow(*self._ahead(self._find_left(states, last=True)), by)
         left = self._find_left(states)
@@ -122,7 +122,7 @@ class _Liveness:
         return left
 
     def _find_left(self, states: Longs | range, *, last: bool = False) -> Longs:
-        """The states that are not known to be good; unless `last`, only those from which nothing new was met."""
+        """The states that are not known to be good; unless `last`, only those without new successors."""
         found, leads_on = [np.zeros(0, np.int64)], np.zeros(len(self.good) if last else 0, np.bool_)
         for low in range(0, len(leads_on), searching.CHUNK):
             leads_on[self._parents(np.arange(low, min(low + searching.CHUNK, len(leads_on))))] = True
@@ -134,7 +134,7 @@ class _Liveness:
         return np.concatenate(found)
 
     def _parents(self, states: Longs) -> Longs:
-        """The states from which these were met at no cost, or by an event that the goal counts on."""
+        """The predecessors of these states in the search, by free steps or events of `Goal.by`."""
         parents = self.search.parent.view[states, 0].astype(np.int64)
         layers = np.array(self.search.layers)
         begin = layers[np.searchsorted(layers, states, "right") - 1]
@@ -162,11 +162,11 @@ class _Liveness:
             base = search.keys(rows)
             good = np.zeros(len(rows), np.bool_)
             for one in steps:
-                good[one.source[one.full]] = True  # what would come of it is not known
+                good[one.source[one.full]] = True  # its result is unknown
                 self.is_hidden |= bool(one.full.any())
                 possible = one.those(~good.take(one.source))
                 places = search.visited.places(search.keys_after(possible, base, rows))
-                source = possible.source[places >= 0]  # all, but what follows the last round
+                source = possible.source[places >= 0]  # all, except after the last round
                 reached = self.numbers[places[places >= 0]]
                 good[source[self.good[reached]]] = True
                 found.append(_edges(here[source], reached))
@@ -181,7 +181,7 @@ class _Liveness:
         return is_whole
 
     def _close(self, edges: Keys) -> None:
-        """Marks every state from which these edges, and the steps of the search, lead to newly marked states."""
+        """Marks every state from which these edges, and steps of the search, lead to newly marked states."""
         new, self.new = np.sort(np.concatenate([np.zeros(0, np.int64), *self.new])), []
         edges.sort()
         source = (edges & np.uint64(0xFFFFFFFF)).astype(np.uint32)

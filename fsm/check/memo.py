@@ -1,4 +1,4 @@
-"""Tables of integers that are filled on demand: a function of one number or two runs once for each distinct argument.
+"""Tables of integers that are filled on demand: a function of one number or two runs once per distinct argument.
 
 Frontiers of a search are columns of such numbers; `Rows.join` and `Pairs.join` look up a whole column at once.
 """
@@ -22,9 +22,9 @@ NOTHING: Longs = np.zeros(0, np.int64)
 
 
 class Numbers:
-    """Values by number and numbers by key, from 0 in the order in which they came; 1 is another key than True.
+    """Values by number and numbers by key, from 0 in the order of addition; 1 and True are different keys.
 
-    `recall` makes the value of a number where none is held: one that is made of its key, or that an earlier run met.
+    `recall` makes the value of a number that has none: from its key, or from an earlier run.
     """
 
     __slots__ = ("_values", "ids", "keys", "origins", "recall")
@@ -51,7 +51,7 @@ class Numbers:
         return found
 
     def value(self, number: int) -> Any:
-        """The value of a number: the key itself, unless another was given or is recalled."""
+        """The value of a number: the key itself, unless it has another value or is recalled."""
         value = self._values[number]
         if value is not _ABSENT:
             return value
@@ -67,7 +67,7 @@ class Numbers:
         self.ids = {} if keys is None else {(type(key), key): number for number, key in enumerate(keys)}
 
     def complete(self, key: Callable[[Any, Any], Hashable]) -> None:
-        """Recalls every value whose key is not known; `key` gives it, of a value and its origin."""
+        """Recalls every value whose key is unknown; `key` returns the key of a value and its origin."""
         for number in range(len(self.ids), len(self._values)):
             known = self.keys[number] = key(self.value(number), self.origins[number])
             self.ids[type(known), known] = number
@@ -114,7 +114,7 @@ class Table(Growing):
         super().__init__(np.int32)
         self.array = np.empty((1024, width), np.int32, order="F")
         self.used = np.zeros(width, np.bool_)
-        """Which columns hold anything but 0."""
+        """The columns with any value other than 0."""
 
     def extend(self, values: npt.ArrayLike, count: int) -> None:
         """Adds so many rows."""
@@ -134,7 +134,7 @@ def every(_there: int) -> None:
 class Rows:
     """For each number some rows of integers, made once by a function.
 
-    `sign` gives a row some bits by which it may be asked for.
+    `sign` returns the bits of a row by which it can be selected.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Pairs:
         return self.find(first, second).complete()
 
     def find(self, first: Ids, second: Ids) -> Lookup:
-        """The same in two parts: rows that do not exist are made later."""
+        """A look-up in two parts: rows that do not exist are made later."""
         codes = (first.astype(np.int64) << 32) | second
         return Lookup(self, codes, self._look_up(codes))
 
@@ -248,7 +248,7 @@ class Pairs:
             self._keys, self._at = np.full(size, -1, np.int64), np.full(size, -1, np.int32)
         while len(codes):
             slots = self._find(codes)
-            _, first = np.unique(slots, return_index=True)  # of those that want one slot, one gets it
+            _, first = np.unique(slots, return_index=True)  # one of the candidates for a slot gets it
             self._keys[slots[first]], self._at[slots[first]] = codes[first], at[first]
             left = np.ones(len(codes), np.bool_)
             left[first] = False

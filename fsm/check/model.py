@@ -1,7 +1,7 @@
-"""What is checked: components and the wires between them, what is asked of them, and how they may be disturbed.
+"""A model: components, the wires between them, properties, and disturbances.
 
-A component is an initial state, its choices, and a pure step function; all else is optional. Whatever it is made of,
-its states, inputs and messages are hashable values.
+A component is an initial state, its choices, and a pure step function; all else is optional. Its states, inputs and
+messages are hashable values.
 
     light = Component("light", "red", lambda state: [Choice("turns")], lambda state, given: Step(NEXT[state]))
 """
@@ -34,18 +34,18 @@ class Choice(NamedTuple):
 
     label: str
     given: Hashable = None
-    """The input of the step; the label where it is None."""
+    """The input of the step; the label if it is None."""
     disturbance: str = ""
-    """The kind of disturbance that it is: it happens only where that kind is switched on, and costs one."""
+    """The kind of disturbance, if it is one: it happens only if that kind is enabled, and costs one."""
     free_when: str = ""
-    """A condition of the model under which it costs nothing, and happens even where its kind is switched off."""
+    """A condition of the model under which it costs nothing, and happens even if its kind is disabled."""
 
 
 class Action(NamedTuple):
     """A step of a path, for reports."""
 
     actor: str
-    """The component that takes it; empty where a message is lost unheard."""
+    """The component that takes it; empty if a message is lost without notice."""
     what: str
     disturbance: str = ""
     wire: int = -1
@@ -117,7 +117,7 @@ class Component:
     step: Callable[[State, Any], Step]
     """The step on an input: a choice's `given`, `Received`, `Undelivered` or `Missed`. A pure function."""
     features: Mapping[str, Callable[[State], int]] = field(default_factory=dict)
-    """Numbers that properties use; each is computed once for each distinct state."""
+    """Numbers for properties; each is computed once per distinct state."""
     key: Callable[[State], Hashable] | None = None
     """The identity of a state; the state itself by default. Different states with one key are refused."""
     sort: Callable[[State], State] | None = None
@@ -138,13 +138,13 @@ class Fault(Enum):
     LOSE = "lost"
     """It never arrives."""
     LATE = "late"
-    """It is given up, and may arrive at any time after."""
+    """It is abandoned, and may arrive at any later time."""
     DUPLICATE = "duplicated"
-    """It arrives, and once more at any time after."""
+    """It arrives, and once more at any later time."""
 
 
 class Notification(Enum):
-    """Who learns that a message is lost or late."""
+    """The components that learn that a message is lost or late."""
 
     SENDER = "sender"
     RECEIVER = "receiver"
@@ -155,7 +155,7 @@ class Disturbance(NamedTuple):
     """A kind of disturbance of a wire."""
 
     kind: str
-    """Its name, by which it is switched on."""
+    """Its name, by which it is enabled."""
     fault: Fault
     notification: Notification = Notification.NOBODY
 
@@ -196,7 +196,7 @@ class View(Protocol):
         """A feature of a component in each state."""
 
     def on(self, sender: str, receiver: str, feature: str = "") -> Integers:
-        """A feature of a wire in each state; by default how many messages are under way on it, late ones too."""
+        """A feature of a wire in each state; by default the number of messages in flight, including late ones."""
 
     def __len__(self) -> int: ...
 
@@ -231,7 +231,7 @@ class Goal:
     name: str
     reached: Condition
     by: tuple[str, ...] = ()
-    """Kinds of choices that happen eventually, such as a timer that runs out: liveness may count on them."""
+    """Kinds of choices that happen eventually, such as the expiry of a timer: liveness may rely on them."""
     meaning: str = ""
 
 
@@ -245,21 +245,22 @@ class Replayed(NamedTuple):
     differs: str = ""
     """The first difference from the model; empty if there is none."""
     times_ms: tuple[int, ...] = ()
-    """When each step can happen; empty where no timeouts that were tried allow the path."""
+    """When each step can happen; empty if none of the tried timeouts allow the path."""
     settings: Mapping[str, int] = MappingProxyType({})
     """The timeouts with which it can happen."""
     trace: tuple[str, ...] = ()
     """Their trace at those times: one JSON document a line, in the format of `fsm.trace`."""
     untimed: str = ""
-    """Why there are no times: the timers that contradict each other, with the last timeouts that were tried."""
+    """Why there are no times: the timers that contradict each other, with the last tried timeouts."""
     idle: tuple[tuple[int, int, str], ...] = ()
-    """What happens between the steps without changing anything, so that timers do not run out: the number of the step
-    that follows, when, and what."""
+    """Idle steps that restart timers without changing anything: the number of the following step, the time, and the
+    text.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Components, wires and properties. Raises `InputError` where they contradict each other."""
+    """Components, wires and properties. Raises `InputError` if they contradict each other."""
 
     name: str
     components: Sequence[Component]
@@ -281,7 +282,7 @@ class Model:
     not_modelled: Sequence[str] = ()
     """Behaviour of the real system that this model leaves out."""
     made_by: Mapping[str, Any] = field(default_factory=dict)
-    """The name and the options by which `make_model` makes it again; empty for a model of your own."""
+    """The name and options for `make_model`; empty for your own model."""
     ignored_of_steps: frozenset[str] = frozenset()
     """Those of `asked_of_steps` that are not checked now."""
 

@@ -3,8 +3,8 @@
     with replaced(decisions.is_awaited, lambda _original, _member, _number: True):
         verdict = check(consumer_group(), disturb=["late"], disturbances=1)
 
-A function is changed where it stands: its code is exchanged, so that whoever holds it runs the other code, be it by an
-imported name, in a table of methods or bound to an object. A row is changed in the compiled table that steps look up.
+A function is changed in place: its code object is exchanged, so that every reference to it runs the other code, be it
+an imported name, a table of methods or a bound method. A row is changed in the compiled table that steps look up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fsm.table import Cell, Compiled, Row, Symbol
 def replace_function(function: Callable[..., Any], by: Callable[..., Any]) -> Iterator[None]:
     """Redirects calls of `function` to `by`, whose first argument is the original function.
 
-    Raises `TypeError` for what is no function of Python, or one that closes over names.
+    Raises `TypeError` for anything but a Python function, and for a closure.
     """
     found = unwrap(function)
     if not isinstance(found, FunctionType) or found.__closure__:

@@ -1,6 +1,6 @@
 """Mutants of tables and rules: how each operator changes a row, a function or a choice.
 
-A row is mutated as a whole, in every state and on every event that it stands for. It is named by one of its cells,
+A row is mutated as a whole, in all its states and on all its events. It is named by one of its cells,
 `door.SHUT.PUSHED`; a function by its module. Operators:
 
     drop      the row is not there: its events are illegal
@@ -160,7 +160,7 @@ def _variants(table: Compiled, cell: Any) -> Iterator[tuple[str, str, Steps | No
 
 
 def _other_targets(table: Compiled, cell: Any) -> Iterator[tuple[str, str, Steps]]:
-    """The next state of the table in place of the one that the row leads to."""
+    """Replaces the row's target by the next state of the table."""
     states = list(table.by_state)
     other = states[(states.index(cell.target) + 1) % len(states)]
     if cell.path:
@@ -174,9 +174,9 @@ def _other_targets(table: Compiled, cell: Any) -> Iterator[tuple[str, str, Steps
 
 
 def find_rules(modules: Iterable[ModuleType], computing: Iterable[ModuleType] = ()) -> list[FunctionType]:
-    """Functions and methods of these modules that decide: conditions, checks, and what is about an epoch.
+    """Functions and methods of these modules that decide: conditions, checks, and functions about an epoch.
 
-    Of modules that are `computing`, those, too, whose answer is a collection, or what they were given, changed.
+    For `computing` modules also functions that return a collection, or their changed argument.
     """
     computing = frozenset(computing)
     found: dict[str, FunctionType] = {}
@@ -196,7 +196,7 @@ def _may_be_changed(function: FunctionType, *, computes: bool) -> bool:
 
 
 def of_rules(functions: Iterable[FunctionType], met: Met, computing: Collection[str] = ()) -> Iterator[Mutant]:
-    """Mutants of these functions; one that never answers otherwise is not met. Some modules are `computing`."""
+    """Mutants of these functions; one whose result never differs is not met. Some modules are `computing`."""
     for function in functions:
         answers = met.answers.get(function, set())
         values = _value_changes(function) if function.__module__ in computing else ()
@@ -271,7 +271,7 @@ class Flips(NamedTuple):
     side: str
     choices: Sequence[Any]
     flipped: Callable[[Any], AbstractContextManager[None]]
-    """The model's dialect has this choice where it had it not, and the other way round."""
+    """The model's dialects with this choice flipped."""
 
 
 class RecordedChoices(frozenset[Any]):

@@ -1,8 +1,8 @@
 """The mutation score: which mutants of a model its properties kill.
 
-The model is explored once as it is, which tells the rows, rules and choices that are ever met. Then each mutant is: it
-is killed by the first property that it breaks; it is the same where no step of any component differs from the model's
-own; else it survives, and a property may be missing.
+The model is explored once unchanged, to find the rows, rules and choices that are ever met. Then each mutant is
+explored: it is killed by the first property that it breaks; it is the same if no step of any component differs from the
+model's own; else it survives, and a property may be missing.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fsm.check.verdict import Verdict, check
 from fsm.errors import FsmError, InputError
 
 ROOM = 10
-"""A mutant may have this many times the states of the model, and `SOME` more, before its search is stopped."""
+"""The factor of the model's states, plus `SOME`, at which the search of a mutant is stopped."""
 SOME = 100_000
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of mutation: a model that can be made again, and the rules it depends on besides its tables."""
+    """The subject of mutation: a function that makes the model, and the rules it depends on besides its tables."""
 
     make: Callable[[], Model]
     rules: Sequence[FunctionType] = ()
     computing: Collection[str] = ()
-    """Modules of rules whose answers are mutated, too."""
+    """Modules of rules whose results are mutated, too."""
     flips: Sequence[Flips] = ()
     asked: Callable[[dict[str, set[Any]]], ExitStack] = lambda _asked: ExitStack()
-    """Takes note, until the `with` ends, of the choices that each side asks for."""
+    """Records, until the `with` ends, the choices that each side reads."""
 
 
 class Outcome(NamedTuple):
@@ -62,7 +62,7 @@ class Score:
     """All mutants of a model."""
 
     model: Verdict
-    """The model as it is."""
+    """The verdict on the unchanged model."""
     outcomes: tuple[Outcome, ...]
 
     def count(self, word: str) -> int:
@@ -71,7 +71,7 @@ class Score:
 
     @property
     def tried(self) -> int:
-        """Mutants that behave otherwise than the model."""
+        """Mutants that behave differently from the model."""
         return self.count("killed") + self.count("survived") + self.count("stopped")
 
     @property
@@ -141,7 +141,7 @@ def score(
 ) -> Score:
     """Tries the mutants of a model, or those that `which` names: an operator, `OPERATOR:PLACE`, or a whole name.
 
-    Raises `InputError` where the model itself does not hold, and where a name means no mutant.
+    Raises `InputError` if the model itself does not hold, and for a name of no mutant.
     """
     met, steps = Met(), _Steps()
     asked: dict[str, set[Any]] = {}
@@ -155,7 +155,7 @@ def score(
     progress(0, 0, "the model as it is")
     with met.watching(subject.rules), subject.asked(asked):
         explore(limits, learns=False)
-    model = explore(limits, learns=True)  # dialects that are watched are others: states of theirs compare as different
+    model = explore(limits, learns=True)  # watched dialects are different objects: their states compare as different
     if model.violations:
         broken = model.violations[0].property
         raise InputError(
@@ -180,7 +180,7 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outco
     try:
         with mutant.patch():
             found = explore()
-    except FsmError as problem:  # what is no model any more: a step that is not pure, a table that contradicts itself
+    except FsmError as problem:  # no model any more: a step that is not pure, a table that contradicts itself
         return Outcome(mutant, "killed", f"cannot be explored: {problem}".splitlines()[0])
     if found.violations:
         one = found.violations[0]
@@ -191,7 +191,7 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outco
 
 
 def choose(mutants: Sequence[Mutant], which: Sequence[str], model: str) -> list[Mutant]:
-    """The mutants that these names mean. Raises `InputError` for a name that changes nothing."""
+    """The mutants of these names. Raises `InputError` for a name of no mutant."""
     if not mutants:
         raise InputError("rests on no table: there is nothing to mutate", model)
     found: list[Mutant] = []
@@ -212,7 +212,7 @@ def choose(mutants: Sequence[Mutant], which: Sequence[str], model: str) -> list[
 
 
 def lines(found: Score) -> Iterator[str]:
-    """The score as text: what survived first, then what was killed."""
+    """The score as text: survivors first, then killed mutants."""
     model = found.model
     killed, tried = found.count("killed"), found.tried
     yield f"{model.model}: {killed} of {tried} mutants are killed, a score of {100 * found.share:.0f}%"

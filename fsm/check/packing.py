@@ -23,7 +23,7 @@ ROOM = 2
 
 
 class Packing:
-    """How rows are packed; it makes room as the numbers of cells grow."""
+    """The layout of packed rows; it grows with the numbers of cells."""
 
     def __init__(self, bits: Sequence[int], *, exact: bool = True) -> None:
         self.bits, self.exact = list(bits), exact

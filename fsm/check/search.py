@@ -1,10 +1,10 @@
 """Exhaustive search, a whole frontier at a time.
 
-A global state is a row of numbers, one for each cell. What a cell may do is gathered from its tables for all rows at
-once, and a successor is the sum of the source's key and the change of a few cells; only states that were never met are
-written out. Disturbances cost one each: states are met in the order of their disturbances and then of their steps, so
-that a counterexample has the fewest of both. Among equals the order is that of their sources, so it hangs neither on
-the numbers of cells nor on how many states are expanded at once.
+A global state is a row of numbers, one for each cell. The steps of a cell are looked up for all rows at once, and the
+key of a successor is the sum of the source's key and the change of a few cells; only new states are written out. Each
+disturbance costs one: states are found in the order of disturbances and then of steps, so that a counterexample has the
+fewest of both. Equal states are ordered by their sources, so the order depends neither on the numbers of cells nor on
+how many states are expanded at once.
 
 Keys are exact while the numbers of all cells fit side by side into 64 bits; beyond that they are hashes, and the
 verdict says so.
@@ -29,7 +29,7 @@ from fsm.check.symmetry import Symmetry
 from fsm.errors import InputError
 
 CHUNK = 100_000
-"""How many states are expanded at once."""
+"""The number of states that are expanded at once."""
 
 FULL_WIRE = "a wire that was full: give it more room (Wire.at_most)"
 FULL = "steps that a full wire kept from being taken"
@@ -81,7 +81,7 @@ class Search:
     kinds: frozenset[str] = frozenset()
     """The enabled kinds of disturbances."""
     most: int = 0
-    """How many disturbances at most."""
+    """The maximum number of disturbances."""
     known: Sequence[str] = ()
     """The hazards at which states are not continued."""
     limits: Limits = USUAL

@@ -1,7 +1,7 @@
 """The states of a model's parts as numbers, and the effect of each step on them.
 
-Python runs once for each distinct step: a component's state with an input, a wire's queue with what is put on it. A
-component and the wires that are kept with it make a cell; a global state is one number for each cell.
+Python runs once per distinct step: a component's state with an input, a wire's queue with a new message. A component
+and its wires form a cell; a global state is one number per cell.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NO_ROOM, WAITS = -1, -2
 LAST_BIT = 62
 """The highest bit of a mask of conditions, of which the first means none."""
 TWICE = 256
-"""One in this many steps is taken twice to check that it is pure; the first steps all are."""
+"""One in this many steps, and each of the first ones, is executed twice to check that it is pure."""
 
 STATE_BYTES, ENTRY_BYTES = 2_048, 640
 """Approximate bytes of a component's state, and of a table entry with its key; measured with consumers."""
@@ -55,24 +55,24 @@ _SEND, _HANG_UP, _HUNG_UP = range(3)
 
 
 def ask(where: str, question: Callable[..., Any], *given: Any) -> Any:
-    """Calls a function of the model. Raises `InputError` where it raises."""
+    """Calls a function of the model. Raises `InputError` if it raises."""
     try:
         return question(*given)
     except InputError:
         raise
-    except Exception as problem:  # whatever the user's own function raises
+    except Exception as problem:  # any exception of the user's function
         name = getattr(question, "__name__", "")
         what = f"{type(problem).__name__}: {problem}".partition("\n")[0]
         raise InputError(f"{name} raises {what}", where, "mend the model") from None
 
 
 def _number(where: str, what: str, numbers: Numbers, *given: Any) -> int:
-    """The number of a key. Raises `InputError` where the key cannot be hashed or compared."""
+    """The number of a key. Raises `InputError` if the key cannot be hashed or compared."""
     try:
         return numbers.number(*given)
     except TypeError:
         raise InputError(f"{what} cannot be hashed: {given[0]!r}", where, "give hashable values, or a key") from None
-    except Exception as problem:  # of the model's own `__eq__` or `__hash__`
+    except Exception as problem:  # in the model's own `__eq__` or `__hash__`
         raised = f"{type(problem).__name__}: {problem}".partition("\n")[0]
         raise InputError(f"{what} cannot be compared: {raised}", where, "mend the model") from None
 
@@ -221,7 +221,7 @@ class Space:
             broken = self.broken.number((str(problem),))
             self._endless.add(broken)
             return Done(state, broken, ())
-        except (Exception, SystemExit) as problem:  # whatever a step raises is a counterexample
+        except (Exception, SystemExit) as problem:  # any exception of a step is a counterexample
             what = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
             return Done(state, self.broken.number((what,)), ())
         if not isinstance(step, Step):
@@ -255,7 +255,7 @@ class Space:
         raise InputError(f"sends to {receiver!r}, to whom it has no wire", sender, "give the model such a Wire")
 
     def message(self, sender: str, message: Any, origin: tuple[int, ...]) -> int:
-        """The number of a message; wires and orders have those. Raises `InputError` where it cannot be hashed."""
+        """The number of a message, for wires and orders. Raises `InputError` if it cannot be hashed."""
         self.messages.complete(lambda message, _: message)
         return _number(sender, "a message", self.messages, message, message, origin)
 
@@ -265,7 +265,7 @@ class Space:
         return _number(self.model.name, "an input", self.inputs, _input_key(given, origin), given, origin)
 
     def describe_input(self, given: int) -> str:
-        """An input, described: the label of a choice, or a message and whose it is."""
+        """The description of an input: the label of a choice, or a message with its sender."""
         kind, *about = self.inputs.origins[given]
         if kind == CHOICE:
             who, state, place = about
@@ -289,7 +289,7 @@ class Space:
 
     def _recall_message(self, message: int) -> Any:
         *origin, place = self.messages.origins[message]
-        if len(origin) == 1:  # under way at first
+        if len(origin) == 1:  # initially in flight
             return _messages(self.model.wires[origin[0]].start)[place]
         who, state, given = origin
         return self._retake(who, state, given).sends[place][1]
@@ -423,7 +423,7 @@ class _Cell:
         self._choices: dict[tuple[int, bool], list[tuple[int, int, int, int]]] = {}
 
     def adopt_wires(self) -> None:
-        """Takes the wires that it shares with a component that has more of them, or as many and comes later."""
+        """Takes over the wires shared with a component that has more of them, or as many and comes later."""
         model, many = self.space.model, len(self.space.parts)
         degree = [sum(one.component.name in (w.sender, w.receiver) for w in model.wires) for one in self.space.parts]
         for wire, one in enumerate(model.wires):

@@ -142,7 +142,7 @@ class Columns:
         self._found: dict[tuple[str, str], Integers] = {}
 
     def of(self, component: str, feature: str) -> Integers:
-        """A feature of a component in each state. Raises `InputError` where there is none."""
+        """A feature of a component in each state. Raises `InputError` for an unknown one."""
         known = self._found.get((component, feature))
         if known is not None:
             return known
@@ -156,7 +156,7 @@ class Columns:
         return found
 
     def on(self, sender: str, receiver: str, feature: str = "") -> Integers:
-        """A feature of a wire in each state. Raises `InputError` where there is none."""
+        """A feature of a wire in each state. Raises `InputError` for an unknown one."""
         for who, cell in enumerate(self._space.cells):
             column = cell.feature(f"{sender} to {receiver} {feature}")
             if column is not None:
@@ -272,7 +272,7 @@ class Steps:
             if now.min(initial=0) < 0:
                 full |= now == NO_ROOM
                 waits |= now == WAITS
-        if full.any():  # as if nothing happened, for those that look at keys
+        if full.any():  # as if unchanged, for code that reads keys
             cells = {j: np.where(full, rows[:, j].take(one.source), now) for j, now in cells.items()}
         looked_up = one.looked_up - int(np.count_nonzero(waits))
         broken = sent.column(-1 - many, at)
@@ -297,7 +297,7 @@ class Steps:
         return np.flatnonzero(wanted)
 
     def _mask_of(self, by: Collection[str]) -> Mask:
-        """Of each action there is, whether it is one of these kinds of disturbance."""
+        """For each action, whether it is one of these kinds of disturbance."""
         named = self._of_kinds.setdefault(frozenset(by), Growing(np.bool_))
         new = [disturbance in by for _, _, disturbance, *_ in self.space.actions.keys[named.size :]]
         named.extend(new, len(new))

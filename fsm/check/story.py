@@ -1,4 +1,4 @@
-"""A verdict as text, and a counterexample as a numbered story and a sequence diagram."""
+"""A verdict as text, and a counterexample as numbered steps and a sequence diagram."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Symmetry reduction: states that differ by a renaming of interchangeable components are met once. It is checked.
+"""Symmetry reduction: states that differ by a renaming of interchangeable components are explored once.
 
-A renaming swaps the names of components wherever they stand in states, inputs and messages. The quotient is sound where
-every renaming maps steps to steps: so each row of the tables is taken once more, renamed, and has to give the renamed
-result; choices, wires and what is asked of states have to be the same, too. The first that differs refuses it.
+The symmetry is verified. A renaming swaps the names of components everywhere in states, inputs and messages. The
+quotient is sound if every renaming maps steps to steps: so each row of the tables is executed once more, renamed, and
+must give the renamed result; choices, wires and properties of states must be the same, too. The first difference
+refuses the quotient.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fsm.check.steps import Steps
 from fsm.errors import InputError
 
 MOST = 5
-"""The maximal number of interchangeable components; there are as many renamings as permutations."""
+"""The maximum number of interchangeable components; there is a renaming for each permutation."""
 REMEDY = "leave --symmetry out"
 
 
@@ -49,11 +50,11 @@ class Renaming:
             return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
         if isinstance(value, frozenset | list):
             return make(map(self, value))
-        if make.__reduce__ is not object.__reduce__:  # it says itself what it is made of
+        if make.__reduce__ is not object.__reduce__:  # it rebuilds itself from its parts
             make, before, *_ = value.__reduce__()
             parts = [self(one) for one in before]
             return value if _same(parts, before) else make(*parts)
-        if make.__hash__ is object.__hash__:  # it is like nothing else, so it names nobody
+        if make.__hash__ is object.__hash__:  # an opaque object has no names
             return value
         if is_dataclass(value) and not isinstance(value, type):
             named = [one.name for one in fields(value) if one.init]
@@ -71,7 +72,7 @@ def _same(some: Iterable[Any], others: Iterable[Any]) -> bool:
 
 
 class Symmetry:
-    """The quotient of a model by the orders of some of its components. Raises `InputError` where they differ."""
+    """The quotient of a model by the permutations of some components. Raises `InputError` if they differ."""
 
     def __init__(self, steps: Steps, names: Sequence[str]) -> None:
         self.steps, self.space, self.model = steps, steps.space, steps.model
@@ -150,7 +151,7 @@ class Symmetry:
     def _message(self, wire: int, message: int, renaming: Renaming) -> int:
         return self.space.message(self.model.wires[wire].sender, renaming(self.space.messages.value(message)), ())
 
-    # What is checked
+    # Checks
 
     def check(self) -> None:
         """Takes each new step of the tables again, renamed. Raises `InputError` if the result differs."""
@@ -177,7 +178,7 @@ class Symmetry:
     def _take(self, component: Component, state: Any, given: Any) -> Step | str:
         try:
             step: Step = within(self.space.limit_s, component.step, state, given)
-        except (Exception, EndlessError) as problem:  # what a step raises has to be the same, too
+        except (Exception, EndlessError) as problem:  # exceptions of steps have to be the same, too
             return type(problem).__name__
         return step
 

@@ -1,12 +1,12 @@
 """Files with the tables of a model, kept in a folder between runs.
 
-A file holds numbers and texts and nothing else: no object of the model is stored, so nothing is unpickled, and a file
-from anywhere can at worst be wrong. What a number stands for is noted as the step that first led to it, and is taken
-again, purely, when it is needed: to describe a path, or to take a step that no run has taken.
+A file holds only numbers and texts: no object of the model is stored, so nothing is unpickled, and a foreign file can
+at worst be wrong. The value of a number is stored as the step that first led to it, which is executed again when the
+value is needed: to describe a path, or for a step that no run has executed.
 
-A file is named by a digest of all that its numbers rest on: the code of this package and of the model's own modules,
-the versions of Python and NumPy, the model with its arguments, and which disturbances are switched on. One that is
-damaged, or says another digest inside, is not read.
+The name of a file is a digest of everything that its numbers depend on: the code of this package and of the model's own
+modules, the versions of Python and NumPy, the model with its arguments, and the enabled disturbances. A damaged file,
+or one with another digest inside, is ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ROOT = Path(__file__).parents[1]
 
 
 class Memo(NamedTuple):
-    """Where tables are kept, and what tells the model from others: its name and arguments, the texts it was made of."""
+    """The folder of tables, and the identity of the model: its name and arguments, and its source texts."""
 
     folder: Path
     identity: str
@@ -52,7 +52,7 @@ class Memo(NamedTuple):
         return self.folder / f"{digest[:32]}.npz", digest
 
     def prepare(self) -> None:
-        """Makes the folder. Raises `InputError` where it cannot be written to."""
+        """Creates the folder. Raises `InputError` if it cannot be written to."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=self.folder):
@@ -75,7 +75,7 @@ class Memo(NamedTuple):
         return True
 
     def save(self, space: Space, path: Path | None = None) -> None:
-        """Saves the tables of a space. Raises `InputError` where the folder cannot be written to."""
+        """Saves the tables of a space. Raises `InputError` if the folder cannot be written to."""
         usual, digest = self.path(space)
         path = path or usual
         for cell in space.cells:  # so that a new question about features needs no step
@@ -90,7 +90,7 @@ class Memo(NamedTuple):
 
 
 def read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Reads a file. Raises several kinds of errors for another kind of file."""
+    """Reads a file. Raises various errors for a file of another kind."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     return json.loads(arrays.pop("told").tobytes()), arrays
@@ -106,7 +106,7 @@ def _pack(space: Space, digest: str) -> bytes:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes beside the file and renames, so that it is there whole or not at all."""
+    """Writes a file atomically, by a rename."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with beside.open("wb") as file:
@@ -149,7 +149,7 @@ def take_apart(space: Space) -> tuple[dict[str, Any], Arrays]:
 
 
 def restore(space: Space, saved: dict[str, Any], arrays: Arrays) -> None:
-    """Fills an empty space from what `take_apart` gave."""
+    """Fills an empty space from the result of `take_apart`."""
     for part, known in zip(space.parts, saved["parts"], strict=True):
         part.states.restore(None, _tuples(known["origins"]))
         part.nbytes = STATE_BYTES * len(part.states)
@@ -185,9 +185,10 @@ def _tuples(found: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _code(_identity: str) -> str:
-    """A digest of the code that a model can rest on: this package, and modules of neither Python nor its packages.
+    """A digest of the code that a model can depend on: this package, and modules that are neither Python's nor
+    installed.
 
-    It is taken once for each model, as it stands before the first step: what a step imports comes too late.
+    It is computed once per model, before the first step, and does not cover later imports.
     """
     foreign = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib"))
     loaded = {str(module.__file__) for module in list(sys.modules.values()) if _has_file(module)}

@@ -1,8 +1,8 @@
-"""Tables that work together, as a model: an effect of one table that is an event of another is a message to it.
+"""Tables that exchange messages, as a model: an effect of one table that is an event of another is a message to it.
 
     fsm check door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
 
-Each machine is a component, and between two that talk there is a wire (`fsm.exchange` says who hears what). An event
+Each machine is a component, and two that exchange messages have a wire (`fsm.exchange` defines the receivers). An event
 that no machine sends comes from outside: it may happen wherever the table has a row for it. An event that arrives where
 the table has no cell is a violation.
 """
@@ -47,11 +47,11 @@ ROOM = 4
 
 
 def compose(tables: Iterable[Table | Role], never: Sequence[str] = (), goal: str = "") -> Model:
-    """The model of a machine of each table, or of so many as a role has.
+    """The model of one machine per table, or of the number of a role.
 
-    `never` are places that may not be taken at once, as `door.OPEN,lift.MOVING`; `goal` are places that can always be
-    reached, of a role by all of its machines; without one, the terminal states of all tables that have any. Raises
-    `InputError` for a name that there is not.
+    `never` are places that must not be taken at once, as `door.OPEN,lift.MOVING`; `goal` are places that must always be
+    reachable, for a role by all of its machines; by default the terminal states of all tables that have any. Raises
+    `InputError` for an unknown name.
     """
     exchange = exchange_of(tables)
     wires = [Wire(*ends, DISTURBANCES, at_most=ROOM, waits=True) for ends in exchange.wires()]

@@ -1,7 +1,7 @@
-"""When the steps of a path can happen: a search has no clock, real timers have.
+"""The times of the steps of a path: a search has no clock, but real timers have.
 
-Each step takes place some time after the one before it. A timer that a step starts has not run out at any later step
-that finds it running, and has run out at the one that it causes. Such differences between times either contradict
+Each step happens some time after the previous one. A timer that a step starts has not expired at any later step that
+finds it running, and has expired at the step that it causes. Such constraints on differences of times either contradict
 each other, or have an earliest solution.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 APART_MS = 2
-"""The least time between two steps."""
+"""The minimum time between two steps."""
 LATE_MS = 1_000
-"""How long after its expiry a timer is handled at most: threads may be busy."""
+"""The maximum delay between a timer's expiry and its handling, since threads may be busy."""
 
 
 class Constraint(NamedTuple):
@@ -22,7 +22,7 @@ class Constraint(NamedTuple):
     earlier: int
     later: int
     ms: int
-    """How much later at least; below 0, how much earlier at most."""
+    """The minimum difference; if negative, the maximum by which the second step may be earlier."""
     text: str = ""
     owner: Hashable = None
     name: str = ""
@@ -42,14 +42,15 @@ class Timing:
     """Collects the constraints of timers on the times of a path, step by step."""
 
     def __init__(self, before: int = 0) -> None:
-        """`before` is how many steps count as before the first one; they are reported as step 0."""
+        """`before` is the number of steps before the first one of the path; they are reported as step 0."""
         self._before = before
         self._steps = 0
         self._armed: dict[Hashable, dict[str, tuple[int, int, int]]] = {}
-        """Of each owner its timers: when they run out, by its own clock; the step that started them; and how long
-        after it."""
+        """The timers of each owner: their expiry by its own clock, the step that started them, and the time
+        after it.
+        """
         self._over: set[tuple[Hashable, str]] = set()
-        """The timers that ran out."""
+        """The expired timers."""
         self._asked: list[Constraint] = []
 
     def step(self) -> None:
@@ -61,9 +62,9 @@ class Timing:
     def meets(
         self, owner: Hashable, over: Collection[str] = (), idle: Collection[str] = (), *, prompt: bool = True
     ) -> None:
-        """This step finds the owner's timers running, but for those that are `over`; `idle` ones mean nothing now.
+        """This step finds the owner's timers running, except those that are `over`; `idle` ones are irrelevant now.
 
-        One that is over ran out just now, unless the step is not a `prompt` one: an application may take its time.
+        A timer that is over has just expired, unless the step is not `prompt`, as an application may be late.
         """
         now = self._steps - 1
         for name, (_, since, ms) in self._armed.get(owner, {}).items():
@@ -81,9 +82,9 @@ class Timing:
         return max(0, step + 1 - self._before)
 
     def leaves(self, owner: Hashable, own_ms: int, due_ms: Mapping[str, int]) -> None:
-        """After this step, which is at `own_ms` by the owner's clock, its timers run out then.
+        """After this step, at `own_ms` by the owner's clock, its timers have these expiries.
 
-        One that is over already means nothing until it is started again.
+        An expired one is irrelevant until it is started again.
         """
         before = self._armed.get(owner, {})
         self._armed[owner] = {}
@@ -97,11 +98,11 @@ class Timing:
             self._armed[owner][name] = timer
 
     def solve(self) -> tuple[int, ...]:
-        """The earliest milliseconds of all steps; empty where timers contradict the path."""
+        """The earliest times of all steps in milliseconds; empty if timers contradict the path."""
         return tuple(self._settle(self._steps) or ())
 
     def room(self) -> int:
-        """How many steps, from the first on, can happen."""
+        """The number of steps, from the first on, that can happen."""
         enough, too_many = 0, self._steps + 1
         while too_many - enough > 1:
             half = (enough + too_many) // 2
@@ -111,11 +112,11 @@ class Timing:
     def circle(self, room: int | None = None) -> tuple[Constraint, ...]:
         """The first constraints that contradict each other, in the order of steps; empty if none do.
 
-        It is at the first step for which there is no `room`; that, where it is known, is given.
+        They are at the first step for which there is no `room`, which may be given if known.
         """
         steps = min((self.room() if room is None else room) + 1, self._steps)
         times, why, last, asked = [0] * steps, dict[int, Constraint](), -1, self._list_asked(steps)
-        for _ in range(steps + 1):  # who is still put off then is put off by itself
+        for _ in range(steps + 1):  # a step that is still delayed then is delayed by itself
             last = _put_off(times, why, asked)
             if last < 0:
                 return ()

@@ -20,7 +20,7 @@ from fsm.check.walk import PathStep, describe_state, find_changes, find_states, 
 from fsm.errors import InputError
 
 AFTERWARDS = 60
-"""How many steps show the continuation of a doomed state."""
+"""The maximum number of steps in the continuation of a doomed state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Violation:
     start: dict[str, str]
     path: tuple[PathStep, ...]
     doomed_at: int | None = None
-    """The step after which the goal is out of reach; the steps behind it show a continuation."""
+    """The step after which the goal is out of reach; later steps are a possible continuation."""
     replayed: Replayed | None = None
     """The result of the replay: a difference is an error of the model; None if the model has no replay."""
     hazards: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Verdict:
     model: str
     violations: tuple[Violation, ...]
     stopped: str
-    """Why not every state was met; empty if all were."""
+    """Why not all states were explored; empty if they were."""
     states: int
     transitions: int
     depth: int
@@ -62,7 +62,7 @@ class Verdict:
     memo_hits: int
     """The number of looked-up steps, including impossible ones."""
     cut: dict[str, int]
-    """Counts of what was not continued: states with known hazards, full wires."""
+    """Counts of states cut off: with known hazards, or with full wires."""
     disturbed: tuple[str, ...] = ()
     disturbances: int = 0
     never: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Verdict:
     checked: tuple[str, ...] = ()
     """The properties that were checked."""
     made_by: Mapping[str, Any] = field(default_factory=dict)
-    """The name and the options that make the model again; empty for one that does not come along."""
+    """The name and options for `make_model`; empty for your own model."""
     of_steps: tuple[str, ...] = ()
     """The local properties of steps that were checked."""
     not_asked: tuple[str, ...] = ()
@@ -153,13 +153,14 @@ def check(
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int, int, int], None] = lambda _states, _transitions, _depth: None,
 ) -> Verdict:
-    """Explores every state of a model with at most so many disturbances of these kinds, and checks all properties.
+    """Explores every state of a model with at most `disturbances` of these kinds, and checks all properties.
 
     `properties` chooses some by name; `known` are hazards to cut off; `symmetry` names interchangeable components.
-    `memo` keeps tables between two runs, `disk` states and all else. `engine` makes the search, of these arguments;
-    `jobs` processes execute steps. `clock` gives CPU seconds, for the verdict. The first counterexample ends the search
-    unless `every` is given. Liveness is asked when every state was met and nothing else was broken. Raises `InputError`
-    for a name that there is not, a model whose step is not pure, and components that are not interchangeable.
+    `memo` keeps tables between two runs, `disk` states and everything else. `engine` creates the search from these
+    arguments; `jobs` processes execute steps. `clock` gives CPU seconds, for the verdict. The first counterexample ends
+    the search unless `every` is given. Liveness is checked if all states were explored and no other property is
+    violated. Raises `InputError` for an unknown name, a model whose step is not pure, and components that are not
+    interchangeable.
     """
     began = clock()
     model, asks_goal = _choose(model, properties)
@@ -266,7 +267,7 @@ def _hazards(search: Search, state: int) -> tuple[str, ...]:
 
 
 def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
-    """Replays the path with live objects, which raise, or do not end, where a step of the model did."""
+    """Replays the path with live objects, which raise, or do not end, if a step of the model did."""
     replay, limit_s = search.model.replay, search.limits.step_s
     if replay is None:
         return None
@@ -275,7 +276,7 @@ def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
         done = within(limit_s, replay, path) if is_endless else replay(path)
     except EndlessError:
         return Replayed()
-    except Exception as problem:  # whatever a step raises is what was found
+    except Exception as problem:  # the exception of a step is the finding
         raised = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
         return Replayed("" if raised == broken else raised)
     if is_endless and not done.differs:

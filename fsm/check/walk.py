@@ -73,10 +73,10 @@ class Stand:
 
 
 class Walk:
-    """A walk from the model's start: where it stands, and how it came there. Every kind of disturbance may happen.
+    """A walk from the model's start: its position and path.
 
-    A path is a sequence of numbers: of each step its place among the options. What was walked is kept, so that the way
-    back to it, or to another place on the way, takes no step of the model.
+    Every kind of disturbance may happen. A path is a sequence of numbers: the index of each step among the options.
+    Walked positions are kept, so that going to them again executes no step of the model.
     """
 
     def __init__(self, model: Model) -> None:
@@ -89,7 +89,7 @@ class Walk:
         self._offered: tuple[Stand, list[Stand]] = self._first, []
         """The position whose options were computed last, and the position that each leads to."""
 
-    # Where it stands
+    # Position
 
     @property
     def stands(self) -> list[Stand]:

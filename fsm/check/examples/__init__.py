@@ -1,1 +1,1 @@
-"""Small models, to be read and copied: what one writes to have a protocol of one's own checked."""
+"""Small models as examples for checking your own protocol."""

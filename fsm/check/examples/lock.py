@@ -1,4 +1,4 @@
-"""A lock with leases: whoever holds it writes to a store; a lease may end while its holder does not know.
+"""A lock with leases: its holder writes to a store; a lease may end without the holder's knowledge.
 
     fsm check lock --disturb expire            an old holder writes after a new one
     fsm check fenced-lock --disturb expire     the store turns the old holder away: holds
@@ -16,7 +16,7 @@ from fsm.check.model import Choice, Component, Goal, Look, Model, Received, Step
 
 NAMES = ("ann", "bob")
 MOST = 3
-"""How many times the lock is granted at most."""
+"""The maximum number of grants."""
 
 
 class Lock(NamedTuple):
@@ -84,5 +84,5 @@ def lock(*, fenced: bool = False) -> Model:
 
 
 def fenced_lock() -> Model:
-    """The lock whose store refuses what comes with an older token."""
+    """The lock whose store refuses writes with an older token."""
     return lock(fenced=True)

@@ -1,1 +1,1 @@
-"""Models of Kafka's own protocols, made of the member and the coordinator that run elsewhere."""
+"""Models of Kafka's own protocols, made of the production members and coordinator."""

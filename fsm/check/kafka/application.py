@@ -1,6 +1,6 @@
-"""The application around a member of either protocol: what it does, and how it processes background events.
+"""The application around a member of either protocol: its actions, and its processing of background events.
 
-A step of a model thaws a member's shell, hands something in, and turns it until it waits.
+A step of a model restores a member's shell, passes an input to it, and runs it until it waits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PASSING = frozenset(
 ASYNC_CALL, SYNC_CALL = 100, 101
 """Call numbers: of an asynchronous commit, and of a synchronous one."""
 OTHERWISE = "subscribes otherwise"
-"""An application subscribes to fewer topics, instead of what it did."""
+"""An application changes its subscription to fewer topics."""
 TURNS = 8
 """This many turns of the background thread in a row, without any input, are a busy loop."""
 
@@ -57,7 +57,7 @@ TIMERS = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
 }
-"""The coordinator's timers: the kind of disturbance of each when it runs out, and its description."""
+"""The coordinator's timers: the kind of disturbance of each when it expires, and its description."""
 
 
 class App(Enum):
@@ -101,11 +101,11 @@ class Driven(MemberShell[Any, Any]):
         self.broken: list[str] = []
         self.completed: list[CallCompleted] = []
         self.searches = False
-        """Whether FindCoordinator is a request of its own in the model; otherwise it succeeds at once."""
+        """Whether FindCoordinator is a separate request in the model; otherwise it succeeds at once."""
 
     @abstractmethod
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
-        """Enqueues an application event while background events are processed, and waits for it where Kafka does."""
+        """Enqueues an application event while background events are processed, and waits for it if Kafka does."""
 
     @property
     def waiting_events(self) -> tuple[BackgroundEvent, ...]:
@@ -142,7 +142,7 @@ class Driven(MemberShell[Any, Any]):
         return app, using, calling
 
     def commit(self, using: Partitions, *, wait: bool) -> None:
-        """The application commits what it uses, under the number of a call that no other one has."""
+        """The application commits the partitions that it uses, under a unique call number."""
         self._calls = (SYNC_CALL if wait else ASYNC_CALL) - 1
         call = self.submit(SyncCommitEvent(positions(using)))
         if not wait:
@@ -172,7 +172,8 @@ class Driven(MemberShell[Any, Any]):
     def take_events(self, app: App, *, interrupted: bool = False) -> tuple[BackgroundEvent | None, str]:
         """Processes background events; returns the event of a callback that begins, or the first error at the end.
 
-        One that is `interrupted` as it waits for an assignment to be applied does not see that it is.
+        An application that is `interrupted` while it waits for an assignment to be applied does not see the end of
+        that.
         """
         first: KafkaError | None = None
         while (event := self.next_background_event()) is not None:
@@ -184,7 +185,7 @@ class Driven(MemberShell[Any, Any]):
                     first = first or over.value.first
                     break
                 if isinstance(asked, InvokeListener):
-                    if first is not None:  # thrown once everything was processed
+                    if first is not None:  # thrown after all events are processed
                         self._background.append(ErrorEvent(first))
                     return event, ""
                 answer = self._do(asked, NOW)
@@ -224,7 +225,7 @@ def choices_of_application(
 ) -> Iterable[Choice]:
     """The choices of an application.
 
-    `waits` where its queue holds something; it may subscribe `otherwise` than it did.
+    `waits` if its queue is not empty; it may change its subscription if `otherwise`.
     """
     if otherwise and calling is None and app in (App.IDLE, App.LEFT, App.RUNNING):
         yield Choice(OTHERWISE, disturbance="resubscribe")
@@ -253,7 +254,7 @@ def choices_of_application(
 
 
 def choices_of_process(app: App, *, again: bool) -> Iterable[Choice]:
-    """The choices of a process: it ends, and another one starts where there may be one `again`."""
+    """The choices of a process: it ends, and another one starts if there may be one `again`."""
     if app in (*SUBSCRIBED, App.HUNG):
         yield Choice("is killed", disturbance="crash")
         if again:
@@ -263,7 +264,7 @@ def choices_of_process(app: App, *, again: bool) -> Iterable[Choice]:
 
 
 def list_used_after(over: InvokeListener, using: Partitions, raised: KafkaError | None = None) -> Partitions:
-    """The partitions that an application uses after a callback; after one that raised, no more than before."""
+    """The partitions that an application uses after a callback; a callback that raised adds none."""
     if over.method is ListenerMethod.ASSIGNED:
         return using if raised else partitions((*using, *over.partitions))
     return without(using, over.partitions)

@@ -1,4 +1,4 @@
-"""A coordinator's group in detail: what it knows of each member, its timers, and the delayed requests."""
+"""A coordinator's group in detail: its members, timers, and delayed requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_CLASSIC = (classic_group.TABLE,)
 
 
 def look_at_group(group: Group | None, names: Mapping[str, str], show: Callable[[bytes], str] = str) -> Look:
-    """A group; `names` are those of topics by their ids, `show` says what the bytes of a classic assignment mean."""
+    """A group; `names` are those of topics by id, `show` decodes the bytes of a classic assignment."""
     if isinstance(group, ConsumerGroup):
         return _look_at_consumer_group(group, names)
     return _look_at_classic_group(group, show) if isinstance(group, ClassicGroup) else Look(fields=[("group", "none")])

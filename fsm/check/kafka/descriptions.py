@@ -52,7 +52,7 @@ def _plain(value: Any) -> str:
 
 
 def describe_application(text: str, app: App, using: Partitions, calling: BackgroundEvent | None) -> str:
-    """A consumer on one line: `text` says where its member stands."""
+    """A consumer on one line: `text` is the state of its member."""
     text += f", uses {list_partitions(using)}{describe_calling(calling)}"
     return text if app is App.RUNNING else f"{app.value}; {text}"
 

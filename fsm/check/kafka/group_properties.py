@@ -1,4 +1,4 @@
-"""The properties of a group, whichever protocols its members use: safety, and that it becomes stable."""
+"""The properties of a group with members of any protocol: safety, and that it becomes stable."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class GroupProperties:
         *,
         resubscribes: bool = False,
     ) -> None:
-        """`everything` is the mask of all partitions; where they change, a component has it as a feature.
+        """`everything` is the mask of all partitions; if they change, a component has it as a feature.
 
-        `resubscribes` where not everybody subscribes to all of them all the time.
+        `resubscribes` if not all members always subscribe to all of them.
         """
         self.names, self._everything, self._changes = names, everything, changes
         self.resubscribes = resubscribes
@@ -65,7 +65,7 @@ class GroupProperties:
         ]
 
     def _of_subscriptions(self) -> list[Property]:
-        """The properties where subscriptions change."""
+        """The properties if subscriptions change."""
         meaning = "an application is given no records of a topic that it has dropped"
         return [Property("only what is subscribed is used", self._uses_its_own, meaning)] if self.resubscribes else []
 

@@ -1,7 +1,7 @@
 """The topics of a cluster as a component, which sends metadata updates to its brokers and clients.
 
-Topics are created, grow, are deleted and made anew under another id, each at most once; a broker and a client learn of
-it each in its own time.
+Topics are created, grow, are deleted and recreated under another id, each at most once; each broker and client learns
+of it at its own time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ANEW = "9" * 20 + "AA"
 
 
 class Topics:
-    """The topics of a model, before and after changes; raises `InputError` where masks have too few bits."""
+    """The topics of a model, before and after changes; raises `InputError` if masks have too few bits."""
 
     def __init__(self, topics: Mapping[str, int], *, change: bool) -> None:
         self.first = dict(sorted(topics.items()))

@@ -1,8 +1,8 @@
 """The coordinator of a group that may be classic, a consumer group, or one after the other, as a component.
 
-It has no clock. Requests that it answers later wait with their tokens, which are the requests themselves. Beside its
-state it has what the log says of a classic group, since that is written at the end of a rebalance only, and how many
-ids it made for each client.
+It has no clock. Delayed requests wait with their tokens, which are the requests themselves. Beside its state it has the
+logged state of a classic group, which is written only at the end of a rebalance, and the number of ids created for each
+client.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from fsm.tables.consumer_group import State
 from fsm.tables.consumer_group_member import State as Settled
 
 MANY_IDS = IDS_OF_A_LIFE * LIVES
-"""For how many member ids of a client the model has a condition that they are gone."""
+"""The number of member ids of a client for which the model has a condition that they are gone."""
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
 FAILS_OVER = "fails over"
@@ -112,9 +112,9 @@ class AnyCoordinator:
     """The component of a coordinator."""
 
     def __init__(self, names: Sequence[str], known: Topics | None, context: Context, *, converts: bool = False) -> None:
-        """Its groups are of consumers where topics are `known`.
+        """Its groups are of consumers if topics are `known`.
 
-        A client that `converts` may speak one protocol or the other; its ids are then numbered by process.
+        A client that `converts` may use either protocol; its ids are then numbered by process.
         """
         self.names, self.context, self.converts = names, context, converts
         self.ids: Mapping[tuple[str, int], int] = {} if known is None else known.ids
@@ -188,7 +188,7 @@ class AnyCoordinator:
         return list_partitions(_read_partitions(assignment))
 
     def choices(self, at: Broker) -> Iterable[Choice]:
-        """The choices: timers run out, and another broker takes over."""
+        """The choices: timers expire, and another broker takes over."""
         group = _group(at)
         if group is None:
             return
@@ -196,7 +196,7 @@ class AnyCoordinator:
             yield from _classic_timers(group)
         else:
             for (kind, who), _, epoch in group.timers.in_order():
-                member = group.members.by_id.get(who)  # None where another one took its place
+                member = group.members.by_id.get(who)  # None if another one took its place
                 if member is not None and (kind is not TimerKind.REBALANCE or member.epoch == epoch):
                     kind_of, text = TOLD[kind]
                     yield Choice(text.format(_short(who)), (kind, who), kind_of, _excuse(who))
@@ -204,7 +204,7 @@ class AnyCoordinator:
         yield Choice(FAILS_OVER, disturbance="failover")
 
     def step(self, at: Broker, given: Any) -> Step:
-        """The step on an input: a request, a timer that runs out, or a failover."""
+        """The step on an input: a request, a timer that expires, or a failover."""
         match given:
             case Received(sender, order, late):
                 made = dict(at.made)
@@ -282,7 +282,7 @@ def _is_all_classic(group: Group | None) -> bool:
 
 
 def next_number(made: int, order: Any, *, converts: bool) -> int:
-    """The number of the member id that the sender of a request may be given."""
+    """The number of the member id that the sender of a request may get."""
     return max(made, IDS_OF_A_LIFE * getattr(order, "life", 0)) if converts else made
 
 
@@ -308,7 +308,7 @@ def find_unanswered(before: Group | None, after: Group | None, answers: Iterable
 
 
 def run_out(group: Any, timer: tuple[TimerKind, str], now_ms: int) -> Group:
-    """The group with one of its timers over: of a member, or the one of its join or sync phase."""
+    """The group after the expiry of a timer: of a member, or of its join or sync phase."""
     kind, who = timer
     due: Group
     if isinstance(group, ConsumerGroup):
@@ -335,7 +335,7 @@ def _classic_timers(group: ClassicGroup) -> Iterator[Choice]:
 
 
 def _excuse(who: str) -> str:
-    """The condition under which no client sends requests for a member any more, so that its timers must run out."""
+    """The condition under which no client sends requests for a member any more, so that its timers must expire."""
     return describe_gone(who[0], number_of(who)) if number_of(who) < MANY_IDS else ""
 
 

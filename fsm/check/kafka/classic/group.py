@@ -1,7 +1,8 @@
 """A group of the classic protocol: production members, eager or cooperative, and the production coordinator.
 
-What is asked: no partition has two users of one generation, none is assigned twice, no application is ended,
-generations never fall, what a classic group promises holds after each step, and, undisturbed, the group settles.
+Properties: no partition has two users of one generation, none is assigned twice, no application is ended, generations
+never decrease, the invariants of a classic group hold after each step, and, without further disturbance, the group
+settles.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ def classic_group(
 ) -> Model:
     """Members of the classic protocol and their coordinator.
 
-    `protocol` is of all, or of one each; with `topic_changes` topics are created, grow, are deleted and made anew.
-    Raises `InputError` for more members or partitions than it can, and for an unknown protocol.
+    `protocol` is of all, or of one each; with `topic_changes` topics are created, grow, are deleted and recreated.
+    Raises `InputError` for too many members or partitions, and for an unknown protocol.
     """
     known = Topics(topics, change=topic_changes)
     names = choose_names(members)
@@ -166,7 +167,7 @@ def wires(names: Sequence[str], known: Topics) -> list[Wire]:
 
 
 def speaking(queue: Queue) -> int:
-    """The ids, as bits, that requests on their way speak under, or that answers on their way give."""
+    """The ids, as bits, in requests in flight, or in answers that create ids."""
     return reduce(or_, map(_id_bit, queue.line), 0)
 
 
@@ -192,14 +193,16 @@ class ClassicGroupProperties(GroupProperties):
     """The properties of a classic group; a member is in good standing under its newest id at the coordinator."""
 
     def properties(self) -> list[Property]:
-        """All but that of the coordinator's assignment: a cooperative member uses partitions while it revokes them."""
+        """All properties except that of the coordinator's assignment: a cooperative member uses partitions while it
+        revokes them.
+        """
         asked = [one for one in super().properties() if one.name != "held by the coordinator's book"]
         meaning = "an application that has unsubscribed was called back for all that it used"
         alone = Property("one process has an id", self._one_process, "no two processes that live have the same id")
         return [*asked, Property("who has left uses nothing", self._left_behind, meaning), alone]
 
     def goal(self) -> Goal:
-        """The goal; it does not count on timers of live members."""
+        """The goal; it does not rely on timers of live members."""
         return replace(super().goal(), by=())
 
     def joins_late(self, view: View) -> Mask:
@@ -208,7 +211,7 @@ class ClassicGroupProperties(GroupProperties):
         return found
 
     def _of_subscriptions(self) -> list[Property]:
-        """The properties where subscriptions change: a classic consumer keeps its partitions until it has rejoined."""
+        """The properties if subscriptions change: a classic consumer keeps its partitions until it has rejoined."""
         return []
 
     def _one_process(self, view: View) -> Mask:
@@ -223,7 +226,7 @@ class ClassicGroupProperties(GroupProperties):
         return holds
 
     def conditions(self) -> dict[str, Condition]:
-        """The conditions under which timers run out without a disturbance."""
+        """The conditions under which timers expire without a disturbance."""
         found: dict[str, Condition] = {
             describe_gone(name, number): partial(self._is_gone, name, number)
             for name in self.names

@@ -1,7 +1,7 @@
 """One consumer of the classic protocol as a component: `ClassicConsumerMember`, and an application that polls and uses.
 
-As with a consumer of KIP-848 there is no clock: a timer is over or runs. What differs by time alone is equal. A member
-may have had several ids, one after the other; the coordinator numbers them.
+As for a consumer of KIP-848 there is no clock: a timer is running or expired, and states that differ only by time are
+equal. A member may have had several ids, one after the other; the coordinator numbers them.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
     "both": (RANGE, COOPERATIVE_STICKY),
     "either": (COOPERATIVE_STICKY, RANGE),
 }
-"""`partition.assignment.strategy` of the members; who lists both is eager, and `both` is Kafka's default."""
+"""`partition.assignment.strategy` of the members; a member with both is eager, and `both` is Kafka's default."""
 IDS_OF_A_LIFE = 8
-"""How many member ids a process may be given at most."""
+"""The maximum number of member ids of a process."""
 LONG_MS = 1_000_000_000
-"""A poll timer that runs out only where the path says so."""
+"""A poll timer that expires only if the path says so."""
 SESSION_MS = 1_800_000
 
 
@@ -69,10 +69,10 @@ class Order:
 
 
 def number_of(member_id: str) -> int:
-    """Which of its client's ids an id is; -1 where it is none.
+    """The number of an id among its client's; -1 for another id.
 
-    The ids of `a` are `a0`, `a1`, before which a name may stand, or `a-0`, `a-1`, each for the life of a process, which
-    counts for as many as its life has numbers.
+    The ids of `a` are `a0`, `a1`, with an optional prefix, or `a-0`, `a-1`, one per process, which counts as
+    `IDS_OF_A_LIFE` ids.
     """
     before, _, last = member_id.rpartition("-")
     digits = last.lstrip("abcdef")
@@ -96,7 +96,7 @@ class ClassicModel:
     def component(self) -> Component:
         """The component; its features are those of a KIP-848 consumer, and the member ids of its requests."""
         bits = self.known.bits
-        silent = (*ENDED, App.LEFT)  # who has left says nothing until it subscribes again, as late as it pleases
+        silent = (*ENDED, App.LEFT)  # a member that has left sends nothing until it subscribes again, at any later time
         features = {
             "life": lambda c: c.life,
             "epoch": lambda c: c.member.generation.generation_id,
@@ -208,7 +208,7 @@ class ClassicModel:
 
 
 def _let_pass(member: ClassicMember, given: Any) -> ClassicMember:
-    """The member after a timer has run out, if the input is a timer."""
+    """The member after a timer has expired, if the input is a timer."""
     if given == "heartbeat interval is over":
         return replace(member, heartbeats=replace(member.heartbeats, heartbeat_due_ms=NOW))
     if given == "poll timer runs out":
@@ -230,13 +230,13 @@ def config(name: str, setting: Setting, assignors: tuple[ClientAssignor, ...]) -
 
 
 def _name(member_id: str) -> int:
-    """The id as a number that no other id has; 0 where it is none."""
+    """The unique number of an id; 0 for the empty id."""
     given = member_id.rpartition("-")[2]
     return int.from_bytes(given.encode()) if given else 0
 
 
 def _speaks(member: ClassicMember) -> int:
-    """The member ids, as bits, that it has or was given in a response that it has not processed."""
+    """The member ids, as bits, that it has or that are in an unprocessed response."""
     ids = {member.generation.member_id, "" if member.unread is None else member.unread[1].member_id}
     return sum(1 << number_of(one) for one in ids if one)
 

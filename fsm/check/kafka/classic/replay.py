@@ -1,7 +1,7 @@
-"""A path of a model with classic members taken once more by production objects: members with clocks, and a host.
+"""The replay of a path of a model with classic members by production objects: members with clocks, and a host.
 
-The host has the real log, real tokens and a clock; a timer that the path says is over is made due. What the model and
-the live objects have is compared after each step.
+The host has the real log, real tokens and a clock; a timer that expires in the path is made due. The states of model
+and live objects are compared after each step.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ClassicReplay:
     """Live members and a live coordinator, driven along a path of a model whose first wires are their requests."""
 
     def __init__(self, members: dict[str, LiveMember], context: Context, convert: Convert | None = None) -> None:
-        """`convert` gives the next process of a consumer where it speaks the other protocol."""
+        """`convert` returns the next process of a consumer if it uses the other protocol."""
         self.members, self.names, self.convert = members, tuple(members), convert
         self.broker = LiveBroker(
             members,
@@ -109,9 +109,10 @@ class ClassicReplay:
         )
 
     def along(self, path: Path, note: Note | None = None, times_ms: Sequence[int] = ()) -> str:
-        """Takes the path; `State`s are those of the model after each step. What differs first; empty where nothing.
+        """Takes the path;
 
-        `note` is called before and after each step. Where times are given, one clock is everybody's.
+        `State`s are those of the model after each step. Returns the first difference; empty if there is none. `note` is
+        called before and after each step. With times all components share one clock.
         """
         is_untimed = note is None and not times_ms
         for number, (action, after) in enumerate(path, 1):
@@ -205,7 +206,7 @@ def _see(state: Any) -> Seen:
 
 
 def _describe(body: Any) -> Any:
-    """A request without why it is sent; where live consumers name a rebalance timeout, it is another."""
+    """A request without its purpose and its rebalance timeout, which differs for live consumers."""
     if isinstance(body, JoinGroupRequest):
         return replace(body, reason="", session_timeout_ms=1, rebalance_timeout_ms=1)
     return replace(body, rebalance_timeout_ms=1) if getattr(body, "rebalance_timeout_ms", -1) > 0 else body

@@ -53,7 +53,7 @@ class Shell(ClassicConsumerMember, Driven):
             self._waiting[SYNC_CALL] = SyncCommitEvent.__name__, NEVER
 
     def _do(self, event: ApplicationEvent, now_ms: int) -> KafkaError | None:
-        """Adds an event of a pass; the application's thread is the one that goes on with it."""
+        """Adds an event of a pass; the application's thread processes it."""
         self.report(event, now_ms)
         self._drain(now_ms)
         return None

@@ -1,8 +1,8 @@
 """A Connect cluster: production workers, the production coordinator with their classic group, and the config topic.
 
-What is asked: no unit runs in two workers in good standing, no worker is ended by an error, what the assignor promises
-of each round and a worker of each step, and, undisturbed, everything that is configured comes to run, in balance: what
-a worker that is gone leaves behind too, once the delay is over.
+Properties: no unit runs in two workers in good standing, no error ends a worker, the invariants of the assignor and of
+workers hold, and, without further disturbance, all configured units come to run, in balance, including those of a lost
+worker once the delay is over.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("eager", "compatible", "sessioned")
 ROUNDS = 5
-"""From how many rounds on, while a worker is behind in the config topic, `goes_round` is counted."""
+"""The number of rounds while a worker is behind in the config topic from which on `goes_round` holds."""
 DISTURBANCES = (
     *("bounce", "config", "connector_paused", "connector_restarted", "connector_resumed", "connector_stopped"),
     *("crash", "early_delay", "expire", "failover", "freeze", "leave", "poll_timeout", "rebalance_timeout"),
@@ -87,8 +87,8 @@ def connect(
 ) -> Model:
     """Workers, connectors with their numbers of tasks, and `scheduled.rebalance.max.delay.ms`.
 
-    It begins with workers that were never started, or, `settled`, where all are and the first one leads. A scenario
-    begins so, too, and has three workers and connectors of its own. Raises `InputError` for more workers than it can,
+    It begins with workers that are not started, or, `settled`, with all of them started and the first one leading. A
+    scenario is also settled, and has its own three workers and connectors. Raises `InputError` for too many workers,
     for an unknown protocol, profile or scenario.
     """
     chosen = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
@@ -150,10 +150,10 @@ class _ClusterProperties(ClassicGroupProperties):
     """The properties of a Connect cluster."""
 
     balanced: tuple[str, ...] = ()
-    """The kinds of units of which no worker has more than one more than another."""
+    """The kinds of units that are balanced: numbers of workers differ by at most one."""
 
     def properties(self) -> list[Property]:
-        """The properties; of a worker in good standing the units that run in its process count, not those it holds."""
+        """The properties; for a worker in good standing the units running in its process count, not those it holds."""
         return [
             Property("one runner", self._one_user, "no unit runs in two workers in good standing"),
             Property("no worker is ended", self._nobody_crashes, "no worker is ended by an error"),
@@ -165,7 +165,7 @@ class _ClusterProperties(ClassicGroupProperties):
         return Goal("the cluster settles", self._is_settled, (), meaning)
 
     def conditions(self) -> dict[str, Condition]:
-        """The conditions under which timers run out without a disturbance."""
+        """The conditions under which timers expire without a disturbance."""
         return {**super().conditions(), DELAY_OVER: self._no_delay}
 
     def has_zombie(self, view: View) -> Mask:

@@ -80,7 +80,7 @@ class Process(NamedTuple):
     running: Units = ()
     """The units that run in the process."""
     stopping: Units | None = None
-    """Units whose stop is under way, for which the worker waits."""
+    """Units that are being stopped, for which the worker waits."""
     starting: bool = False
     seeking: bool = False
     zombie_since: int | None = None

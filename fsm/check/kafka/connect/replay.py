@@ -1,8 +1,8 @@
 """Replays a path of a Connect cluster with live workers, whose clocks run, and a host with tokens and a log.
 
-A timer that the path says is over is made due, in the worker as in the coordinator; whatever is left of a delay is then
-a little less than the model says, which has no bearing but on the bytes that tell it. What the timers ask of the times
-gives times, by which the path is taken again, by one clock for all, and the workers write their trace.
+A timer that expires in the path is made due, in the worker as in the coordinator; the remaining delay is then slightly
+less than in the model, which affects only its encoded value. The constraints of the timers give times, at which the
+path is replayed with one clock for all, and the workers write their trace.
 """
 
 from __future__ import annotations
@@ -274,9 +274,10 @@ class ConnectReplay:
         self.broker = LiveBroker(self.workers, context, _is_same, lambda _: False)
 
     def along(self, path: Path, note: Note | None = None, times_ms: Sequence[int] = ()) -> str:
-        """Takes the path. Gives what differs first from the model; empty where nothing does.
+        """Takes the path.
 
-        `note` is called before and after each step. Where times are given, one clock is everybody's.
+        Returns the first difference from the model; empty if there is none. `note` is called before and after each
+        step. With times all components share one clock.
         """
         lengths, compared = note is None and not times_ms, dict[str, tuple[Any, Any]]()
         for number, (action, after) in enumerate(path, 1):

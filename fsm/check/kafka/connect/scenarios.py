@@ -35,7 +35,7 @@ NOT_NOW = ("starts", "stops", "is bounced", "heartbeat interval is over")
 
 
 def scenario_of(name: str) -> Scenario:
-    """The scenario of that name. Raises `InputError` where there is none."""
+    """The scenario of that name. Raises `InputError` if there is none."""
     if name not in SCENARIOS:
         raise InputError(f"no scenario {name!r}", "--scenario", f"choose from {', '.join(SCENARIOS)}")
     return SCENARIOS[name]

@@ -1,7 +1,7 @@
 """The config topic as a component: every worker reads it in the background, leaders write it for their users.
 
-A leader writes between two rounds only: its thread, which takes its users' requests, is in the round otherwise, and it
-goes on once it has read what it wrote. Whether a connector pauses any worker may write, at any time.
+A leader writes only between two rounds, because its thread, which handles users' requests, is busy during a round; it
+continues once it has read its own writes. Any worker may write at any time that a connector pauses.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class ConfigTopic:
                 yield Choice(f"a user resumes {self.first}", RESUMED, RESUMED)
 
     def writes(self, snapshot: ConfigSnapshot, *, unwritten: bool) -> Iterable[Choice]:
-        """The writes that are open to a leader with this snapshot."""
+        """The possible writes of a leader with this snapshot."""
         counts = dict(snapshot.task_counts)
         if NEW not in counts:
             yield _choice(Write.CREATE, NEW)

@@ -22,7 +22,7 @@ from fsm.connect.worker.state import Worker, new_worker
 from fsm.tables.connect_worker import SETTLED, TABLE, State
 
 DELAY_OVER = "no delay is remembered as running"
-"""The condition under which a worker's delay has expired: that of its leader, which began before, has."""
+"""The condition under which a worker's delay may expire: its leader's, which began before, has expired."""
 ASKED_OF_STEPS = (
     *ROUND,
     "W2 a join reports nothing that was revoked",

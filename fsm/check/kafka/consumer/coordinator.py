@@ -1,7 +1,8 @@
-"""The coordinator of a consumer group as a component. It has no clock, as the members have none.
+"""The coordinator of a consumer group as a component.
 
-A timer is over or runs; that it runs out is a choice. Another broker may take over: with what the log says, or at
-another address, which its members have to find; and with the last request lost before its response was received.
+Like the members it has no clock: a timer is running or expired, and its expiry is a choice. Another broker may take
+over: from the log, at another address, which the members have to find, or without the last request, whose response no
+member has received.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from fsm.tables.consumer_group import State
 
 OLD = NOW - 10_000_000_000
 RESOLVED_BEFORE = NOW - 20_000
-"""When a regular expression was resolved that may be refreshed."""
+"""The time at which a regular expression was resolved that may be refreshed."""
 BY_NAME = 9
 """The last version of OffsetCommit with topic names, which members of these models use."""
 VALID = "requests are valid"
@@ -124,12 +125,12 @@ class CoordinatorModel:
         return mask(found, self.known.ids)
 
     def choices(self, at: Broker) -> Iterable[Choice]:
-        """The choices: timers run out, tasks end, and another broker takes over."""
+        """The choices: timers expire, tasks end, and another broker takes over."""
         group = consumer_group_of(at.state)
         if group is None:
             return
         for (kind, who), _, epoch in group.timers.in_order():
-            member = group.members.by_id.get(who)  # None where another one took its place
+            member = group.members.by_id.get(who)  # None if another one took its place
             if kind in TIMERS and member is not None and (kind is TimerKind.SESSION or member.epoch == epoch):
                 disturbance, text = TIMERS[kind]
                 excuse = f"{who} is silent" if kind is TimerKind.SESSION else ""
@@ -143,7 +144,7 @@ class CoordinatorModel:
             yield Choice("moves", disturbance="move")
 
     def step(self, at: Broker, given: Any) -> Step:
-        """The step on an input: a request, a timer that runs out, or a failover."""
+        """The step on an input: a request, a timer that expires, or a failover."""
         context = self.context(at.topics)
         match given:
             case Received(sender=sender, message=topics) if isinstance(topics, tuple):
@@ -156,7 +157,7 @@ class CoordinatorModel:
                 if sender in at.elsewhere:
                     return Step(at, [] if late else [(sender, (order, refuse(order.body)))])
                 return self._handle(at, sender, order, late)
-            case Missed(sender, order):  # it was handled, and is lost with the broker that did
+            case Missed(sender, order):  # it was handled, but is lost with its broker
                 after = load(at.state, context)
                 return self._make_step(at, after, sends=[(sender, (order, FOUND if order == FIND else TIMED_OUT))])
             case "moves":
@@ -248,14 +249,14 @@ def choices_of_tasks(group: ConsumerGroup) -> Iterable[Choice]:
 
 
 def request(token: Any, sender: str, order: Any, fresh_id: str = "") -> Request:
-    """A request as the coordinator receives it; the sender may be given `fresh_id`."""
+    """A request as the coordinator receives it; the sender may get `fresh_id` as member id."""
     body = order.body
     version = BY_NAME if isinstance(body, OffsetCommitRequest) else API_OF[type(body)].newest
     return Request(token, sender, "/127.0.0.1", version, body, fresh_id)
 
 
 def let_pass(state: Coordinator, given: Any, context: Context) -> CoordinatorStep[Coordinator]:
-    """The coordinator's step without a request: a timer (kind and member) runs out, or a task ends."""
+    """The coordinator's step without a request: a timer (kind and member) expires, or a task ends."""
     group = consumer_group_of(state)
     match given:
         case (TimerKind() as kind, str(who)) if group is not None:

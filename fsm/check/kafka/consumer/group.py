@@ -1,7 +1,7 @@
 """A consumer group of KIP-848: production members and the production coordinator, their queues and their connections.
 
-What is asked is safety (no partition is used by two members that the coordinator counts, every holder is unique, no
-application is ended by an error) and liveness (undisturbed, every subscribed partition gets its user at last).
+Properties are safety (no partition has two users that are members for the coordinator, every holder is unique, no error
+ends an application) and liveness (without further disturbance every subscribed partition gets its user at last).
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def consumer_group(
 ) -> Model:
     """Members of one dialect, or of one each (`4.0,4.4`), and their coordinator.
 
-    `search` makes finding the coordinator a request of its own, and lets it move; with `topic_changes` topics are
-    created, grow, are deleted and made anew; with `compaction` another broker may read a compacted log;
-    `equivariant` targets let members be interchangeable. Raises `InputError` for more members or partitions than it
-    can, and for a pattern that is none.
+    `search` makes finding the coordinator a separate request, and lets it move; with `topic_changes` topics are
+    created, grow, are deleted and recreated; with `compaction` another broker may read a compacted log; `equivariant`
+    targets let members be interchangeable. Raises `InputError` for too many members or partitions, and for an invalid
+    pattern.
     """
     _check_patterns(pattern, client_pattern)
     names, dialects = choose_names(members), _read_dialects(client, members)
@@ -159,7 +159,7 @@ def consumer_group(
 
 
 def choose_names(members: int, what: str = "members") -> str:
-    """A letter for each member. Raises `InputError` for none, and for more than there are letters."""
+    """A letter for each member. Raises `InputError` for no members, and for more members than letters."""
     if not 1 <= members <= len(NAMES):
         raise InputError(f"{members} {what}", "--members", f"give 1 to {len(NAMES)}")
     return NAMES[:members]
@@ -197,13 +197,13 @@ def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_regex(pattern: str) -> None:
-    """Raises `InputError` where a broker cannot resolve a pattern."""
+    """Raises `InputError` for a pattern that a broker cannot resolve."""
     if pattern and (problem := find_problem(pattern)):
         raise InputError(f"{pattern!r}: {problem}", "--pattern", "give a regular expression of RE2")
 
 
 def _check_patterns(pattern: str, client_pattern: str) -> None:
-    """Raises `InputError` for two patterns, and for one that its broker or client cannot compile."""
+    """Raises `InputError` for two patterns, and for one that broker or client cannot compile."""
     if pattern and client_pattern:
         raise InputError("a subscription has one pattern", "--client-pattern", "leave out --pattern")
     check_regex(pattern)

@@ -1,7 +1,7 @@
 """One consumer of KIP-848 as a component: `ConsumerMember` with its queues, and an application that polls and uses.
 
-The state has no clock. A timer is over or runs; that it runs out is a choice. Everything else is the member's own code,
-and a callback takes as long as it pleases.
+The state has no clock: a timer is running or expired, and its expiry is a choice. Everything else is the member's own
+code. A callback may take any time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from fsm.protocol.messages import (
 from fsm.tables.consumer_member import TABLE, State
 
 LIVES = 3
-"""How many processes one consumer may have, one after the other."""
+"""The maximum number of processes of one consumer, one after the other."""
 EPOCHS = 1_000_000
 """A bound that no member epoch reaches."""
 FIND, FOUND = "finds the coordinator", "found"
@@ -239,7 +239,7 @@ class ConsumerModel:
         app = shell.after_commit(app, is_member=shell.member.epoch > 0)
         if app is App.LEAVING and shell.member.leaving.calls is None and calling is None:
             app = App.LEFT
-        if given == "heartbeat interval is over" and not shell.sent:  # it is noted when it makes a heartbeat due
+        if given == "heartbeat interval is over" and not shell.sent:  # noted if it makes a heartbeat due
             return Step(consumer)
         sent = [(BROKER, order) for order in shell.sent]
         if shell.closed:

@@ -1,7 +1,7 @@
 """The live coordinator of a replay: a host with the real log, real tokens and a clock.
 
-A timer that the path says is over is made due. A response is sent to the requesting client; a request that will have
-none ends as its client gives it up.
+A timer that expires in the path is made due. A response is sent to the requesting client; a request without one ends
+when its client abandons it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LiveBroker:
         *,
         converts: bool = False,
     ) -> None:
-        """`is_same` finds the late request that a path means; a client for which `is_gone` holds gets no response."""
+        """`is_same` identifies the late request of a path; a client for which `is_gone` holds gets no response."""
         self.host = Host(context, resolves=False)
         self._clients, self._is_same, self._is_gone = clients, is_same, is_gone
         self._timers, self._converts = AnyCoordinator((), None, context), converts
@@ -81,7 +81,7 @@ class LiveBroker:
         self._answer(before, sent.answers)
 
     def act(self, what: str) -> None:
-        """Takes a step of the coordinator: a failover, or a timer that runs out."""
+        """Takes a step of the coordinator: a failover, or a timer that expires."""
         group: Any = self.host.state.groups[GROUP]
         if what == FAILS_OVER:
             self.host.fail_over()
@@ -104,7 +104,7 @@ class LiveBroker:
         self._answer(before, self.host.expire(self.host.now_ms))
 
     def timers(self) -> dict[str, int]:
-        """When each of its timers runs out, by the name that a path gives it."""
+        """When each of its timers expires, by its name in a path."""
         group = self.host.state.groups.get(GROUP)
         due_ms: dict[Any, int] = {}
         if isinstance(group, ClassicGroup):

@@ -42,7 +42,7 @@ from fsm.protocol.assignment import Partitions, partitions
 REQUEST_TIMEOUT_MS = 30_000
 AUTO_COMMIT_MS = 5_000
 LONG_MS = 1_000_000_000
-"""A timer that runs out only where the path says so."""
+"""A timer that expires only if the path says so."""
 
 
 T = TypeVar("T", bound="LiveMember")
@@ -67,7 +67,7 @@ class Sent:
 
 
 class LiveMember:
-    """A consumer with its own clock, its application and its connection; `metadata` is what its client knows."""
+    """A consumer with its own clock, its application and its connection; `metadata` is its client's."""
 
     name: str
     life: int
@@ -119,11 +119,11 @@ class LiveMember:
 
     @property
     def poll_wanted_ms(self) -> int:
-        """From when on a poll makes progress."""
+        """The instant from which a poll makes progress."""
         return 0
 
     def timers(self) -> dict[str, int]:
-        """When each of its timers runs out, by its own clock; request timeouts included."""
+        """When each of its timers expires, by its own clock; request timeouts included."""
         waits = self.sent.note((*self.out, *(order for order, _ in self.back)), self.now_ms)
         due_ms = {name: at_ms + REQUEST_TIMEOUT_MS for name, at_ms in waits.items()}
         return {"heartbeat": self.heartbeat_due_ms, "poll": self.poll_due_ms, **due_ms}

@@ -1,8 +1,8 @@
-"""Idle steps in a path: polls with nothing to do, heartbeats that are answered as ever.
+"""Idle steps in a path: polls with nothing to do, heartbeats with their usual answer.
 
-A search leaves out what changes nothing. Live objects need it where a path takes longer than a poll timer, a heartbeat
-interval or a session: each is started anew by an idle step, which is put in where the timers say that there is no room
-without, and counts where live objects have changed nothing by it.
+A search omits steps without effect. Live objects need them if a path takes longer than a poll timer, a heartbeat
+interval or a session: an idle step restarts the timer. One is inserted where the timers contradict each other without
+it, and is valid if it changes nothing in the live objects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fsm.check.timing import Constraint, Timing
 from fsm.trace import TraceRecord
 
 MOST = 12
-"""How many idle steps at most."""
+"""The maximum number of idle steps."""
 TRIES, OF_ALL = 120, 400
 """How often a path is replayed at most to try idle steps: with the same timeouts, and in all."""
 KEPT = 3
@@ -135,9 +135,9 @@ def find_room(
     *,
     alternate: bool = False,
 ) -> ReplayResult[T] | None:
-    """Finds the first timeouts that allow the path, with idle steps if it needs some; else those that get furthest.
+    """Finds the first timeouts that allow the path, with idle steps if needed; else those that get furthest.
 
-    `take` gives None where live objects do not take a path. None where they take this one with no timeouts.
+    `take` returns None if live objects do not take a path. Returns None if they take this one with no timeouts.
     """
     tried: list[ReplayResult[T]] = []
     cast = Cast(models, alternate)

@@ -1,8 +1,8 @@
 """Replays a path of the model with live production objects: running clocks, call numbers, generators.
 
-After each step what both have is compared: states, epochs, targets, what is owned and used, the coordinator's book. A
-path that differs is a fault of the model, and no counterexample. Where the timers allow it, the path is then taken once
-more by one clock for all, and the members write their trace.
+After each step model and live objects are compared: states, epochs, targets, owned and used partitions, the
+coordinator's state. A difference is an error of the model, and no counterexample. If the timers allow it, the path is
+then replayed with one clock for all, and the members write their trace.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class _Replay:
             trace(topics_of(context.image, NOW))
 
     def along(self, path: Path, timing: Timing | None = None) -> str:
-        """Takes the path. Gives what differs first from the model; empty where nothing does."""
+        """Takes the path. Returns the first difference from the model; empty if there is none."""
         for number, (action, after) in enumerate(path, 1):
             if self.times_ms:
                 self._set_clocks(NOW + self.times_ms[number - 1])

@@ -1,8 +1,8 @@
-"""When the steps of a path with classic members can happen, found from the timers of live objects.
+"""The times of the steps of a path with classic members, from the timers of live objects.
 
-A path is taken with real timeouts, first by everybody's own clock, where a timer that the path says is over is made
-due; what the timers ask of the times gives times, and by these the path is taken again, by one clock for all, until
-what it asks is what it was given.
+A path is replayed with real timeouts, first with a clock for each component, where a timer that expires in the path is
+made due. The constraints of the timers give times, at which the path is replayed with one clock for all, until the
+times no longer change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fsm.tables.consumer_member import State
 from fsm.trace import TraceRecord
 
 PASSES = 5
-"""How often times are computed from the previous pass at most."""
+"""The maximum number of passes."""
 T = TypeVar("T")
 
 
@@ -103,9 +103,9 @@ def settle_times(
     note: Callable[[Timing, T, str, str], None],
     before: int = 0,
 ) -> tuple[Timing, tuple[int, ...]] | None:
-    """Replays a path until its timers allow the times that it was given; no times if they never do.
+    """Replays a path until its timers allow the given times; no times if they never do.
 
-    So many steps count as `before` the path. None where it is not taken even without times.
+    The first `before` steps do not belong to the path. None if it is not taken even without times.
     """
     found: tuple[Timing, tuple[int, ...]] | None = None
     for _ in range(PASSES):

@@ -1,7 +1,7 @@
-"""Traces of live objects on one clock: what a coordinator stores, and how a path continues.
+"""Traces of live objects on one clock: a coordinator's records, and the continuation of a path.
 
-A path ends at the instant at which something breaks, or has become hopeless. What is still so some time later is what
-an audit sees.
+A path ends at the instant of a violation, or when the goal is out of reach. An audit sees only what lasts for some time
+after it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fsm.protocol.records import Record, to_json
 from fsm.trace import Kind, TraceRecord
 
 HELD_MS, WATCHED_MS = 1_000, 20_000
-"""How long nothing happens after the last step, and how long the continuation is traced."""
+"""The pause after the last step, and the length of the traced continuation."""
 TURN_MS = 500
 """The interval of polls in the continuation."""
 ROUND_TRIPS = 4
-"""How many requests follow from each other within one turn at most."""
+"""The maximum number of consecutive round trips within one turn."""
 
 
 def topics_of(image: Image, now_ms: int) -> TraceRecord:
@@ -30,7 +30,7 @@ def topics_of(image: Image, now_ms: int) -> TraceRecord:
 
 
 def tell_stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]:
-    """The trace records of what a coordinator wrote to its log, as the parser of that log gives them."""
+    """The trace records of a coordinator's log, as its parser returns them."""
     from fsm.logs.programs.consumer_offsets import interpret  # noqa: PLC0415  only a counterexample needs it
 
     for record in records:
@@ -41,10 +41,10 @@ def tell_stored(records: Iterable[Record], now_ms: int) -> Iterator[TraceRecord]
 def go_on(
     members: Mapping[str, LiveMember], serve: Callable[[str], None], pass_time: Callable[[int], None], now_ms: int
 ) -> None:
-    """Continues after a path: first nothing happens for a while, then everything that is due.
+    """Continues after a path: first a pause, then everything that is due.
 
-    What a path has broken may raise an error later: that ends it, for the path itself was taken. `serve` has the first
-    request of a member handled; `pass_time` sets all clocks, and the coordinator does what is due.
+    A violation of the path may raise an error later, which ends the continuation. `serve` handles the first request of
+    a member; `pass_time` sets all clocks, and the coordinator handles due timers.
     """
     turns_ms = turns(now_ms)
     note_users(members, turns_ms.start)
@@ -66,7 +66,7 @@ class Exchanges(Protocol):
 
 
 def turns(now_ms: int) -> range:
-    """The instants of the turns, after a while in which nothing happens."""
+    """The instants of the turns, after the pause."""
     held_ms = now_ms + HELD_MS
     return range(held_ms, held_ms + WATCHED_MS, TURN_MS)
 

@@ -1,6 +1,7 @@
-"""Members of both protocols in one group, which changes its type as they come and go: online migration in both ways.
+"""Members of both protocols in one group, which changes its type as they join and leave: online migration in both
+directions.
 
-What is asked of a consumer group is asked while it is one, and that the group settles whatever it is.
+The properties of a consumer group apply while it is one; a group of either type must settle.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ def mixed_group(
     pattern: str = "",
     assignment_interval: bool = False,
 ) -> Model:
-    """`members`, of whom the last `classic` ones begin as classic ones, and their coordinator with its policy.
+    """`members`, of which the last `classic` ones begin as classic ones, and their coordinator with its policy.
 
-    Those that speak KIP-848's subscribe to `pattern`, where there is one. Raises `InputError` for numbers, protocols,
-    policies and patterns that it does not have.
+    Members of KIP-848 subscribe to `pattern`, if given. Raises `InputError` for invalid numbers, protocols, policies
+    and patterns.
     """
     names = choose_names(members)
     if not 0 <= classic <= members:
@@ -161,7 +162,7 @@ class _MixedGroupProperties(ClassicGroupProperties):
     policy, joins = "", "consumer joins"
 
     def properties(self) -> list[Property]:
-        """The properties of a consumer group, and that it does not stay one without need."""
+        """The properties of a consumer group, and that it becomes a classic one when possible."""
         meaning = "where the policy has it, a group whose members are all classic is a classic group"
         converges = Property("the group is what its members speak", self._converges, meaning)
         return [*GroupProperties.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
@@ -171,7 +172,7 @@ class _MixedGroupProperties(ClassicGroupProperties):
         return holds
 
     def goal(self) -> Goal:
-        """The goal; that of a consumer group counts on rebalance timers."""
+        """The goal; that of a consumer group relies on rebalance timers."""
         return GroupProperties.goal(self)
 
     def _client_safety(self, view: View) -> Mask:

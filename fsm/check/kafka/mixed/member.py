@@ -1,7 +1,6 @@
 """A consumer that may convert to the other protocol, as a component: each of its processes uses one protocol.
 
-A process that starts again may speak the other one (`convert`), as in a migration in which clients are restarted one
-by one.
+A restarted process may use the other one (`convert`), as in a migration in which clients are restarted one by one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class ConvertingConsumerModel:
         self.consumer, self.classic, self.begins_classic = consumer, classic, begins_classic
 
     def component(self) -> Component:
-        """The component; its features are those that both protocols have, of its present process."""
+        """The component; its features are those common to both protocols, of its current process."""
         mine, others = self.consumer.component(), self.classic.component()
         of_consumer = {**mine.features, "epoch": _epoch, "id": self._id, "speaks": self._speaks, "left": lambda _: 0}
         features = {name: _of_either(name, of_consumer, others.features) for name in others.features}
