@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from fsm.logs.exports.box_tables import Boxed, find_boxed
 from fsm.logs.layouts import stamps
 from fsm.logs.reading.blocks import line_bounds, words
@@ -159,14 +161,23 @@ Broken = Boxed | Wrapped | Folded | TurnedOver | JobLog | Aligned | Bulk | Mail
 
 def find_broken(head: bytes) -> Broken | None:
     """Who broke the lines of a text, if somebody did."""
-    lines = head.split(b"\n", _MOST_LINES)[:_MOST_LINES]
+    bounds = line_bounds(head)[: _MOST_LINES + 1]
+    text = head[: int(bounds[-1]) - 1]
+    lines = text.split(b"\n")
     if _QUOTED_PRINTABLE in head[:_MAIL_HEAD].lower() and _QUOTED.search(head, 0, _MAIL_HEAD):
         return Mail()
     if len(lines) > 2 and _ACTION.match(lines[0]) and _ACTION.match(lines[2]):
         return Bulk(_ACTION)
-    aligned = _find_aligned(lines) if _RULE.search(head) else None
-    boxed = find_boxed(lines)
-    return _find_job(lines) or aligned or boxed or _find_turned(lines) or _find_wrapped(lines) or _find_folded(lines)
+    told = words(_JOINT, *_OPENED_BY).lines(text, bounds).tolist()
+    longest = lines[int(np.diff(bounds).argmax())]
+    return (
+        _find_job(lines)
+        or _find_aligned(lines, told)
+        or find_boxed(lines)
+        or _find_turned(lines, told)
+        or _find_wrapped(text, lines, longest)
+        or _find_folded(lines, longest)
+    )
 
 
 _MOST_LINES, _MAIL_HEAD = 4000, 1 << 14
@@ -175,7 +186,7 @@ _QUOTED = re.compile(rb"(?im)^Content-Transfer-Encoding: *" + _QUOTED_PRINTABLE)
 _ACTION = re.compile(rb'\{\s*"(?:index|create)"\s*:\s*\{[^{}]*\}\s*\}\s*\Z')
 _OF_JOB = rb"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]"
 _JOB_LINE, _JOB_PART = re.compile(_OF_JOB + rb"[ +]"), re.compile(_OF_JOB + rb"\+")
-_RULE = re.compile(rb"\n-+\+-")
+_JOINT = b"-+-"
 _DASHES, _NO_ROW = re.compile(r"-+(?:\+-+)+"), re.compile(r"[-+]+|\(\d+ rows?\)|")
 _FEWEST, _DIFFERENT, _WIDTHS, _STAMPED_WITHIN = 4, 10, range(40, 501), 50
 
@@ -194,8 +205,8 @@ def _find_job(lines: Sequence[bytes]) -> JobLog | None:
     return JobLog(_JOB_PART) if sum(1 for _ in others) < too_many and any(map(_JOB_PART.match, lines)) else None
 
 
-def _find_aligned(lines: Sequence[bytes]) -> Aligned | None:
-    at = next((i for i, line in enumerate(lines) if line[:1] == b"-" and _DASHES.fullmatch(_show(line))), 0)
+def _find_aligned(lines: Sequence[bytes], told: Iterable[int]) -> Aligned | None:
+    at = next((i for i in told if lines[i][:1] == b"-" and _DASHES.fullmatch(_show(lines[i]))), 0)
     ends = [match.start() for match in re.finditer(r"\+|\Z", _show(lines[at]))]
     head = _show(lines[at - 1])
     if not at or any(head[end : end + 1] != "|" for end in ends[:-1]):
@@ -203,14 +214,14 @@ def _find_aligned(lines: Sequence[bytes]) -> Aligned | None:
     return Aligned(tuple(name.strip() for name in head.split("|")), tuple(ends))
 
 
-def _find_wrapped(lines: Sequence[bytes]) -> Wrapped | None:
+def _find_wrapped(text: bytes, lines: Sequence[bytes], longest: bytes) -> Wrapped | None:
     """Lines that reach the right edge end in different ways, and other lines than usual stand below them."""
-    if len(_show(max(lines, key=len))) > _WIDTHS[-1]:
+    if len(_show(longest)) > _WIDTHS[-1]:
         return None
-    plain = all(map(bytes.isascii, lines)) and not any(line.endswith(b"\r") for line in lines)
+    plain = text.isascii() and b"\r" not in text
     lengths = list(map(len, lines if plain else map(_show, lines)))
     width = max(lengths)
-    full = [i for i, length in enumerate(lengths[:-1]) if length == width]
+    full = np.flatnonzero(np.array(lengths[:-1]) == width).tolist()
     if width not in _WIDTHS or len({lines[i][-_DIFFERENT:] for i in full}) < _FEWEST:
         return None
     below = [lines[i + 1] for i in full]
@@ -244,9 +255,9 @@ def _width(lines: Iterable[bytes]) -> int:
     return max((len(text) for text in texts if len(text.split(None, 1)) > 1), default=0)
 
 
-def _find_folded(lines: Sequence[bytes]) -> Folded | None:
+def _find_folded(lines: Sequence[bytes], longest: bytes) -> Folded | None:
     """No line with two words is longer than others, and most lines that begin nothing had no place above."""
-    if _width([max(lines, key=len)]) > _FOLDS[-1] or (width := _width(lines)) not in _FOLDS:
+    if _width([longest]) > _FOLDS[-1] or (width := _width(lines)) not in _FOLDS:
         return None
     texts = [_split_quote(_show(line))[1] for line in lines]
     pairs = [(above, text) for above, text in pairwise(texts) if above.strip() and text.strip()]
@@ -260,11 +271,9 @@ def _find_folded(lines: Sequence[bytes]) -> Folded | None:
     return None
 
 
-def _find_turned(lines: Sequence[bytes]) -> TurnedOver | None:
+def _find_turned(lines: Sequence[bytes], told: Iterable[int]) -> TurnedOver | None:
     """What opens a block of settings, or names what was thrown, stands below it in most cases."""
-    text = b"\n".join(lines)
-    found = words(*_OPENED_BY).lines(text, line_bounds(text)).tolist()
-    opens = [i for i in found if _OPENS_BLOCK.search(lines[i])]
+    opens = [i for i in told if _OPENS_BLOCK.search(lines[i])]
     below = sum(_INDENTED.match(lines[i - 1]) is not None for i in opens if i)
     above = sum(_INDENTED.match(line) is not None for i in opens for line in lines[i + 1 : i + 2])
     return TurnedOver(_STAMPED_WITHIN) if below > above else None

@@ -107,9 +107,11 @@ _FEWEST_BLANKS = 5
 
 def _padding(head: bytes) -> Recode | None:
     """Lines filled with blanks up to the width of a column or a screen."""
-    ends = head.count(b" \n") + head.count(b" \r")
+    ends = head.count(b" \n") + (head.count(b" \r") if b"\r" in head else 0)
+    if ends < _FEWEST_BLANKS:
+        return None
     empty = 2 * (head.count(b"\n\n") + head.count(b"\n\r\n")) + head.count(b"\t\n")  # at most: such do not count
-    if ends < _FEWEST_BLANKS or ends < 0.8 * (head.count(b"\n") - empty):
+    if ends < 0.8 * (head.count(b"\n") - empty):
         return None
     lines = [line.rstrip(b"\r") for line in head.split(b"\n")[:-1] if line.strip()]
     padded = sum(line.endswith(b" ") for line in lines)

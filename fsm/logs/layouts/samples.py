@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import lru_cache
-from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -337,8 +336,7 @@ def _misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) 
         asked = [one for one in its if one.header.match(line)]
         if not asked or line.startswith(b"{"):
             continue
-        below = map(lines.__getitem__, range(i + 1, min(len(lines), i + _LONGEST_ENTRY)))
-        entry = b"\n".join([line, *takewhile(CONTINUES, below)]).decode("utf-8", "replace")
+        entry = b"\n".join([line, *_find_below(lines, i, asked)]).decode("utf-8", "replace")
         silent = True
         for one in asked:
             found = one.parse(entry, UTC)
@@ -353,6 +351,14 @@ def _misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) 
 
 
 _FEWEST_MISREAD = 3
+
+
+def _find_below(lines: Sequence[bytes], first: int, owners: Iterable[Format]) -> Iterator[bytes]:
+    """The lines that continue an entry of these formats which begins with a line."""
+    for line in lines[first + 1 : first + _LONGEST_ENTRY]:
+        if not CONTINUES(line) or any(one.header.match(line) for one in owners):
+            return
+        yield line
 
 
 def _kin(names: frozenset[str], known: Sequence[Format]) -> frozenset[str]:
