@@ -72,11 +72,14 @@ def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
 
 def _last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
     """The field, id or column at the end of a text, or a word with something behind it that varies."""
-    last = text.rstrip()[-1:]
+    whole = text.rstrip()
+    last = whole[-1:]
     for unit, pattern in _UNITS:
         if (unit[-1].kind == "inner" or unit[-1].what == last) and pattern.search(text):
             return unit
-    if field := _FIELD.search(text):
+    # Without a quote at its end a field has no blanks.
+    begin = 0 if last == '"' else max(whole.rfind(" "), whole.rfind("\t"), 1) - 1
+    if field := _FIELD.search(text, begin):
         before = (Token("text", field[1]), _BLANK) if field[1] else (_BLANK,)
         closes = (Token("text", '"'),) if field[3] else ()
         return *before, Token("text", field[2]), Token("inner", field[3] or "="), *closes

@@ -222,7 +222,7 @@ _PAIR = re.compile(rf"(?:^|(?<=[\s,{{(]))({_NAME})({'|'.join(_VALUES)})")
 
 def logfmt(line: str) -> tuple[str, dict[str, Any]] | None:
     """What stands before the first `key=value` of a line, and the pairs; None where there are not even two."""
-    pairs = list(_PAIR.finditer(line))
+    pairs = list(_PAIR.finditer(line)) if line.count("=") > 1 else ()
     if len(pairs) < 2 or pairs[0].start() > headers.HEADER_LIMIT:
         return None
     return line[: pairs[0].start()], {m[1][:-1]: _unquote(m[2]) for m in pairs}

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -132,7 +132,8 @@ _DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
 _TEXT_DIGITS = str.maketrans("123456789", "000000000")
 
 
-class _Lines(NamedTuple):
+@dataclass(frozen=True)
+class _Lines:
     """Lines behind some frames, and which of them speak of clients."""
 
     lines: Sequence[str]
@@ -141,7 +142,7 @@ class _Lines(NamedTuple):
     sample: Sample
     frames: tuple[Frame, ...] = ()
 
-    @property
+    @cached_property
     def some(self) -> Sequence[int]:
         return of_each_shape(self.lines, self.marked, MOST_SAMPLES)
 
@@ -155,7 +156,7 @@ def _learn(seen: _Lines) -> Layout | None:
                 continue
             inner = _join_parts(frame, seen.lines)
             still = _find_marked(inner, seen.clients)
-            layout = _learn(seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame)))
+            layout = _learn(replace(seen, lines=inner, marked=still, frames=(*seen.frames, frame)))
             if layout is not None:
                 return layout
     hits = _hits(seen)
@@ -610,7 +611,7 @@ def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Hea
             break
         inner = _join_parts(frame, seen.lines)
         still = _find_marked(inner, clients)
-        seen = seen._replace(lines=inner, marked=still, frames=(*seen.frames, frame))
+        seen = replace(seen, lines=inner, marked=still, frames=(*seen.frames, frame))
     return ()
 
 
