@@ -9,6 +9,7 @@ import quopri
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from fsm.logs.exports.box_tables import Boxed, find_boxed
 from fsm.logs.layouts import stamps
-from fsm.logs.reading.blocks import line_bounds, words
+from fsm.logs.reading.blocks import line_bounds
 from fsm.logs.reading.entries import CONTINUES
 
 
@@ -159,34 +160,55 @@ class Mail(NamedTuple):
 Broken = Boxed | Wrapped | Folded | TurnedOver | JobLog | Aligned | Bulk | Mail
 
 
+class _Text:
+    """The lines at the beginning of a text, which are split only where all of them are asked for."""
+
+    def __init__(self, head: bytes) -> None:
+        bounds = line_bounds(head)[: _MOST_LINES + 1]
+        self.data = head[: int(bounds[-1]) - 1]
+        self.starts = bounds[:-1]
+        self.longest = self.line(int(np.diff(bounds).argmax()))
+        cells = np.frombuffer(self.data + b"\n", np.uint8)
+        self.firsts = cells[self.starts]
+        """The first byte of each line."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def line(self, i: int) -> bytes:
+        start = int(self.starts[i])
+        end = self.data.find(b"\n", start)
+        return self.data[start : end if end >= 0 else len(self.data)]
+
+    @cached_property
+    def lines(self) -> list[bytes]:
+        return self.data.split(b"\n")
+
+
 def find_broken(head: bytes) -> Broken | None:
     """Who broke the lines of a text, if somebody did."""
-    bounds = line_bounds(head)[: _MOST_LINES + 1]
-    text = head[: int(bounds[-1]) - 1]
-    lines = text.split(b"\n")
     if _QUOTED_PRINTABLE in head[:_MAIL_HEAD].lower() and _QUOTED.search(head, 0, _MAIL_HEAD):
         return Mail()
-    if len(lines) > 2 and _ACTION.match(lines[0]) and _ACTION.match(lines[2]):
+    text = _Text(head)
+    if len(text) > 2 and _ACTION.match(text.line(0)) and _ACTION.match(text.line(2)):
         return Bulk(_ACTION)
-    told = words(_JOINT, *_OPENED_BY).lines(text, bounds).tolist()
-    longest = lines[int(np.diff(bounds).argmax())]
+    first = text.data.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
     return (
-        _find_job(lines)
-        or _find_aligned(lines, told)
-        or find_boxed(lines)
-        or _find_turned(lines, told)
-        or _find_wrapped(text, lines, longest)
-        or _find_folded(lines, longest)
+        _find_job(text, first)
+        or _find_aligned(text)
+        or find_boxed(first)
+        or _find_turned(text)
+        or _find_wrapped(text)
+        or _find_folded(text)
     )
 
 
-_MOST_LINES, _MAIL_HEAD = 4000, 1 << 14
+_MOST_LINES, _FIRST_LINES, _MAIL_HEAD = 4000, 401, 1 << 14
 _QUOTED_PRINTABLE = b"quoted-printable"
 _QUOTED = re.compile(rb"(?im)^Content-Transfer-Encoding: *" + _QUOTED_PRINTABLE)
 _ACTION = re.compile(rb'\{\s*"(?:index|create)"\s*:\s*\{[^{}]*\}\s*\}\s*\Z')
 _OF_JOB = rb"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]"
 _JOB_LINE, _JOB_PART = re.compile(_OF_JOB + rb"[ +]"), re.compile(_OF_JOB + rb"\+")
-_JOINT = b"-+-"
 _DASHES, _NO_ROW = re.compile(r"-+(?:\+-+)+"), re.compile(r"[-+]+|\(\d+ rows?\)|")
 _FEWEST, _DIFFERENT, _WIDTHS, _STAMPED_WITHIN = 4, 10, range(40, 501), 50
 
@@ -199,26 +221,31 @@ def _has_stamp(line: bytes) -> bool:
     return stamps.ANY.search(_show(line[:_STAMPED_WITHIN])) is not None
 
 
-def _find_job(lines: Sequence[bytes]) -> JobLog | None:
-    too_many = -(-len(lines) // 10) + 1
-    others = islice((line for line in lines if not _JOB_LINE.match(line)), too_many)
-    return JobLog(_JOB_PART) if sum(1 for _ in others) < too_many and any(map(_JOB_PART.match, lines)) else None
+def _find_job(text: _Text, first: Sequence[bytes]) -> JobLog | None:
+    too_many = -(-len(text) // 10) + 1
+    if not any(map(_JOB_LINE.match, first[:too_many])):
+        return None
+    others = islice((line for line in text.lines if not _JOB_LINE.match(line)), too_many)
+    return JobLog(_JOB_PART) if sum(1 for _ in others) < too_many and any(map(_JOB_PART.match, text.lines)) else None
 
 
-def _find_aligned(lines: Sequence[bytes], told: Iterable[int]) -> Aligned | None:
-    at = next((i for i in told if lines[i][:1] == b"-" and _DASHES.fullmatch(_show(lines[i]))), 0)
-    ends = [match.start() for match in re.finditer(r"\+|\Z", _show(lines[at]))]
-    head = _show(lines[at - 1])
-    if not at or any(head[end : end + 1] != "|" for end in ends[:-1]):
+def _find_aligned(text: _Text) -> Aligned | None:
+    dashes = np.flatnonzero(text.firsts == ord("-")).tolist()
+    at = next((i for i in dashes if _DASHES.fullmatch(_show(text.line(i)))), 0)
+    if not at:
+        return None
+    ends = [match.start() for match in re.finditer(r"\+|\Z", _show(text.line(at)))]
+    head = _show(text.line(at - 1))
+    if any(head[end : end + 1] != "|" for end in ends[:-1]):
         return None
     return Aligned(tuple(name.strip() for name in head.split("|")), tuple(ends))
 
 
-def _find_wrapped(text: bytes, lines: Sequence[bytes], longest: bytes) -> Wrapped | None:
+def _find_wrapped(text: _Text) -> Wrapped | None:
     """Lines that reach the right edge end in different ways, and other lines than usual stand below them."""
-    if len(_show(longest)) > _WIDTHS[-1]:
+    if len(_show(text.longest)) > _WIDTHS[-1]:
         return None
-    plain = text.isascii() and b"\r" not in text
+    lines, plain = text.lines, text.data.isascii() and b"\r" not in text.data
     lengths = list(map(len, lines if plain else map(_show, lines)))
     width = max(lengths)
     full = np.flatnonzero(np.array(lengths[:-1]) == width).tolist()
@@ -255,32 +282,32 @@ def _width(lines: Iterable[bytes]) -> int:
     return max((len(text) for text in texts if len(text.split(None, 1)) > 1), default=0)
 
 
-def _find_folded(lines: Sequence[bytes], longest: bytes) -> Folded | None:
+def _find_folded(text: _Text) -> Folded | None:
     """No line with two words is longer than others, and most lines that begin nothing had no place above."""
-    if _width([longest]) > _FOLDS[-1] or (width := _width(lines)) not in _FOLDS:
+    if _width([text.longest]) > _FOLDS[-1] or (width := _width(text.lines)) not in _FOLDS:
         return None
-    texts = [_split_quote(_show(line))[1] for line in lines]
-    pairs = [(above, text) for above, text in pairwise(texts) if above.strip() and text.strip()]
-    pairs = [(above, text) for above, text in pairs if not _has_stamp(text.encode())]
-    for indent, _ in Counter(text[: len(text) - len(text.lstrip())] for _, text in pairs).most_common(_MOST_INDENTS):
+    texts = [_split_quote(_show(line))[1] for line in text.lines]
+    pairs = [(above, below) for above, below in pairwise(texts) if above.strip() and below.strip()]
+    pairs = [(above, below) for above, below in pairs if not _has_stamp(below.encode())]
+    for indent, _ in Counter(below[: len(below) - len(below.lstrip())] for _, below in pairs).most_common(_MOST_INDENTS):
         folded = Folded(width, indent, blanks=False)
         strange = [one for one in pairs if one[1].startswith(indent) and (indent or _is_strange(one[1].encode()))]
-        broken = [above for above, text in strange if folded.goes_on(above, text)]
+        broken = [above for above, below in strange if folded.goes_on(above, below)]
         if len(broken) >= _FEWEST and len(broken) > 0.6 * len(strange):
             return folded._replace(blanks=sum(above.endswith(" ") for above in broken) > 0.8 * len(broken))
     return None
 
 
-def _find_turned(lines: Sequence[bytes], told: Iterable[int]) -> TurnedOver | None:
+def _find_turned(text: _Text) -> TurnedOver | None:
     """What opens a block of settings, or names what was thrown, stands below it in most cases."""
-    opens = [i for i in told if _OPENS_BLOCK.search(lines[i])]
-    below = sum(_INDENTED.match(lines[i - 1]) is not None for i in opens if i)
-    above = sum(_INDENTED.match(line) is not None for i in opens for line in lines[i + 1 : i + 2])
-    return TurnedOver(_STAMPED_WITHIN) if below > above else None
+    blank = (text.firsts == ord("\t")) | (text.firsts == ord(" "))
+    above, below = np.append(False, blank[:-1]), np.append(blank[1:], False)  # noqa: FBT003  of each line
+    opens = [i for i in np.flatnonzero(~blank & (above | below)).tolist() if _OPENS_BLOCK.search(text.line(i))]
+    stand_below = sum(_INDENTED.match(text.line(i - 1)) is not None for i in opens if i)
+    stand_above = sum(_INDENTED.match(text.line(i + 1)) is not None for i in opens if i + 1 < len(text))
+    return TurnedOver(_STAMPED_WITHIN) if stand_below > stand_above else None
 
 
 _FOLDS, _LONGEST_WORD, _MOST_INDENTS = range(60, 133), 12, 3
 _INDENTED = re.compile(rb"\t|    +")
 _OPENS_BLOCK = re.compile(rb" values:|^[\w$.]{1,200}(?:Exception|Error)(?::|\s*\Z)")
-_OPENED_BY = (b" values:", b"Exception", b"Error")
-"""Such a line holds one of these."""
