@@ -371,7 +371,8 @@ def _find(seen: _Lines) -> Frame | None:
     """Only where `grep` printed lines around those that it looked for: a hyphen stands behind the file's name, then."""
     lines = [line for line in seen.lines if line and line != GAP.decode()]
     files = {match[1] for line in lines if (match := _FILE.match(line))} if not seen.frames else set()
-    files = {file for file in files if any(line.startswith(f"{file}-") for line in lines)}
+    beside = [line for line in lines if _BESIDE.match(line)]
+    files = {file for file in files if any(line.startswith(f"{file}-") for line in beside)}
     for numbered in (True, False):
         frame = Found(tuple(sorted(files, key=len, reverse=True)), numbered)
         if files and sum(frame.peel(line) is not None for line in lines) > 0.9 * len(lines):
@@ -379,7 +380,7 @@ def _find(seen: _Lines) -> Frame | None:
     return None
 
 
-_FILE = re.compile(r"([^\s:]{1,200}):")
+_FILE, _BESIDE = re.compile(r"([^\s:]{1,200}):"), re.compile(r"[^\s:]{1,200}-")
 
 
 def _find_numbers(seen: _Lines) -> Frame | None:
@@ -505,7 +506,8 @@ def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Cl
         messages = (tried.message(line, tried.clock.zone) for line in some)
         return sum(found is not None and any(one.understand(found[0]) for one in clients) for found in messages)
 
-    if understood(layout) == len(some):
+    most = understood(layout)
+    if most == len(some):
         return layout
     frames = tuple(
         replace(frame, roles=frame.roles._replace(logger="")) if isinstance(frame, Named) else frame
@@ -513,10 +515,11 @@ def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Cl
     )
     after = _without_logger(layout.after) if layout.after is not None else None
     nameless = replace(layout, frames=frames, headers=tuple(map(_without_logger, layout.headers)), after=after)
-    tried = [layout, nameless]
-    if layout.after is not None:
-        tried.append(replace(layout, after=None, line_end=None))
-    return max(tried, key=understood)
+    others = [nameless] if layout.after is None else [nameless, replace(layout, after=None, line_end=None)]
+    for other in others:
+        if (count := understood(other)) > most:
+            layout, most = other, count
+    return layout
 
 
 def _without_logger(header: Header) -> Header:

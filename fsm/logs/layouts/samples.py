@@ -318,7 +318,8 @@ def _find_unexplained(
             kin = _kin(told, known.formats) if told and explained else names
             others[told] = tuple(one for one in clients if one.name in kin and one.name not in told)
         if others[told] and marks_of(others[told]).search(line):
-            speaking |= {one.name for one in others[told] if marks_of((one,)).search(line)}
+            silent = (one for one in others[told] if one.name not in speaking)
+            speaking |= {one.name for one in silent if marks_of((one,)).search(line)}
             out.append(i)
     return out, tuple(client for client in clients if client.name in speaking)
 
