@@ -61,7 +61,7 @@ class Search(Protocol):
     def search(self, data: bytes, /) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Format:
     """One layout of one kind of log."""
 

@@ -9,7 +9,7 @@ again. `assemble` and `parse_entry` are the meaning of all of it, and do what th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from functools import lru_cache
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from fsm.logs.reading.entries import (
     ENTRY_LIMIT,
     Block,
     Entry,
+    Headers,
     Run,
     assemble,
     has_other,
@@ -272,20 +273,19 @@ class _Knowledge:
     """What was found out about lines and entries in some layouts, whatever the file."""
 
     def __init__(self, formats: tuple[Format, ...]) -> None:
-        self._formats = formats
+        self._headers = headers_by_first(formats)
         self._learned = any(one.client is not None for one in formats)
         self._owners: list[tuple[Format, ...]] = [(), ()]
         each = [one for one in formats if not one.reach and one.client is None]
         self._each = [(one, np.isin(np.arange(256), list(one.first))) for one in each]
-        self._by_reach = tuple(one for one in formats if one.reach or one.client is not None)
+        self._by_reach = headers_by_first(tuple(one for one in formats if one.reach or one.client is not None))
         self._by_entry: list[dict[bytes, _Owners] | None] = [None, None]
         """Of each kind; none where a format asks for digits."""
         self._reach = np.where(_CONTINUED, 0, _ORPHAN_REACH).astype(np.uint8)
         """By the first byte of a line: how many bytes tell whether it begins an entry, or none."""
         for one in formats:
-            for byte in one.first:
-                reach = one.reach if one.client is None else _LEARNED_REACH
-                self._reach[byte] = max(self._reach[byte], reach)
+            firsts = np.frombuffer(one.first, np.uint8)
+            self._reach[firsts] = np.maximum(self._reach[firsts], one.reach if one.client is None else _LEARNED_REACH)
         self._by_beginning = {reach: Beginnings(reach) for reach in np.unique(self._reach).tolist() if reach}
 
     def kinds(self, lines: _Lines, cells: Kinds) -> Kinds:
@@ -306,7 +306,7 @@ class _Knowledge:
                 has[words(*one.needles).lines(lines.data, lines.bounds)] = True
                 mine &= has
             for i in np.flatnonzero(mine).tolist():
-                kind = self._ask(lines.line(i), self._formats)
+                kind = self._ask(lines.line(i), self._headers)
                 kinds[i] = kinds[i] if kind == _NO_HEADER else kind
         strange = kinds == _NO_HEADER
         if strange.any():
@@ -326,9 +326,9 @@ class _Knowledge:
 
         return self._by_beginning[reach].kinds(cells, lines.bounds[at], ask)
 
-    def _ask(self, line: bytes, formats: tuple[Format, ...]) -> int:
-        """Whose entry begins with the line, of these."""
-        headers = headers_by_first(formats).get(line[0], ()) if line else ()
+    def _ask(self, line: bytes, by_first: Mapping[int, Headers]) -> int:
+        """Whose entry begins with the line, by these headers."""
+        headers = by_first.get(line[0], ()) if line else ()
         found = tuple(one for matches, its in headers if matches(line) for one in its)
         if not found:
             return _NO_HEADER
@@ -342,7 +342,8 @@ class _Knowledge:
         entry."""
         present = [self._owners[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist() if kind > _ORPHAN]
         needles = sorted({needle for owners in present for one in owners for needle in one.needles})
-        found = np.unique(of[words(*needles).lines(data, bounds)])
+        found = of[words(*needles).lines(data, bounds)]  # in order
+        found = found[np.diff(found, prepend=-1) > 0]
         bare = [owners for owners in present if any(not one.needles for one in owners)]
         if bare:
             asked = np.isin(kinds, [self._owners.index(owners) for owners in bare])
