@@ -425,7 +425,8 @@ def _string(seen: _Lines) -> Frame | None:
 
 
 def _logfmt(seen: _Lines) -> Frame | None:
-    return _find_named("logfmt", structured.logfmt, seen) if _quotes(seen) else None
+    """Messages may hold pairs, too: a client has to be understood in one of them."""
+    return _find_named("logfmt", structured.logfmt, seen, sure=True) if _quotes(seen) else None
 
 
 def _quotes(seen: _Lines) -> bool:
@@ -434,15 +435,16 @@ def _quotes(seen: _Lines) -> bool:
     return sum('="' in seen.lines[i] or "='" in seen.lines[i] for i in first) > len(first) // 5
 
 
-def _find_named(name: str, read: structured.Reader, seen: _Lines) -> Named | None:
-    """The frame of fields of which one holds the clients' messages, if most lines have it."""
+def _find_named(name: str, read: structured.Reader, seen: _Lines, *, sure: bool = False) -> Named | None:
+    """The frame of fields of which one holds the clients' messages, if most lines have it; `sure` asks for one of them
+    that is understood."""
     some = seen.some
     rows = [found for i in some if (found := read(seen.lines[i])) is not None]
     if len(rows) <= 0.5 * len(some):
         return None
     flat = [structured.flatten(values) for _, values in rows]
-    text = _text_path(flat, seen.clients)
-    if not text:
+    text, known = _text_path(flat, seen.clients)
+    if not text or (sure and not known):
         return None
     befores = [before for before, _ in rows if before]
     return Named(
@@ -455,10 +457,12 @@ def _find_named(name: str, read: structured.Reader, seen: _Lines) -> Named | Non
     )
 
 
-def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -> str:
-    """The field in which clients speak, the fullest if there are several; empty where there is none."""
+def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -> tuple[str, bool]:
+    """The field in which clients speak, the fullest if there are several, empty where there is none; and whether one of
+    them is understood in any."""
     scores: Counter[str] = Counter()
     probed: Counter[str] = Counter()
+    ever = False
     for row in rows:
         for path, value in row.items():
             marks = _marks(value, clients) if isinstance(value, str) else []
@@ -469,8 +473,9 @@ def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -
             known = probed[path] <= _PROBES and any(
                 _begin(first, min(mark, len(first)), client) is not None for client, mark in marks
             )
+            ever = ever or known
             scores[path] += 1 + 10 * known + 5 * (path.lower() in _TEXT_NAMES) + 5 * ("full" in path)
-    return scores.most_common(1)[0][0] if scores else ""
+    return scores.most_common(1)[0][0] if scores else "", ever
 
 
 _TEXT_NAMES = ("message", "msg", "log")
