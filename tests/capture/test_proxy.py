@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S
 
-from fsm.capture import probe as probing
-from fsm.capture.probe import probe
+from fsm.capture import run as running
 from fsm.capture.proxy import Proxy, Streams
+from fsm.capture.run import probe
 from fsm.errors import InputError
 from fsm.protocol.codec import API_BY_KEY, decode_request, decode_response, encode_request, encode_response
 from fsm.protocol.messages import (
@@ -347,7 +347,7 @@ OWN = ApiVersionsResponse(api_keys=(ApiVersion(18, 0, 3),))
 def test_who_is_no_broker_is_told_from_one(
     says: bytes, speaks_tls: bool, wants_tls: bool, refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "ANSWERING_S", 0.5 if says == SILENT else PATIENCE_S)
+    monkeypatch.setattr(running, "ANSWERING_S", 0.5 if says == SILENT else PATIENCE_S)
 
     async def story() -> None:
         port = await _speak(says, _tls(ssl.Purpose.CLIENT_AUTH) if speaks_tls else None)

@@ -9,7 +9,7 @@ from typing import Any
 from browser import Browser
 
 from fsm.explore import Session
-from fsm.explore.diagrams import diagram
+from fsm.explore.documents import diagram
 from fsm.tables import find
 
 Opened = Callable[..., Browser]

@@ -11,7 +11,7 @@ from strolls import check_whole, stroll
 from fsm.check import Choice, Component, Goal, Look, Model, Step, check, compose, make_model
 from fsm.errors import FsmError, InputError, LocalProtocolError
 from fsm.explore import ModelSession
-from fsm.explore.checking import ask, read_question
+from fsm.explore.server import ask, read_question
 from fsm.tables import find
 
 MODELS: list[tuple[str, dict[str, Any]]] = [

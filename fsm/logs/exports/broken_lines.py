@@ -289,7 +289,8 @@ def _find_folded(text: _Text) -> Folded | None:
     texts = [_split_quote(_show(line))[1] for line in text.lines]
     pairs = [(above, below) for above, below in pairwise(texts) if above.strip() and below.strip()]
     pairs = [(above, below) for above, below in pairs if not _has_stamp(below.encode())]
-    for indent, _ in Counter(below[: len(below) - len(below.lstrip())] for _, below in pairs).most_common(_MOST_INDENTS):
+    indents = Counter(below[: len(below) - len(below.lstrip())] for _, below in pairs)
+    for indent, _ in indents.most_common(_MOST_INDENTS):
         folded = Folded(width, indent, blanks=False)
         strange = [one for one in pairs if one[1].startswith(indent) and (indent or _is_strange(one[1].encode()))]
         broken = [above for above, below in strange if folded.goes_on(above, below)]
@@ -301,7 +302,7 @@ def _find_folded(text: _Text) -> Folded | None:
 def _find_turned(text: _Text) -> TurnedOver | None:
     """What opens a block of settings, or names what was thrown, stands below it in most cases."""
     blank = (text.firsts == ord("\t")) | (text.firsts == ord(" "))
-    above, below = np.append(False, blank[:-1]), np.append(blank[1:], False)  # noqa: FBT003  of each line
+    above, below = np.append(False, blank[:-1]), np.append(blank[1:], False)
     opens = [i for i in np.flatnonzero(~blank & (above | below)).tolist() if _OPENS_BLOCK.search(text.line(i))]
     stand_below = sum(_INDENTED.match(text.line(i - 1)) is not None for i in opens if i)
     stand_above = sum(_INDENTED.match(text.line(i + 1)) is not None for i in opens if i + 1 < len(text))

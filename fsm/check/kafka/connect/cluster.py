@@ -20,7 +20,6 @@ from fsm.check.kafka.classic.coordinator import AnyCoordinator
 from fsm.check.kafka.classic.group import CLASSIC_SETTINGS, ClassicGroupProperties, speaking
 from fsm.check.kafka.connect.process import Order, list_units
 from fsm.check.kafka.connect.replay import replay
-from fsm.check.kafka.connect.scenarios import CONNECTORS, Scenario, scenario_of, settle
 from fsm.check.kafka.connect.topic import TOPIC, ConfigTopic, describe_reading
 from fsm.check.kafka.connect.worker import ASKED_OF_STEPS, DELAY_OVER, WorkerModel
 from fsm.check.kafka.consumer.group import ANSWERS, DUPLICATES, NAMES, REQUESTS, choose_names
@@ -54,6 +53,10 @@ from fsm.protocol.releases import LATEST
 
 if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
+from typing import NamedTuple
+
+from fsm.check.model import Path
+from fsm.check.walk import Walk
 
 PROTOCOLS = ("eager", "compatible", "sessioned")
 ROUNDS = 5
@@ -257,3 +260,45 @@ def _assignment(given: bytes) -> str:
     one = decode_assignment(given)
     taken = f", takes {list_units(one.revoked)}" if one.revoked else ""
     return f"+{list_units(one.assigned)}{taken}" + (f", delay {one.delay_ms} ms" if one.delay_ms else "")
+
+
+CONNECTORS = {"A": 2, "B": 1}
+"""The connectors of each scenario, with their numbers of tasks."""
+
+
+class Scenario(NamedTuple):
+    """The workers at the beginning, the leader first, and the single action of some of the three workers."""
+
+    there: str
+    story: Mapping[str, str]
+    delayed: str = ""
+    """The worker that acts while its scheduled rebalance delay is in progress."""
+
+
+SCENARIOS = {
+    "non_first_new_member_joins": Scenario("a", {"b": "starts", "c": "starts"}),
+    "worker_leaves": Scenario("abc", {"b": "stops"}),
+    "worker_bounces": Scenario("abc", {"b": "is bounced"}),
+    "leader_leaves": Scenario("abc", {"a": "stops"}),
+    "leader_bounces": Scenario("abc", {"a": "is bounced", "b": "is bounced"}, "a"),
+}
+LAST = "initial rebalance delay is over"
+"""The step that is taken last, so that all workers have joined before."""
+NOT_NOW = ("starts", "stops", "is bounced", "heartbeat interval is over")
+
+
+def scenario_of(name: str) -> Scenario:
+    """The scenario of that name. Raises `InputError` if there is none."""
+    if name not in SCENARIOS:
+        raise InputError(f"no scenario {name!r}", "--scenario", f"choose from {', '.join(SCENARIOS)}")
+    return SCENARIOS[name]
+
+
+def settle(model: Model, there: str) -> Path:
+    """A path without disturbances to a stable cluster of these workers, led by the first one."""
+    walk = Walk(model)
+    for name in there:
+        walk.take(f"{name} starts")
+    while free := [one for one in walk.options() if not one.disturbance and one.action not in NOT_NOW]:
+        walk.take(str(next((one for one in free if one.action != LAST), free[0])))
+    return walk.path
