@@ -38,7 +38,8 @@ def print_summary(result: Result, out: Path) -> None:
         say(f"{untimed}\n")
     _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
     _name_files("no client was understood in", read["silent"], read["silent_files"])
-    _name_files("not read, or not to the end:", [file for file, _ in read["unreadable"]], read["unreadable_files"])
+    unreadable = [f"{file} ({why})" for file, why in read["unreadable"]]
+    _name_files("not read, or not to the end:", unreadable, read["unreadable_files"])
     if older := read["older_results"]:
         say(f"left out what an audit wrote itself: {', '.join(older)}\n")
     for total in result.metrics["findings"]:

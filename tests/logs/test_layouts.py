@@ -314,7 +314,7 @@ def test_archives_are_refused(mode: Literal["w", "w:gz", "w:xz"], tmp_path: Path
     with tarfile.open(tmp_path / "a.tar", mode) as archive:
         archive.add(path, "logs/a.log")
     assert is_gzip(tmp_path / "a.tar")
-    with pytest.raises(OSError, match="an archive of tar: unpack it first"):
+    with pytest.raises(OSError, match="an archive of tar; unpack it first"):
         read(tmp_path / "a.tar", CLIENTS["java"])
 
 

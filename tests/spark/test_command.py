@@ -79,7 +79,7 @@ def test_what_was_left_out_is_said_on_one_line(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.splitlines() == [
         "read 7 lines of 1 files; understood 66.6 % of 3 entries of clients",
         "no verdict on double ownership: d, e tell no time",
-        "not read, or not to the end: c.gz",
+        "not read, or not to the end: c.gz (cut)",
         "left out what an audit wrote itself: logs/out, logs/out-2",
         "  nothing found",
         "report: new/report.html",
@@ -329,7 +329,7 @@ def test_json_is_all_that_stdout_holds(bad: dict[str, Any]) -> None:
         ("core", "was not read: binary file"),
         ("other.log", ": 7 lines, "),
         ("cut.log.gz", "was not read to its end: EOFError"),
-        ("false.gz", "was not read to its end"),
+        ("false.gz", "was not read"),
         ("long.log", "too long and cut in"),
         ("nul.log", ": 2 lines, "),
         ("itself", "was not read: cannot be read"),

@@ -161,7 +161,7 @@ def test_a_file_that_goes_away(recordings: Path, tmp_path: Path, master: str) ->
     audit.stdin.write("nothing that a client wrote\n")  # type: ignore[union-attr]
     status, said, complained = end(audit)
     assert (status, complained) == (1, "")
-    assert f"\nnot read, or not to the end: {gone}\n" in said
+    assert f"\nnot read, or not to the end: {gone} (FileNotFoundError: No such file or directory)\n" in said
     found = document(tmp_path / "out")
     ((file, reason),) = found["inputs"]["unreadable"]
     assert (file, reason.partition(":")[0]) == (str(gone), "FileNotFoundError")

@@ -28,7 +28,8 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
         shapes.update(one.shapes)
     said = []
     if error:
-        said.append(f"{file} was not read to its end: {error}")
+        how_far = " to its end" if any(one.lines for one in pieces) else ""
+        said.append(f"{file} was not read{how_far}: {error}")
     if lines:
         top = sorted(shapes.items(), key=lambda shape: (-shape[1], shape[0]))[:SHAPES]
         shown = " | ".join(f"{count} x {shape or 'others'}" for shape, count in top)
