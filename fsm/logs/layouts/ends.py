@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from fsm.logs.layouts import fields as structured
-from fsm.logs.layouts.headers import CLOSING, HEADER_LIMIT, SLOTS, Header, Token, as_logger, commonest, header_of, split
+from fsm.logs.layouts.headers import CLOSING, HEADER_LIMIT, SLOTS, Header, Token, as_logger, commonest, split
 from fsm.logs.reading.entries import CONTINUES
 
 _MOST_LOOKS = 200
@@ -30,7 +30,7 @@ def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     best = _find_bracketed([without_end(tail, line) for line in whole]) if tail else None
     tokens = (*(best.tokens if best else ()), *tail)
     roles = (*(best.roles if best else ()), *("word" for token in tail if token.kind in SLOTS))
-    return header_of(tokens, roles) if tokens else None
+    return Header(tokens, roles) if tokens else None
 
 
 def _begin(line: str, headers: Sequence[Header]) -> int:
@@ -45,7 +45,7 @@ def without_end(tokens: tuple[Token, ...], line: str) -> str:
 
 @lru_cache(maxsize=256)
 def _ending(tokens: tuple[Token, ...]) -> re.Pattern[str]:
-    return re.compile(header_of(tokens, ()).pattern.pattern + r"[ \t]*\Z", re.ASCII)
+    return re.compile(Header(tokens, ()).regex + r"[ \t]*\Z", re.ASCII)
 
 
 def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:
@@ -130,14 +130,14 @@ def _find_stamp(whole: Sequence[str]) -> Header | None:
     """An epoch behind a tab at the end of all lines, as in texts of `aws logs`."""
     ended = sum(_EPOCH_BEHIND.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
     fits = ended >= max(_FEWEST_CLOSED, 0.9 * len(whole))
-    return header_of((Token("blank", ""), Token("time", "epoch")), ("time",)) if fits else None
+    return Header((Token("blank", ""), Token("time", "epoch")), ("time",)) if fits else None
 
 
 def _find_elapsed(whole: Sequence[str]) -> Header | None:
     """The time since the line before at the end of most lines, as Node's `debug` writes it: ` +3ms`."""
     ended = sum(_SINCE.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
     tokens = (Token("blank", ""), Token("text", "+"), Token("word", ""))
-    return header_of(tokens, ("word",)) if ended >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else None
+    return Header(tokens, ("word",)) if ended >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else None
 
 
 def _markup(whole: Sequence[str]) -> str:
@@ -230,7 +230,7 @@ def _parts_of(tokens: tuple[Token, ...]) -> Iterator[str]:
     it, or what is behind the logger."""
     for i, token in enumerate(tokens):
         if i == 0 or token.kind == "blank" or token.what == "\t":
-            yield header_of(tokens[i:], ()).pattern.pattern
+            yield Header(tokens[i:], ()).regex
     last = tokens[-1]
     if last.kind == "text" and (len(last.what) > 1 or last.what in _ALONE):
         yield re.escape(last.what)
@@ -242,7 +242,7 @@ _ALONE = "$|│┃\"'"
 def end_with_fields(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> bool:
     """Whether lines end with an object of their fields, perhaps before what stands behind each message."""
     whole = _whole(lines, headers)
-    ends = re.compile(after.pattern.pattern + r"[ \t]*\Z", re.ASCII) if after is not None else None
+    ends = re.compile(after.regex + r"[ \t]*\Z", re.ASCII) if after is not None else None
     whole = [ends.sub("", line) if ends is not None else line for line in whole]
     return sum(bool((tail := structured.json_tail(line)) and tail[1]) for line in whole) > 0.3 * len(whole)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from fsm.logs.layouts import stamps
@@ -107,20 +109,30 @@ def _closes(text: str, place: int) -> int:
     return end if text[end : end + 1] == CLOSING[text[place]] else 0
 
 
-class Header(NamedTuple):
+@dataclass(frozen=True)
+class Header:
     """The shape of what stands before (or behind) a message, and what its slots are."""
 
     tokens: tuple[Token, ...]
     roles: tuple[str, ...]
     """`time`, `level`, `thread`, `logger` or `word`, a slot each."""
-    pattern: re.Pattern[str]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled where it is looked for first: of many headers that are made while a layout is learned few are."""
+        return _compile(self.regex)
+
+    @property
+    def regex(self) -> str:
+        """The text of the pattern."""
+        return _regex(self.tokens, self.roles)
 
     def begins(self, behind: int = 0) -> re.Pattern[str]:
         """The part up to the first stamp that is not among so many first tokens, by which the first line of an entry
         is known; all of it where there is none."""
         line = self.lines[0]
         places = (i for i, token in enumerate(line[: behind + 16]) if i >= behind and token.kind == "time")
-        return _compile(line[: next(places, len(line)) + 1], self.roles)
+        return _compile(_regex(line[: next(places, len(line)) + 1], self.roles))
 
     @property
     def repeated(self) -> bool:
@@ -148,12 +160,12 @@ class Header(NamedTuple):
         )
 
 
-def header_of(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> Header:
-    """The header with these tokens."""
-    return Header(tokens, roles, _compile(tokens, roles))
+@lru_cache(maxsize=512)
+def _compile(regex: str) -> re.Pattern[str]:
+    return re.compile(regex, re.ASCII)
 
 
-def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
+def _regex(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> str:
     out, slot = "", 0
     opened = False  # after a slot of anything: it ends at the first place where what follows it stands
     for i, (kind, what) in enumerate(tokens):
@@ -170,7 +182,7 @@ def _compile(tokens: Sequence[Token], roles: Sequence[str]) -> re.Pattern[str]:
             found = _slot(kind, what, roles[slot] if slot < len(roles) else "word")
             out += f"(?>({found})" if opened else r"(\S*)" if kind == "lazy" else f"({found})"
             slot += 1
-    return re.compile(out + (")" if opened else ""), re.ASCII)
+    return out + (")" if opened else "")
 
 
 def _slot(kind: str, what: str, role: str) -> str:
@@ -242,4 +254,4 @@ def commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> li
         goes_on = any(tokens[: len(other)] == other for other in kept)
         if not kept or (count >= max(2, least * total) and not goes_on):
             kept.append(tokens)
-    return [header_of(tokens, roles_of(tokens, rows[tokens])) for tokens in kept]
+    return [Header(tokens, roles_of(tokens, rows[tokens])) for tokens in kept]

@@ -15,7 +15,7 @@ from fsm.logs import LEARNED, Client, Format, Message
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.frames import Frame, Named, Peeled, clean, peel_all
-from fsm.logs.layouts.headers import HEADER_LIMIT, Header, header_of
+from fsm.logs.layouts.headers import HEADER_LIMIT, Header
 from fsm.logs.layouts.java_layouts import without_trace
 from fsm.logs.reading.blocks import Words, words
 from fsm.logs.reading.entries import CONTINUES
@@ -107,7 +107,7 @@ class Layout:
     def second(self) -> re.Pattern[str] | None:
         """The second line of headers that have one."""
         lines = self.headers[0].lines if self.headers else ()
-        return header_of(lines[1], ()).pattern if len(lines) > 1 else None
+        return Header(lines[1], ()).pattern if len(lines) > 1 else None
 
     @cached_property
     def _at_end(self) -> re.Pattern[str] | None:

@@ -27,7 +27,7 @@ from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import end_with_fields, find_end, find_tail, line_end, without_end
 from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
-from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, header_of, split
+from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, split
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
 
@@ -204,7 +204,7 @@ def _before_each(header: Header, lines: Sequence[str]) -> Header:
     if not header.tokens or {"logger", "thread"} & set(header.roles):
         return header
     tokens = header.tokens[:-1] if header.tokens[-1].kind == "blank" else header.tokens
-    before = header_of(tokens, header.roles).pattern
+    before = Header(tokens, header.roles).pattern
     matches = [match for line in lines if (match := before.match(line)) and line[match.end() :].strip()]
     levels = {match[i + 1] for match in matches for i, role in enumerate(header.roles) if role == "level"}
     rests = [match.string[match.end() :] for match in matches]
@@ -212,7 +212,7 @@ def _before_each(header: Header, lines: Sequence[str]) -> Header:
     least = min(blanks, default=0)
     if len(levels) > 1 or sum(count > least for count in blanks) < _FEWEST_INDENTED:
         return header
-    return header_of((*tokens, Token("blank", str(least))), header.roles)
+    return Header((*tokens, Token("blank", str(least))), header.roles)
 
 
 _FEWEST_INDENTED = 2
@@ -237,7 +237,7 @@ def _with_dates(header: Header, lines: Sequence[str], clock: stamps.Clock) -> He
     wrong = {row: sum(one is None or one.ms > late for one in its) for row, its in read.items()}
     best = min(_DATES, key=lambda row: (wrong[row], far[row]))
     tokens = tuple(Token("time", best) if token.what in _DATES else token for token in header.tokens)
-    return header_of(tokens, header.roles)
+    return Header(tokens, header.roles)
 
 
 def _join_parts(frame: Frame, lines: Sequence[str]) -> list[str]:
@@ -341,7 +341,10 @@ def _find_repeated(
     for end in range(1, len(tokens)):
         if tokens[end - 1].kind == "blank":
             continue
-        pattern = header_of(tokens[:end], ()).pattern.pattern
+        pattern = Header(tokens[:end], ()).regex
+        goes_far = re.compile(pattern, re.ASCII)
+        if not any(goes_far.match(line) for line in others):
+            break  # nor does any line have more of the header
         if tokens[end].kind == "blank":
             blank = re.compile(f"{pattern}([ \t]+)", re.ASCII)
             blanks = [len(match[match.lastindex or 0]) for line in first if (match := blank.match(line))]
@@ -528,7 +531,7 @@ def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Cl
 
 
 def _without_logger(header: Header) -> Header:
-    return header_of(header.tokens, tuple("word" if role == "logger" else role for role in header.roles))
+    return Header(header.tokens, tuple("word" if role == "logger" else role for role in header.roles))
 
 
 def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], cut: bool) -> Layout:

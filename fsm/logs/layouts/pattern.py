@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from fsm.errors import InputError
 from fsm.logs import Format
-from fsm.logs.layouts.headers import Header, Token, header_of
+from fsm.logs.layouts.headers import Header, Token
 
 _ROLES = {
     "time": "time timestamp date datetime asctime d timestamp_iso8601 syslogtimestamp ts created",
@@ -54,14 +54,14 @@ def parse_pattern(text: str) -> tuple[Header, Header | None]:
         if role == "message":
             if before is not None:
                 raise InputError("the pattern has two messages", "--layout")
-            before, tokens, roles = header_of(tuple(tokens), tuple(roles)), [], []
+            before, tokens, roles = Header(tuple(tokens), tuple(roles)), [], []
         elif role:
             tokens.append(Token(_KINDS.get(role, "word"), ""))
             roles.append(role if role != "skip" else "word")
     tokens += _literal(plain[place:])
     if before is None:
         raise InputError("the pattern has no %{message}", "--layout", "such as '%{time} %{level} %{logger} %{message}'")
-    return before, header_of(tuple(tokens), tuple(roles)) if roles else None
+    return before, Header(tuple(tokens), tuple(roles)) if roles else None
 
 
 def in_layout(formats: Sequence[Format], pattern: str) -> tuple[Format, ...]:

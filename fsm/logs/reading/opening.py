@@ -93,7 +93,7 @@ _REFUSED = (
 _MOST_LAYERS = 3
 
 
-class NotUnpacked(OSError):
+class PackedError(OSError):
     """A file in a form that nobody here unpacks."""
 
 
@@ -114,15 +114,15 @@ def is_coded(head: bytes) -> bool:
 
 @contextmanager
 def open_packed(file: str) -> Iterator[IO[bytes]]:
-    """What a file holds that is packed or coded, at most `_MOST_LAYERS` deep. Raises `NotUnpacked` where no program here
-    can do that, OSError where the file cannot be opened."""
+    """What a file holds that is packed or coded, at most `_MOST_LAYERS` deep. Raises `PackedError` where no program
+    here can do that, OSError where the file cannot be opened."""
     with ExitStack() as layers:
         handle: IO[bytes] = layers.enter_context(Path(file).open("rb"))
         for _ in range(_MOST_LAYERS):
             start = _head(handle)
             handle.seek(0)
             if what := next((what for begins, what in _REFUSED if begins.match(start)), ""):
-                raise NotUnpacked(f"{what}; unpack it first")
+                raise PackedError(f"{what}; unpack it first")
             opener = next((opener for begins, opener in _PACKED if begins.match(start)), None)
             if opener is None and (recode := find_recoding(start)) is not None:
                 opener = partial(Recoded, recode=recode)
