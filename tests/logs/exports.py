@@ -110,6 +110,12 @@ DATABASES: dict[str, Writer] = {
             f"  level: {e.level}\n logger: {e.logger}\n thread: {e.thread}\nmessage: {e.body}\n"
         )
     ),
+    "sqlite lines": numbered(
+        lambda i, e: (
+            f"     id = {i}\n     ts = {stamp(e)}\n  level = {e.level}\n logger = {e.logger}\n thread = {e.thread}\n"
+            f"message = {e.body}\n\n"
+        )
+    ),
     "clickhouse vertical": numbered(
         lambda i, e: f"Row {i}:\n──────\nts:      {stamp(e)}\nlogger:  {e.logger}\nmessage: {e.body}\n\n"
     ),

@@ -1,5 +1,5 @@
-"""Records over several lines, one field a line, as journald, psql, MySQL's `\\G`, PowerShell, OpenTelemetry's collector
-and YAML have them. A way to write them is a row of a table."""
+"""Records over several lines, one field a line, as journald, psql, MySQL's `\\G`, SQLite, PowerShell, OpenTelemetry's
+collector and YAML have them. A way to write them is a row of a table."""
 
 from __future__ import annotations
 
@@ -168,10 +168,12 @@ def _scalar(first: str, more: list[str]) -> str:
 
 def find_stanzas(head: bytes) -> Stanzas | None:
     """Whether a text consists of such records: at least two, whose fields recur."""
-    if not _BEGINS.search(head[:_HEAD]):
+    first = _FIRST_FIELD.match(head)
+    if first is None and not _BEGINS.search(head[:_HEAD]):
         return None
     lines = head.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n")[:_MOST_LINES]
-    for style in STYLES:
+    sqlite = [Style("sqlite", re.compile(re.escape(first[0])), re.compile(rf"( *){_NAME} = (.*)"))] if first else []
+    for style in (*sqlite, *STYLES):
         opened = [i for i, line in enumerate(lines) if style.opens.match(line)]
         if len(opened) < _FEWEST or opened[0] > _LATEST:
             continue
@@ -183,5 +185,7 @@ def find_stanzas(head: bytes) -> Stanzas | None:
     return None
 
 
+_FIRST_FIELD = re.compile(rb" *[A-Za-z_][\w.]{0,60} = ")
+"""How each record of `sqlite3 -line` begins, whose names are aligned to the right: with its first column."""
 _BEGINS = re.compile(rb"(?m)^(?:" + b"|".join(style.opens.pattern.replace(rb"\Z", b"$") for style in STYLES) + b")")
 _MOST_LINES, _LATEST, _FEWEST, _HEAD = 4000, 100, 2, 1 << 16
