@@ -35,7 +35,7 @@ from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
 from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
 from fsm.logs.reading.opening import UntilBroken, open_packed
-from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, is_gzip
+from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
 from fsm.spark.options import Options
 from fsm.spark.sources import bins, find, list_formats
 from fsm.trace import TraceRecord
@@ -188,6 +188,53 @@ BEHIND: dict[str, Callable[[int], str]] = {
     "an id before a word": lambda i: f" id={i} host-1",
 }
 """What may stand behind each line of a file, by the number of the line."""
+
+
+SOMETIMES: dict[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
+    "fields behind": (lambda _: "", lambda i: f" traceId={i * 7919:08x} spanId={i:04x}"),
+    "fields in brackets": (lambda _: "", lambda i: f" [trace={i * 7919:x}]"),
+    "an object": (lambda _: "", lambda i: f' {{"traceId":"{i * 7919:x}"}}'),
+    "an id": (lambda _: "", lambda i: f" 123e4567-e89b-12d3-a456-{i:012x}"),
+    "a column": (lambda _: "", lambda i: f" | request {i} | bob"),
+    "words": (lambda _: "", lambda i: f" - request {i}"),
+    "a source": (lambda _: "", lambda i: f" (ConsumerCoordinator.java:{300 + i})"),
+    "a field before": (lambda i: f"traceId={i * 7919:x} ", lambda _: ""),
+    "brackets before": (lambda i: f"[{i * 7919:08x}] ", lambda _: ""),
+}
+"""What may stand before or behind some messages, and not others."""
+
+
+@pytest.mark.parametrize("every", [2, 5])
+@pytest.mark.parametrize("name", SOMETIMES)
+def test_what_only_some_messages_have_changes_nothing(name: str, every: int, tmp_path: Path) -> None:
+    """A request is traced, others are not: in layouts that are learned and in those that are known."""
+    before, behind = SOMETIMES[name]
+    told = events("java")
+    some = [
+        e if i % every else e._replace(text=before(i) + e.text + ("" if e.trace else behind(i)))
+        for i, e in enumerate(told)
+    ]
+    for layout in ("kafka", "spring", "no logger"):
+        path = write(tmp_path / f"{layout}.log", JAVA[layout](some), told)
+        found, layouts = read(path, CLIENTS["java"])
+        lost = {what for one in layouts for what in one.lost} if layouts else {"thread"} - {layout}
+        if layout == "spring":
+            lost -= {"thread"}
+        assert found
+        assert [replace(r, thread="") for r in found] == [
+            replace(r, thread="") for r in said(CLIENTS["java"], told, lost)
+        ]
+
+
+@pytest.mark.parametrize("behind", ["", " traceId=7", " | bob"])
+def test_half_a_list_is_no_list_whatever_stands_behind(behind: str) -> None:
+    for text in ("foo-0, foo-1, fo", "foo-0, foo", "fo"):
+        line = f"[Consumer clientId=a, groupId=g] Adding newly assigned partitions: {text}{behind}"
+        entry = (
+            f"[2026-11-21 07:55:15,123] INFO {line} (org.apache.kafka.clients.consumer.internals.ConsumerCoordinator)"
+        )
+        _, records = parse_entry(next(iter(from_bytes(entry.encode(), formats()))), UTC)
+        assert not records
 
 
 @pytest.mark.parametrize("name", BEHIND)

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from fsm.logs import Client, Message
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts.headers import CLOSING, HEADER_LIMIT, SLOTS, Header, Token, as_logger, commonest, split
 from fsm.logs.reading.entries import CONTINUES
+from fsm.trace import TraceRecord
 
 _MOST_LOOKS = 200
 
@@ -46,6 +48,49 @@ def without_end(tokens: tuple[Token, ...], line: str) -> str:
 @lru_cache(maxsize=256)
 def _ending(tokens: tuple[Token, ...]) -> re.Pattern[str]:
     return re.compile(Header(tokens, ()).regex + r"[ \t]*\Z", re.ASCII)
+
+
+def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None:
+    """What a message means to a client. One that it does not understand may have something before or behind it that
+    only some lines of the layout have, as where a request is traced."""
+    told, text = client.understand(message), message.text
+    if told:
+        return told
+    places = [place for mark in client.marks if (place := text.find(mark.decode(), 0, _LONGEST_CONTEXT)) >= 0]
+    begin = text.rfind(" ", 0, min(places, default=0)) + 1
+    if begin and _CONTEXT_BEFORE.fullmatch(text, 0, begin):
+        message = message._replace(text=text[begin:])
+        told = client.understand(message)
+    if told is None:
+        shorter = (client.understand(message._replace(text=one)) for one in without_context(message.text))
+        return next(filter(None, shorter), None)
+    return told
+
+
+def without_context(text: str) -> Iterator[str]:
+    """The text without the field, the id or the place in a source file at its end, then without the one before that,
+    and so on."""
+    for _ in range(_MOST_UNITS):
+        found = _CONTEXT_BEHIND.search(text, max(0, len(text) - _LONGEST_CONTEXT))
+        tail = structured.json_tail(text) if text.endswith("}") else None
+        if found:
+            shorter = text[: found.start()]
+        else:
+            shorter = tail[0].rstrip() if tail and tail[1] else without_end(_last_unit(text, behind=()), text)
+        if shorter == text or _COUNT.fullmatch(text, len(shorter)):
+            return
+        text = shorter
+        yield text
+
+
+_LONGEST_CONTEXT = 200
+_CONTEXT_BEFORE = re.compile(
+    r"(?:(?:[A-Za-z][\w.-]{0,60}[=:](?:\"[^\"\n]*\"|[^\s\"]*)|\[[^\[\]\n]*\]|\([^()\n]*\)"
+    r"|[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8})[ \t]+(?:[-|:][ \t]+)?)+"
+)
+_CONTEXT_BEHIND = re.compile(r"[ \t]+(?:[(\[]?[\w$]+\.[a-z]{1,5}:\d+[)\]]?|\|[^|\n]*|--? [^\n-][^\n]*?)[ \t]*\Z")
+_COUNT = re.compile(r"[ \t]+[#\[({<]?\d{1,7}[\])}>]?[ \t]*", re.ASCII)
+"""A short number: it may well be the message's own."""
 
 
 def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:

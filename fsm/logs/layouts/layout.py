@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from fsm.logs import LEARNED, Client, Format, Message
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
+from fsm.logs.layouts.ends import understand, without_context
 from fsm.logs.layouts.frames import Frame, Named, Peeled, clean, peel_all
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header
 from fsm.logs.layouts.java_layouts import without_trace
@@ -197,7 +199,11 @@ class Layout:
         """The text without what stands behind each message, and the slots of that."""
         if self._at_end is None or self.after is None:
             return text, []
-        match = self._at_end.search(text.rstrip("\n"), max(0, len(text) - HEADER_LIMIT))
+        whole = text.rstrip("\n")
+        ends = (
+            self._at_end.search(one, max(0, len(one) - HEADER_LIMIT)) for one in chain([whole], without_context(whole))
+        )
+        match = next(filter(None, ends), None)
         if match is None:
             return text, []
         found = text[: match.start()]
@@ -259,7 +265,7 @@ class Layout:
     def records(self, client: Client, entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
         """`Format.parse` of a client."""
         found = self.message(entry, zone)
-        return client.understand(found[0]) if found is not None else None
+        return understand(client, found[0]) if found is not None else None
 
 
 _GOES_ON = re.compile(
