@@ -53,7 +53,7 @@ class Auditing:
         self._bytes = 0
         self._offset = 0
         self._count = 0
-        self._said: dict[tuple[int, str], tuple[float, Any, Any]] = {}
+        self._latest: dict[tuple[int, str], tuple[float, Any, Any]] = {}
         """The last message of each member that became a line, and its time."""
         self._new = 0
         self._audited_ms = 0.0
@@ -78,12 +78,12 @@ class Auditing:
     def _is_routine(self, seen: Exchange) -> bool:
         """Whether the member sent the same a moment ago and got the same response."""
         who = seen.connection, str(getattr(seen.request, "member_id", ""))
-        before = self._said.get(who)
+        before = self._latest.get(who)
         if before and seen.at_ms - before[0] < ROUTINE_MS and before[1:] == (seen.request, seen.response):
             return True
-        if len(self._said) >= MOST_AUDITED:
-            self._said.clear()
-        self._said[who] = seen.at_ms, seen.request, seen.response
+        if len(self._latest) >= MOST_AUDITED:
+            self._latest.clear()
+        self._latest[who] = seen.at_ms, seen.request, seen.response
         return False
 
     def is_due(self, at_ms: float) -> bool:

@@ -129,8 +129,8 @@ def _response(asked: PendingRequest, frame: Frame) -> tuple[Any, int]:
     version = asked.header.api_version
     if asked.api is None or not frame.is_whole:
         return None, version
-    spoken = (version, 0) if asked.api.response is ApiVersionsResponse else (version,)
-    for one in dict.fromkeys(spoken):
+    versions = (version, 0) if asked.api.response is ApiVersionsResponse else (version,)
+    for one in dict.fromkeys(versions):
         try:
             return _decode(asked.api, frame.data, one), one
         except InputError:

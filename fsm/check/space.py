@@ -215,8 +215,8 @@ class Space:
         """Executes a component's step, whether or not the tables have it."""
         part = self.parts[who]
         try:
-            before, told = part.states.value(state), self.inputs.value(given)
-            step = within(self.limit_s, part.component.step, before, told)
+            before, value = part.states.value(state), self.inputs.value(given)
+            step = within(self.limit_s, part.component.step, before, value)
         except EndlessError as problem:
             broken = self.broken.number((str(problem),))
             self._endless.add(broken)

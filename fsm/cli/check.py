@@ -47,7 +47,7 @@ exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limi
 
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that say what a model is."""
-SAID_EVERY_S = 0.2
+PROGRESS_EVERY_S = 0.2
 COLLECTING = 50_000
 """So many new objects before Python looks for cycles: tables are many that stay."""
 VERDICT = "verdict.json"
@@ -214,12 +214,12 @@ def _progress() -> tuple[Callable[[int, int, int], None], Callable[[], None]]:
 
     if not sys.stderr.isatty():
         return lambda _states, _transitions, _depth: None, lambda: None
-    said_s = [time.monotonic()]
+    printed_s = [time.monotonic()]
 
     def show(states: int, transitions: int, depth: int) -> None:
-        if time.monotonic() - said_s[0] < SAID_EVERY_S:
+        if time.monotonic() - printed_s[0] < PROGRESS_EVERY_S:
             return
-        said_s[0] = time.monotonic()
+        printed_s[0] = time.monotonic()
         sys.stderr.write(f"\r\x1b[Kfsm check: {states:,} states, {transitions:,} transitions, depth {depth}")
         sys.stderr.flush()
 

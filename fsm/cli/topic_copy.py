@@ -87,7 +87,7 @@ class TopicCopy:
         self.files = files
         self._first: Connection | None = None
         self._leaders: dict[int, Connection] = {}
-        self._said = ""
+        self._last_problem = ""
         self._topic_id = ""
         try:
             self._find_leaders()
@@ -121,11 +121,11 @@ class TopicCopy:
             self.close()
             self._say(f"{problem}; what was read of it stands")
         else:
-            self._said = ""
+            self._last_problem = ""
 
     def _say(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
+        if text != self._last_problem:
+            self._last_problem = text
             self._print(text)
 
     def _print(self, text: str) -> None:

@@ -79,7 +79,7 @@ class SkippingCluster(Cluster):
         """Counts the changes that may affect responses to all clients."""
         self._seen: dict[str, tuple[int, Any, Any]] = {}
         """The state of each client at the response to its last heartbeat."""
-        self._heard: dict[str, int] = {}
+        self._handled_ms: dict[str, int] = {}
         """When the last request of each client was received, on the coordinator's clock."""
 
     def start(self, *given: Any, **named: Any) -> Client:
@@ -92,7 +92,7 @@ class SkippingCluster(Cluster):
         self._clients_by_id.pop(self.clients[name].member_id, None)
         super().kill(name)
         self._seen.pop(name, None)
-        self._heard.pop(name, None)
+        self._handled_ms.pop(name, None)
 
     # Which clients are skipped
 
@@ -110,7 +110,7 @@ class SkippingCluster(Cluster):
     def _consider(self, client: Client) -> None:
         """Begins to skip a client if all is as it was one heartbeat before, and nothing but heartbeats is to come."""
         name, group = client.name, self.group
-        if group is None or not _is_settled(group) or name not in self._heard:
+        if group is None or not _is_settled(group) or name not in self._handled_ms:
             return
         record, member = group.members.get(client.member_id), member_of(client.member)
         now = self._versions, record, timeless(member)
@@ -120,7 +120,11 @@ class SkippingCluster(Cluster):
         deadline_ms = _session_ms(group, client.member_id)
         if deadline_ms is None or not _is_served(group, record) or not self._may_skip(client):
             return
-        timeout_ms, due_ms, every_ms = deadline_ms - self._heard[name], heartbeat_due_ms(member), interval_ms(member)
+        timeout_ms, due_ms, every_ms = (
+            deadline_ms - self._handled_ms[name],
+            heartbeat_due_ms(member),
+            interval_ms(member),
+        )
         skipped = SkippedClient(client, client.member_id, self.now_ms, due_ms, every_ms, deadline_ms, timeout_ms)
         self.skipped[name], self._skipped_ids[client.member_id] = skipped, name
         self._due.pop(name, None)
@@ -180,8 +184,8 @@ class SkippingCluster(Cluster):
             arrived_ms, answered_ms = last
             let_pass(client.member, count * skipped.interval_ms, answered_ms - skipped.answered_ms)
             self.channel.pass_over(client.name, count)
-            self._heard[client.name] = self._started_ms + arrived_ms
-            deadline_ms = self._heard[client.name] + skipped.timeout_ms
+            self._handled_ms[client.name] = self._started_ms + arrived_ms
+            deadline_ms = self._handled_ms[client.name] + skipped.timeout_ms
             self.on_passed(skipped.due_ms, skipped.interval_ms, count)
         due_ms = skipped.due_ms + count * skipped.interval_ms
         client.background.next_turn_ms = self._due[client.name] = due_ms
@@ -203,12 +207,12 @@ class SkippingCluster(Cluster):
 
     def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> bool:
         self._before = self.host.fork()
-        heard_ms = self._started_ms + self.now_ms
+        handled_ms = self._started_ms + self.now_ms
         if not super()._receive(name, request, on_response, is_duplicate=is_duplicate):
             assert self.channel.taken is not None  # noqa: S101  # requests arrive by the channel
             self.channel.put(self.channel.taken)
             return False
-        self._heard[name] = heard_ms
+        self._handled_ms[name] = handled_ms
         return True
 
     def _expire(self) -> None:

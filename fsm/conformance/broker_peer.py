@@ -281,10 +281,10 @@ def _common(one: range, other: range) -> range:
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
-def _explain_lack(spoken: range | None, wanted: range) -> str:
-    if spoken is None:
+def _explain_lack(supported: range | None, wanted: range) -> str:
+    if supported is None:
         return "is not spoken"
-    if _common(spoken, wanted):
+    if _common(supported, wanted):
         return ""
     several = f"{wanted.start}" if len(wanted) == 1 else f"{wanted.start} to {wanted.stop - 1}"
-    return f"is spoken in versions {spoken.start} to {spoken.stop - 1}, not in {several}"
+    return f"is spoken in versions {supported.start} to {supported.stop - 1}, not in {several}"

@@ -54,7 +54,7 @@ async def check_cluster(network: Network, topics: Sequence[str] | None, *, is_cl
             first = first or _explain(str(problem))
             continue
         for message in (*ALL, *(CLASSIC if is_classic else CONSUMER)):
-            _check_spoken(message, link.versions.get(API_OF[message].key), link.peer)
+            _check_version(message, link.versions.get(API_OF[message].key), link.peer)
         break
     else:
         assert first is not None  # noqa: S101  # there is an address at least
@@ -89,10 +89,10 @@ def _explain(problem: str) -> InputError:
     return InputError(problem, remedy="give the address of a broker of Kafka's")
 
 
-def _check_spoken(message: type[Any], spoken: range | None, peer: str) -> None:
+def _check_version(message: type[Any], supported: range | None, peer: str) -> None:
     api = API_OF[message]
     oldest = max(api.oldest, OLDEST.get(message, 0))
-    if spoken and range(max(oldest, spoken.start), min(api.newest + 1, spoken.stop)):
+    if supported and range(max(oldest, supported.start), min(api.newest + 1, supported.stop)):
         return
     if message is ConsumerGroupHeartbeatRequest:
         remedy = "Kafka has it since 4.0; --protocol classic needs none"

@@ -79,9 +79,9 @@ class Link(asyncio.Protocol):
         none.
         """
         api = API_OF[message]
-        spoken = self.versions.get(api.key, range(0))
-        newest = min(api.newest if newest is None else newest, spoken.stop - 1)
-        if newest < max(api.oldest, spoken.start):
+        supported = self.versions.get(api.key, range(0))
+        newest = min(api.newest if newest is None else newest, supported.stop - 1)
+        if newest < max(api.oldest, supported.start):
             raise InputError(f"it does not speak {api.name} as we do", self.peer)
         return newest
 

@@ -53,12 +53,12 @@ class Application:
     """The topics that it subscribed to last."""
     wanted_ms: float | None = None
     """When it subscribed; None once the client has sent the subscription."""
-    heard_ms: float = NEVER_MS
+    noted_ms: float = NEVER_MS
     """The time of its last note."""
 
     def hear(self, at_ms: float, about: Mapping[str, Any]) -> None:
         """Takes a note from the client to the application."""
-        self.heard_ms = at_ms
+        self.noted_ms = at_ms
         self.speaks |= about.get("ev") in CALLBACKS
         event, partitions = about.get("ev"), partitions_of(about)
         match event:
@@ -90,7 +90,7 @@ class Application:
 
     def obey(self, at_ms: float, line: str) -> None:
         """Takes a command to the application."""
-        self.heard_ms = at_ms
+        self.noted_ms = at_ms
         verb, _, rest = line.partition(" ")
         match verb:
             case "close":

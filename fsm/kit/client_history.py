@@ -49,7 +49,7 @@ class What(Enum):
     OFFSETS = "OffsetFetch"
     FETCH = "Fetch"
     SEARCH = "FindCoordinator"
-    TOLD = "application"
+    APPLICATION = "application"
     """The application hears of partitions or errors."""
     END = "end"
     """The end of the trace."""
@@ -155,7 +155,7 @@ class Client:
     @property
     def alive_ms(self) -> float:
         """The time of its last request or note."""
-        return max(self.seen_ms, self.application.heard_ms)
+        return max(self.seen_ms, self.application.noted_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +169,14 @@ class Moment:
     exchange: Exchange | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     """The fields of a note."""
-    heard_next: tuple[Note, ...] = ()
+    notes_after: tuple[Note, ...] = ()
     """The notes of the application within `LAG_MS` after a heartbeat, which may be about events before it."""
     searches_at_once: bool = False
     """Whether the client looks for the coordinator within `AT_ONCE_MS`, which may have happened before."""
 
     def hears(self, *events: str) -> frozenset[TopicPartition]:
         """The partitions of simultaneous notes of this kind, as far as known."""
-        found = (partitions_of(note.about) for note in self.heard_next if note.about.get("ev") in events)
+        found = (partitions_of(note.about) for note in self.notes_after if note.about.get("ev") in events)
         return frozenset().union(*found)
 
     @property
@@ -305,7 +305,7 @@ class Clients:
             return
         client = self._find(name)
         if seen.event == "application":
-            yield Moment(What.TOLD, seen.at_ms, client, about=seen.about)
+            yield Moment(What.APPLICATION, seen.at_ms, client, about=seen.about)
             client.application.hear(seen.at_ms, seen.about)
         elif seen.event == "started":
             client.restart()
@@ -315,9 +315,9 @@ class Clients:
             client.application.exited_ms = seen.at_ms
 
     def send(
-        self, exchange: Exchange, name: str, said_next: Iterable[Note] = (), *, searches_at_once: bool = False
+        self, exchange: Exchange, name: str, notes_after: Iterable[Note] = (), *, searches_at_once: bool = False
     ) -> Iterator[Moment]:
-        """A request of a client; `said_next` are the notes of applications soon after it. Requests without a client
+        """A request of a client; `notes_after` are the notes of applications soon after it. Requests without a client
         name are ignored.
         """
         what = _WHATS.get(exchange.api)
@@ -334,8 +334,8 @@ class Clients:
         client.seen_ms = exchange.at_ms
         if exchange.at_ms > (client.application.exited_ms or exchange.at_ms):
             client.restart()
-        notes = tuple(note for note in said_next if note.about.get("client") == name)
-        yield Moment(what, exchange.at_ms, client, exchange, heard_next=notes, searches_at_once=searches_at_once)
+        notes = tuple(note for note in notes_after if note.about.get("client") == name)
+        yield Moment(what, exchange.at_ms, client, exchange, notes_after=notes, searches_at_once=searches_at_once)
         _SENDS[what](client, exchange)
 
     def take(self, exchange: Exchange, name: str) -> None:
@@ -382,7 +382,7 @@ def _commit(client: Client, exchange: Exchange) -> None:
         client.classic.committed_ms = exchange.answered_ms or exchange.at_ms
 
 
-_WHATS = {what.value: what for what in What if what not in (What.TOLD, What.END)}
+_WHATS = {what.value: what for what in What if what not in (What.APPLICATION, What.END)}
 _SENDS: Mapping[What, Callable[[Client, Exchange], None]] = {
     What.HEARTBEAT: _beat,
     What.JOIN: lambda client, exchange: client.classic.send_join(exchange),

@@ -210,7 +210,7 @@ class ConsumerMember:
         return self.sent is not None and self.sent.answered_ms is not None and self.sent.answered_ms > at_ms
 
     @property
-    def told_ms(self) -> float:
+    def answered_ms(self) -> float:
         """When it received the last response, or sent a request without one."""
         sent = self.sent
         return NEVER_MS if sent is None else sent.at_ms if sent.answered_ms is None else sent.answered_ms

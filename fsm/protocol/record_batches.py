@@ -110,7 +110,7 @@ class Batch:
 
     @classmethod
     def of(cls, records: Sequence[LogRecord], **fields: int) -> Batch:
-        """The batch of one or more records: offsets and times are theirs, all else is said."""
+        """The batch of one or more records: offsets and times are theirs, all else is given."""
         first, times = records[0], [record.timestamp_ms for record in records]
         fields |= {"last_offset_delta": records[-1].offset - first.offset}
         fields |= {"base_timestamp_ms": times[0], "max_timestamp_ms": max(times)}
@@ -136,9 +136,9 @@ class Batch:
         return EndOfTransaction(committed == 1, epoch)
 
 
-def batch_of(base_offset: int, records: Iterable[Record], now_ms: int, **said: int) -> Batch:
+def batch_of(base_offset: int, records: Iterable[Record], now_ms: int, **fields: int) -> Batch:
     """A batch of these records, all with one time stamp, as the coordinator appends the records of a step."""
-    return Batch.of([LogRecord(base_offset + i, now_ms, *encode(one)) for i, one in enumerate(records)], **said)
+    return Batch.of([LogRecord(base_offset + i, now_ms, *encode(one)) for i, one in enumerate(records)], **fields)
 
 
 def read_batches(segment: bytes | memoryview) -> Iterator[Batch]:

@@ -51,7 +51,7 @@ from fsm.serve.group_log import GroupLog
 from fsm.serve.refusals import GROUPS_SINCE
 from fsm.serve.request_context import RequestContext
 
-TELLS_MISSING_SINCE = 6
+MISSING_IS_ERROR_SINCE = 6
 """The version of DescribeGroups from which on an unknown group is an error, not a dead group."""
 MOST_STORED = 256 << 20
 """The bytes of all logs; their state takes several times as much memory."""
@@ -202,7 +202,7 @@ class Coordinators:
             found = self.describe(group_id, int(context.now_ms))
             if isinstance(found, DescribedGroup):
                 return found
-            missing = ErrorCode.GROUP_ID_NOT_FOUND if context.version >= TELLS_MISSING_SINCE else ErrorCode.NONE
+            missing = ErrorCode.GROUP_ID_NOT_FOUND if context.version >= MISSING_IS_ERROR_SINCE else ErrorCode.NONE
             why = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a classic group."
             return DescribedGroup(missing, why, group_id, "Dead")
 

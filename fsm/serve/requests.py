@@ -29,7 +29,7 @@ NEWEST: Mapping[str, Mapping[str, int]] = {
 """The newest version of each API, from a release on, if it is not the newest one known here."""
 OLDEST: Mapping[str, Mapping[str, int]] = {"JoinGroup": {"4.0.0": 2, "4.0.1": 0}, "Produce": {"4.0.0": 0}}
 """The oldest version. Versions 0 to 2 of Produce are advertised, as by brokers of 4.4.0, but not supported."""
-NOT_SPOKEN = frozenset({"TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn"})
+NOT_SUPPORTED = frozenset({"TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn"})
 """Requests of transactions, which the codec knows but these brokers do not support."""
 REPEATED = frozenset(APIS[name].key.to_bytes(2, "big") for name in ("ConsumerGroupHeartbeat", "Heartbeat"))
 """The first bytes of cached requests."""
@@ -98,5 +98,5 @@ def list_versions(release: str) -> dict[int, tuple[int, int]]:
     return {
         api.key: (pick(OLDEST.get(name, {}), api.oldest), pick(NEWEST.get(name, {}), api.newest))
         for name, api in sorted(APIS.items())
-        if name not in NOT_SPOKEN
+        if name not in NOT_SUPPORTED
     }

@@ -14,7 +14,7 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.record_batches import Batch, LogRecord, write_batch
 from fsm.serve.faults import ALWAYS, Do, Rule
 from fsm.serve.refusals import refusal
-from fsm.serve.requests import NOT_SPOKEN
+from fsm.serve.requests import NOT_SUPPORTED
 from fsm.serve.rules import read_rules
 
 JOIN = m.ConsumerGroupHeartbeatRequest(
@@ -201,7 +201,7 @@ def test_every_request_can_be_refused() -> None:
     """The answer is one that the codec can write, and its error stands somewhere in it."""
     context = Scene().brokers.cluster.coordinators.context
     for name, api in sorted(m.APIS.items()):
-        if name in NOT_SPOKEN:
+        if name in NOT_SUPPORTED:
             continue
         request = REQUESTS.get(name) or _bare(api.request)
         for version in range(api.oldest, api.newest + 1):

@@ -94,9 +94,9 @@ class ClassicGroupDraft(Draft[classic_group.ClassicGroup], classic_group.Classic
 
     def update_member(self) -> None:
         new, old = _require(self.joining), self.members[self.member_id]
-        said = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
-        if said != (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms):
-            protocols, rebalance_ms, session_ms = said
+        values = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
+        if values != (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms):
+            protocols, rebalance_ms, session_ms = values
             member = replace(old, protocols=protocols, rebalance_timeout_ms=rebalance_ms, session_timeout_ms=session_ms)
             self.members = self.members.set(member)
 

@@ -172,8 +172,8 @@ def _check_member(group: ClassicGroup, body: SyncGroupRequest | HeartbeatRequest
 
 
 def _refuse_strange_protocol(group: ClassicGroup, body: SyncGroupRequest) -> None:
-    for said, real in ((body.protocol_type, group.protocol_type), (body.protocol_name, group.protocol_name)):
-        if said is not None and real is not None and said != real:
+    for requested, real in ((body.protocol_type, group.protocol_type), (body.protocol_name, group.protocol_name)):
+        if requested is not None and real is not None and requested != real:
             raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 

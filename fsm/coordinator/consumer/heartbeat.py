@@ -116,9 +116,9 @@ def heartbeat(
     draft.take_member_row(member.current.state, ACCEPTED, member)
     # The full assignment after a join, after an answer that may have been lost, and after a change.
     is_full = sent.topic_partitions is not None and sent.rebalance_timeout_ms != -1 and _subscribes(sent)
-    is_told = joins or is_full or before.current.assigned != member.current.assigned or REPEATED in choices
+    with_assignment = joins or is_full or before.current.assigned != member.current.assigned or REPEATED in choices
     interval_ms = context.config.heartbeat_interval_ms(sent.group_id)
-    assigned: TopicPartitions | None = member.assigned if is_told else None
+    assigned: TopicPartitions | None = member.assigned if with_assignment else None
     body = ConsumerGroupHeartbeatResponse(member.current.epoch, interval_ms, assigned, member_id=member.member_id)
     return draft.finish(Answer(request.token, body))
 
@@ -185,12 +185,12 @@ def _update(member: GroupMember, request: Request[Heartbeat]) -> GroupMember:
         old.server_assignor if sent.server_assignor is None else sent.server_assignor,
         None,
     )
-    if new == _said(old):
+    if new == _get_fields(old):
         return member
     return GroupMember(member.member_id, Member(*new), member.current)
 
 
-_said = attrgetter(*(field.name for field in fields(Member)))
+_get_fields = attrgetter(*(field.name for field in fields(Member)))
 
 
 # Leaving

@@ -108,8 +108,8 @@ def sync(group: ConsumerGroup, request: Request[SyncGroupRequest], context: Cont
     body = request.body
     member, classic = _sender(group, body)
     protocol = classic.supported_protocols[0]
-    for said, real in ((body.protocol_type, PROTOCOL_TYPE), (body.protocol_name, protocol.name)):
-        if said is not None and said != real:
+    for requested, real in ((body.protocol_type, PROTOCOL_TYPE), (body.protocol_name, protocol.name)):
+        if requested is not None and requested != real:
             raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     must_revoke = member.current.state is State.UNREVOKED_PARTITIONS
     if _is_behind(group, member, context.dialect) and not must_revoke:
@@ -251,8 +251,8 @@ def _subscription(joiner: ClassicGroupMember, context: Context) -> Subscription:
     try:
         return decode_subscription(joiner.protocols[0].metadata)
     except RemoteProtocolError as problem:
-        told = Choice.MALFORMED_SUBSCRIPTION_IS_INCONSISTENT in context.dialect
-        code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if told else ErrorCode.UNKNOWN_SERVER_ERROR
+        is_inconsistent = Choice.MALFORMED_SUBSCRIPTION_IS_INCONSISTENT in context.dialect
+        code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_inconsistent else ErrorCode.UNKNOWN_SERVER_ERROR
         raise Refused(code, str(problem)) from None
 
 

@@ -100,12 +100,12 @@ class GroupMember:
         return tuple([(topic_id, tuple(numbers)) for topic_id, numbers in found.items()])
 
 
-NOTHING_SAID = records.Member(None, None, "", "", (), "")
+BLANK_METADATA = records.Member(None, None, "", "", (), "")
 
 
 def new_member(member_id: str) -> GroupMember:
     """A new member."""
-    return GroupMember(member_id, NOTHING_SAID)
+    return GroupMember(member_id, BLANK_METADATA)
 
 
 def by_topic(partitions: Iterable[Partition]) -> TopicPartitions:

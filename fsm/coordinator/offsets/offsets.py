@@ -189,8 +189,8 @@ def _accepting(
     epoch = body.generation_id_or_member_epoch
     if group is None:
         if epoch >= 0:
-            told = request.version >= GROUP_ID_NOT_FOUND_SINCE
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION)
+            is_known = request.version >= GROUP_ID_NOT_FOUND_SINCE
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if is_known else ErrorCode.ILLEGAL_GENERATION)
         group = ClassicGroup(body.group_id)
     if isinstance(group, ClassicGroup):
         classic_group_requests.refuse_commit(group, body.member_id, body.group_instance_id, epoch)
@@ -226,7 +226,7 @@ def _stale(member: GroupMember, epoch: int) -> Refused:
 
 def _results(request: Request[Any], codes: Codes, image: Image) -> tuple[Any, ...]:
     """The error codes of all partitions of the request, by topic: first unknown ones, then the others."""
-    told: dict[tuple[str, str], list[OffsetCommitResponsePartition]] = {}
+    by_topic: dict[tuple[str, str], list[OffsetCommitResponsePartition]] = {}
     for exists in (False, True):
         for topic in request.body.topics:
             name = _name(topic, request, image)
@@ -235,10 +235,10 @@ def _results(request: Request[Any], codes: Codes, image: Image) -> tuple[Any, ..
                 place = (name or "", number)
                 if (place in codes) is exists:
                     result = OffsetCommitResponsePartition(number, codes.get(place, otherwise))
-                    told.setdefault((topic.name, topic.topic_id), []).append(result)
+                    by_topic.setdefault((topic.name, topic.topic_id), []).append(result)
     is_plain = isinstance(request.body, OffsetCommitRequest)
     made = OffsetCommitResponseTopic if is_plain else TxnOffsetCommitResponseTopic
-    return tuple(made(*named, tuple(results)) for named, results in told.items())
+    return tuple(made(*named, tuple(results)) for named, results in by_topic.items())
 
 
 def refuse_commit(

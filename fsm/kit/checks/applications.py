@@ -25,7 +25,7 @@ def hears_of_loss(moment: Moment) -> Verdict:
     )
 
 
-@rule("A2", Grade.SHOULD, LISTENER + ".onPartitionsLost", What.TOLD)
+@rule("A2", Grade.SHOULD, LISTENER + ".onPartitionsLost", What.APPLICATION)
 def lost_not_revoked(moment: Moment) -> Verdict:
     """What a fence took away is told as lost, not as revoked: there is nothing to commit any more."""
     event = moment.about.get("ev")
@@ -38,7 +38,7 @@ def lost_not_revoked(moment: Moment) -> Verdict:
 def hears_of_fatal_error(moment: Moment) -> Verdict:
     """An application hears of an error that its client cannot cure."""
     fatal, app = moment.consumer.fatal, moment.application
-    if fatal is None or not app.heard_ms > 0:
+    if fatal is None or not app.noted_ms > 0:
         return None
     if app.error_ms >= fatal.at_ms - SETTLED_MS or (app.exited_ms is not None and app.closing_ms is None):
         return True
@@ -55,7 +55,7 @@ def hears_of_loss_after_fatal_error(moment: Moment) -> Verdict:
     return hold(not left, "lost, or revoked", f"nothing of {partitions(left)}")
 
 
-@rule("A5", Grade.MUST, LISTENER, What.TOLD)
+@rule("A5", Grade.MUST, LISTENER, What.APPLICATION)
 def hears_in_order(moment: Moment) -> Verdict:
     """An application is given only what it does not hold, and asked back only what it holds."""
     app, event, named = moment.application, moment.about.get("ev"), partitions_of(moment.about)

@@ -16,9 +16,9 @@ def _gap_ms(moment: Moment) -> float | None:
     member = moment.consumer
     if not member.is_member or not member.is_settled or not member.interval_ms or member.is_open(moment.at_ms):
         return None
-    if member.throttled_until_ms > member.told_ms or moment.request.member_epoch <= 0:
+    if member.throttled_until_ms > member.answered_ms or moment.request.member_epoch <= 0:
         return None
-    return moment.at_ms - member.told_ms
+    return moment.at_ms - member.answered_ms
 
 
 def _has_news(moment: Moment) -> bool:
@@ -140,7 +140,7 @@ def follows_interval(moment: Moment) -> Verdict:
         return None
     interval_ms, since_ms = member.interval_ms, moment.at_ms - member.sent.at_ms
     is_early, is_late = since_ms < interval_ms - slack(interval_ms), gap_ms > interval_ms + slack(interval_ms)
-    if is_early and member.interval_since_ms >= member.told_ms:
+    if is_early and member.interval_since_ms >= member.answered_ms:
         return None  # its timer ran already when it was told
     expected = f"a heartbeat every {seconds(interval_ms)}"
     return hold(not is_early and not is_late, expected, f"one after {seconds(since_ms)}")
@@ -150,7 +150,7 @@ def follows_interval(moment: Moment) -> Verdict:
 def obeys_throttle(moment: Moment) -> Verdict:
     """A client that is throttled is silent for the time that it was told."""
     until_ms = moment.consumer.throttled_until_ms
-    if moment.consumer.sent is None or until_ms <= moment.consumer.told_ms or moment.request.member_epoch < 0:
+    if moment.consumer.sent is None or until_ms <= moment.consumer.answered_ms or moment.request.member_epoch < 0:
         return None
     early_ms = until_ms - moment.at_ms
     return hold(

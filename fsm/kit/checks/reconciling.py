@@ -82,7 +82,7 @@ def revokes_in_time(moment: Moment) -> Verdict:
     return hold(False, f"{partitions(moment.name_topics(kept))} given up", f"still owned after {seconds(late_ms)}")
 
 
-@rule("R5", Grade.SHOULD, LISTENER, What.TOLD)
+@rule("R5", Grade.SHOULD, LISTENER, What.APPLICATION)
 def beats_in_callbacks(moment: Moment) -> Verdict:
     """A member sends heartbeats while a callback of its application runs."""
     app, member = moment.application, moment.consumer
@@ -166,7 +166,7 @@ def acknowledges_at_once(moment: Moment) -> Verdict:
     now, app, member = _read_owned(moment), moment.application, moment.consumer
     if now is None or now == member.owned or not app.speaks or app.callback or not member.is_settled:
         return None
-    late_ms = moment.at_ms - max(app.changed_ms, member.target_ms, member.told_ms)
+    late_ms = moment.at_ms - max(app.changed_ms, member.target_ms, member.answered_ms)
     return hold(late_ms <= slack(0), "an acknowledgement at once", f"one after {seconds(late_ms)}")
 
 

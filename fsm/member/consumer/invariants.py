@@ -187,7 +187,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "H4 H7 H2b",
         states=frozenset({State.STABLE}),
     ),
-    Invariant("I16", "listeners know the epoch, and that there is none", rules.told_epoch, effect=EpochUpdated),
+    Invariant("I16", "listeners know the epoch, and that there is none", rules.epoch_was_notified, effect=EpochUpdated),
     Invariant(
         "I17",
         "a leave is open only for one who leaves or has left",

@@ -153,7 +153,7 @@ def _in_good_standing(sent: effects.UnsentRequest) -> bool:
     return sent.body.member_epoch >= 0
 
 
-def told_epoch(at: ObservedStep) -> bool:
+def epoch_was_notified(at: ObservedStep) -> bool:
     """The last notice of a step agrees with the member it leaves behind."""
     notices = [e.epoch for e in at.done.effects if isinstance(e, effects.EpochUpdated)]
     if not notices or at.after.state is State.FATAL:

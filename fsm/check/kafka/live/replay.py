@@ -277,8 +277,8 @@ class _Replay:
 
     def _let_pass(self, what: str) -> None:
         """Takes a step of the coordinator without a request."""
-        for kind, (_, told) in TIMERS.items():
-            begins, ends = told.split("{}")
+        for kind, (_, text) in TIMERS.items():
+            begins, ends = text.split("{}")
             if what.startswith(begins) and what.endswith(ends):
                 who = what.removeprefix(begins).removesuffix(ends)
                 given = kind, who if "-" in who else id_of(who, 0)
