@@ -166,11 +166,11 @@ class Finding:
         lower = Severity.WARNING if self.severity is Severity.ERROR else Severity.INFO
         return replace(self, severity=lower)
 
-    def add(self, said: str, places: Iterable[Place]) -> Finding:
+    def add(self, addition: str, places: Iterable[Place]) -> Finding:
         """The same with more said of it, and shown by lines that it may show already."""
         known = {(one.file, one.offset) for one in self.evidence}
         more = tuple(Evidence(*one) for one in dict.fromkeys(places) if one not in known and one.offset >= 0)
-        summary = f"{self.summary}; {said}" if said else self.summary
+        summary = f"{self.summary}; {addition}" if addition else self.summary
         return replace(self, summary=summary, evidence=self.evidence + more)
 
     def to_json(self) -> dict[str, Any]:
@@ -250,11 +250,11 @@ ID_DIGITS = 12
 def with_ids(findings: Iterable[Finding]) -> list[Finding]:
     """The findings of a group, or of files, in order, each with its id; those that would share one are counted."""
     times = Counter[str]()
-    told = []
+    numbered = []
     for found in in_order(findings):
         file = "" if found.group or not found.evidence else found.evidence[0].file
         about = [found.group, found.kind.value, found.member, found.start_ms, found.partitions[:1], file]
         same = sha256(json.dumps(about).encode()).hexdigest()[:ID_DIGITS]
         times[same] += 1
-        told.append(replace(found, id=same if times[same] == 1 else f"{same}-{times[same]}"))
-    return told
+        numbered.append(replace(found, id=same if times[same] == 1 else f"{same}-{times[same]}"))
+    return numbered

@@ -64,15 +64,15 @@ def audit_group(
     """Judges one group. `gone` are rotated files that are missing, `names` are those of topics by their ids."""
     known = list(facts)
     keys = identify(known)
-    told = _member_rows((limits, gone), keys, records, names, observer)
+    rows = _member_rows((limits, gone), keys, records, names, observer)
     return judge_rows(
-        group, told, limits, keys=keys, facts=known, records=records, names=names, files=files, observer=observer
+        group, rows, limits, keys=keys, facts=known, records=records, names=names, files=files, observer=observer
     )
 
 
 def judge_rows(
     group: str,
-    told: Iterable[Row],
+    member_rows: Iterable[Row],
     limits: Limits,
     *,
     keys: Mapping[Source, Key],
@@ -86,7 +86,7 @@ def judge_rows(
     """Judges a group by what its members' followers told. `known_lines` are those that `records` do not hold."""
     rows = GroupRows(spool=records.spool)
     findings: list[Finding] = []
-    for row in told:
+    for row in member_rows:
         if isinstance(row, ObservedTransition):
             observer.see_transition(row)
             findings += illegal_transitions((row,))
@@ -95,11 +95,11 @@ def judge_rows(
         else:
             rows.add(row)
     findings += judge(group, rows, limits)
-    said = _coordinator_records(records, _member_ids(facts, keys), names)
-    given = list(assignments(group, (one for one in said if one.record.ts_ms > 0)))
-    if said:
-        findings = list(_with_coordinator(findings, said, given, limits.clock_skew_ms))
-    findings = list(weigh(name_weak_spots(findings, rows, said, given, limits.clock_skew_ms), files))
+    from_coordinator = _coordinator_records(records, _member_ids(facts, keys), names)
+    given = list(assignments(group, (one for one in from_coordinator if one.record.ts_ms > 0)))
+    if from_coordinator:
+        findings = list(_with_coordinator(findings, from_coordinator, given, limits.clock_skew_ms))
+    findings = list(weigh(name_weak_spots(findings, rows, from_coordinator, given, limits.clock_skew_ms), files))
     shown = {Place(e.file, e.offset) for found in findings for e in found.evidence}
     lines = {place: Line(*known_lines[place]) for place in shown if place in known_lines}
     lines |= records.lines(shown - lines.keys())
@@ -112,7 +112,7 @@ def judge_rows(
         findings=with_ids(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),
         coverage=find_coverage(rows.lives, rows.intervals),
         rebalances=rebalances(group, rows),
-        coordinator=said,
+        coordinator=from_coordinator,
         assignments=given,
     )
 
@@ -155,18 +155,18 @@ def _member_ids(facts: Iterable[Facts], keys: Mapping[Source, Key]) -> dict[str,
 def _coordinator_records(
     records: GroupRecords, members: Mapping[str, str], names: Mapping[str, str]
 ) -> list[CoordinatorRecord]:
-    told = [
+    found = [
         CoordinatorRecord(with_names(seen.record, names), members.get(seen.record.member_id, ""), seen.place, seq)
         for seen, seq in records.coordinators()
     ]
-    return sorted(told, key=lambda one: (one.record.ts_ms, one.place, one.seq))
+    return sorted(found, key=lambda one: (one.record.ts_ms, one.place, one.seq))
 
 
 def _with_coordinator(
-    findings: Iterable[Finding], told: Sequence[CoordinatorRecord], given: Sequence[Assignment], skew_ms: int
+    findings: Iterable[Finding], records: Sequence[CoordinatorRecord], given: Sequence[Assignment], skew_ms: int
 ) -> Iterator[Finding]:
     """The findings with what the coordinator's records add to them."""
-    statements = evidence.statements(told)
+    statements = evidence.statements(records)
     for found in findings:
         stated = evidence.add_statements(found, statements.get(found.member, ()), skew_ms)
         yield evidence.add_handover(stated, evidence.find_spans(given, stated, skew_ms), skew_ms)

@@ -75,10 +75,10 @@ def read_lag(path: Path, zone: tzinfo) -> Lag:
     return by_group((row.group, row.partition, written_ms if row.ts_ms is None else row.ts_ms, row.lag) for row in rows)
 
 
-def by_group(told: Iterable[tuple[str, Partition, int, int]]) -> Lag:
+def by_group(measured: Iterable[tuple[str, Partition, int, int]]) -> Lag:
     """Lag by group and partition, of (group, partition, time in ms, lag)."""
     found: dict[str, dict[Partition, list[Measured]]] = {}
-    for group, partition, ts_ms, lag in told:
+    for group, partition, ts_ms, lag in measured:
         found.setdefault(group, {}).setdefault(partition, []).append(Measured(ts_ms, lag))
     for partitions in found.values():
         for own in partitions.values():
@@ -113,8 +113,8 @@ def _row(line: str, header: str, ts_ms: int | None) -> _Row | None:
     starts = [header.index(name) for name in names]
     below = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=False)]
     squeezed = line.split()
-    for told in (below, squeezed if len(squeezed) == len(names) else below):
-        found = dict(zip(names, told, strict=True))
+    for values in (below, squeezed if len(squeezed) == len(names) else below):
+        found = dict(zip(names, values, strict=True))
         group, topic, *numbers = (found[name] for name in COLUMNS)
         if all(_DIGITS.fullmatch(number) or number == "-" for number in numbers) and numbers[0] != "-":
             return _Row(ts_ms, group, (topic, int(numbers[0])), int(numbers[-1]) if numbers[-1] != "-" else -1)
@@ -124,15 +124,15 @@ def _row(line: str, header: str, ts_ms: int | None) -> _Row | None:
 def _of_json(line: str, where: str) -> _Row:
     wanted = {"ts_ms": int, "group": str, "topic": str, "partition": int, "lag": int}
     try:
-        told = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         raise InputError("is no lag: no complete JSON", where, _REMEDY) from None
     for name, kind in wanted.items():
-        value = told.get(name)
+        value = document.get(name)
         if type(value) is not kind or (type(value) is int and not 0 <= value < _MOST):
             what = "text" if kind is str else f"a whole number below {_MOST}"
             raise InputError(f"is no lag: {name} must be {what}", where, _REMEDY)
-    return _Row(told["ts_ms"], told["group"], (told["topic"], told["partition"]), told["lag"])
+    return _Row(document["ts_ms"], document["group"], (document["topic"], document["partition"]), document["lag"])
 
 
 # -- beside ownership ---------------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ def _with_lag(found: Finding, lag: Mapping[Partition, Sequence[Measured]]) -> Fi
         return replace(found, summary=f"{found.summary}; their lag was {after:,} at {_at(to_ms)} UTC")
     piled = max(0, after - before)
     grown = f"from a lag of {before:,} at {_at(from_ms)} to {after:,} at {_at(to_ms)} UTC"
-    told = f"{many(piled, 'record')} piled up, {grown}"
-    return replace(found, summary=f"{found.summary}; {told}", piled_up=piled)
+    growth = f"{many(piled, 'record')} piled up, {grown}"
+    return replace(found, summary=f"{found.summary}; {growth}", piled_up=piled)
 
 
 def _span(measured: Sequence[Measured], start_ms: int, end_ms: int) -> tuple[Measured, Measured] | None:

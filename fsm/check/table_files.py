@@ -93,13 +93,13 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Reads a file. Raises various errors for a file of another kind."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
-    return json.loads(arrays.pop("told").tobytes()), arrays
+    return json.loads(arrays.pop("texts").tobytes()), arrays
 
 
 def _pack(space: Space, digest: str) -> bytes:
     """The content of a space's file."""
     texts, arrays = take_apart(space)
-    arrays["told"] = np.frombuffer(json.dumps({"digest": digest} | texts).encode(), np.uint8)
+    arrays["texts"] = np.frombuffer(json.dumps({"digest": digest} | texts).encode(), np.uint8)
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
     return file.getvalue()
@@ -174,7 +174,7 @@ def restore(space: Space, saved: dict[str, Any], arrays: Arrays) -> None:
 
 def _tables(cell: Any) -> Iterator[tuple[str, Any]]:
     yield "receive", cell.receive
-    yield "told", cell.notified
+    yield "notified", cell.notified
     yield from ((f"local {paid}", table) for paid, table in cell.local.items())
     yield from ((f"outgoing {there} {paid}", table) for (there, paid), table in cell.outgoing.items())
 

@@ -91,11 +91,11 @@ def _direction(change: Change) -> str:
 def _groups(folder: Path) -> Iterator[_Group]:
     """The groups of a result by name, each with its incidents; of each table some rows are held."""
     by_group = groupby(pipeline.incidents(folder), key=attrgetter("group"))
-    told = ((group, _kinds(own)) for group, own in by_group)
-    held = next(told, None)
+    kinds_of_groups = ((group, _kinds(own)) for group, own in by_group)
+    held = next(kinds_of_groups, None)
     for one in pipeline.overviews(folder):
         while held and held[0] < one.group:  # findings about files, and of groups that nothing dates
-            held = next(told, None)
+            held = next(kinds_of_groups, None)
         yield _Group(one.group, _counts(one), held[1] if held and held[0] == one.group else Counter())
 
 
@@ -155,14 +155,14 @@ def _side(folder: Path) -> Side:
 
 def _head(path: Path) -> dict[str, Any]:
     """The parts of a document that are bounded, each of which stands on a line of its own."""
-    told: dict[str, Any] = {}
+    head: dict[str, Any] = {}
     try:
         with path.open(encoding="utf-8") as lines:
             for line in lines:
                 if line.startswith('{"inputs": '):
-                    told |= json.loads(line.rstrip().rstrip(",") + "}")
+                    head |= json.loads(line.rstrip().rstrip(",") + "}")
                 elif line.startswith('"metrics": '):
-                    told |= json.loads("{" + line)
-        return {name: told[name] for name in ("inputs", "metrics")}
+                    head |= json.loads("{" + line)
+        return {name: head[name] for name in ("inputs", "metrics")}
     except (KeyError, ValueError):
         raise InputError("is no document of an audit", str(path), "audit the logs again with this version") from None

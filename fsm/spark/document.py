@@ -42,7 +42,7 @@ def _list(out: TextIO, name: str, items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _group(one: Overview, *, coordinators: bool) -> Mapping[str, Any]:
-    told = asdict(one)
+    document = asdict(one)
     if not coordinators:
-        del told["members_without_logs"]
-    return told
+        del document["members_without_logs"]
+    return document

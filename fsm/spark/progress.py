@@ -29,7 +29,7 @@ class Progress:
         self._look: Callable[[], tuple[str, float] | None] = _nothing
         self._saying = threading.Lock()
         self._on_terminal = stream.isatty()
-        self._start_s = self._said_s = clock()
+        self._start_s = self._shown_s = clock()
 
     def __call__(self, doing: str, share: float | None = None) -> None:
         """Says what is being done; `share` is how much of all is done, from 0 to 1."""
@@ -39,8 +39,8 @@ class Progress:
             if self._on_terminal:
                 self.stream.write(f"\r\x1b[Kfsm audit: {self._text(now_s)}")
                 self.stream.flush()
-            elif now_s - self._said_s >= LINE_S:
-                self._said_s = now_s
+            elif now_s - self._shown_s >= LINE_S:
+                self._shown_s = now_s
                 self.stream.write(f"fsm audit: {self._text(now_s)}\n")
                 self.stream.flush()
 
@@ -59,10 +59,10 @@ class Progress:
         def run() -> None:
             while not ended.wait(_POLL_S):
                 try:
-                    told = self._look()
+                    shown = self._look()
                 except Exception:  # whom it asks may be gone
-                    told = None
-                self(*(told or (self.doing, self._share)))
+                    shown = None
+                self(*(shown or (self.doing, self._share)))
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()

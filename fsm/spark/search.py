@@ -37,8 +37,8 @@ from fsm.check.steps import Found, Tally, add_up
 from fsm.check.table_files import Memo
 from fsm.errors import InputError
 from fsm.spark.search_tasks import (
+    RESULT,
     STEP,
-    TOLD,
     WAITED,
     Level,
     OutgrownError,
@@ -168,10 +168,10 @@ class SparkSearch(Search):
             given = given.union(self._wait_for(waited))
         new = given.repartition(self.parts, "part").mapInArrow(lambda batches: meet(task, batches), STEP).persist()
         try:
-            looked = new.sort("group", "parent", "step").mapInArrow(looker(task), TOLD).collect()
+            looked = new.sort("group", "parent", "step").mapInArrow(looker(task), RESULT).collect()
         finally:
             new.unpersist()
-        return sorted((json.loads(row["told"]) for row in looked), key=lambda one: int(one["file"].split(".")[0]))
+        return sorted((json.loads(row["result"]) for row in looked), key=lambda one: int(one["file"].split(".")[0]))
 
     def _spread(self, function: Callable[[list[int]], Iterable[pa.RecordBatch]], schema: str) -> DataFrame:
         """A function of the files of the last level, some of them in each task."""
@@ -200,18 +200,18 @@ class SparkSearch(Search):
         self._save_tables()
         while True:
             task = self._task(name)
-            rows = self._spread(lambda files, task=task: iter([one_text(survey(task, files))]), TOLD).collect()  # type: ignore[misc]
-            told = [json.loads(row["told"]) for row in rows]
-            if not any(one["missing"] for one in told):
+            rows = self._spread(lambda files, task=task: iter([one_text(survey(task, files))]), RESULT).collect()  # type: ignore[misc]
+            results = [json.loads(row["result"]) for row in rows]
+            if not any(one["missing"] for one in results):
                 break
             for name_of, table in named_tables(self.space):
-                asked = sorted({tuple(found) for one in told for found in one["missing"].get(name_of, ())})
+                asked = sorted({tuple(found) for one in results for found in one["missing"].get(name_of, ())})
                 if asked:
                     table.join(*np.array(asked, np.int32).T)
             self._save_tables(anew=True)
             if not self.fits():
                 raise OutgrownError
-        tallies = [Tally(**one["tally"]) for one in told]
+        tallies = [Tally(**one["tally"]) for one in results]
         self.note(add_up(one._replace(broken=tuple(Found(*found) for found in one.broken)) for one in tallies))
 
     def _add(self, name: str, looked: list[dict[str, Any]]) -> None:
@@ -243,19 +243,19 @@ class SparkSearch(Search):
             return
         self._noted = self.met
         self._save_tables()
-        told = numbers(self, digest_of(self, self.memo)) | {
+        note = numbers(self, digest_of(self, self.memo)) | {
             "tables": self.saved, "parts": self.parts, "levels": self.levels, "waiting": list(self.waiting),
         }  # fmt: skip
-        table_files.write(self.folder / NOTE, json.dumps(told).encode())
+        table_files.write(self.folder / NOTE, json.dumps(note).encode())
         for path in self.folder.glob("*.npz"):
             if path.name != self.saved:
                 path.unlink()
 
-    def _resume(self, told: dict[str, Any]) -> None:
-        take_up(self, told, self.memo)
-        self.parts, self.saved, self._noted = told["parts"], told["tables"], told["met"]
-        self.levels = [Level(name, tuple(tuple(file) for file in files)) for name, files in told["levels"]]
-        self.waiting = {(cost, level): [] for cost, level in told["waiting"]}
+    def _resume(self, note: dict[str, Any]) -> None:
+        take_up(self, note, self.memo)
+        self.parts, self.saved, self._noted = note["parts"], note["tables"], note["met"]
+        self.levels = [Level(name, tuple(tuple(file) for file in files)) for name, files in note["levels"]]
+        self.waiting = {(cost, level): [] for cost, level in note["waiting"]}
 
     def _remove_all_but(self, levels: list[str]) -> None:
         """What is not of these levels: a search that was killed left it."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 WAITED, NOW, LATER = range(3)
 """Groups of what is met: it waited for this level; by a step of this level; by one that costs, for the next cost."""
 STEP = "part int, key long, group int, parent long, step int"
-TOLD = "told string"
+RESULT = "result string"
 """The rows that tasks give: what they meet, and texts."""
 
 
@@ -212,20 +212,20 @@ def _is_among(run: Any, keys: Any) -> Any:
 def look(task: Task, steps: Steps, part: int, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
     """Writes states that are new, in their order; what does not hold of them, and known hazards, by the first place."""
     packing = Packing(task.bits)
-    told: dict[str, Any] = {"file": f"{part}.parquet", "count": 0, "broken": {}, "cut": {}}
+    result: dict[str, Any] = {"file": f"{part}.parquet", "count": 0, "broken": {}, "cut": {}}
     keys, parents = [], []
     for batch in batches:
         keys.append(batch.column("key").to_numpy().view(np.uint64))
         parents.append(batch.column("parent").to_numpy())
         rows = packing.unpack(keys[-1][:, None])
-        cut, broken = steps.look(task.known, rows, told["broken"])
-        told["cut"] = {name: told["cut"].get(name, 0) + shows for name, shows in cut.items()}
-        told["broken"] |= {name: told["count"] + at for name, at in broken.items()}
-        told["count"] += len(rows)
-    if told["count"]:
-        path = Path(task.folder) / task.name / told["file"]
+        cut, broken = steps.look(task.known, rows, result["broken"])
+        result["cut"] = {name: result["cut"].get(name, 0) + shows for name, shows in cut.items()}
+        result["broken"] |= {name: result["count"] + at for name, at in broken.items()}
+        result["count"] += len(rows)
+    if result["count"]:
+        path = Path(task.folder) / task.name / result["file"]
         write(path, np.concatenate(keys), parent=np.concatenate(parents))
-    return told
+    return result
 
 
 def read(path: Path, column: str) -> Any:
@@ -276,10 +276,10 @@ def looker(task: Task) -> Any:
     return run
 
 
-def one_text(told: dict[str, Any]) -> pa.RecordBatch:
+def one_text(result: dict[str, Any]) -> pa.RecordBatch:
     import pyarrow
 
-    return pyarrow.RecordBatch.from_pydict({"told": [json.dumps(told)]})
+    return pyarrow.RecordBatch.from_pydict({"result": [json.dumps(result)]})
 
 
 class OutgrownError(Exception):

@@ -194,8 +194,8 @@ def _explain_refusal(path: Path, status: os.stat_result) -> str:
     if is_packed(start) or begins_segment(start):
         return ""
     # Logs that were rotated by truncation begin with NUL, so NUL alone tells nothing.
-    said = start.replace(b"\0", b"")
-    return "binary file" if len(said.translate(None, _CONTROLS)) < 0.95 * len(said) else ""
+    text = start.replace(b"\0", b"")
+    return "binary file" if len(text.translate(None, _CONTROLS)) < 0.95 * len(text) else ""
 
 
 def _cluster(root: Path, path: Path) -> str:

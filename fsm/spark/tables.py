@@ -62,7 +62,7 @@ class _Dwell(NamedTuple):
     longest_ms: int
 
 
-class _Told(NamedTuple):
+class _Records(NamedTuple):
     """Records of one source, and whose they are."""
 
     chunk: Chunk
@@ -72,7 +72,7 @@ class _Told(NamedTuple):
 
 
 class _Beside(NamedTuple):
-    """What a coordinator's record has beside `_TOLD`."""
+    """What a coordinator's record has beside `_COLUMNS`."""
 
     member: str
     client: str
@@ -80,7 +80,7 @@ class _Beside(NamedTuple):
     offset: int
 
 
-_TOLD = (
+_COLUMNS = (
     "group",
     "ts_ms",
     "kind",
@@ -128,7 +128,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 """Tables that every result has."""
 COORDINATORS: dict[str, pa.Schema] = {
     "coordinator": _join(
-        pa.schema([_RECORD.field(name) for name in _TOLD]), schema_of(_Beside), pa.schema([("seq", pa.int32())])
+        pa.schema([_RECORD.field(name) for name in _COLUMNS]), schema_of(_Beside), pa.schema([("seq", pa.int32())])
     ),
     "assignments": schema_of(Assignment),
 }
@@ -154,7 +154,7 @@ class Tables:
         self.part = part
         self._held: dict[str, list[Any]] = {}
         self._writers: dict[str, tuple[parquet.ParquetWriter, Path]] = {}
-        self._records: list[_Told] = []
+        self._records: list[_Records] = []
         self._record_rows = 0
 
     def add(self, name: str, rows: Iterable[Any]) -> None:
@@ -167,7 +167,7 @@ class Tables:
 
     def add_records(self, group: str, chunk: Chunk, rows: Sequence[Row], key: Key | None) -> None:
         """Adds the records of a source with the group and member that they belong to."""
-        self._records.append(_Told(chunk, group or chunk.group, key, rows))
+        self._records.append(_Records(chunk, group or chunk.group, key, rows))
         self._record_rows += len(rows)
         if self._record_rows >= RECORD_ROWS:
             self._flush_records()
@@ -289,10 +289,10 @@ def list_steps(machine: str, *, whole: bool) -> dict[tuple[str, str], tuple[str,
 
 
 def _coordinator_batch(rows: Sequence[CoordinatorRecord]) -> pa.RecordBatch:
-    told = batch((one.record for one in rows), TraceRecord).select(list(_TOLD))
+    columns = batch((one.record for one in rows), TraceRecord).select(list(_COLUMNS))
     beside = batch((_Beside(one.member, one.record.settings.get("client.id", ""), *one.place) for one in rows), _Beside)
     seq = pa.RecordBatch.from_arrays([pa.array([one.seq for one in rows], pa.int32())], names=["seq"])
-    return _beside(_beside(told, beside), seq)
+    return _beside(_beside(columns, beside), seq)
 
 
 _BUILD: dict[str, Callable[[Any], pa.RecordBatch]] = {
@@ -302,23 +302,23 @@ _BUILD: dict[str, Callable[[Any], pa.RecordBatch]] = {
 }
 
 
-def _record_batch(told: Sequence[_Told]) -> pa.RecordBatch:
+def _record_batch(records: Sequence[_Records]) -> pa.RecordBatch:
     """Column by column: most rows of an audit are records."""
-    rows = list(zip(*(row for one in told for row in one.rows), strict=True))
-    source = np.repeat(np.arange(len(told)), [len(one.rows) for one in told])
+    rows = list(zip(*(row for one in records for row in one.rows), strict=True))
+    source = np.repeat(np.arange(len(records)), [len(one.rows) for one in records])
 
     def of_source(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind).take(source)
 
-    keys = [one.key or Key("", "") for one in told]
+    keys = [one.key or Key("", "") for one in records]
     columns = {
-        "group": of_source((one.group for one in told), pa.string()),
+        "group": of_source((one.group for one in records), pa.string()),
         "ts_ms": pa.array(rows[TIME], pa.int64()),
         "kind": pa.array(rows[KIND], pa.string()),
         **{name: _column(rows[i], _RECORD.field(name).type) for i, name in enumerate(_OTHERS, KIND + 2)},
         "seq": pa.array(rows[SEQ], pa.int32()),
-        "file": of_source((one.chunk.file for one in told), pa.string()),
-        "piece": of_source((one.chunk.piece for one in told), pa.int64()),
+        "file": of_source((one.chunk.file for one in records), pa.string()),
+        "piece": of_source((one.chunk.piece for one in records), pa.int64()),
         "line": pa.array(rows[NUMBER], pa.int64()),
         "offset": pa.array(rows[OFFSET], pa.int64()),
         "text": pa.array(rows[TEXT], pa.string()),

@@ -126,8 +126,8 @@ class Totals:
         too_little = unparsed.too_little(pieces, self.min_understood)
         self.sums["too_little_files"] += bool(too_little)
         self.too_little = sorted([*self.too_little, *too_little])[:MOST]
-        for told in pieces[0].learned:
-            self._add_layout(told.partition(" (")[0], LearnedLayout(1, told, pieces[0].guessed, pieces[0].lost))
+        for layout in pieces[0].learned:
+            self._add_layout(layout.partition(" (")[0], LearnedLayout(1, layout, pieces[0].guessed, pieces[0].lost))
         if pieces[0].not_learned:
             self.not_learned = sorted([*self.not_learned, (file, pieces[0].not_learned)])[:MOST]
         if error:
@@ -138,8 +138,8 @@ class Totals:
         known = self.learned.get(pattern)
         if known is not None:
             guessed, lost = {*known.guessed, *one.guessed}, {*known.lost, *one.lost}
-            told = min(known.told, one.told)
-            one = LearnedLayout(known.files + one.files, told, tuple(sorted(guessed)), tuple(sorted(lost)))
+            text = min(known.told, one.told)
+            one = LearnedLayout(known.files + one.files, text, tuple(sorted(guessed)), tuple(sorted(lost)))
         if known is not None or len(self.learned) < NAMES:
             self.learned[pattern] = one
 
@@ -174,7 +174,7 @@ class Totals:
         self._keep(ReportedIncident(one, _choose_shown([by_id[found] for found in one.findings])) for one in worst)
 
     def _keep(self, more: Iterable[ReportedIncident]) -> None:
-        self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda told: badness(told.incident))
+        self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda one: badness(one.incident))
 
     def add_group(self, audit: GroupAudit, known: Overview) -> None:
         """Adds an audited group, whose findings are added by themselves."""
@@ -236,9 +236,9 @@ class Totals:
         """Sums, times and the commonest layouts, levels and shapes."""
         names = (*_SUMMED, "understood", "gzipped_files", "silent_files", "timeless_files", "too_little_files")
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
-        told = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
+        sums = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
         learned = sorted(self.learned.values(), key=lambda one: (-one.files, one.told))[:MOST]
-        return told | {
+        return sums | {
             "understood_share": self.understood.share,
             "enough": self.enough,
             "silent": self.silent,

@@ -105,7 +105,7 @@ def test_what_is_kept_does_not_grow_with_what_was(tmp_path: Path) -> None:
     assert {after - before for before, after in pairwise(lost)} == {300_000}
     assert len(lost) == len(sizes)
     (state,) = (one for one in groups(live) if one.key == "g-j07-maxpoll")
-    assert len(state.told) < len(live.found) / 2
+    assert len(state.versions) < len(live.found) / 2
 
 
 def test_files_of_long_ago_are_forgotten(tmp_path: Path) -> None:

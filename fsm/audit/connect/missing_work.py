@@ -120,7 +120,7 @@ def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> Gap
     delays = union((wait.start_ms, wait.end_ms) for wait in unit.waits)
     waited_ms = length_ms(within(delays, hole.start_ms, hole.end_ms))
     cause = _cause(hole, wanted_ms, waited_ms, unit)
-    told = [w for w in unit.waits if w.start_ms < hole.end_ms and w.end_ms > hole.start_ms][:1]
+    waits = [w for w in unit.waits if w.start_ms < hole.end_ms and w.end_ms > hole.start_ms][:1]
     return Gap(
         hole.old.member if hole.old else "",
         hole.new.member if hole.new else "",
@@ -128,7 +128,7 @@ def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> Gap
         hole.end_ms,
         (hole.begin.topic, hole.begin.partition),
         cause,
-        (hole.begin.end, *(wait.start for wait in told), *([hole.new.start] if hole.new else [])),
+        (hole.begin.end, *(wait.start for wait in waits), *([hole.new.start] if hole.new else [])),
         wanted_ms,
         _is_sure(hole, cause, wanted_ms, unit, dark),
         _why(hole, cause, waited_ms),

@@ -91,9 +91,9 @@ class CoordinatorRecord(NamedTuple):
     """Its position among the records of its line."""
 
 
-def add_topic_names(known: dict[str, str], told: Mapping[str, str]) -> None:
+def add_topic_names(known: dict[str, str], names: Mapping[str, str]) -> None:
     """Adds names of topics by their ids; of two names of one id the first in order counts."""
-    for topic_id, name in told.items():
+    for topic_id, name in names.items():
         known[topic_id] = min(name, known.get(topic_id, name))
 
 

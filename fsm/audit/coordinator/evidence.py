@@ -65,10 +65,10 @@ class Statement(NamedTuple):
     place: Place
 
 
-def statements(told: Iterable[CoordinatorRecord]) -> dict[str, list[Statement]]:
+def statements(records: Iterable[CoordinatorRecord]) -> dict[str, list[Statement]]:
     """What is said of each member of a group whose log was read, in order."""
     found: dict[str, list[Statement]] = {}
-    for record, member, place, _ in told:
+    for record, member, place, _ in records:
         if member and record.kind in STATEMENTS:
             found.setdefault(member, []).append(Statement(record.ts_ms, record.kind, record.detail, place))
     return {member: sorted(own) for member, own in sorted(found.items())}

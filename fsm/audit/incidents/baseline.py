@@ -49,11 +49,11 @@ def _of_document(text: str, file: Path) -> Iterator[str]:
 
 def _of_lines(text: str, file: Path) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), 1):
-        told = line.partition("#")[0].strip()
-        if told and not _ID.fullmatch(told):
-            raise InputError(f"{told[:40]!r} is no id", f"{file}:{number}", _REMEDY)
-        if told:
-            yield told
+        id_ = line.partition("#")[0].strip()
+        if id_ and not _ID.fullmatch(id_):
+            raise InputError(f"{id_[:40]!r} is no id", f"{file}:{number}", _REMEDY)
+        if id_:
+            yield id_
 
 
 def find_unknown(findings: Sequence[Finding], incidents: Iterable[Incident], known: frozenset[str]) -> list[Finding]:

@@ -74,13 +74,13 @@ class MemberLives:
         lives = [life for member in named if (life := self._at(member, ts_ms)) is not None]
         if lives and lives[0].protocol == CONSUMER:
             name = BROKER_SETTINGS.get(name, name)
-        value = ", ".join(sorted({told for life in lives if (told := _read_setting(life, name))})) or None
+        value = ", ".join(sorted({one for life in lives if (one := _read_setting(life, name))})) or None
         return ("" if name == INSTANCE_ID and value is None else name), value
 
     def longest_ms(self, name: str) -> int:
         """What a setting in milliseconds is at most by the logs; Kafka's default where none tells."""
-        told = (_read_setting_ms(life, name) for own in self.by_member.values() for life in own)
-        return max((ms for ms in told if ms is not None), default=DEFAULTS_MS[name])
+        values = (_read_setting_ms(life, name) for own in self.by_member.values() for life in own)
+        return max((ms for ms in values if ms is not None), default=DEFAULTS_MS[name])
 
     def tells_each_heartbeat(self, member: str, ts_ms: int) -> bool:
         """Whether the member then was one of KIP-848 that tells each heartbeat which it gives up, as Java's do."""

@@ -46,20 +46,20 @@ class Change:
         return {"version": self.version, "status": self.status.value} | self.finding.to_json()
 
 
-Told = dict[str, Change]
+Versions = dict[str, Change]
 """The last version of each finding that was not withdrawn, by id."""
 
 
-def compare(told: Told, found: Iterable[Finding], closed_before_ms: int) -> tuple[Told, list[Change]]:
+def compare(known: Versions, found: Iterable[Finding], closed_before_ms: int) -> tuple[Versions, list[Change]]:
     """What is told after a judgement of a group or a file, and what changed by it.
 
     What ended before a time is closed. It is opened first even where it is long over: whoever listens for new findings
     hears of each.
     """
-    now: Told = {}
+    now: Versions = {}
     changes: list[Change] = []
     for one in found:
-        last = told.get(one.id)
+        last = known.get(one.id)
         if last is None:
             changes.append(last := Change(1, Status.OPENED, one))
         elif last.finding != one:
@@ -67,26 +67,26 @@ def compare(told: Told, found: Iterable[Finding], closed_before_ms: int) -> tupl
         if one.end_ms < closed_before_ms and last.status is not Status.CLOSED:
             changes.append(last := last.close())
         now[one.id] = last
-    gone = (last for key, last in told.items() if key not in now)
+    gone = (last for key, last in known.items() if key not in now)
     return now, [*changes, *(replace(last, version=last.version + 1, status=Status.WITHDRAWN) for last in gone)]
 
 
-def from_json(told: Mapping[str, Any]) -> Change:
+def from_json(document: Mapping[str, Any]) -> Change:
     """What `Change.to_json` gave, which has no offsets."""
-    values = {f.name: told[f.name] for f in fields(Finding)}
+    values = {f.name: document[f.name] for f in fields(Finding)}
     values |= {name: kind(values[name]) for name, kind in _ENUMS.items()}
     values["partitions"] = tuple((topic, number) for topic, number in values["partitions"])
     values["others"] = tuple(values["others"])
     values["evidence"] = tuple(Evidence(one["file"], -1, one["line"], one["text"]) for one in values["evidence"])
-    return Change(told["version"], Status(told["status"]), Finding(**values))
+    return Change(document["version"], Status(document["status"]), Finding(**values))
 
 
 _ENUMS: Mapping[str, type[StrEnum]] = {"kind": FindingKind, "severity": Severity, "cause": Cause}
 
 
-def standing(told: Mapping[str, Change], changes: Iterable[Change]) -> Told:
+def standing(known: Mapping[str, Change], changes: Iterable[Change]) -> Versions:
     """The last version of every finding after some changes, in which none that was withdrawn is left."""
-    now = dict(told)
+    now = dict(known)
     for change in changes:
         if change.status is Status.WITHDRAWN:
             now.pop(change.id, None)

@@ -18,7 +18,7 @@ from fsm.audit.hygiene.identity import Facts, Key, identify
 from fsm.audit.hygiene.rotation import Missing, stem
 from fsm.audit.limits import Limits
 from fsm.audit.live import blobs, settling
-from fsm.audit.live.changes import Change, Status, Told, compare
+from fsm.audit.live.changes import Change, Status, Versions, compare
 from fsm.audit.live.member_state import Follow, Item, Kept, MemberState, keep
 from fsm.audit.reading import unparsed
 from fsm.audit.reading.certainty import FileFacts
@@ -44,7 +44,7 @@ class FileOfGroup:
     settled: int = 0
     """What stands from here on, in bytes, is replaced when the file is read on."""
     facts: list[Facts] = field(default_factory=list)
-    heard: dict[str, int] = field(default_factory=dict)
+    updated_ms: dict[str, int] = field(default_factory=dict)
     """When something new of a client id came last, by the clock of who follows."""
 
     def rename(self, name: str) -> FileOfGroup:
@@ -55,7 +55,7 @@ class FileOfGroup:
         or than `unknown_ms` where nothing of them is kept."""
         before = _newest(self.facts)
         new = {client: now_ms for client, ms in _newest(facts).items() if ms > before.get(client, unknown_ms)}
-        self.heard |= new
+        self.updated_ms |= new
 
 
 def _newest(facts: Iterable[Facts]) -> dict[str, int]:
@@ -78,7 +78,7 @@ class GroupState:
     coordinators: list[Kept] = field(default_factory=list)
     past: bytes = b""
     """Rows of members that are over and count still."""
-    told: Told = field(default_factory=dict)
+    versions: Versions = field(default_factory=dict)
     summary: list[Any] = field(default_factory=list)
     """Of the file, as plain values."""
     notes: list[str] = field(default_factory=list)
@@ -116,10 +116,10 @@ class GroupState:
             if known.gone != tuple(gone):
                 self._judge_anew(stem(row.chunk.file))
             known.worth, known.gone, known.settled = FileFacts(*worth), tuple(gone), settled
-            told = [Facts(*one) for one in facts]
+            new_facts = [Facts(*one) for one in facts]
             if not is_first:
-                known.hear(told, self.expired_ms, now_ms)
-            known.facts = told
+                known.hear(new_facts, self.expired_ms, now_ms)
+            known.facts = new_facts
             self._replace(row.chunk.file, row.chunk.piece)
         for row in rest:
             one = keep(row.chunk, is_open=row.chunk.piece >= self.files[row.chunk.file].settled)
@@ -159,7 +159,7 @@ class GroupState:
         there |= {source for source, own in self.kept.items() if own}
         for one in self.files.values():
             one.facts = [fact for fact in one.facts if fact.last_ms >= self.expired_ms or fact[:3] in there]
-            one.heard = {name: one.heard[name] for name in _newest(one.facts) if name in one.heard}
+            one.updated_ms = {name: one.updated_ms[name] for name in _newest(one.facts) if name in one.updated_ms}
         saying = {one.chunk.file for one in self.coordinators}
         self.files = {name: one for name, one in sorted(self.files.items()) if one.facts or name in saying}
         self.kept = {source: own for source, own in sorted(self.kept.items()) if own}
@@ -272,10 +272,10 @@ class GroupState:
 
         What ended before anything expired stands as it was told last.
         """
-        done = {key: one for key, one in self.told.items() if self._is_done(one.finding)}
-        told = {key: one for key, one in self.told.items() if key not in done}
+        done = {key: one for key, one in self.versions.items() if self._is_done(one.finding)}
+        open_ones = {key: one for key, one in self.versions.items() if key not in done}
         still = (one for one in found if not self._is_done(one))
-        self.told, changes = compare(told, still, self.reached_ms(now_ms) - close_ms)
+        self.versions, changes = compare(open_ones, still, self.reached_ms(now_ms) - close_ms)
         return [*changes, *(one.close() for one in done.values() if one.status is not Status.CLOSED)]
 
     def _is_done(self, found: Finding) -> bool:
@@ -284,7 +284,7 @@ class GroupState:
 
     def end(self) -> list[Change]:
         """What is closed when nothing more is expected."""
-        return [one.close() for one in self.told.values() if one.status is not Status.CLOSED]
+        return [one.close() for one in self.versions.values() if one.status is not Status.CLOSED]
 
     def expire(self, audit: GroupAudit, expire_ms: int, now_ms: int) -> None:
         """Lets go of members that have said nothing for so long while others did, and on whom no finding rests that
@@ -330,11 +330,11 @@ class GroupState:
         far = {member for member in sending if last[member] < far_ms}
         reached_ms = min([clock_ms, *(last[member] for member in sending - far)])
         judged_ms = max(self.judged_ms.get("", 0), reached_ms - settle_ms)
-        told = {one.finding.member for one in self.told.values()} - last.keys()
+        members = {one.finding.member for one in self.versions.values()} - last.keys()
         of_members = {
             member: max(min(judged_ms, ms - settle_ms), judged_ms - settle_ms // 2) for member, ms in last.items()
         }
-        of_members |= {member: last[member] - settle_ms for member in far} | dict.fromkeys(["", *told], judged_ms)
+        of_members |= {member: last[member] - settle_ms for member in far} | dict.fromkeys(["", *members], judged_ms)
         self.judged_ms = {member: max(ms, self.judged_ms.get(member, 0)) for member, ms in sorted(of_members.items())}
         until_ms = judged_ms - settle_ms
         if until_ms - self.settled_ms < settle_ms // 4:
@@ -346,11 +346,11 @@ class GroupState:
         for one in self.members:
             member = one.key.member
             old += one.settle(self.judged_ms[member] - settle_ms if member in far else until_ms, lines)
-        self.members = [one for one in self.members if one.sources or one.told]
+        self.members = [one for one in self.members if one.sources or one.emitted]
         still = settling.that_count(old, audit.rows)
         self.past = blobs.dump(still, lines) if still else b""
 
-    def _last(self, audit: GroupAudit, heard_ms: int) -> tuple[dict[str, int], set[str]]:
+    def _last(self, audit: GroupAudit, since_ms: int) -> tuple[dict[str, int], set[str]]:
         """When each member said something last, and those of whom something new was heard since a time."""
         last: dict[str, int] = {}
         sending: set[str] = set()
@@ -359,7 +359,7 @@ class GroupState:
                 key = audit.members.get(fact[:3])
                 if key is not None:
                     last[key.member] = max(fact.last_ms, last.get(key.member, 0))
-                    if one.heard.get(fact.client_id, 0) >= max(1, heard_ms):
+                    if one.updated_ms.get(fact.client_id, 0) >= max(1, since_ms):
                         sending.add(key.member)
         return last, sending
 

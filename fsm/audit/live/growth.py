@@ -90,7 +90,7 @@ class FileState:
     """Records of members whose group is not known yet."""
     all_facts: Sequence[Facts] = ()
     """With those of the last entry."""
-    told: list[Any] = field(default_factory=list)
+    last_summary: list[Any] = field(default_factory=list)
     """The summary with the last entry, as plain values."""
     worth: FileFacts = field(default_factory=lambda: FileFacts(0, ()))
     groups: frozenset[str] = frozenset()
@@ -132,8 +132,8 @@ class FileReader:
             if more is not None:
                 return more
         # The whole file takes the place of what was sent of it.
-        told = before.groups if before else frozenset()
-        anew = self._read(FileState(layout=layout, groups=told, open_groups=told), growth, learned)
+        groups = before.groups if before else frozenset()
+        anew = self._read(FileState(layout=layout, groups=groups, open_groups=groups), growth, learned)
         assert anew is not None  # noqa: S101  nothing of it was sent to another group before
         return anew
 
@@ -225,7 +225,7 @@ def _send(
         state,
         loose=loose[-LOOSE_CHUNKS:],
         all_facts=facts,
-        told=_values_of(tail.summary),
+        last_summary=_values_of(tail.summary),
         worth=worth,
         groups=groups,
         open_groups=frozenset(one.key for one in last),
@@ -246,13 +246,13 @@ def _about(
     state: FileState, growth: Growth, touched: Iterable[str], facts: Mapping[str, Sequence[Facts]], *, since: int
 ) -> Iterator[Sent]:
     """What the file is worth, to itself and to groups; `since` is where what was sent of it is replaced."""
-    yield _note(growth, state.told)
+    yield _note(growth, state.last_summary)
     if growth.was:  # another file may have its former name
         yield to_file(SUMMARY, growth.was, -1, [""])._replace(key=OF_FILE + growth.was)
     for group in sorted(touched):
         settled = growth.size if growth.over else state.settled
-        told = [growth.was, tuple(state.worth), list(growth.gone), settled, *map(tuple, facts.get(group, ()))]
-        yield to_file(FACTS, growth.name, since, told)._replace(key=group)
+        values = [growth.was, tuple(state.worth), list(growth.gone), settled, *map(tuple, facts.get(group, ()))]
+        yield to_file(FACTS, growth.name, since, values)._replace(key=group)
 
 
 def _note(growth: Growth, summary: list[Any]) -> Sent:
@@ -269,9 +269,9 @@ def _by_group(
     return found
 
 
-def _with_names(known: Mapping[str, str], told: Mapping[str, str]) -> dict[str, str]:
+def _with_names(known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
     names = dict(known)
-    add_topic_names(names, told)
+    add_topic_names(names, new)
     return names
 
 
@@ -332,9 +332,9 @@ def _learn(path: str, size: int, modified_ms: int, formats: tuple[Format, ...]) 
 
 def _describe(learned: Learned, modified_ms: int) -> str:
     """What was learned as a text; where it leans on the day on which the file was changed, that is part of it."""
-    told = [layout.description._replace(share=0.0, example="") for layout in learned.layouts]
-    day = any({"date", "year"} & {*one.guessed} for one in told)
+    layouts = [layout.description._replace(share=0.0, example="") for layout in learned.layouts]
+    day = any({"date", "year"} & {*one.guessed} for one in layouts)
     when = datetime.fromtimestamp(modified_ms / 1000, UTC).date().isoformat() if day else ""
     clients = sorted(one.name for one in learned.clients)
     speaking = [sorted(layout.speaking) for layout in learned.layouts]
-    return repr((told, speaking, clients, when))
+    return repr((layouts, speaking, clients, when))

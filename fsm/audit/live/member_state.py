@@ -72,7 +72,7 @@ class MemberState:
     """Whose records are its, with the rank of each file."""
     states: list[tuple[int, bytes]] = field(default_factory=list)
     """The follower after all records up to a time: the newest, and at most two before that."""
-    told: list[tuple[int, bytes]] = field(default_factory=list)
+    emitted: list[tuple[int, bytes]] = field(default_factory=list)
     """What it told up to a time, since the time before."""
     rest: bytes = b""
     """What was told since then, and what is told if nothing more comes."""
@@ -112,7 +112,7 @@ class MemberState:
     def end(self, lines: blobs.Lines) -> None:
         """It goes on as another one: what it told stands."""
         follower = blobs.load(self.states[-1][1], lines)
-        self.told.append((self.reached_ms, blobs.dump(list(follower.finish()), lines)))
+        self.emitted.append((self.reached_ms, blobs.dump(list(follower.finish()), lines)))
         self.sources, self.rest = {}, b""
 
     def is_set_back(self, kept: Mapping[Source, Sequence[Kept]]) -> bool:
@@ -136,9 +136,9 @@ class MemberState:
         at_ms, group, member = self.reached_ms, self.key.group, self.key.member
         back, place = seconds(at_ms - new.first_ms), Place(new.file, new.first_offset)
         summary = f"the time stamps of {member} went back by {back}: its clock was set back, or had been ahead"
-        told = finding(FindingKind.ILLEGAL_TRANSITION, group, member, at_ms, at_ms, summary=summary, places=[place])
+        illegal = finding(FindingKind.ILLEGAL_TRANSITION, group, member, at_ms, at_ms, summary=summary, places=[place])
         fresh._rows([(one, 0) for one in kept[new.source]], lines)
-        self.told.append((at_ms, blobs.dump([told], lines)))
+        self.emitted.append((at_ms, blobs.dump([illegal], lines)))
         self.end(lines)
         return fresh
 
@@ -147,7 +147,7 @@ class MemberState:
         self.sources = {_rename(source, names): rank for source, rank in self.sources.items()}
         if any(source[2] in names.values() for source in self.sources):
             self.states = [(ms, blobs.rename(data, names)) for ms, data in self.states]
-            self.told = [(ms, blobs.rename(data, names)) for ms, data in self.told]
+            self.emitted = [(ms, blobs.rename(data, names)) for ms, data in self.emitted]
             self.rest = blobs.rename(self.rest, names) if self.rest else b""
             self.dropped = {_rename(source, names) for source in self.dropped}
             self.seen = {_rename(source, names): offset for source, offset in self.seen.items()}
@@ -184,7 +184,7 @@ class MemberState:
         first = 0 if self.is_whole else 1
         while len(self.states) > first and self.states[-1][0] >= from_ms:
             self.states.pop()
-        self.told = [one for one in self.told if one[0] <= self.reached_ms]
+        self.emitted = [one for one in self.emitted if one[0] <= self.reached_ms]
 
     def _rows(self, own: Iterable[tuple[Kept, int]], lines: blobs.Lines) -> list[_Ranked]:
         """The records that were not taken yet by time, then the rank of their file, then as the file has them."""
@@ -234,11 +234,11 @@ class MemberState:
     def _tell(self, items: list[Item], lines: blobs.Lines) -> None:
         """Adds what was told up to the newest state to what was told since the one before."""
         since_ms = self.states[-2][0] if len(self.states) > 1 else -1
-        while items and self.told and self.told[-1][0] > since_ms:
-            _, data = self.told.pop()
+        while items and self.emitted and self.emitted[-1][0] > since_ms:
+            _, data = self.emitted.pop()
             items = [*blobs.load(data, lines), *items]
         if items:
-            self.told.append((self.reached_ms, blobs.dump(items, lines)))
+            self.emitted.append((self.reached_ms, blobs.dump(items, lines)))
 
     def _follow(
         self, follower: MemberFollower | SharedFollower, rows: Iterable[_Ranked], names: Mapping[str, str]
@@ -264,7 +264,7 @@ class MemberState:
 
     def items(self, lines: blobs.Lines) -> Iterator[Item]:
         """All that is told of it."""
-        for _, data in self.told:
+        for _, data in self.emitted:
             yield from blobs.load(data, lines)
         if self.rest:
             yield from blobs.load(self.rest, lines)
@@ -285,7 +285,7 @@ class MemberState:
 
     def settle(self, before_ms: int, lines: blobs.Lines) -> list[Item]:
         """Takes what it told that is over, and cannot change any more, from what is kept."""
-        settled = [one for one in self.told if one[0] <= self.dropped_ms or not self.sources]
+        settled = [one for one in self.emitted if one[0] <= self.dropped_ms or not self.sources]
         if not settled:
             return []
         items = [item for _, data in settled for item in blobs.load(data, lines)]
@@ -293,7 +293,7 @@ class MemberState:
         if len(left) == len(items):
             return []
         kept = [(settled[-1][0], blobs.dump(left, lines))] if left else []
-        self.told = [*kept, *self.told[len(settled) :]]
+        self.emitted = [*kept, *self.emitted[len(settled) :]]
         return [item for item in items if end_ms_of(item) < before_ms]
 
 

@@ -134,7 +134,7 @@ class EachPartitionOwnership(Follower):
         full = known.record.full or ()
         if not self.owned.complete:
             self.owned.add_found(full, known.at)
-            self.owned.told = True
+            self.owned.is_logged = True
         elif not self.owned.partitions.keys() <= set(full):  # lines that add the rest may follow
             yield from self.owned.check(full, known.at)
 

@@ -175,9 +175,9 @@ class SharedFollower:
         for follower in self.members.values():
             follower.regard(gone, files)
 
-    def _follow(self, told_apart: Owned) -> list[Row]:
+    def _follow(self, by_member: Owned) -> list[Row]:
         rows: list[Row] = []
-        for member, seen, doubtful in told_apart:
+        for member, seen, doubtful in by_member:
             if member not in self.members:
                 self.members[member] = MemberFollower(self.group, member, self.limits, self.gone)
             rows += self.members[member].see(seen, doubtful=doubtful)

@@ -29,7 +29,7 @@ class OwnedPartitions:
         self.void: Void | None = None
         self.has_listener = False
         """A callback was logged for this instance."""
-        self.told = False
+        self.is_logged = False
         """A line has told of everything that is owned."""
         self.given_up: set[Partition] = set()
         """Partitions that were owned and are no longer."""
@@ -41,7 +41,7 @@ class OwnedPartitions:
     @property
     def complete(self) -> bool:
         """False while partitions may be owned since before the log began."""
-        return self.told or self.consumer.whole_start
+        return self.is_logged or self.consumer.whole_start
 
     def mark_void(self, ts_ms: int, cause: Cause) -> None:
         """The coordinator has taken the partitions away; the application does not know yet."""

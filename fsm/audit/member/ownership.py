@@ -140,7 +140,7 @@ class Ownership(Follower):
 
     @on(Kind.CLOSE_BEGIN)
     def _close_begin(self, known: Known) -> Rows:
-        return self._return(known.at, told=self.consumer.facts.tells_return)
+        return self._return(known.at, printed=self.consumer.facts.tells_return)
 
     @on(Kind.JOINING)
     def _joining(self, known: Known) -> Rows | None:
@@ -150,7 +150,7 @@ class Ownership(Follower):
         """
         if known.record.detail:
             return None
-        return self._return(known.at, told=False) if self.away else self._callback_end(known)
+        return self._return(known.at, printed=False) if self.away else self._callback_end(known)
 
     @on(Kind.LEFT)
     def _on_left(self, _known: Known) -> None:
@@ -177,7 +177,7 @@ class Ownership(Follower):
         self.failed = True
         yield from self._return(at)
 
-    def _return(self, at: At, *, told: bool = True) -> Rows:
+    def _return(self, at: At, *, printed: bool = True) -> Rows:
         """The callback has returned, if one runs: now, or, where this line does not tell, at some time before it.
 
         A member that was thrown out goes on at once, unless its callback still runs.
@@ -186,7 +186,7 @@ class Ownership(Follower):
         if callback is None or callback.kind is not Ended.REVOKED:
             return
         begun = callback.at
-        exact = told or (self.thrown_out_ms is not None and at.ts_ms - self.thrown_out_ms > REORDER_MS)
+        exact = printed or (self.thrown_out_ms is not None and at.ts_ms - self.thrown_out_ms > REORDER_MS)
         end_ms = at.ts_ms if exact else begun.ts_ms
         yield from self._check_duration("revoked", begun, at._replace(ts_ms=end_ms), callback.partitions)
         deleted = self.deleted_ms is not None and begun.ts_ms - self.deleted_ms <= SETTLED_MS
@@ -213,7 +213,7 @@ class Ownership(Follower):
         owned = (set(record.full) - set(record.partitions)) | set(record.revoked)
         if not self.owned.complete:
             self.owned.add_found(sorted(owned))
-            self.owned.told = True
+            self.owned.is_logged = True
         elif not self.failed:  # a revoked callback that failed changes nothing
             yield from self.owned.check(owned, known.at)
 
@@ -234,7 +234,7 @@ class Ownership(Follower):
     @on(Kind.OWNED)
     def _owns(self, known: Known) -> Rows:
         yield from self.owned.replace(known.record.full or (), known.at)
-        self.owned.told = True
+        self.owned.is_logged = True
 
     @on(Kind.ADDED)
     def _on_added(self, known: Known) -> None:
@@ -254,7 +254,7 @@ class Ownership(Follower):
         return self._close(known.at)
 
     def _close(self, at: At) -> Rows:
-        yield from self._return(at, told=self.consumer.facts.tells_return)
+        yield from self._return(at, printed=self.consumer.facts.tells_return)
         left = by_partition(self.owned.partitions)
         called = self.consumer.facts.close_calls_back_quietly or self.consumer.stays_in_group
         if left and self.owned.has_listener and not called:

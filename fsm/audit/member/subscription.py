@@ -34,7 +34,7 @@ class Subscriptions(Follower):
         self.given_up_ms: dict[str, int] = {}
         """Of a client that does not tell its subscription: topics of which it owns nothing any more, since when."""
         self.open: dict[_Subscribed, At] = {}
-        self.told = False
+        self.is_logged = False
         """The subscription was logged."""
         self.stale: set[_Subscribed] = set()
         """Topics subscribed before the list that is being read."""
@@ -80,7 +80,7 @@ class Subscriptions(Follower):
     @on(Kind.SUBSCRIBED)
     def _subscribe(self, known: Known) -> Rows:
         record, at = known.record, known.at
-        self.told = True
+        self.is_logged = True
         new: list[_Subscribed] = [(topic, "") for topic in record.topics]
         if record.detail:
             beginning = self.consumer.facts.pattern_matches_beginning
@@ -101,7 +101,7 @@ class Subscriptions(Follower):
             self.listed_ms[topic, ""] = at.ts_ms
             self.open.setdefault((topic, ""), at)
         if not topics:
-            self.told = True
+            self.is_logged = True
             self.stale_ms = at.ts_ms
             listed = {key for key, ts_ms in self.listed_ms.items() if at.ts_ms - ts_ms <= REORDER_MS}
             self.stale = {key for key in self.open if key[0]} - listed
@@ -115,7 +115,7 @@ class Subscriptions(Follower):
 
     @on(Kind.UNSUBSCRIBED, Kind.CLOSE_END, Kind.FATAL)
     def _stop(self, known: Known) -> Rows:
-        self.told = self.told or known.record.kind is Kind.UNSUBSCRIBED
+        self.is_logged = self.is_logged or known.record.kind is Kind.UNSUBSCRIBED
         return self._end(known.at.ts_ms)
 
     @on(Kind.FENCED, Kind.ERROR)
@@ -126,7 +126,7 @@ class Subscriptions(Follower):
     @on(Kind.ASSIGN_BEGIN, Kind.ADDED, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN)
     def _own(self, known: Known) -> None:
         """Partitions of an instance whose subscription was not logged."""
-        if not self.told and not self.consumer.whole_start:
+        if not self.is_logged and not self.consumer.whole_start:
             for topic in sorted({topic for topic, _ in known.record.partitions}):
                 self.open.setdefault((topic, ""), self.consumer.start)
 

@@ -88,10 +88,10 @@ def weigh(findings: Iterable[Finding], files: Mapping[str, FileFacts]) -> Iterat
         lost = [name for name in (*_DAY, *_CLOCK, *LOSSES) if any(name in files[f].lost for f in shown if f in files)]
         days = [name for name in lost if name in _DAY and len(shown) > 1]
         whole_seconds = "milliseconds" in lost and 0 < found.end_ms - found.start_ms < 2 * _SECOND_MS
-        told = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in LOSSES if name in lost)]
-        yield _doubt(found, told) if told and found.severity is not Severity.INFO else found
+        reasons = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in LOSSES if name in lost)]
+        yield _doubt(found, reasons) if reasons and found.severity is not Severity.INFO else found
 
 
 def _doubt(found: Finding, lost: Sequence[str]) -> Finding:
-    said = f"{found.summary} (a log does not tell {' and '.join(f'the {name}' for name in lost)})"
-    return replace(found.lower_severity(), summary=said)
+    summary = f"{found.summary} (a log does not tell {' and '.join(f'the {name}' for name in lost)})"
+    return replace(found.lower_severity(), summary=summary)

@@ -135,10 +135,10 @@ class PieceSummary:
 
     def take_layouts(self, reader: PieceReader) -> None:
         """What the reader learned of the file."""
-        told = reader.layouts
-        self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_show(one.example)})" for one in told)
-        self.guessed = tuple(sorted({name for one in told for name in one.guessed}))
-        self.lost = tuple(sorted({name for one in told for name in one.lost}))
+        layouts = reader.layouts
+        self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_show(one.example)})" for one in layouts)
+        self.guessed = tuple(sorted({name for one in layouts for name in one.guessed}))
+        self.lost = tuple(sorted({name for one in layouts for name in one.lost}))
         self.not_learned = tuple(f"{one.pattern}: {one.why}" for one in reader.guesses)
         if self.not_learned and not (self.missed or self.piece):
             self.suspects += 1  # those lines look like another program's in a known layout

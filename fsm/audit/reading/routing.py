@@ -115,8 +115,8 @@ def receive(rows: Iterable[Sent], held: IO[bytes]) -> tuple[GroupRecords, list[F
     files: dict[str, FileFacts] = {}
     for row in rows:
         if row.kind == FACTS:
-            worth, *told = values_of(row)
-            facts += [Facts(*values) for values in told]
+            worth, *facts_of_file = values_of(row)
+            facts += [Facts(*values) for values in facts_of_file]
             files[row.chunk.file] = FileFacts(*worth)
         else:
             records.add(row.chunk, coordinator=row.kind == COORDINATOR)

@@ -26,25 +26,25 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
     shapes: Counter[str] = Counter()
     for one in pieces:
         shapes.update(one.shapes)
-    said = []
+    sentences = []
     if error:
         how_far = " to its end" if any(one.lines for one in pieces) else ""
-        said.append(f"{file} was not read{how_far}: {error}")
+        sentences.append(f"{file} was not read{how_far}: {error}")
     if lines:
         top = sorted(shapes.items(), key=lambda shape: (-shape[1], shape[0]))[:SHAPES]
         shown = " | ".join(f"{count} x {shape or 'others'}" for shape, count in top)
-        said.append(f"not understood in {file}: {many(lines, 'line')}, the commonest: {shown}")
+        sentences.append(f"not understood in {file}: {many(lines, 'line')}, the commonest: {shown}")
     if untold := find_untold(pieces):
-        said.append(f"no line of {file} was understood that tells what was {' or '.join(untold)}")
+        sentences.append(f"no line of {file} was understood that tells what was {' or '.join(untold)}")
     if tried:
-        said.append(f"no layout could be learned from {file}, --layout states it; tried: {' | '.join(tried)}")
+        sentences.append(f"no layout could be learned from {file}, --layout states it; tried: {' | '.join(tried)}")
     if no_time:
-        said.append(f"{file} tells no time: what was owned at one time, and for how long, is not known")
+        sentences.append(f"{file} tells no time: what was owned at one time, and for how long, is not known")
     if cut:
-        said.append(f"too long and cut in {file}: {many(cut, 'line')}")
+        sentences.append(f"too long and cut in {file}: {many(cut, 'line')}")
     start_ms = min((one.first_ms for one in pieces if one.first_ms is not None), default=0)
     end_ms = max((one.last_ms for one in pieces if one.last_ms is not None), default=0)
-    yield _finding(start_ms, end_ms, "; ".join(said), _first_bad_line(pieces))
+    yield _finding(start_ms, end_ms, "; ".join(sentences), _first_bad_line(pieces))
 
 
 def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
@@ -75,8 +75,8 @@ def tells_no_time(pieces: Sequence[PieceSummary]) -> bool:
 def find_untold(pieces: Sequence[PieceSummary]) -> list[str]:
     """What lines of a file tell of members, as `OWNERSHIP` names it, where not one of those lines was understood."""
     missed = {name for one in pieces for name in one.missed_ownership}
-    told = {kind for one in pieces for kind in one.kinds}
-    return [name for name, (_, kinds) in OWNERSHIP.items() if name in missed and told.isdisjoint(kinds)]
+    understood = {kind for one in pieces for kind in one.kinds}
+    return [name for name, (_, kinds) in OWNERSHIP.items() if name in missed and understood.isdisjoint(kinds)]
 
 
 def report_unreadable(file: Unreadable) -> Finding:

@@ -39,8 +39,8 @@ def finding_view(found: Finding) -> views.FindingView:
 def pack_group(view: views.GroupView, findings: Iterable[Finding], incidents: Iterable[Incident]) -> Packed:
     """A group ready to be written for the page, by whoever judged it: nothing of it has to go to the driver."""
     by_id = {one.id: one for one in findings}
-    told = [incident_view(one, by_id, view.end_ms) for one in incidents]
-    return pack(view, list(map(finding_view, by_id.values())), told)
+    shown = [incident_view(one, by_id, view.end_ms) for one in incidents]
+    return pack(view, list(map(finding_view, by_id.values())), shown)
 
 
 def incident_view(incident: Incident, findings: Mapping[str, Finding], end_ms: int = 0) -> views.IncidentView:

@@ -132,13 +132,13 @@ def group_view(audit: GroupAudit, known: Overview | None, noted: Highlights) -> 
 
 def trend(rebalances: Iterable[Rebalance], findings: Iterable[Finding]) -> Trend:
     """Rebalances, what they moved, and times without owner, by when they began."""
-    told = Trend()
+    counts = Trend()
     for one in rebalances:
-        told.add(one.start_ms, 1, one.moved, one.unowned_ms)
+        counts.add(one.start_ms, 1, one.moved, one.unowned_ms)
     for found in findings:
         if found.kind in (FindingKind.UNOWNED_PARTITION, FindingKind.UNASSIGNED_WORK):
-            told.add(found.start_ms, unowned_ms=found.end_ms - found.start_ms)
-    return told
+            counts.add(found.start_ms, unowned_ms=found.end_ms - found.start_ms)
+    return counts
 
 
 def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[views.MemberView, ...]:
@@ -215,9 +215,9 @@ def _epoch(one: Assignment) -> str:
     return f"{name} {one.epoch}" + (f", {one.role}" if one.role else "")
 
 
-def _coordinator_lane(told: Iterable[CoordinatorRecord], end_ms: int) -> views.MemberView | None:
+def _coordinator_lane(records: Iterable[CoordinatorRecord], end_ms: int) -> views.MemberView | None:
     """The group's epochs, or the states of a classic group, as spans; members that it lost as marks."""
-    dated = [one for one in told if one.record.ts_ms > 0]
+    dated = [one for one in records if one.record.ts_ms > 0]
     epochs = [one.record for one in dated if one.record.kind in EPOCHS][:SPANS]
     lost = [one for one in dated if one.record.kind in STATEMENTS][:SPANS]
     if not epochs and not lost:
@@ -241,28 +241,28 @@ def _name(one: CoordinatorRecord) -> str:
 def _view_unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ...]:
     """The first members that only the coordinator names, by their ids."""
     assigned = _group_by(audit.assignments, attrgetter("member_id"))
-    told: dict[str, list[TraceRecord]] = {}
+    by_member: dict[str, list[TraceRecord]] = {}
     for one in audit.coordinator:
         if not one.member and one.record.member_id:
-            told.setdefault(one.record.member_id, []).append(one.record)
+            by_member.setdefault(one.record.member_id, []).append(one.record)
 
     def first(member_id: str) -> tuple[bool, int, str]:
-        dated = [record.ts_ms for record in told[member_id] if record.ts_ms > 0]
+        dated = [record.ts_ms for record in by_member[member_id] if record.ts_ms > 0]
         return not dated, min(dated, default=0), member_id
 
     def view(member_id: str) -> views.MemberView:
         given = assigned.get(member_id, ())
-        ended = [r for r in told[member_id] if r.ts_ms > 0 and r.kind in STATEMENTS]
+        ended = [r for r in by_member[member_id] if r.ts_ms > 0 and r.kind in STATEMENTS]
         return views.MemberView(
             member=member_id,
-            client=max(record.settings.get("client.id", "") for record in told[member_id]),
+            client=max(record.settings.get("client.id", "") for record in by_member[member_id]),
             coverage="no log of it was read",
             marks=tuple(views.Mark(r.ts_ms, r.kind.value, r.detail) for r in ended[:SPANS]),
             target=_list_spans(given, AssignmentKind.TARGET, end_ms),
             current=_list_spans(given, AssignmentKind.CURRENT, end_ms),
         )
 
-    return tuple(map(view, sorted(told, key=first)[:UNLOGGED]))
+    return tuple(map(view, sorted(by_member, key=first)[:UNLOGGED]))
 
 
 def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:

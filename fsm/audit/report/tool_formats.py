@@ -134,5 +134,5 @@ def _by_group(
     """The incidents of each group that has some, with its findings by their ids."""
     by_group = groupby(findings, key=attrgetter("group"))
     for group, own in groupby(incidents, key=attrgetter("group")):
-        told, its = list(own), next(found for name, found in by_group if name == group)
-        yield group, (told, {one.id: one for one in its})
+        of_group, its = list(own), next(found for name, found in by_group if name == group)
+        yield group, (of_group, {one.id: one for one in its})

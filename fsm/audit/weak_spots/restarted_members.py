@@ -57,15 +57,15 @@ class _Generation(NamedTuple):
         return frozenset[Partition]().union(*(held.partitions for held in self.members.values()))
 
 
-def find_unclaimed(told: Iterable[CoordinatorRecord]) -> Iterator[Unclaimed]:
+def find_unclaimed(records: Iterable[CoordinatorRecord]) -> Iterator[Unclaimed]:
     """Each of one group, when it ends; records come in order of time."""
     group, found = _Group(), list[Unclaimed]()
-    for ts_ms, step in groupby(told, lambda one: one.record.ts_ms):
-        records = list(step)
-        if found and group.goes_on(records):
+    for ts_ms, step in groupby(records, lambda one: one.record.ts_ms):
+        batch = list(step)
+        if found and group.goes_on(batch):
             yield from (one._replace(end_ms=ts_ms) for one in found)
             found = []
-        found += group.take(records)
+        found += group.take(batch)
     yield from found
 
 
@@ -96,13 +96,13 @@ class _Group:
             one.record.kind is Kind.GROUP_STATE and one.record.machine == CLASSIC and one.record.next_state == "DEAD"
             for one in records
         )
-        told = dict(self.current)
+        before = dict(self.current)
         for one in records:
             self._note(one.record)
         states = [one for one in records if one.record.kind is Kind.MEMBER_STATE]
         classic = [one for one in states if one.record.machine == CLASSIC]
         if classic:
-            return self._begin(classic, told)
+            return self._begin(classic, before)
         return self._convert(records[-1]) if was_classic and self.targets else []
 
     def _note(self, record: TraceRecord) -> None:
@@ -121,7 +121,7 @@ class _Group:
                 self.topics, self.targets, self.current = {}, {}, {}
 
     def _begin(
-        self, states: Sequence[CoordinatorRecord], told: Mapping[str, tuple[int, frozenset[Partition]]]
+        self, states: Sequence[CoordinatorRecord], before: Mapping[str, tuple[int, frozenset[Partition]]]
     ) -> list[Unclaimed]:
         """A generation was stored, or once more."""
         first, last = states[0].record, self.generation
@@ -135,7 +135,7 @@ class _Group:
         if last.epoch == self.generation.epoch:
             return list(self._find_replaced(last, states))
         self.before = last
-        return list(self._find_forgotten(states, told))
+        return list(self._find_forgotten(states, before))
 
     def _find_replaced(self, last: _Generation, states: Sequence[CoordinatorRecord]) -> Iterator[Unclaimed]:
         """W13: a member that took another one's place, which was to give something up."""
@@ -151,11 +151,11 @@ class _Group:
                     yield _leave_unclaimed(Cause.OWED_JOIN, one, withheld, why)
 
     def _find_forgotten(
-        self, states: Sequence[CoordinatorRecord], told: Mapping[str, tuple[int, frozenset[Partition]]]
+        self, states: Sequence[CoordinatorRecord], before: Mapping[str, tuple[int, frozenset[Partition]]]
     ) -> Iterator[Unclaimed]:
         """W15: members that are assigned more than they were told in the same generation, by a group of consumers."""
         for one in states:
-            epoch, known = told.get(one.record.member_id, (-1, frozenset()))
+            epoch, known = before.get(one.record.member_id, (-1, frozenset()))
             missing = by_partition(frozenset(one.record.full or ()) - known)
             if epoch == self.generation.epoch and missing and not any(t.startswith(ID) for t, _ in known):
                 why = f"the downgrade assigned {names(missing)} to {one.member or one.record.member_id} within its "

@@ -227,16 +227,16 @@ def _of_object(place: _Place, out: _Found) -> Iterator[_Place]:
         lines = _lines_of(item) if isinstance(item, str) else []
         if not (lines or isinstance(item, dict | list)):
             continue
-        told = {**around, **{key: value for key, value in own.items() if key != name}}
+        shared = {**around, **{key: value for key, value in own.items() if key != name}}
         rows = _with_columns(one, item)
         if lines:
             out.setdefault((*path, name, _LINES_MARK), []).extend(
-                _with_surroundings({"line": line}, _without_times(told)) for line in lines
+                _with_surroundings({"line": line}, _without_times(shared)) for line in lines
             )
         elif rows:
-            out.setdefault((*path, name, _COLUMNS_MARK), []).extend(_with_surroundings(row, told) for row in rows)
+            out.setdefault((*path, name, _COLUMNS_MARK), []).extend(_with_surroundings(row, shared) for row in rows)
         else:
-            yield _Place((*path, name), item, told)
+            yield _Place((*path, name), item, shared)
 
 
 def _of_list(place: _Place, out: _Found) -> Iterator[_Place]:

@@ -236,9 +236,9 @@ def _take_headings_off(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 def _join_output(text: bytes, held: dict[bytes, bytes]) -> Iterator[bytes]:
     """The lines below some headings; of each program the last one is held until the program goes on."""
-    before, *told = _HEADING.split(text)
+    before, *sections = _HEADING.split(text)
     yield before
-    for name, data in zip(told[::2], told[1::2], strict=True):
+    for name, data in zip(sections[::2], sections[1::2], strict=True):
         if len(held) > _MOST_PROGRAMS:
             yield held.pop(next(iter(held)))
         lines, feed, held[name] = (held.pop(name, b"") + data.removesuffix(b"\n")).rpartition(b"\n")
@@ -355,8 +355,8 @@ _VALUE = re.compile(rb'"([A-Za-z0-9+/]{40,}={0,2})"')
 def _base64_values(head: bytes) -> Recode | None:
     """Strings of JSON in base64, as streams of records of AWS have them."""
     found = [_decode(one[1]) for one in islice(_VALUE.finditer(head), _LOOKED_AT)]
-    told = [one for one in found if b" " in one and _is_text(one)]
-    if not told or len(told) < len(found) / 2:
+    texts = [one for one in found if b" " in one and _is_text(one)]
+    if not texts or len(texts) < len(found) / 2:
         return None
     return lambda parts: (_VALUE.sub(_string, part) for part in _lines(parts))
 

@@ -45,11 +45,11 @@ class Inserts(NamedTuple):
         begin = _INSERT.match(text)
         if begin is None and text.lstrip()[:1] != b"(":
             return [text]
-        told = text[begin.end() if begin else 0 :].decode("utf-8", "replace")
+        body = text[begin.end() if begin else 0 :].decode("utf-8", "replace")
         literal = _ESCAPED if self.escapes else _PLAIN
         values = re.compile(rf"[EN]?({literal})|([^\s',()][^',()]*(?:\([^()]*\))?)", re.DOTALL)
         out = []
-        for row in re.finditer(rf"\(((?:{literal}|[^'()]|\([^()]*\))*)\)", told, re.DOTALL):
+        for row in re.finditer(rf"\(((?:{literal}|[^'()]|\([^()]*\))*)\)", body, re.DOTALL):
             cells = [self._value(cell[1], cell[2]) for cell in values.finditer(row[1])]
             named = self.names if len(self.names) == len(cells) else tuple(map(str, range(len(cells))))
             out.append(json.dumps(dict(zip(named, cells, strict=True))).encode())

@@ -133,7 +133,7 @@ def _peel(frame: Named, line: str) -> Peeled | None:
     if not isinstance(text, str):
         return None
     text = structured.text_of(text).replace("\r\n", "\n")
-    said = {role: structured.text_of(structured.value_at(values, path)) for role, path in frame.paths}
+    texts = {role: structured.text_of(structured.value_at(values, path)) for role, path in frame.paths}
     time: object = _epoch_time(values, roles.time) if roles.time else None
     stream = [structured.text_of(structured.value_at(values, path)) for path in roles.stream]
     if before and frame.before is not None:
@@ -141,10 +141,10 @@ def _peel(frame: Named, line: str) -> Peeled | None:
         slots = list(zip(frame.before.roles, match.groups(), strict=True)) if match else []
         time = time if time is not None else dict(slots).get("time")
         stream += [word for role, word in slots if role != "time"]
-    if "error" in said:
-        said["error"] = said["error"].strip("\n").partition("\n")[0]
+    if "error" in texts:
+        texts["error"] = texts["error"].strip("\n").partition("\n")[0]
     partial = frame.whole_lines and not text.endswith("\n")
-    return Peeled(text.removesuffix("\n"), time, **said, fields=values, stream="\0".join(stream), partial=partial)
+    return Peeled(text.removesuffix("\n"), time, **texts, fields=values, stream="\0".join(stream), partial=partial)
 
 
 _LONG, _MOST_AGAIN = 2000, 2000

@@ -69,7 +69,7 @@ class Layout:
     """As much of the headers as tells the first line of an entry."""
     repeated: re.Pattern[str] | None
     """What begins continuation lines as well."""
-    told_apart: tuple[int, ...]
+    stream_groups: tuple[int, ...]
     """The slots of that which tell apart the programs that share a file."""
     clock: stamps.Clock
     indent: str = ""
@@ -87,23 +87,23 @@ class Layout:
 
     def look(self, line: str) -> Peeled | None:
         """The line without its frames; None where it has others."""
-        told = Peeled(line)
+        outer = Peeled(line)
         for frame in self.frames:
-            inner = frame.peel(told.text)
+            inner = frame.peel(outer.text)
             if inner is None:
                 return None
-            if told.stream or told.partial:
-                inner = inner._replace(stream=f"{told.stream}\0{inner.stream}", partial=told.partial or inner.partial)
-            told = inner
+            if outer.stream or outer.partial:
+                inner = inner._replace(stream=f"{outer.stream}\0{inner.stream}", partial=outer.partial or inner.partial)
+            outer = inner
         if self.repeated is not None:
-            match = self.repeated.match(told.text)
+            match = self.repeated.match(outer.text)
             if match is None:
                 return None
-            words = [match.groups()[i] for i in self.told_apart]
-            if not self.begins(told.text):
-                told = told._replace(text=told.text[match.end() :])
-            told = told._replace(stream="\0".join((told.stream, *words)))
-        return told
+            words = [match.groups()[i] for i in self.stream_groups]
+            if not self.begins(outer.text):
+                outer = outer._replace(text=outer.text[match.end() :])
+            outer = outer._replace(stream="\0".join((outer.stream, *words)))
+        return outer
 
     @cached_property
     def second(self) -> re.Pattern[str] | None:
@@ -133,21 +133,21 @@ class Layout:
     def message(self, entry: str, zone: tzinfo) -> tuple[Message, frozenset[str]] | None:
         """What an entry says, and what its stamps leave out; None where it has not this layout."""
         clock = self.clock if zone is self.clock.zone else self.clock._replace(zone=zone)
-        told, peeled = self._peel(clean(entry))
-        if told is None:
+        unframed, peeled = self._peel(clean(entry))
+        if unframed is None:
             return None
         times: list[tuple[object, str]] = [
             (one.time, frame.roles.time_row if isinstance(frame, Named) else "")
             for one, frame in zip(peeled, self.frames, strict=False)
         ]
         values = {"level": "", "thread": "", "logger": ""}
-        text, words = told, dict[str, str]()
+        text, words = unframed, dict[str, str]()
         if self.headers:
-            found = self.split_header(told)
+            found = self.split_header(unframed)
             if found is None:
                 return None
             text, slots = found
-            if self.second is not None and (indent := _INDENT.match(told)):  # all lines stand under the first one
+            if self.second is not None and (indent := _INDENT.match(unframed)):  # all lines stand under the first one
                 text = text.replace(indent[1], "\n")
             for role, word, row in slots:
                 if role == "time":
@@ -226,12 +226,12 @@ class Layout:
         """Whether messages stand in quotes in a text."""
         return self.after is not None and self.after.describe().startswith('"')
 
-    def split_header(self, told: str) -> tuple[str, list[tuple[str, str, str]]] | None:
+    def split_header(self, text: str) -> tuple[str, list[tuple[str, str, str]]] | None:
         """The message behind the header, and the header's slots, of which those that are times have their rows."""
         for header in self.headers:
-            match = header.pattern.match(told)
+            match = header.pattern.match(text)
             if match is not None:
-                return told[match.end() :], list(zip(header.roles, match.groups(), header.rows, strict=True))
+                return text[match.end() :], list(zip(header.roles, match.groups(), header.rows, strict=True))
         return None
 
     def _peel(self, entry: str) -> tuple[str | None, list[Peeled]]:
@@ -326,8 +326,8 @@ class Begins:
     layout: Layout
 
     def match(self, line: bytes) -> bool:
-        told = self.layout.look(clean(line.decode("utf-8", "replace")))
-        return told is not None and self.layout.begins(told.text)
+        peeled = self.layout.look(clean(line.decode("utf-8", "replace")))
+        return peeled is not None and self.layout.begins(peeled.text)
 
 
 def _format(layout: Layout, begins: Begins, client: Client) -> Format:

@@ -174,7 +174,7 @@ def _learn(seen: _Lines) -> Layout | None:
 def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
     """The layout with these frames and headers; the lines are what the frames hold."""
     headers = [_with_dates(_before_each(header, lines), lines, sample.clock) for header in headers]
-    repeated, length, told_apart = _find_repeated(lines, headers)
+    repeated, length, stream_groups = _find_repeated(lines, headers)
     after = find_end(lines, headers)
     return Layout(
         _with_framing(frames, lines, bool(headers)),
@@ -183,7 +183,7 @@ def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequenc
         end_with_fields(lines, headers, after),
         tuple(header.begins(length) for header in headers),
         repeated,
-        told_apart,
+        stream_groups,
         sample.clock,
         indent=_indent(lines, headers),
         line_end=line_end(lines, headers, after, repeated),
@@ -245,18 +245,18 @@ def _join_parts(frame: Frame, lines: Sequence[str]) -> list[str]:
     out: list[str] = []
     goes_on: dict[str, int] = {}
     for line in lines:
-        told = frame.peel(line)
-        if told is None:
+        peeled = frame.peel(line)
+        if peeled is None:
             out.append("")
             continue
-        first = goes_on.pop(told.stream, None)
+        first = goes_on.pop(peeled.stream, None)
         if first is None:
             first = len(out)
-            out.append(told.text)
+            out.append(peeled.text)
         else:
-            out[first] += told.text
-        if told.partial and len(out[first]) < LINE_LIMIT:
-            goes_on[told.stream] = first
+            out[first] += peeled.text
+        if peeled.partial and len(out[first]) < LINE_LIMIT:
+            goes_on[peeled.stream] = first
     return out
 
 
@@ -353,8 +353,8 @@ def _find_repeated(
         part = re.compile(pattern, re.ASCII)
         found = [(line, match) for line in others if (match := part.match(line))]
         if all(token.kind in ("word", "blank") for token in tokens[:end]):  # names of settings are words, too
-            told = {match.groups() for line in first if (match := part.match(line))}
-            found = [(line, match) for line, match in found if match.groups() in told]
+            values = {match.groups() for line in first if (match := part.match(line))}
+            found = [(line, match) for line, match in found if match.groups() in values]
         rests = [line[match.end() :] for line, match in found]
         goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
         if goes_on > 1 and len(rests) > 0.6 * len(others):
@@ -494,10 +494,10 @@ def _hold_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]) -
 
 def explains(layout: Layout, line: str) -> bool:
     """Whether a line begins an entry of the layout."""
-    told = layout.look(line)
+    peeled = layout.look(line)
     if layout.second is not None:
-        return told is not None and layout.second.match(told.text) is not None
-    return told is not None and (not layout.headers or layout.split_header(told.text) is not None)
+        return peeled is not None and layout.second.match(peeled.text) is not None
+    return peeled is not None and (not layout.headers or layout.split_header(peeled.text) is not None)
 
 
 _MOST_LOOKS = 200
@@ -541,8 +541,8 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
         some = [f"{above}\n{line}" for above, line in pairwise(some) if layout.second.match(line)] or some
     looks = [layout.look(line) for line in some[:: max(1, len(some) // _MOST_LOOKS)]]
     good = [
-        told is not None and (layout.begins(told.text) or bool(CONTINUES(told.text.encode("utf-8", "replace"))))
-        for told in looks
+        peeled is not None and (layout.begins(peeled.text) or bool(CONTINUES(peeled.text.encode("utf-8", "replace"))))
+        for peeled in looks
     ]
     example, lost, speaking = "", set[str](), set[str]()
     order: list[int] = []
@@ -560,7 +560,7 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
         order.append(message.ts_ms)
     if layout.frames:
         inner = (layout.look(line) for line in some)
-        cut = cut or are_cut([told.text.encode("utf-8", "replace") for told in inner if told is not None])
+        cut = cut or are_cut([peeled.text.encode("utf-8", "replace") for peeled in inner if peeled is not None])
     whole = not any(isinstance(frame, Found) for frame in layout.frames)
     lost |= {n for n, has in (("thread", thread), ("logger", logger), (ENDS, not cut), (GAPS, whole)) if not has}
     if sum(map(bool, order)) > len(order) / 2:  # the first line of a message may stand above the one with its time

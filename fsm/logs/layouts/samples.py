@@ -313,12 +313,12 @@ def _find_unexplained(
             continue
         line = lines[i][:LINE_LIMIT]
         text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
-        told = frozenset(one.name for one in its if not text or one.parse(text, UTC) is not None)
-        if told not in others:
-            kin = _kin(told, known.formats) if told and explained else names
-            others[told] = tuple(one for one in clients if one.name in kin and one.name not in told)
-        if others[told] and marks_of(others[told]).search(line):
-            silent = (one for one in others[told] if one.name not in speaking)
+        matching = frozenset(one.name for one in its if not text or one.parse(text, UTC) is not None)
+        if matching not in others:
+            kin = _kin(matching, known.formats) if matching and explained else names
+            others[matching] = tuple(one for one in clients if one.name in kin and one.name not in matching)
+        if others[matching] and marks_of(others[matching]).search(line):
+            silent = (one for one in others[matching] if one.name not in speaking)
             speaking |= {one.name for one in silent if marks_of((one,)).search(line)}
             out.append(i)
     return out, tuple(client for client in clients if client.name in speaking)

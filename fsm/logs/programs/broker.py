@@ -238,11 +238,11 @@ _COMMITTED = re.compile(
 _OTHER_GROUPS = re.compile(r"\b(?:share|streams|topology|[Ss]hareGroup|[Ss]treamsGroup)\b|initializing share")
 
 
-def understand(told: Message) -> Records | None:
+def understand(entry: Message) -> Records | None:
     """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
-    message = take_apart(told)
+    message = take_apart(entry)
     prefix = _PREFIX.match(message.text)
-    if prefix is None or ((message.logger or told.cut) and message.logger not in (*_STRICT, _OFFSETS)):
+    if prefix is None or ((message.logger or entry.cut) and message.logger not in (*_STRICT, _OFFSETS)):
         return NO_BEARING
     text = message.text[prefix.end() :]
     head = _GROUP.match(text)

@@ -290,9 +290,9 @@ _CANDIDATE = re.compile(  # begins with a literal: the search runs over every li
 )
 
 
-def understand(told: Message) -> Records | None:
+def understand(entry: Message) -> Records | None:
     """The records of a message: none where it is ignored, None where it was not understood."""
-    message = take_apart(told)
+    message = take_apart(entry)
     text = _CONTEXT.sub("", message.text, count=1) if message.text.startswith("[") else message.text
     unknown = not message.logger and not message.cut  # the layout has no loggers
     rules = _BY_PREFIX.get(message.client, ()) if unknown else of_word(_BY_WORD.get(message.logger, {}), text)

@@ -62,14 +62,14 @@ _TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
 class _Seen:
     """One exchange: makes records of its request and of its answer."""
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        api, version = APIS[said["api"]], said["version"]
-        self.request = from_recorded(api.request, said["request"], version)
-        told = said.get("response")
-        self.response: Any = None if told is None else from_recorded(api.response, told, version)
-        self.asked_ms = _time(said["at_ms"])
-        self.answered_ms = None if said.get("answered_ms") is None else _time(said["answered_ms"])
-        self.client_id = f"{said['client_id'] or ''}{WIRE}"
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        api, version = APIS[document["api"]], document["version"]
+        self.request = from_recorded(api.request, document["request"], version)
+        response = document.get("response")
+        self.response: Any = None if response is None else from_recorded(api.response, response, version)
+        self.asked_ms = _time(document["at_ms"])
+        self.answered_ms = None if document.get("answered_ms") is None else _time(document["answered_ms"])
+        self.client_id = f"{document['client_id'] or ''}{WIRE}"
 
     def ask(self, kind: Kind, **about: Any) -> TraceRecord:
         """What the request tells."""
@@ -130,10 +130,10 @@ def _heartbeat(seen: _Seen) -> Records:
     elif epoch < 0:
         yield seen.tell(Kind.LEFT)
     else:
-        told = {"member_id": response.member_id or request.member_id, "epoch": response.member_epoch}
-        yield seen.tell(Kind.JOINED if epoch == 0 else Kind.HEARTBEAT_OK, **told)
+        fields = {"member_id": response.member_id or request.member_id, "epoch": response.member_epoch}
+        yield seen.tell(Kind.JOINED if epoch == 0 else Kind.HEARTBEAT_OK, **fields)
         if response.assignment is not None:
-            yield seen.tell(Kind.TARGET, **told, full=_by_id(response.assignment))
+            yield seen.tell(Kind.TARGET, **fields, full=_by_id(response.assignment))
 
 
 def _join(seen: _Seen) -> Records:
@@ -189,17 +189,19 @@ def _commit(seen: _Seen) -> Records:
             yield seen.tell(Kind.COMMIT_FAILED, detail=wrong[0].name)
 
 
-def _metadata(said: Mapping[str, Any]) -> tuple[TraceRecord, ...]:
+def _metadata(document: Mapping[str, Any]) -> tuple[TraceRecord, ...]:
     """The names of topics by their ids."""
-    response = from_recorded(APIS["Metadata"].response, said["response"], said["version"])
+    response = from_recorded(APIS["Metadata"].response, document["response"], document["version"])
     known = {one.topic_id: one.name for one in response.topics if one.name and one.topic_id != NO_TOPIC_ID}
-    return _names(said, known)
+    return _names(document, known)
 
 
-def _names(said: Mapping[str, Any], known: dict[str, str]) -> tuple[TraceRecord, ...]:
+def _names(document: Mapping[str, Any], known: dict[str, str]) -> tuple[TraceRecord, ...]:
     if not all(_TOPIC.fullmatch(text) for pair in known.items() for text in pair):
         raise ValueError("no names of topics by their ids")
-    return (TraceRecord(_time(said["at_ms"]), Kind.TOPIC_NAMES, thread=COORDINATOR, settings=known),) if known else ()
+    if not known:
+        return ()
+    return (TraceRecord(_time(document["at_ms"]), Kind.TOPIC_NAMES, thread=COORDINATOR, settings=known),)
 
 
 def _time(value: float) -> int:
@@ -234,16 +236,16 @@ _READERS: Mapping[str, Callable[[_Seen], Records]] = {
 def _parse(entry: str, _zone: tzinfo) -> tuple[TraceRecord, ...] | None:
     try:
         line = entry.partition("\n")[0]
-        said = json.loads(line)
+        document = json.loads(line)
         if "\\ud" in line.lower():
-            json.dumps(said, ensure_ascii=False).encode()  # half of a character, which JSON can escape, is no text
-        if said["event"] == "topics":
-            return _names(said, {topic_id: name for name, topic_id, *_ in said["topics"]})
-        if said["api"] == "Metadata":
-            return _metadata(said) if said.get("response") else ()
-        if said["api"] not in _READERS or said.get("request") is None:
+            json.dumps(document, ensure_ascii=False).encode()  # half of a character, which JSON can escape, is no text
+        if document["event"] == "topics":
+            return _names(document, {topic_id: name for name, topic_id, *_ in document["topics"]})
+        if document["api"] == "Metadata":
+            return _metadata(document) if document.get("response") else ()
+        if document["api"] not in _READERS or document.get("request") is None:
             return ()
-        return tuple(_READERS[said["api"]](_Seen(said)))
+        return tuple(_READERS[document["api"]](_Seen(document)))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, FsmError):
         return None
 

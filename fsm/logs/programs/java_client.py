@@ -275,9 +275,9 @@ _OPENINGS = {
 """Classes behind the messages that can outgrow any limit, for lines that were cut before their logger, or have none."""
 
 
-def understand(told: Message) -> Records | None:
+def understand(entry: Message) -> Records | None:
     """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
-    message = take_apart(told)
+    message = take_apart(entry)
     word = first_word(message.text)
     logger = message.logger or (_OPENINGS.get(word, "") if message.cut else "")
     if message.client not in {"", "Consumer"}:

@@ -34,8 +34,8 @@ _ME = FACTS.name
 
 
 def _read_revoked(message: Message, values: Values) -> Records:
-    told = {"group": values["group"], "partitions": values["partitions"]}
-    began = record(_ME, message, Kind.REVOKE_BEGIN, **told)
+    fields = {"group": values["group"], "partitions": values["partitions"]}
+    began = record(_ME, message, Kind.REVOKE_BEGIN, **fields)
     return (record(_ME, message, Kind.CLOSE_BEGIN, group=values["group"]), began) if "closes" in values else (began,)
 
 
@@ -58,8 +58,8 @@ def _leaves(message: Message, values: Values) -> Records:
 
 
 def _instance_taken(message: Message, values: Values) -> Records:
-    told = {name: value for name, value in values.items() if name in ("group", "instance_id")}
-    return (record(_ME, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **told),)
+    fields = {name: value for name, value in values.items() if name in ("group", "instance_id")}
+    return (record(_ME, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **fields),)
 
 
 _ENDS = {"assigned": Kind.ASSIGN_END, "revoked": Kind.REVOKE_END, "lost": Kind.LOST_END}

@@ -67,8 +67,8 @@ def _fields(fields: Fields, tail: str | None) -> Fields | None:
 
 
 def _record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
-    told = {"group": plain(fields.get("groupId")), "member_id": plain(fields.get("memberId"))}
-    return record(FACTS.name, message, kind, **{**told, **values})
+    common = {"group": plain(fields.get("groupId")), "member_id": plain(fields.get("memberId"))}
+    return record(FACTS.name, message, kind, **{**common, **values})
 
 
 def _starting(message: Message, fields: Fields) -> Records:

@@ -281,8 +281,8 @@ def _join_answered(head: _Head, found: _Found) -> _Records | None:
     # Member ids carry the client id, which may hold anything: taken apart from the end.
     before, counted, after = found["rest"].rpartition(", member metadata count ")
     _, named, member_id = before.rpartition(", my MemberId ")
-    _, told, error = after.partition(": ")
-    if not (counted and named and told):
+    _, separator, error = after.partition(": ")
+    if not (counted and named and separator):
         return None
     if error != "(no error)":
         return _read_refusal(head, {"error": error})

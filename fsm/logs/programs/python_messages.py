@@ -73,8 +73,8 @@ def listener_failed(client: str, callback: str = "") -> Build:
     """A callback raised; the pattern names it where `callback` does not."""
 
     def build(message: Message, values: Values) -> Records:
-        told = {**values, "event": callback or values.get("event", "")}
-        return (record(client, message, Kind.CALLBACK_FAILED, detail=message.error, **told),)
+        fields = {**values, "event": callback or values.get("event", "")}
+        return (record(client, message, Kind.CALLBACK_FAILED, detail=message.error, **fields),)
 
     return build
 

@@ -58,11 +58,11 @@ def understand(message: Message) -> Records | None:
         partitions = go_partitions(found["dropped"])
         if partitions is None:
             return None
-        told = {"group": found["claims"], "partitions": partitions, "detail": found["detail"]}
-        return (record(FACTS.name, message, Kind.DROPPED, **told),)
+        fields = {"group": found["claims"], "partitions": partitions, "detail": found["detail"]}
+        return (record(FACTS.name, message, Kind.DROPPED, **fields),)
     if found["member_id"]:
-        told = {"member_id": found["member_id"], "epoch": int(found["epoch"])}
-        return (record(FACTS.name, message, Kind.OWNED, full=NOTHING_OWNED, **told),)
+        fields = {"member_id": found["member_id"], "epoch": int(found["epoch"])}
+        return (record(FACTS.name, message, Kind.OWNED, full=NOTHING_OWNED, **fields),)
     return (record(FACTS.name, message, Kind.LEFT),)
 
 

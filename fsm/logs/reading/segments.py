@@ -82,8 +82,8 @@ def _print_record(record: LogRecord, partition: int) -> bytes:
     """The record in the layout `json`; one that cannot be decoded has neither key nor value."""
     line: dict[str, Any] = {"partition": partition, "offset": record.offset, "timestamp": record.timestamp_ms}
     try:
-        told = to_json(record.decode())
-        line |= {"type": told["key"].pop("type"), "key": told["key"], "value": told["value"]}
+        document = to_json(record.decode())
+        line |= {"type": document["key"].pop("type"), "key": document["key"], "value": document["value"]}
     except InputError as problem:
         line |= {"type": 2, "key": None, "value": None, "problem": str(problem)}
     return json.dumps(line, separators=(",", ":")).encode()

@@ -36,7 +36,7 @@ class _Line(NamedTuple):
     cut: bool
     key: tuple[int, str]
     """The layout's number, and the stream."""
-    told: Peeled
+    peeled: Peeled
 
 
 @dataclass(slots=True)
@@ -71,9 +71,9 @@ class _Streams:
         """The number of the layout that a line has, and the line behind its frames."""
         text = clean(line.decode("utf-8", "replace")).removesuffix("\r")
         for i, layout in enumerate(self.layouts):
-            told = layout.look(text)
-            if told is not None:
-                return i, told
+            peeled = layout.look(text)
+            if peeled is not None:
+                return i, peeled
         return None
 
     def goes_on(self, line: _Line) -> bool:
@@ -81,7 +81,7 @@ class _Streams:
         layout, last = self.layouts[line.key[0]], self.opened.get(line.key)
         if last is None or line.offset - last.offset >= ENTRY_LIMIT:
             return False
-        text = line.told.text
+        text = line.peeled.text
         return last.partial or (not layout.begins(text) and layout.goes_on(text, len(last.lines)))
 
     def take(self, line: _Line) -> Iterator[Entry]:
@@ -89,15 +89,15 @@ class _Streams:
         if self.goes_on(line):
             last = self.opened[line.key]
             last.lines.append(line.data)
-            last.partial, last.cut = line.told.partial, last.cut or line.cut
+            last.partial, last.cut = line.peeled.partial, last.cut or line.cut
             return
         yield from self.close(line.key)
         if len(self.opened) >= MOST_STREAMS:
             yield from self.close(next(iter(self.opened)))
-        i, told = line.key[0], line.told
-        begins = self.layouts[i].begins(told.text) or told.partial
+        i, peeled = line.key[0], line.peeled
+        begins = self.layouts[i].begins(peeled.text) or peeled.partial
         formats = self.of_layout[i] if begins else ()
-        self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, told.partial)
+        self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, peeled.partial)
 
     def orphan(self, offset: int, number: int, line: bytes, cut: bool) -> Iterator[Entry]:
         """A line in none of the layouts: an entry of its own. Nothing goes on behind a gap."""
@@ -150,9 +150,9 @@ class _Part(NamedTuple):
     kinds: bytes
 
     def line(self, i: int, found: tuple[int, Peeled]) -> _Line:
-        number, told = found
+        number, peeled = found
         run = self.run
-        return _Line(self.starts[i], run.number + i, run.lines[i], run.cut, (number, told.stream), told)
+        return _Line(self.starts[i], run.number + i, run.lines[i], run.cut, (number, peeled.stream), peeled)
 
 
 class StreamScanner:
@@ -268,9 +268,9 @@ _LINE_FEED = b'\\n"'
 
 def _reach_of(layout: Layout) -> int:
     example = layout.description.example
-    told = layout.look(clean(example))
-    place = example.find(told.text[:12]) if told is not None else -1
-    if told is None or place < 0:
+    peeled = layout.look(clean(example))
+    place = example.find(peeled.text[:12]) if peeled is not None else -1
+    if peeled is None or place < 0:
         return _FARTHEST
-    above = layout.repeated.match(told.text) if layout.repeated is not None else None
+    above = layout.repeated.match(peeled.text) if layout.repeated is not None else None
     return place + (above.end() if above else 0) + _REACH

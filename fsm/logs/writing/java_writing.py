@@ -55,14 +55,14 @@ _COMMIT_FAILED = "Asynchronous auto-commit of offsets {{}} failed: {error}"
 
 def _about_callbacks() -> Table:
     """Both protocols call the listener alike."""
-    told = {
+    verbs = {
         Kind.ASSIGN_BEGIN: "Adding newly",
         Kind.REVOKE_BEGIN: "Revoke previously",
         Kind.LOST_BEGIN: "Lost previously",
     }
     return {
         (kind, ""): (Words("INFO", _INVOKER, f"{verb} assigned partitions{':' * (verb[0] == 'A')} {{partitions}}"),)
-        for kind, verb in told.items()
+        for kind, verb in verbs.items()
     } | {
         (Kind.CALLBACK_FAILED, ""): (
             Words(

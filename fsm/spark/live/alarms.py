@@ -82,8 +82,8 @@ class Alarms:
             while True:
                 self._new.wait()
                 self._new.clear()
-                for number, told in self._first():
-                    self._run(told)
+                for number, alarm in self._first():
+                    self._run(alarm)
                     with self._open() as store:
                         store.execute("delete from alarm where number = ?", (number,))
                 if self._ends.is_set():
@@ -97,7 +97,7 @@ class Alarms:
                 return
             yield found
 
-    def _run(self, told: str) -> None:
+    def _run(self, alarm: str) -> None:
         """Runs the command with the change as JSON on stdin. That it fails is said and stops nothing."""
         try:
             process = subprocess.Popen(
@@ -111,7 +111,7 @@ class Alarms:
             self._say(str(problem.strerror))
             return
         try:
-            process.communicate(told, self.command_s)
+            process.communicate(alarm, self.command_s)
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

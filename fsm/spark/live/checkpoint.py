@@ -30,7 +30,7 @@ def open_checkpoint(followed: Followed) -> Iterator[None]:
     options, or is followed into by another process.
     """
     out, folder = followed.out, followed.checkpoint
-    told = _mark(followed)
+    mine = _mark(followed)
     try:
         own = {folder, folder / LOCK, folder / HALF}  # of one that was killed as it began
         if not (folder / MARK).exists() and any(path not in own for path in out.rglob("*")):
@@ -48,9 +48,9 @@ def open_checkpoint(followed: Followed) -> Iterator[None]:
             raise InputError("another audit follows into it", str(out), "stop that or give another folder") from None
         mark = folder / MARK
         if mark.exists():
-            _compare(mark, told)
+            _compare(mark, mine)
         else:
-            (folder / HALF).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            (folder / HALF).write_text(json.dumps(mine, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             (folder / HALF).rename(mark)
         yield
 
@@ -63,24 +63,24 @@ def _mark(followed: Followed) -> dict[str, Any]:
     engine = "this process" if options.master == IN_PROCESS else "Spark"
     python = ".".join(platform.python_version_tuple()[:2])
     version = {"schema": SCHEMA, "version": fsm.__version__, "python": python}
-    told = {"version": version, "paths": list(followed.paths), "engine": engine, "options": chosen}
-    plain: dict[str, Any] = json.loads(json.dumps(told))
+    mine = {"version": version, "paths": list(followed.paths), "engine": engine, "options": chosen}
+    plain: dict[str, Any] = json.loads(json.dumps(mine))
     return plain
 
 
-def _compare(mark: Path, told: dict[str, Any]) -> None:
+def _compare(mark: Path, mine: dict[str, Any]) -> None:
     try:
         known = json.loads(mark.read_bytes())
         known_options, version = known["options"], known["version"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError("is no mark of a checkpoint", str(mark), "give a new folder") from None
-    if version != told["version"]:
+    if version != mine["version"]:
         was = ", ".join(f"{name} {value}" for name, value in version.items())
         raise InputError(f"was begun by another version ({was})", str(mark.parent), "give a new folder")
     for name in ("paths", "engine"):
-        if known[name] != told[name]:
+        if known[name] != mine[name]:
             raise InputError(f"was begun with other {name}: {known[name]}", str(mark.parent), "give a new folder")
-    differ = [name for name, value in told["options"].items() if known_options.get(name) != value]
+    differ = [name for name, value in mine["options"].items() if known_options.get(name) != value]
     if differ:
         was = "; ".join(f"{name} was {json.dumps(known_options.get(name))}" for name in differ)
         raise InputError(f"was begun with other options: {was}", str(mark.parent), "give those, or a new folder")

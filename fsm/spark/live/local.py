@@ -60,8 +60,8 @@ class LocalBatches:
                 end = plan.from_json(json.loads(offsets))
                 alarms += self._do(id_, self._offsets(id_ - 1), end, _paths(found))
             else:
-                told: list[Change] = blobs.unpack(changes)
-                alarms += self.sink.write(id_, told, Counts(0, 0, 0))
+                recovered: list[Change] = blobs.unpack(changes)
+                alarms += self.sink.write(id_, recovered, Counts(0, 0, 0))
         return alarms
 
     def run(self, found: Iterable[Source]) -> list[Change] | None:

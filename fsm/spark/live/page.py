@@ -96,9 +96,9 @@ class Page:
         self._written_s, self._waiting = now_s, False
         try:
             options, totals = self.followed.options, self.totals()
-            told = replace(report(inputs_of(self.offsets, totals), totals.metrics(), totals.trend, 0), trend=None)
+            shown = replace(report(inputs_of(self.offsets, totals), totals.metrics(), totals.trend, 0), trend=None)
             refresh_s = max(1, self.followed.follow.trigger_ms // 1000)
-            write_page(self.followed.out, told, top=options.top, refresh_s=refresh_s)
+            write_page(self.followed.out, shown, top=options.top, refresh_s=refresh_s)
         except BaseException:
             self._waiting = True  # a signal may break it off: it is written at the end then
             raise

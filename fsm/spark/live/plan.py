@@ -44,8 +44,8 @@ def to_json(offsets: Offsets) -> dict[str, list[Any]]:
     return {name: list(one) for name, one in offsets.items()}
 
 
-def from_json(told: Mapping[str, Sequence[Any]]) -> dict[str, Offset]:
-    return {name: Offset(*one) for name, one in told.items()}
+def from_json(document: Mapping[str, Sequence[Any]]) -> dict[str, Offset]:
+    return {name: Offset(*one) for name, one in document.items()}
 
 
 # -- how far the next batch reads ---------------------------------------------------------------------------
@@ -70,8 +70,8 @@ def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
         away = one.identity if one.is_away or not one.identity else f"{AWAY}{one.identity}"
         if name not in after:
             note = f"{name} is gone while it was followed: what it held up to byte {one.size} was read"
-            said = away != one.identity and not _is_of_topic(name)
-            after[name] = one._replace(identity=away, was=name, note=note if said else "")
+            is_new = away != one.identity and not _is_of_topic(name)
+            after[name] = one._replace(identity=away, was=name, note=note if is_new else "")
             continue
         free = _free_name(name, {*after, *before})
         note = f"{name} was replaced or cut while it was followed: what it held before is told as {free}"

@@ -42,13 +42,13 @@ _STATE = "value binary"
 def start(
     spark: SparkSession,
     followed: Followed,
-    told: Callable[[plan.Offsets, list[Change]], None],
+    on_batch: Callable[[plan.Offsets, list[Change]], None],
     sink: Sink,
     failed: list[FsmError],
 ) -> Any:
     """Starts the query, a `StreamingQuery`.
 
-    `told` is given how far each batch read, and its alarms, `failed` why the sink failed.
+    `on_batch` is given how far each batch read, and its alarms, `failed` why the sink failed.
     """
     spark = spark.newSession()  # what is set here is nobody else's
     for name, value in STATE_SETTINGS.items():
@@ -71,7 +71,7 @@ def start(
         find_files(followed)  # which says what cannot be read
         counts = Counts(len(offsets), sum(one.size for one in offsets.values()), len(rows))
         try:
-            told(offsets, sink.write(number, in_order(changes), counts))
+            on_batch(offsets, sink.write(number, in_order(changes), counts))
         except FsmError as problem:  # Spark would tell it as a failure of Python
             failed.append(problem)
             raise
@@ -134,5 +134,5 @@ def read_reached(checkpoint: Path, number: int) -> plan.Offsets:
 
 def _reach(path: Path) -> plan.Offsets:
     """How far a batch reads, as Spark keeps its offsets."""
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[2])
-    return plan.from_json(told)
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[2])
+    return plan.from_json(document)

@@ -52,8 +52,8 @@ class Kept:
         """What was read of each file, as far as that is known."""
         for name, one in offsets.items():
             state = self._load(key(name, one))
-            if state is not None and state.told:
-                yield PieceSummary(*state.told)
+            if state is not None and state.last_summary:
+                yield PieceSummary(*state.last_summary)
 
     def forget(self, offsets: Offsets) -> None:
         """Lets go what is known of files as they were before these offsets, to which all was done."""

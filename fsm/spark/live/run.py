@@ -57,8 +57,8 @@ def follow_logs(followed: Followed, tell: Tell, look: Look = lambda _: None) -> 
             else:
                 _follow_on_spark(followed, page, sink, tell, look)
         except (OSError, sqlite3.Error) as problem:
-            said = getattr(problem, "strerror", None) or str(problem)
-            raise FsmError(f"{followed.out}: cannot be written: {said}; go on with the same command") from None
+            reason = getattr(problem, "strerror", None) or str(problem)
+            raise FsmError(f"{followed.out}: cannot be written: {reason}; go on with the same command") from None
         except KeyboardInterrupt:
             pass  # how a followed audit ends; what is not written will be when it goes on
         finally:
@@ -85,7 +85,7 @@ def _result(followed: Followed, page: Page, sink: Sink) -> Result:
         raise InputError(reason, file, "give log files or a folder that holds some")
     if not totals.sums["records"]:
         raise explain_nothing(len(page.offsets), next(iter(page.offsets)), totals, followed.options)
-    counts = Counter(one.finding.severity.value for one in sink.told.values())
+    counts = Counter(one.finding.severity.value for one in sink.versions.values())
     findings = [{"severity": severity, "count": count} for severity, count in sorted(counts.items())]
     return Result(inputs_of(page.offsets, totals), {"findings": findings}, followed.options.master)
 

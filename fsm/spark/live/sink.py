@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsm.audit.findings import Cause, Evidence, FindingKind, Severity
-from fsm.audit.live.changes import Change, Status, Told, from_json, standing
+from fsm.audit.live.changes import Change, Status, Versions, from_json, standing
 from fsm.errors import FsmError
 from fsm.spark.live.alarms import Alarms
 from fsm.spark.live.files import write
@@ -66,7 +66,7 @@ class Sink:
     def __init__(self, out: Path, alarms: Alarms | None = None) -> None:
         self.out = out
         self.alarms = alarms
-        self.batch, self.told = self._load()
+        self.batch, self.versions = self._load()
         """The last batch that was written, and what stands since."""
         self.totals: Counter[tuple[str, str]] = Counter()
         """Findings that were opened since this process began, by kind and severity."""
@@ -79,7 +79,7 @@ class Sink:
             if changes:
                 self._write_changes(batch, changes)
             alarms = [one for one in changes if self._alarms(one)]
-            self.told = _limit(standing(self.told, changes))
+            self.versions = _limit(standing(self.versions, changes))
             self.totals.update((c.finding.kind.value, c.finding.severity.value) for c in changes if c.version == 1)
             if self.alarms is not None:
                 self.alarms.add(batch, alarms)
@@ -88,8 +88,8 @@ class Sink:
                 self._write_standing(batch)
         except (OSError, sqlite3.Error) as problem:
             reason = getattr(problem, "strerror", None) or str(problem)
-            told = f"findings cannot be written: {reason}; go on with the same command"
-            raise FsmError(f"{self.out}: {told}") from None
+            text = f"findings cannot be written: {reason}; go on with the same command"
+            raise FsmError(f"{self.out}: {text}") from None
         self.batch = batch
         return alarms
 
@@ -110,7 +110,7 @@ class Sink:
 
     # -- what stands ----------------------------------------------------------------------------------------
 
-    def _load(self) -> tuple[int, Told]:
+    def _load(self) -> tuple[int, Versions]:
         """As `standing.json` has it, which is written last of all: a batch behind that is done again."""
         try:
             known = json.loads((self.out / STANDING).read_bytes())
@@ -119,14 +119,14 @@ class Sink:
         return known["batch"], {one["id"]: from_json(one) for one in known["findings"]}
 
     def _write_standing(self, batch: int) -> None:
-        told = [one.to_json() for one in self.told.values()]
-        write(self.out / STANDING, (json.dumps({"batch": batch, "findings": told}) + "\n").encode())
+        findings = [one.to_json() for one in self.versions.values()]
+        write(self.out / STANDING, (json.dumps({"batch": batch, "findings": findings}) + "\n").encode())
 
     # -- alarms ---------------------------------------------------------------------------------------------
 
     def _alarms(self, change: Change) -> bool:
         """Whether a change is one that somebody is told: a finding above info began, became that, or is over."""
-        before = self.told.get(change.id)
+        before = self.versions.get(change.id)
         was = before is not None and before.finding.severity is not Severity.INFO
         now = change.finding.severity is not Severity.INFO and change.status is not Status.WITHDRAWN
         if change.status in (Status.CLOSED, Status.WITHDRAWN):
@@ -138,12 +138,12 @@ class Sink:
     def _metrics(self, batch: int, counts: Counts) -> Iterator[str]:
         open_ = Counter(
             (one.finding.kind.value, one.finding.severity.value)
-            for one in self.told.values()
+            for one in self.versions.values()
             if one.status is not Status.CLOSED
         )
         groups = Counter(
             (one.finding.group, one.finding.severity.value)
-            for one in self.told.values()
+            for one in self.versions.values()
             if one.status is not Status.CLOSED and one.finding.severity is not Severity.INFO
         )
         yield from _family("fsm_findings_open", "gauge", "Findings that are open.", ("kind", "severity"), open_)
@@ -184,18 +184,18 @@ def _row(batch: int, one: Change) -> Row:
     return Row(batch, one.id, one.version, one.status, *(getattr(one.finding, name) for name in _OF_FINDING))
 
 
-def _limit(told: Told) -> Told:
+def _limit(versions: Versions) -> Versions:
     """What stands without the oldest of the closed findings, where there are very many."""
-    closed = sorted((one.finding.end_ms, key) for key, one in told.items() if one.status is Status.CLOSED)
+    closed = sorted((one.finding.end_ms, key) for key, one in versions.items() if one.status is Status.CLOSED)
     gone = {key for _, key in closed[: max(0, len(closed) - CLOSED)]}
-    return {key: one for key, one in told.items() if key not in gone}
+    return {key: one for key, one in versions.items() if key not in gone}
 
 
 def _family(name: str, kind: str, meaning: str, labels: Sequence[str], values: Mapping[Any, int]) -> Iterator[str]:
     yield f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
     for key, value in sorted(values.items()):
-        told = ",".join(f'{label}="{_escape(one)}"' for label, one in zip(labels, key, strict=True))
-        yield f"{name}{{{told}}} {value}\n" if told else f"{name} {value}\n"
+        pairs = ",".join(f'{label}="{_escape(one)}"' for label, one in zip(labels, key, strict=True))
+        yield f"{name}{{{pairs}}} {value}\n" if pairs else f"{name} {value}\n"
 
 
 def _escape(text: str) -> str:

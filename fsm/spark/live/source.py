@@ -38,8 +38,8 @@ def settings(followed: Followed, tasks: int) -> dict[str, str]:
     """What the source is told: texts, as Spark wants them."""
     options = asdict(replace(followed.options, lag={}))
     options["known"] = sorted(options["known"])
-    told = {"paths": followed.paths, "out": str(followed.out), "tasks": tasks, "options": options}
-    return {"told": json.dumps(told)}
+    settings = {"paths": followed.paths, "out": str(followed.out), "tasks": tasks, "options": options}
+    return {"settings": json.dumps(settings)}
 
 
 class LogSource(DataSource):
@@ -53,7 +53,7 @@ class LogSource(DataSource):
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002  Spark's name
-        return LogReader(json.loads(self.options["told"]))
+        return LogReader(json.loads(self.options["settings"]))
 
 
 class Parts(InputPartition):
@@ -66,12 +66,12 @@ class Parts(InputPartition):
 class LogReader(DataSourceStreamReader):
     """Says how far to read, in a process of the driver; reads, in tasks."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self.told = told
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
 
     @property
     def options(self) -> Options:
-        given = self.told["options"]
+        given = self.settings["options"]
         plain = {"groups": tuple(given["groups"]), "known": frozenset(given["known"])}
         return Options(**given | plain | {"limits": Limits(**given["limits"])})
 
@@ -84,7 +84,7 @@ class LogReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         paths = {source.name: source.path for source in self._find()}
         found = plan.parts(plan.from_json(start), plan.from_json(end), paths)
-        return [Parts(own) for own in _deal(found, self.told["tasks"])]
+        return [Parts(own) for own in _deal(found, self.settings["tasks"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)  # noqa: S101
@@ -98,10 +98,10 @@ class LogReader(DataSourceStreamReader):
 
     @property
     def _kept(self) -> Kept:
-        return Kept(Path(self.told["out"]) / CHECKPOINT)
+        return Kept(Path(self.settings["out"]) / CHECKPOINT)
 
     def _find(self) -> list[sources.Source]:
-        return _files(self.told["paths"], Path(self.told["out"]), self.options)[0]
+        return _files(self.settings["paths"], Path(self.settings["out"]), self.options)[0]
 
 
 def find_files(followed: Followed) -> list[sources.Source]:
