@@ -86,10 +86,10 @@ def _list_installed() -> Iterator[tuple[str, Path]]:
 
 def _java_version(java: Path) -> int | None:
     try:
-        told = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
+        printed = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(\d+)', told.stderr + told.stdout)
+    found = re.search(r'version "(\d+)', printed.stderr + printed.stdout)
     return int(found.group(1)) if found else None
 
 
@@ -127,8 +127,8 @@ def _class_archive(home: Path, now_s: float) -> str:
     """
     import pyspark
 
-    told = (home / "release").read_bytes() if (home / "release").exists() else b""
-    name = f"classes-{pyspark.__version__}-{crc32(str(home.resolve()).encode() + told):x}"
+    release = (home / "release").read_bytes() if (home / "release").exists() else b""
+    name = f"classes-{pyspark.__version__}-{crc32(str(home.resolve()).encode() + release):x}"
     archive = _cache() / f"{name}.jsa"
     if archive.exists():
         return f"-XX:SharedArchiveFile={archive} -Xshare:auto"
@@ -210,11 +210,11 @@ def _start_session(master: str, settings: dict[str, str]) -> SparkSession:
 
 def _expect_end(server: Any) -> None:
     """The server to which Java sends its counts says nothing, and prints no stack, when Java ends before it."""
-    told = server.handle_error
+    usual = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
         if not isinstance(sys.exception(), EOFError | ConnectionError):
-            told(request, address)
+            usual(request, address)
 
     server.handle_error = handle_error
 
@@ -226,8 +226,8 @@ def _postpone_signals() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    heard = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in heard}
+    handled = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in handled}
     try:
         yield
     finally:
@@ -350,6 +350,6 @@ def reason(problem: BaseException) -> str:
     raised, at = _RAISED.findall(text), _AT.findall(text)
     if not raised:
         return " ".join(text.split())[:_LENGTH]
-    kind, said = raised[-1]
+    kind, error = raised[-1]
     where = f" at {at[-1][0]}:{at[-1][1]}" if at else ""
-    return f"{kind}: {said}"[:_LENGTH] + where
+    return f"{kind}: {error}"[:_LENGTH] + where

@@ -90,10 +90,10 @@ class Topics:
         """The component, which sends updates to these brokers and clients."""
 
         def choices(changes: tuple[str, ...]) -> Iterable[Choice]:
-            left = [kind for kind in _SAID if kind not in changes]
+            left = [kind for kind in _TEXTS if kind not in changes]
             if RECREATED not in left and DELETED in left:
                 left.remove(DELETED)
-            yield from (Choice(_SAID[kind], kind, kind) for kind in left)
+            yield from (Choice(_TEXTS[kind], kind, kind) for kind in left)
 
         def step(changes: tuple[str, ...], given: Any) -> Step:
             if isinstance(given, Received):
@@ -121,7 +121,7 @@ class Topics:
         return ", ".join(f"{name}:{count}" for name, count in self.counts(changes).items()) or "no topic"
 
 
-_SAID = {
+_TEXTS = {
     CREATED: "a topic is created",
     GROWN: "a topic grows",
     DELETED: "a topic is deleted",

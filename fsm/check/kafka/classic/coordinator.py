@@ -82,7 +82,7 @@ OF_MEMBERS = (
     ),
 )
 """The features of the newest member of each client."""
-TOLD = {
+TIMER_CHOICES = {
     TimerKind.SESSION: ("expire", "session of {} expires"),
     TimerKind.REBALANCE: ("rebalance_timeout", "rebalance timeout of {} is over"),
     TimerKind.JOIN: ("rebalance_timeout", "time for {} to join is over"),
@@ -198,7 +198,7 @@ class AnyCoordinator:
             for (kind, who), _, epoch in group.timers.in_order():
                 member = group.members.by_id.get(who)  # None if another one took its place
                 if member is not None and (kind is not TimerKind.REBALANCE or member.epoch == epoch):
-                    kind_of, text = TOLD[kind]
+                    kind_of, text = TIMER_CHOICES[kind]
                     yield Choice(text.format(_short(who)), (kind, who), kind_of, _excuse(who))
             yield from choices_of_tasks(group)
         yield Choice(FAILS_OVER, disturbance="failover")

@@ -52,8 +52,8 @@ class ConvertingConsumerModel:
         return number_of(id_of(self.name, consumer.life))
 
     def _speaks(self, consumer: Consumer) -> int:
-        is_heard = consumer.app not in ENDED and consumer.member.state not in SILENT
-        return 1 << self._id(consumer) if is_heard else 0
+        is_active = consumer.app not in ENDED and consumer.member.state not in SILENT
+        return 1 << self._id(consumer) if is_active else 0
 
     def model_of(self, state: Either, *, other: bool = False) -> ConsumerModel | ClassicModel:
         """The model of the protocol of a process, or of the other protocol."""
