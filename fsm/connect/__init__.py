@@ -1,16 +1,16 @@
 """Kafka Connect in distributed mode: workers, the leader's assignor, a whole cluster.
 
 A worker is a classic member of a classic group: `worker` steps the table `connect-worker`, `simulation` runs workers on
-the coordinator of this project. `assignor` is what the leader of a group computes in each round, a pure function with
-explicit memory; `dialect` tells what Kafka ships from what the document of the design says.
+the coordinator of this project. `assignor` is the leader's computation in each round, a pure function with explicit
+memory; `dialect` distinguishes Kafka's rules from those of the design document.
 
 * `assign`, `Memory`, `Round`, `Outcome`: one round of the incremental cooperative assignor
 * `assign_eagerly`: one round of the eager one
-* `perform`, `Election`, `ConfigSnapshot`: what a leader does between its join and its sync
-* `Unit`, `list_configured`: connector instances and tasks, and what a config topic calls for
-* `Profile`, `SHIPPED`, `DOCUMENT`: which rules hold
-* `ConnectConfig`, `new_worker`, `step`, `due_ms`: a worker, what it does with an input, when it wants a tick
-* `canonicalize`: one form of workers that differ by ids and time only, for a search
+* `perform`, `Election`, `ConfigSnapshot`: a leader's work between its join and its sync
+* `Unit`, `list_configured`: connector instances and tasks, and those configured in a config topic
+* `Profile`, `SHIPPED`, `DOCUMENT`: sets of rules
+* `ConnectConfig`, `new_worker`, `step`, `due_ms`: a worker, its step on an input, its next tick
+* `canonicalize`: one form for all workers that differ only by ids and time, for a search
 * `Cluster`, `Latencies`: workers, their broker and their config topic under a virtual clock
 
 Source: KIP-415 and KIP-507; `IncrementalCooperativeAssignor`, `EagerAssignor`, `WorkerCoordinator`, `DistributedHerder`

@@ -1,8 +1,8 @@
-"""Profiles of the leader's assignor: what Kafka ships, and what the document's scenarios say.
+"""Profiles of the leader's assignor: Kafka's rules, and those of the document's scenarios.
 
-The scenarios of the design document under-determine an algorithm. Named rules close the gap: `SHIPPED` has none of
-them and is Kafka's code; `DOCUMENT` has them all and gives every round of the document exactly. Code asks
-`Rule.X in profile`; nothing else knows a profile.
+The scenarios of the design document under-determine an algorithm. Named rules close the gap: `SHIPPED` has none of them
+and is Kafka's code; `DOCUMENT` has all of them and reproduces every round of the document. Code checks `Rule.X in
+profile`; nothing else depends on a profile.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from fsm.errors import InputError
 
 
 class Rule(Enum):
-    """One rule in which the document differs from what is shipped; the value is what holds with it."""
+    """One rule in which the document differs from Kafka; the value is the text of the rule."""
 
     DELAY_SURVIVES_LEADER = "a leader without memory goes on with the delay that the members report as remaining"
-    """Shipped: it knows nothing, so all that nobody owns is new and placed at once. The rule needs members that report
-    the time that remains; shipped ones report the delay of their last assignment, not when they got it."""
+    """Shipped: it has no memory, so all unowned units are new and placed at once. The rule needs members that report
+    the remaining time; Kafka's report the delay of their last assignment, not when they got it.
+    """
     TOTAL_BALANCE = "a worker's load is the number of its units of either kind"
-    """Shipped: connectors and tasks are balanced apart."""
+    """Shipped: connectors and tasks are balanced separately."""
     TAIL_REVOKED = "a worker keeps the first units in config order and gives up the rest"
-    """Shipped: it gives up the front of its list."""
+    """Shipped: it loses the front of its list."""
     TASKS_PLACED_FIRST = "tasks are placed before connectors, each on the worker with the fewest units, ties by id"
     """Shipped: connectors first, dealt in the order of the workers' initial counts of that kind."""
     EAGER_STEP_STOPS = "a step from a cooperative to an eager round stops what the worker does not hold any more"
-    """Shipped: it goes on running beside the worker that got it (KAFKA-13816). With the rule it may still run on both
-    until the last worker has synced: nobody waits for the others' stops in an eager round."""
+    """Shipped: it keeps running beside the worker that got it (KAFKA-13816). With the rule it may still run on both
+    until the last worker has synced: in an eager round no worker waits for the others' stops.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What Connect workers tell each other through the coordinator: metadata in a join, an assignment in a sync.
+"""The messages between Connect workers through the coordinator: metadata in a join, an assignment in a sync.
 
 Version 0 is the eager protocol, 1 and 2 the cooperative ones, which are alike on the wire. A trailing field that is
 missing reads as empty, so the bytes of each version can be read by the readers of the others; a version above 2 is
@@ -24,12 +24,12 @@ PROTOCOL_TYPE = "connect"
 T = TypeVar("T")
 NO_ERROR = 0
 CONFIG_MISMATCH = 1
-"""The leader lacks configs that a member has: nothing is assigned and everybody joins again."""
+"""The leader lacks configs that a member has: nothing is assigned and all members join again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a sync brings to a worker, and, as what it holds, what it says in its next join."""
+    """The assignment in a sync, and, as held units, in the worker's next join."""
 
     version: int
     leader: str
@@ -38,7 +38,7 @@ class Assignment:
     offset: int
     """The offset of the config topic up to which the leader has read."""
     assigned: Units = ()
-    """In a sync of version 1 or 2, what is new."""
+    """In a sync of version 1 or 2, the new units."""
     revoked: Units = ()
     delay_ms: int = 0
     error: int = NO_ERROR
@@ -51,13 +51,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class WorkerMetadata:
-    """What a worker says in its join."""
+    """A worker's metadata in its join."""
 
     url: str
     offset: int
-    """Up to where it has read the config topic."""
+    """The offset up to which it has read the config topic."""
     held: Assignment | None = None
-    """None for a worker that holds nothing it knows of, and in version 0."""
+    """None for a worker without an assignment, and in version 0."""
 
 
 def protocols(mode: Mode, metadata: WorkerMetadata) -> tuple[tuple[str, bytes], ...]:
@@ -77,7 +77,7 @@ ALL = 2
 
 
 class SentMetadata(NamedTuple):
-    """Metadata as it is sent."""
+    """Metadata in its encoded form."""
 
     version: Int16
     url: str | None
@@ -86,7 +86,7 @@ class SentMetadata(NamedTuple):
 
 
 class SentAssignment(NamedTuple):
-    """An assignment as it is sent."""
+    """An assignment in its encoded form."""
 
     version: Int16
     error: Int16
@@ -99,7 +99,7 @@ class SentAssignment(NamedTuple):
 
 
 def encode_metadata(metadata: WorkerMetadata, version: int) -> bytes:
-    """The bytes of one version; version 0 does not say what is held."""
+    """The bytes of one version; version 0 lacks the held units."""
     held = None if metadata.held is None else encode_assignment(metadata.held, version)
     return encode_as(SentMetadata(version, metadata.url, metadata.offset, held), ALL if version else 0, False)
 

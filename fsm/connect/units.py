@@ -1,7 +1,7 @@
-"""What Connect distributes: instances of connectors, and their tasks.
+"""The units that Connect distributes: instances of connectors, and their tasks.
 
 On the wire a connector's instance is its task -1, and so it is here: units of one connector sort with the instance
-first. Balance is judged for instances and tasks apart.
+first. Instances and tasks are balanced separately.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fsm.errors import InputError
 
 INSTANCE = -1
-"""Number that stands for the instance of the connector."""
+"""The number of a connector's instance."""
 
 
 class Unit(NamedTuple):
@@ -32,7 +32,7 @@ class Unit(NamedTuple):
 
 Units = tuple[Unit, ...]
 UnitsByWorker = Mapping[str, Units]
-"""What each worker holds, by its member id. Where order matters it is the order of the mapping and of the tuples."""
+"""The units of each worker, by member id. If order matters it is that of the mapping and of the tuples."""
 
 
 def task(text: str) -> Unit:
@@ -53,7 +53,7 @@ def units_of(connectors: Iterable[str], tasks: Iterable[str]) -> Units:
 
 
 def list_configured(task_counts: Mapping[str, int]) -> frozenset[Unit]:
-    """The units that a config topic with so many tasks for each connector calls for."""
+    """The units configured by a config topic with these task counts."""
     return frozenset(Unit(name, number) for name, count in task_counts.items() for number in range(INSTANCE, count))
 
 

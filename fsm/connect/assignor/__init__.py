@@ -1,1 +1,1 @@
-"""The leader's assignor: what each round of a Connect group computes, a pure function with an explicit memory."""
+"""The leader's assignor: the computation of each round of a Connect group, a pure function with explicit memory."""

@@ -1,10 +1,10 @@
-"""The leader's assignor: what one round gives to and takes from each worker, a pure function with explicit memory.
+"""The leader's assignor: the units that one round assigns and revokes, a pure function with explicit memory.
 
     outcome = assign(Memory(), Round(now_ms=0, generation=1, configured=..., owned={"w1": ()}), 300_000)
     outcome.assigned["w1"], outcome.revoked["w1"], outcome.delay_ms, outcome.memory
 
-Lost work, that nobody reports any more, is held back while a delay runs, then given to who came back, or placed. Units
-are taken away for balance so that others can have them, with a pause between two such rounds.
+Lost units, which no worker reports any more, are held back while a delay runs, then assigned to returning workers, or
+placed. Units are revoked for balance, with a pause between two such rounds.
 
 Source: `IncrementalCooperativeAssignor` of apache/kafka at 1eb7644, unchanged from 3.7 to 4.4, in the shipped profile;
 KIP-415's scenarios in the other one.
@@ -38,77 +38,77 @@ class Memory:
     previous: frozenset[Unit] = frozenset()
     """Units believed to be placed, and those still lost."""
     previous_revocation: frozenset[Unit] = frozenset()
-    """Units that the last output took away."""
+    """Units that the last output revoked."""
     previous_members: frozenset[str] = frozenset()
     previous_generation: int = -1
     deadline_ms: int | None = None
     """When a delayed rebalance is due, on this leader's clock."""
     delay_ms: int = 0
     candidates: tuple[str, ...] = ()
-    """Workers that were seen empty while a delay ran, in the order they were seen: they get the lost work."""
+    """Workers that had no units while a delay ran, in order of appearance: they get the lost units."""
     revoked_last: bool = False
-    """Whether the last round took units away for balance, or put that off."""
+    """Whether the last round revoked units for balance, or postponed that."""
     successive: int = 0
-    """How many rounds in a row wanted to take units away again."""
+    """The number of consecutive rounds with a revocation for balance."""
 
 
 def as_given(names: Iterable[str]) -> Sequence[str]:
-    """Names in the order in which they come."""
+    """Names in their given order."""
     return tuple(names)
 
 
 class Order(NamedTuple):
-    """Tie-breaks: orders that Kafka takes from its hash maps. Sorted unless told otherwise."""
+    """Tie-breaks: orders that Kafka takes from its hash maps. Sorted by default."""
 
     revocation: Callable[[Iterable[str]], Sequence[str]] = sorted
-    """The walk over the workers that decides who keeps one unit more."""
+    """The order of workers that decides which of them keep one unit more."""
     candidates: Callable[[Iterable[str]], Sequence[str]] = sorted
-    """In which order workers that come up empty in one round become candidates."""
+    """The order in which workers without units become candidates in one round."""
 
 
 AS_GIVEN = Order(as_given, as_given)
-"""The order of the workers as they are given, as a recording has it."""
+"""The given order of the workers, as in a recording."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a leader knows when it computes a round."""
+    """The input of a leader's round."""
 
     now_ms: int
     generation: int
     configured: frozenset[Unit]
-    """What the config topic calls for."""
+    """The units configured in the config topic."""
     owned: UnitsByWorker
-    """What each member said it holds when it joined."""
+    """The units that each member reported in its join."""
     last_completed_generation: int = -1
     """The generation of the last sync that the leader's own worker completed."""
     remaining_delay_ms: int = 0
-    """What the members say is left of a running delay; only the document's profile asks."""
+    """The remaining delay reported by the members; only for the document's profile."""
 
 
 class Outcome(NamedTuple):
-    """What a round decides. The three mappings have exactly the members of the round, in their order."""
+    """The result of a round. The three mappings have exactly the members of the round, in their order."""
 
     assigned: Mapping[str, Units]
     """Units that are new to the worker."""
     revoked: Mapping[str, Units]
     after: Mapping[str, Units]
-    """What the worker holds when it has done both."""
+    """The worker's units after both."""
     delay_ms: int
     memory: Memory
 
 
 class Derived(NamedTuple):
-    """The sets that a round is about."""
+    """The sets of units of a round."""
 
     active: frozenset[Unit]
-    """Units that somebody holds."""
+    """Units that a worker holds."""
     deleted: frozenset[Unit]
     """Units of the memory that are not configured any more."""
     duplicated: frozenset[Unit]
     """Units that two or more workers hold."""
     lost: frozenset[Unit]
-    """Units of the memory that nobody holds."""
+    """Units of the memory that no worker holds."""
     created: frozenset[Unit]
     """Configured units that neither the memory nor a worker has."""
 
@@ -146,10 +146,10 @@ def assign(
 
 
 def recall(memory: Memory, round_: Round, profile: Profile = SHIPPED) -> Memory:
-    """The memory as far as it can be trusted in this round.
+    """The valid part of the memory in this round.
 
-    What was assigned is forgotten if the generation it was meant for is not the last that this worker completed. If a
-    revocation was not carried out, what the workers hold is believed instead.
+    The assignment is dropped if its generation is not the last one that this worker completed. If a revocation was not
+    executed, the units that the workers hold count instead.
     """
     if memory == Memory() and Rule.DELAY_SURVIVES_LEADER in profile and round_.remaining_delay_ms > 0:
         return _resume(round_)
@@ -162,7 +162,7 @@ def recall(memory: Memory, round_: Round, profile: Profile = SHIPPED) -> Memory:
 
 
 def _resume(round_: Round) -> Memory:
-    """A leader without memory that goes on with a delay: everything configured was placed once."""
+    """The memory of a new leader that continues a delay: all configured units count as placed before."""
     left_ms = round_.remaining_delay_ms
     return Memory(previous=round_.configured, deadline_ms=round_.now_ms + left_ms, delay_ms=left_ms)
 
@@ -202,7 +202,7 @@ def _outcome(
 
 
 class LostWork(NamedTuple):
-    """What became of the lost work in one round."""
+    """The result for lost units in one round."""
 
     memory: Memory
     loads: Mapping[str, Units]
@@ -213,7 +213,7 @@ class LostWork(NamedTuple):
 def handle_lost(
     memory: Memory, lost: Collection[Unit], loads: UnitsByWorker, *, now_ms: int, max_delay_ms: int, order: Order
 ) -> LostWork:
-    """What happens to the lost units in this round, by the first rule that applies: `handleLostAssignments` of Kafka.
+    """Handles the lost units of this round by the first rule that applies: `handleLostAssignments` of Kafka.
 
     `loads` has an entry for every present member. The rules L0 to L5 also apply with nothing lost where the last round
     revoked.
@@ -235,7 +235,7 @@ def _settle(memory: Memory) -> Memory:
 
 
 def _delay(memory: Memory, loads: UnitsByWorker, now_ms: int, max_delay_ms: int, order: Order) -> Memory:
-    """L4: a running delay goes on. L5: a member departed, and a delay begins."""
+    """L4: a running delay continues. L5: a member departed, and a delay begins."""
     due_ms = memory.deadline_ms
     delay_ms = max_delay_ms if due_ms is None else min(due_ms - now_ms, max_delay_ms)
     fresh = order.candidates(w for w, load in loads.items() if not load and w not in memory.candidates)
@@ -252,7 +252,7 @@ def _expire(memory: Memory, lost: Collection[Unit], loads: UnitsByWorker) -> Los
 
 
 def _deal_in_turn(lost: Collection[Unit], loads: UnitsByWorker, candidates: tuple[str, ...]) -> Mapping[str, Units]:
-    """Connectors in turn to the candidates, then tasks in turn from the first one again, whatever they hold."""
+    """Deals connectors round-robin to the candidates, then tasks from the first candidate again."""
     given: dict[str, list[Unit]] = {worker: list(load) for worker, load in loads.items()}
     for units in kinds(sorted(lost)):
         for worker, unit in zip(cycle(candidates), units):  # endless on one side
@@ -264,11 +264,11 @@ def _deal_in_turn(lost: Collection[Unit], loads: UnitsByWorker, candidates: tupl
 
 
 class Revocation(NamedTuple):
-    """What one round takes away for balance."""
+    """The units that one round revokes for balance."""
 
     memory: Memory
     revoked: Mapping[str, Units]
-    """Only workers that lose something."""
+    """Only workers that lose units."""
 
 
 def revoke_for_balance(
@@ -281,7 +281,7 @@ def revoke_for_balance(
     profile: Profile,
     order: Order,
 ) -> Revocation:
-    """What is taken away in this round: nothing while a delay runs or where the last such round is too recent."""
+    """The revocation of this round; none while a delay runs or if the last such round is too recent."""
     if memory.delay_ms > 0:
         return Revocation(replace(memory, revoked_last=False), {})
     excess = find_excess(configured, loads, profile, order)
@@ -309,9 +309,9 @@ def backoff_ms(attempt: int, max_delay_ms: int) -> int:
 
 
 def find_excess(configured: Collection[Unit], loads: UnitsByWorker, profile: Profile, order: Order) -> dict[str, Units]:
-    """What each worker holds above its share of what is configured; workers that lose nothing are left out.
+    """The units of each worker above its share of the configured ones, without workers that lose none.
 
-    The share counts units that are about to be placed in the same round.
+    The share counts units that are placed in the same round.
     """
     if not configured or not any(loads.values()):
         return {}
@@ -326,7 +326,7 @@ def find_excess(configured: Collection[Unit], loads: UnitsByWorker, profile: Pro
 def _split_by_kind(
     configured: Collection[Unit], loads: UnitsByWorker, profile: Profile
 ) -> Sequence[tuple[int, Mapping[str, Units]]]:
-    """What is balanced by itself: how many units there are, and who has them."""
+    """The groups of units that are balanced separately: their number, and their holders."""
     if Rule.TOTAL_BALANCE in profile:
         return ((len(configured), loads),)
     split = {worker: kinds(load) for worker, load in loads.items()}
@@ -335,7 +335,7 @@ def _split_by_kind(
 
 
 def _count_excess(total: int, held: Mapping[str, Units], walk: Sequence[str]) -> dict[str, int]:
-    """How many units each worker of the walk has too many; the first that may keep one more than the others do."""
+    """The number of excess units of each worker; the first ones in the order may keep one more."""
     low, extra = divmod(total, len(held))
     sizes = [len(units) for units in held.values()]
     if sizes.count(low + 1) == extra and sizes.count(low) == len(held) - extra:
@@ -367,16 +367,15 @@ def place(loads: UnitsByWorker, units: Iterable[Unit], profile: Profile) -> dict
 
 
 def _place_one_by_one(loads: Loads, units: Units) -> None:
-    """Each unit to the worker that has the fewest units, of workers with as few to the first by id."""
+    """Places each unit at the worker with the fewest units, the first by id in a tie."""
     for unit in units:
         loads[min(loads, key=lambda worker: (len(loads[worker]), worker))].append(unit)
 
 
 def _deal(loads: Loads, units: Units) -> None:
-    """Units of one kind, dealt to the workers with the fewest of that kind.
+    """Deals units of one kind to the workers with the fewest of that kind.
 
-    The workers are ordered once, by their count of it and their id, and never again: a tie goes to who had fewer at
-    the start.
+    The workers are sorted only once, by count and id: a tie goes to the worker that had fewer at the start.
     """
     if not units:
         return
@@ -387,7 +386,7 @@ def _deal(loads: Loads, units: Units) -> None:
 
 
 def _turns(counts: dict[str, int], ranked: list[str]) -> Iterator[str]:
-    """Whose turn it is, for ever: the leading workers that have as few as the first one, again and again."""
+    """An endless sequence of turns: the leading workers with as few units as the first one, repeatedly."""
     while True:
         lowest = counts[ranked[0]]
         for worker in list(takewhile(lambda worker: counts[worker] == lowest, ranked)):  # noqa: B023  # used at once

@@ -1,4 +1,4 @@
-"""What an elected leader does between its join and its sync: agree on the configs, assign, tell every member.
+"""An elected leader's work between its join and its sync: agree on the configs, assign, answer every member.
 
 Source: `performAssignment` of `IncrementalCooperativeAssignor` and `EagerAssignor`, apache/kafka 1eb7644.
 """
@@ -33,7 +33,7 @@ class ConfigSnapshot:
 
 
 class Election(NamedTuple):
-    """What the answer to a leader's join says."""
+    """The answer to a leader's join."""
 
     leader: str
     protocol: str
@@ -43,14 +43,14 @@ class Election(NamedTuple):
 
 
 class Performed(NamedTuple):
-    """What the leader sends with its sync, and what it remembers."""
+    """The assignments in the leader's sync, and its new memory."""
 
     assignments: Mapping[str, Assignment]
     memory: Memory
     round_: Round | None = None
     """A cooperative round that was computed."""
     outcome: Outcome | None = None
-    """What the round gives to and takes from each worker."""
+    """The units that the round assigns and revokes."""
 
 
 def perform(
@@ -66,8 +66,8 @@ def perform(
     """The assignments of all members.
 
     Args:
-        snapshots: the one the worker has in hand, and a fresh one, which is used where a member has read further. If it
-            still lacks something, everyone is told `CONFIG_MISMATCH` and the memory stays as it is.
+        snapshots: the worker's current one, and a fresh one, which is used if a member has read further. If it still
+            lacks configs, all members get `CONFIG_MISMATCH` and the memory stays unchanged.
     """
     highest = max(member.offset for member in election.members.values())
     snapshot = snapshots[0] if snapshots[0].offset >= highest else snapshots[1]

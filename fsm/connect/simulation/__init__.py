@@ -1,1 +1,1 @@
-"""Whole Connect clusters under a virtual clock, what an observer sees of them, and their pictures."""
+"""Whole Connect clusters under a virtual clock, with an observer, and their pictures."""

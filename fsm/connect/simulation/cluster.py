@@ -1,14 +1,14 @@
 """A whole Connect cluster under a virtual clock: worker processes, the config topic, and our coordinator between them.
 
-What happens to the cluster are stimuli: a process starts, stops, crashes or freezes; a user creates, scales, deletes,
-pauses or stops a connector; the broker goes away and comes back. The workers' own steps follow from these alone. What
-really runs in a process is kept apart from what its worker holds: a task may outlive its stop, a process its herder.
+The inputs are stimuli: a process starts, stops, crashes or freezes; a user creates, scales, deletes, pauses or stops a
+connector; the broker goes away and comes back. The workers' own steps follow from these alone. The units that really
+run in a process are separate from those its worker holds: a task may outlive its stop, a process its herder.
 
     cluster = Cluster(ConnectConfig("g"))
     cluster.start("W1"); cluster.create("A", tasks=2); cluster.run_for(60_000)
     cluster.rounds[-1].delay_ms, cluster.assignments()
 
-Everything is a function of the stimuli and their times: there is no chance in here.
+Everything is a function of the stimuli and their times; nothing is random.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fsm.tables.connect_worker import State
 from fsm.trace import TraceRecord
 
 UNHURRIED_MS = 1_000
-"""For what else takes its time when a cluster is to be quiet."""
+"""Additional time until a cluster counts as quiet."""
 
 
 class Cluster(Wiring):
@@ -46,20 +46,20 @@ class Cluster(Wiring):
         """Bounced workers that have not returned yet."""
 
     def write_trace(self, take: Callable[[TraceRecord], None], offset_ms: int = 0) -> None:
-        """From now on every worker's log is told as records, with instants so much later than the cluster's."""
+        """Writes every worker's log as records from now on, with this offset of times."""
         self.trace = WorkerTrace(take, offset_ms)
 
     def watch_network(self, arrives: Callable[[str, bool], bool], on_send: Callable[[ClassicRequest], None]) -> None:
-        """From now on the first is asked by a worker's name whether its message, or the answer to it, arrives.
+        """Sets two callbacks: the first decides by a worker's name whether its message, or the answer to it, arrives.
 
-        Who waits for an answer in vain does so until its request times out. The second is called with each request.
+        A lost one makes the request time out. The second is called with each request.
         """
         self.arrives, self.on_send = arrives, on_send
 
     # Stimuli: processes
 
     def start(self, name: str, protocol: str = "", holding: Units = ()) -> None:
-        """A process starts: the worker joins, as a new member, with what it may already hold."""
+        """A process starts: the worker joins as a new member, possibly with units."""
         old = self.processes.get(name)
         if old is not None and old.alive:
             raise InputError(f"{name} runs", remedy="stop it or let it crash first")
@@ -82,7 +82,7 @@ class Cluster(Wiring):
         self._end(process)
 
     def crash(self, name: str) -> None:
-        """A process dies without a word: its group learns of it when its session ends."""
+        """A process is killed: its group notices when its session ends."""
         self._end(self._alive(name))
 
     def fail(self, name: str) -> None:
@@ -97,13 +97,13 @@ class Cluster(Wiring):
         self.agenda.later(away_ms, lambda: self._return(name, protocol))
 
     def freeze(self, name: str) -> None:
-        """A process stands still, with what runs in it, and hears nothing until it is thawed."""
+        """A process pauses with its units, and receives nothing until it is thawed."""
         process = self._alive(name)
         process.frozen = True
         process.judge()
 
     def thaw(self, name: str) -> None:
-        """The process goes on, and gets all that came meanwhile."""
+        """The process resumes, and receives the inputs of the meantime."""
         process = self._alive(name)
         if not process.frozen:
             raise InputError(f"{name} is not frozen", remedy="freeze it first")
@@ -162,7 +162,7 @@ class Cluster(Wiring):
         self._publish(self.connectors.resume(connector))
 
     def restart(self, connector: str) -> None:
-        """A user asks for a connector and its tasks to be restarted; every worker gets to hear it."""
+        """A user requests a restart of a connector and its tasks; every worker gets the request."""
         plan = tuple(sorted(u for u in self.topic.units if u.connector == self.connectors.require(connector)))
         for process in self.living():
             self._deliver_later(process, RestartRequested(plan))
@@ -177,7 +177,7 @@ class Cluster(Wiring):
             self._deliver_later(process, CoordinatorLost())
 
     def broker_back(self) -> None:
-        """The broker is there again, with the groups as it had stored them."""
+        """The broker is back, with its stored groups."""
         if self.broker_up:
             raise InputError("the broker is up", remedy="let it go down first")
         self.broker_up = True
@@ -189,13 +189,13 @@ class Cluster(Wiring):
     # Time
 
     def run_for(self, ms: int) -> None:
-        """Everything that happens within so many milliseconds."""
+        """Runs for this many milliseconds."""
         self.agenda.run_for(ms, self._check)
 
     def settle(self, most_ms: int = 3_600_000) -> bool:
-        """Runs until no round was computed for a while and `is_settled`; False if that does not come.
+        """Runs until no round was computed for a while and `is_settled`; False if that does not happen.
 
-        The while is as long as a member that died may go unnoticed: its session, and a heartbeat of the others.
+        The while is the longest time until a dead member is noticed: its session, and a heartbeat of the others.
         """
         quiet_ms = self.config.session_timeout_ms + self.config.heartbeat_interval_ms + UNHURRIED_MS
         until_ms = self.now_ms + most_ms
@@ -206,7 +206,7 @@ class Cluster(Wiring):
                 return True
         return False
 
-    # What is seen from outside
+    # Queries
 
     @property
     def is_settled(self) -> bool:
@@ -214,15 +214,15 @@ class Cluster(Wiring):
         return not self._away and all(p.worker.state is State.ASSIGNED for p in self.living() if p.herder)
 
     def assignments(self) -> dict[str, Units]:
-        """What the workers hold, by name."""
+        """The units that the workers hold, by name."""
         return {p.name: p.worker.holds for p in sorted(self.living(), key=lambda p: p.name)}
 
     def find_problems(self) -> list[str]:
-        """What the settled cluster breaks."""
+        """The violated invariants of the settled cluster."""
         return list(broken_at_rest(self.group(), self.config.profile))
 
     def picture(self, start_ms: int = 0) -> Picture:
-        """The cluster over time from an instant on, to be drawn."""
+        """The timeline of the cluster from an instant on."""
         now_ms = self.now_ms
         bars = (Bar(r.unit, r.worker, r.start_ms, now_ms if r.end_ms is None else r.end_ms) for r in self.ran)
         stays = (Stay(s.worker, s.start_ms, now_ms if s.end_ms is None else s.end_ms) for s in self.stays)

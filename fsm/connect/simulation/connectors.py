@@ -1,7 +1,7 @@
-"""The connectors of a simulated cluster: what their users ask for, and the config topic that tells the workers.
+"""The connectors of a simulated cluster: the users' requests, and the config topic for the workers.
 
 A connector is in the topic from its creation on. Its tasks come later: their number is written when the instance runs
-somewhere and has told what it wants.
+and has requested it.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from fsm.nodes import nearest
 
 
 class Connectors:
-    """What users want, beside what the config topic says; every change of the topic raises its offset by one."""
+    """The users' requests, beside the config topic; every change of the topic increases its offset by one."""
 
     def __init__(self) -> None:
         self.topic = ConfigSnapshot(0)
         self.wanted: dict[str, int] = {}
-        """Connectors with the number of tasks their users ask for."""
+        """Connectors with the number of tasks that their users request."""
         self.stopped: set[str] = set()
         """Connectors that have no tasks until they are resumed."""
         self.paused: set[str] = set()
-        """Connectors that do nothing until they are resumed, where they are."""
+        """Connectors that are idle until they are resumed, but keep their workers."""
         self.written_ms: dict[str, int] = {}
         """When the configs of each connector's tasks were last written."""
 
     def begin(self, task_counts: dict[str, int], offset: int) -> None:
-        """What the topic holds before anything happens."""
+        """Sets the initial content of the topic."""
         self.wanted = dict(task_counts)
         self.topic = ConfigSnapshot(offset, tuple(sorted(task_counts.items())))
 
     def put(self, name: str, tasks: int) -> ConfigChange:
-        """A new connector, or another config for one there is; it may want another number of tasks than before."""
+        """Adds a connector, or changes the config of one, possibly with another number of tasks."""
         if tasks < 0:
             raise InputError(f"{name} cannot have {tasks} tasks", remedy="0 or more")
         self.wanted[name] = tasks
         return self._write({name: 0, **self._counts()}, ConfigChange(name, Change.CONFIG))
 
     def reconfigure(self, name: str, now_ms: int) -> ConfigChange:
-        """The tasks of a connector get other configs, as many as before."""
+        """Changes the configs of a connector's tasks, but not their number."""
         self.written_ms[self.require(name)] = now_ms
         return self._write(self._counts(), ConfigChange(name, Change.TASKS))
 
     def delete(self, name: str) -> ConfigChange:
-        """The connector is gone, its tasks with it."""
+        """Deletes the connector with its tasks."""
         del self.wanted[self.require(name)]
         self._goes_on(name)
         return self._write({n: c for n, c in self._counts().items() if n != name}, ConfigChange(name, Change.REMOVED))
@@ -60,14 +60,14 @@ class Connectors:
         return self._write(self._counts(), ConfigChange(name, Change.PAUSED_OR_RESUMED))
 
     def resume(self, name: str) -> ConfigChange:
-        """A paused connector goes on where it is; one that was stopped will ask for its tasks again."""
+        """A paused connector resumes where it is; a stopped one will request its tasks again."""
         if self.require(name) not in self.paused | self.stopped:
             raise InputError(f"{name} is neither paused nor stopped", remedy="pause it or stop it first")
         self._goes_on(name)
         return self._write(self._counts(), ConfigChange(name, Change.PAUSED_OR_RESUMED))
 
     def publish(self, name: str, now_ms: int) -> ConfigChange | None:
-        """The instance of a connector tells how many tasks it wants; None where the topic has that already."""
+        """Writes the number of tasks that the instance of a connector requests; None if the topic already has it."""
         tasks = self.wanted.get(name)
         if tasks is None or name in self.stopped or self._counts().get(name) == tasks:
             return None

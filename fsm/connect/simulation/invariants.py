@@ -1,4 +1,4 @@
-"""What holds in every round of Connect and between rounds, as predicates that name what they find broken.
+"""The invariants of rounds of Connect, and between rounds, as functions that return the names of broken ones.
 
 Each check gives the names of the invariants that do not hold, by their numbers in `diagrams/hazards.md`:
 I1 to I23 for one computation of the assignor, G1 for a group at rest, W1, W2, W6 for workers; or by the clause of a row
@@ -24,7 +24,7 @@ from fsm.tables.connect_worker import State
 
 @dataclass(frozen=True)
 class Computation:
-    """One run of the assignor: what went in and what came out."""
+    """One run of the assignor: its input and output."""
 
     before: Memory
     round_: Round
@@ -34,7 +34,7 @@ class Computation:
 
     @cached_property
     def recalled(self) -> Memory:
-        """The memory as far as it was trusted."""
+        """The valid part of the memory."""
         return recall(self.before, self.round_, self.profile)
 
     @cached_property
@@ -44,12 +44,12 @@ class Computation:
 
     @cached_property
     def given(self) -> frozenset[Unit]:
-        """Everything that was assigned to somebody."""
+        """All assigned units."""
         return _all(self.outcome.assigned)
 
     @cached_property
     def taken(self) -> frozenset[Unit]:
-        """Everything that was revoked from somebody."""
+        """All revoked units."""
         return _all(self.outcome.revoked)
 
     @property
@@ -60,7 +60,7 @@ class Computation:
 
     @property
     def had_history(self) -> bool:
-        """Whether the leader remembered something it could trust."""
+        """Whether the leader had a valid memory."""
         return self.before != Memory() and self.before.previous_generation == self.round_.last_completed_generation
 
 
@@ -136,7 +136,7 @@ def _sticky(c: Computation) -> bool:
 
 
 def _minimal(c: Computation) -> bool:
-    """A group that is balanced as it stands loses nothing but what is deleted or doubled."""
+    """A balanced group loses only deleted or duplicated units."""
     if c.expired:
         return True
     gone = c.derived.deleted | c.derived.duplicated
@@ -212,19 +212,19 @@ def broken_in_round(computation: Computation) -> list[str]:
 
 
 class Group(NamedTuple):
-    """A group between rounds, seen from outside."""
+    """The observable state of a group between rounds."""
 
     configured: Collection[Unit]
     held: Mapping[str, Units]
-    """What each living worker holds."""
+    """The units that each living worker holds."""
     running: Mapping[str, Collection[Unit]]
-    """What really runs in each process that lives."""
+    """The units that really run in each living process."""
     zombies: Collection[str] = ()
     """Processes that run units without being members, or that could not stop one."""
 
 
 def broken_at_rest(group: Group, profile: Profile = SHIPPED) -> Iterator[str]:
-    """What a group breaks that has settled: no delay, no revocation, everybody stable."""
+    """The violated invariants of a settled group: no delay, no revocation, all members stable."""
     if frozenset(u for units in group.held.values() for u in units) != frozenset(group.configured):
         yield "G1 everything configured is held, and nothing else"
     for name, sizes in _sizes(group.held, profile):
@@ -242,7 +242,7 @@ def _sizes(held: Mapping[str, Units], profile: Profile) -> Iterable[tuple[str, l
 
 
 def broken_at_once(group: Group) -> Iterator[str]:
-    """W6: at every instant a unit runs on one worker at most, zombies left out."""
+    """W6: at every instant a unit runs on at most one worker, ignoring zombies."""
     counts = Counter(u for worker, units in group.running.items() if worker not in group.zombies for u in units)
     for unit in sorted(unit for unit, count in counts.items() if count > 1):
         yield f"W6 {unit} runs on two workers"
@@ -251,9 +251,9 @@ def broken_at_once(group: Group) -> Iterator[str]:
 def broken_between(
     before: SeenRound | None, now: SeenRound, advertised: Mapping[str, Collection[int]]
 ) -> Iterator[str]:
-    """What a round breaks, given the round that was sent before it and the versions that each worker can speak.
+    """The violated invariants of a round, given the previous round and the versions of each worker.
 
-    A leader that asks again before it has sent its sync computes the same generation again.
+    A leader that joins again before its sync computes the same generation again.
     """
     if now.leader not in now.assigned:
         yield "G5 the leader is a member"
@@ -268,7 +268,7 @@ def broken_between(
 
 
 def broken_by_start(worker: Worker, running: Collection[Unit], stubborn: Collection[Unit]) -> Iterator[str]:
-    """What a worker breaks that is about to start units. A task that outlives its stop is not its fault."""
+    """The violated invariants of a worker that is about to start units, except tasks that outlive their stop."""
     held = worker.held
     if held is None or held.failed:
         yield "W4 nothing starts without a good assignment"
@@ -280,7 +280,7 @@ def broken_by_start(worker: Worker, running: Collection[Unit], stubborn: Collect
 
 
 def broken_in_step(before: Worker, after: Worker, now_ms: int) -> Iterator[str]:
-    """What a worker breaks that has just taken an input."""
+    """The violated invariants of a worker after an input."""
     if before.state is State.DELAYED and before.deadline_ms is not None and before.deadline_ms < now_ms:
         yield "W3 a delay is not waited for any longer"
     if after.held is not None and not set(after.held.revoked).isdisjoint(after.held.assigned):

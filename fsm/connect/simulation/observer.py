@@ -1,7 +1,7 @@
-"""What an observer beside a cluster sees: the rounds that leaders compute and send, what ran where, what broke.
+"""An observer of a cluster: the rounds that leaders compute and send, where units ran, broken invariants.
 
-Rounds are read from outside, from the answer that elected the leader and the sync that it sent, so that the invariants
-judge what the workers really said.
+Rounds are read from messages, the answer that elected the leader and its sync, so that the invariants judge what was
+really sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fsm.protocol.messages import JoinGroupResponse, SyncGroupRequest
 
 
 class Observer:
-    """Everything that was seen of one cluster."""
+    """The observations of one cluster."""
 
     def __init__(self) -> None:
         self.rounds: list[SeenRound] = []
@@ -35,7 +35,7 @@ class Observer:
         self.broken: list[tuple[int, str]] = []
         """Invariants that did not hold, and when."""
         self.moved = False
-        """Whether what runs where may have changed since it was last judged."""
+        """Whether running units may have changed since the last check."""
         self._names: dict[str, str] = {}
 
     def note_end(self, process: Process, now_ms: int) -> None:
@@ -73,9 +73,9 @@ class Observer:
             self._note(now_ms, ["I22 the same input gives the same output"])
 
     def check_sync(self, process: Process, body: SyncGroupRequest, now_ms: int, workers: Mapping[str, Worker]) -> None:
-        """A sync was sent; a leader's tells the round. `workers` are all there ever were, as they are now.
+        """A sync was sent; a leader's has the round. `workers` are all workers so far, in their current state.
 
-        A leader that stood still may send the sync of a generation that is over: it leads no round by that.
+        A leader that was paused may send the sync of a past generation, which is no round.
         """
         late = process.zombie and bool(self.rounds) and body.generation_id <= self.rounds[-1].generation
         if late or not body.assignments:
@@ -91,12 +91,12 @@ class Observer:
         self._note(now_ms, invariants.broken_by_start(process.worker, process.running, stubborn))
 
     def check_step(self, process: Process, before: Worker, now_ms: int) -> None:
-        """A worker has taken an input. One that stood still could not keep its time."""
+        """A worker has taken an input; deadlines do not apply to one that was paused."""
         if not process.zombie:
             self._note(now_ms, invariants.broken_in_step(before, process.worker, now_ms))
 
     def check_running(self, group: invariants.Group, now_ms: int) -> None:
-        """Looks for what runs twice."""
+        """Checks for units that run twice."""
         self.moved = False
         self._note(now_ms, invariants.broken_at_once(group))
 
@@ -104,14 +104,14 @@ class Observer:
         self.broken += [(now_ms, what) for what in broken]
 
     def _name(self, member_id: str) -> str:
-        """The worker of a member: known from its answers, or from its id, which begins with its client id."""
+        """The worker of a member, from its answers, or from its member id, which begins with the client id."""
         return self._names.get(member_id) or member_id.removeprefix("connect-").rpartition("-")[0]
 
 
 def compute(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> invariants.Computation | None:
-    """What a worker that this answer elects has to compute; None where it does not lead or the round is eager.
+    """The computation of the worker that this answer elects; None if it does not lead or the round is eager.
 
-    `leader` is the worker as it was before the answer.
+    `leader` is the worker before the answer.
     """
     if answer.leader != answer.member_id or not answer.protocol_name:
         return None
@@ -128,7 +128,7 @@ def compute(leader: Worker, answer: JoinGroupResponse, now_ms: int) -> invariant
 def read_round(
     leader: str, body: SyncGroupRequest, now_ms: int, name: Callable[[str], str], held: Mapping[str, Units]
 ) -> SeenRound:
-    """The round that a leader's sync tells, by the names of the workers; `held` is what they held before it."""
+    """The round in a leader's sync, by worker name; `held` are the units held before it."""
     sent = {name(a.member_id): decode_assignment(a.assignment) for a in body.assignments}
     one = next(iter(sent.values()))
     return SeenRound(

@@ -1,7 +1,7 @@
-"""What a simulated Connect cluster consists of: processes, and what is seen of them.
+"""The parts of a simulated Connect cluster: processes, and observations of them.
 
-What really runs in a process is kept apart from what its worker holds: a task may outlive its stop, a process its
-herder, and a process that lost its membership goes on with what it had.
+The units that really run in a process are separate from those its worker holds: a task may outlive its stop, a process
+its herder, and a process that lost its membership keeps running its units.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fsm.tables.connect_worker import SETTLED
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """How long things take."""
+    """The durations of operations."""
 
     network_ms: int = 1
     start_ms: int = 5
@@ -39,14 +39,14 @@ class SeenRound(NamedTuple):
     delay_ms: int
     error: int
     owned: UnitsByWorker
-    """By worker, what it had when it joined."""
+    """The units of each worker when it joined."""
     assigned: UnitsByWorker
     revoked: UnitsByWorker
     leader_id: str = ""
     member_ids: frozenset[str] = frozenset()
 
     def after(self, worker: str) -> Units:
-        """What the worker holds when it has done what the round says."""
+        """The worker's units after it has applied the round."""
         if self.version == 0:
             return self.assigned[worker]
         kept = tuple(u for u in self.owned[worker] if u not in self.revoked[worker])
@@ -64,7 +64,7 @@ class Ran(NamedTuple):
 
 
 class Stayed(NamedTuple):
-    """A process that was there."""
+    """The life of a process."""
 
     worker: str
     start_ms: int
@@ -82,7 +82,7 @@ class Ended(NamedTuple):
 
 @dataclass
 class Process:
-    """One worker process and what really runs in it."""
+    """One worker process and the units that really run in it."""
 
     name: str
     worker: Worker
@@ -93,15 +93,15 @@ class Process:
     frozen: bool = False
     cut: bool = False
     waiting: list[WorkerInput] = field(default_factory=list)
-    """Inputs that a frozen process will see when it goes on."""
+    """Inputs that a frozen process will get when it resumes."""
     tick_ms: int = NEVER
     zombie: bool = False
-    """Whether it may run what is no longer its own: it lost its membership and went on, and has not settled since."""
+    """Whether it may run units that are no longer its own: it lost its membership, and has not settled since."""
     zombie_since: int = -1
-    """The last generation it had joined then: to complete that one proves nothing."""
+    """The last generation it had joined then: completing that one does not end this."""
 
     def judge(self) -> None:
-        """Finds out whether it has become a zombie, or is none any more."""
+        """Updates whether it is a zombie."""
         worker = self.worker
         if self.frozen or not self.herder or (self.running and not worker.is_member):
             self.expel()
@@ -109,5 +109,5 @@ class Process:
             self.zombie = False
 
     def expel(self) -> None:
-        """It is no member any more, whether it knows or not."""
+        """It is no member any more, even if it does not know yet."""
         self.zombie, self.zombie_since = True, max(self.worker.generation, self.worker.last_completed_generation)

@@ -1,4 +1,4 @@
-"""What a Connect worker logs, as records: `fsm.logs.programs.connect_worker` reads the same ones from real logs."""
+"""The log of a Connect worker as records, equal to those of `fsm.logs.programs.connect_worker` for real logs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ STEPS = {
         "next_state": "DISCONNECTED",
     },
 }
-"""Steps of the worker's table that its log tells by lines of their own, as far as these do."""
+"""Steps of the worker's table with their own log lines, and the content of these."""
 
 
 class Logs(Protocol):
-    """A process that writes a log: its name, its worker after the step that is told, and what runs in it before."""
+    """A process that writes a log: its name, its worker after the step, and its running units before."""
 
     @property
     def name(self) -> str: ...
@@ -53,7 +53,7 @@ class Logs(Protocol):
 
 
 class WorkerTrace:
-    """Gives each record to `take`; `offset_ms` is what makes epoch milliseconds of the cluster's clock."""
+    """Passes each record to `take`; `offset_ms` converts the cluster's clock to epoch milliseconds."""
 
     def __init__(self, take: Callable[[TraceRecord], None], offset_ms: int) -> None:
         self._take, self._offset_ms = take, offset_ms
@@ -83,7 +83,7 @@ class WorkerTrace:
         effects: tuple[inputs.WorkerEffect, ...],
         now_ms: int,
     ) -> None:
-        """Writes what a step shows, before its effects are carried out."""
+        """Writes the records of a step, before its effects are executed."""
         for kind, fields in _input(before, given):
             self.write(process, kind, now_ms, **fields)
         for effect in effects:

@@ -1,7 +1,7 @@
-"""What lies between the workers of a simulated cluster: effects carried out, requests brought to the broker and back.
+"""The connections of a simulated cluster: executes effects, carries requests to the broker and answers back.
 
-Nothing here decides anything: a worker's step tells what is to be done, the coordinator what is answered, and every
-way takes its time on the agenda. What users do to a cluster is in `cluster`.
+There are no decisions here: a worker's step returns effects, the coordinator answers, and every message takes its time
+on the agenda. Actions of users are in `cluster`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fsm.protocol import messages
 from fsm.trace import Kind
 
 REQUEST_TIMEOUT_MS = 40_000
-"""Of Connect, by default: so long an answer is waited for."""
+"""Connect's default request timeout."""
 JOIN_LAPSE_MS = 5_000
-"""A join is waited for so much longer than the others may take."""
+"""The time that a worker waits for a join beyond the rebalance timeout."""
 
 
 class Wiring:
-    """Processes, broker and config topic, and the ways between them.
+    """Processes, broker and config topic, and the connections between them.
 
     The coordinator knows nothing of Connect: a worker is a member of a classic group of protocol type `connect`.
     """
@@ -41,10 +41,10 @@ class Wiring:
         self.latencies = latencies
         self.host = Host()
         self.unanswered: dict[int, tuple[Process, inputs.Send, int]] = {}
-        """By the token of a request, whose it is, what it is, and when it was sent."""
+        """By the token of a request: its process, the request, and when it was sent."""
         self._sent = 0
         self._groups = self.host.state.groups
-        """As they were when it was last looked who is no member any more."""
+        """The groups at the last check for expelled members."""
         self.broker_up = True
         """Whether the broker can be reached."""
         self.agenda = Agenda()
@@ -54,12 +54,12 @@ class Wiring:
         self.connectors = Connectors()
         self.processes: dict[str, Process] = {}
         self.stubborn: set[Unit] = set()
-        """Tasks that do not stop when told to."""
+        """Tasks that do not stop when requested."""
         self.unreadable: set[str] = set()
         """Workers that cannot read the config topic."""
         self.trace: WorkerTrace | None = None
         self.arrives: Callable[[str, bool], bool] = lambda _name, _is_answer: True
-        """Asked of each message of a worker, and of each answer to it."""
+        """Decides whether each message of a worker, and each answer to it, arrives."""
         self.on_send: Callable[[messages.ClassicRequest], None] = lambda _: None
         """Called with each request."""
 
@@ -70,7 +70,7 @@ class Wiring:
 
     @property
     def topic(self) -> ConfigSnapshot:
-        """The config topic as it is."""
+        """The current config topic."""
         return self.connectors.topic
 
     def living(self) -> Iterable[Process]:
@@ -88,18 +88,18 @@ class Wiring:
         )
 
     def _check(self) -> None:
-        """Looks for what runs twice, whenever what runs where may have changed."""
+        """Checks for units that run twice, whenever running units may have changed."""
         if self.observer.moved:
             self.observer.check_running(self.group(), self.now_ms)
 
     # Workers
 
     def _deliver_later(self, process: Process, incoming: inputs.WorkerInput, ms: int | None = None) -> None:
-        """The input reaches the process after the network's latency, or the one given."""
+        """Delivers the input after the network's latency, or the given one."""
         self.agenda.later(self.latencies.network_ms if ms is None else ms, lambda: self._deliver(process, incoming))
 
     def _deliver(self, process: Process, incoming: inputs.WorkerInput) -> None:
-        """The input reaches the process now; one that is frozen gets it when it goes on."""
+        """Delivers the input now; a frozen process gets it when it resumes."""
         if not process.alive or not process.herder:
             return
         if process.frozen:
@@ -122,7 +122,7 @@ class Wiring:
         self._watch(process)
 
     def _watch(self, process: Process) -> None:
-        """A tick when the worker wants one; a later wish replaces an earlier one."""
+        """Schedules the worker's next tick; a new one replaces the old one."""
         due = due_ms(process.worker)
         if due >= NEVER or process.tick_ms == due:
             return
@@ -180,7 +180,7 @@ class Wiring:
     def _start_units(self, process: Process, units: Units) -> None:
         for unit in units:
             if unit in process.running:
-                continue  # the start fails, and the old instance goes on
+                continue  # the start fails, and the old instance keeps running
             self.observer.start_unit(process, unit, self.now_ms)
             if self.trace is not None:
                 self.trace.start_unit(process, unit, self.now_ms)
@@ -188,7 +188,7 @@ class Wiring:
                 self._publish_soon(unit.connector)
 
     def _stop_units(self, process: Process, units: Units) -> bool:
-        """Whether some of them outlived it."""
+        """Stops units; returns whether some outlive it."""
         running = [unit for unit in units if unit in process.running]
         for unit in running:
             if unit not in self.stubborn:
@@ -211,7 +211,7 @@ class Wiring:
     # The config topic
 
     def _publish(self, change: inputs.ConfigChange) -> None:
-        """Every worker that can read the config topic gets to know a change of it."""
+        """Sends a change of the config topic to every worker that can read it."""
         for process in self.living():
             if process.name not in self.unreadable:
                 self._deliver_later(process, inputs.ConfigTopicAdvanced(self.topic, (change,)))
@@ -220,7 +220,7 @@ class Wiring:
         self.agenda.later(self.latencies.task_configs_ms, lambda: self._publish_tasks(connector))
 
     def _publish_tasks(self, connector: str) -> None:
-        """The instance of a connector has told how many tasks it wants, if it still runs."""
+        """Writes the tasks that the instance of a connector requests, if it still runs."""
         runs = any(Unit(connector) in p.running for p in self.living())
         change = self.connectors.publish(connector, self.now_ms) if runs else None
         if change is not None:
@@ -242,7 +242,7 @@ class Wiring:
             self._time_out(process, effect, sent_ms)
 
     def _time_out(self, process: Process, effect: inputs.Send, sent_ms: int) -> None:
-        """Nothing comes back: the worker waits for as long as it waits for an answer."""
+        """No answer comes: the request times out."""
         waits_ms = REQUEST_TIMEOUT_MS
         if isinstance(effect.body, messages.JoinGroupRequest):
             waits_ms = max(waits_ms, process.worker.config.rebalance_timeout_ms + JOIN_LAPSE_MS)
@@ -272,7 +272,7 @@ class Wiring:
         self._watch_broker()
 
     def _note_expelled(self) -> None:
-        """Who was not heard for a session is no member, and learns of it when it is heard again."""
+        """Notes workers whose session has expired; they learn of it with their next request."""
         groups = self.host.state.groups
         if groups is self._groups:
             return
@@ -284,7 +284,7 @@ class Wiring:
                 process.expel()
 
     def _watch_broker(self) -> None:
-        """The coordinator looks at its timers when the next one is due."""
+        """Advances the coordinator to its next deadline."""
         deadline_ms = self.host.next_deadline_ms()
         if deadline_ms is None:
             return
@@ -298,7 +298,7 @@ class Wiring:
 
 
 class Agenda:
-    """The present instant, and everything that is still to come."""
+    """The current time, and all scheduled events."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -306,12 +306,12 @@ class Agenda:
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
 
     def later(self, ms: int, act: Callable[[], None]) -> None:
-        """Enter what is to happen in so many milliseconds."""
+        """Schedules an event in this many milliseconds."""
         self._entered += 1
         heappush(self._coming, (self.now_ms + ms, self._entered, act))
 
     def run_for(self, ms: int, after_each: Callable[[], None]) -> None:
-        """Everything that comes within so many milliseconds; `after_each` follows every single act."""
+        """Executes all events within this many milliseconds; calls `after_each` after each event."""
         until_ms = self.now_ms + ms
         while self._coming and self._coming[0][0] <= until_ms:
             self.now_ms, _, act = heappop(self._coming)

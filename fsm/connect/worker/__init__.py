@@ -1,1 +1,1 @@
-"""The Connect worker without IO: `step` and what it decides."""
+"""The Connect worker without IO: `step` and its decisions."""

@@ -42,12 +42,12 @@ class Mode(Enum):
 
     @property
     def versions(self) -> frozenset[int]:
-        """What the names stand for."""
+        """The versions of the names."""
         return frozenset(version for _, version in self.value)
 
 
 VERSIONS = dict(Mode.SESSIONED.value)
-"""The version that each name on the wire stands for."""
+"""The version of each name on the wire."""
 
 
 def version_of(protocol: str) -> int:
@@ -63,19 +63,16 @@ def version_of(protocol: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ConnectConfig:
-    """Settings by their Kafka names in snake case.
-
-    Raises `InputError` that names the setting and what it may be.
-    """
+    """Settings by their Kafka names in snake case. Raises `InputError` with the setting and its valid values."""
 
     group_id: str
     connect_protocol: str = "sessioned"
-    """In any case of letters; `mode` is what it means."""
+    """Case-insensitive; `mode` is its parsed value."""
     scheduled_rebalance_max_delay_ms: int = 300_000
-    """0 turns delays and the pauses between revoking rounds off."""
+    """0 disables delays and the pauses between revoking rounds."""
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
-    """Also how long a coordinator is looked for before held work is given up."""
+    """Also the time of a coordinator search after which the worker drops its units."""
     rebalance_timeout_ms: int = 60_000
     """How long a join waits for the others, and how long the worker may go without a poll."""
     worker_sync_timeout_ms: int = 3_000
@@ -92,7 +89,7 @@ class ConnectConfig:
     inter_worker_signature_algorithm: str = "HmacSHA256"
     inter_worker_verification_algorithms: tuple[str, ...] = ("HmacSHA256",)
     profile: Profile = SHIPPED
-    """`document` also knows the mode cooperative, and has eager for its default."""
+    """`document` also has the mode cooperative, and its default is eager."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -156,17 +153,17 @@ class ConnectConfig:
 
     @property
     def mode(self) -> Mode:
-        """What `connect.protocol` means."""
+        """The parsed `connect.protocol`."""
         return Mode[self.connect_protocol.upper()]
 
     @property
     def max_poll_interval_ms(self) -> int:
-        """A worker has no setting of its own for it."""
+        """Equal to the rebalance timeout; a worker has no separate setting."""
         return self.rebalance_timeout_ms
 
     @classmethod
     def of(cls, properties: Mapping[str, Any], profile: Profile = SHIPPED) -> Self:
-        """The settings in a worker's properties, by Kafka's keys; what else is in there is passed over.
+        """The settings in a worker's properties, by Kafka's keys; others are ignored.
 
         Raises:
             InputError: `group.id` is missing, a number is none, or a value is out of its range.

@@ -1,4 +1,4 @@
-"""The effects of the worker's table, carried out: what each one changes in the worker and asks of its runtime.
+"""The effects of the worker's table: changes of the worker, and orders to its runtime.
 
 Source: `WorkerCoordinator` and `DistributedHerder` of apache/kafka at 1eb7644.
 """
@@ -23,24 +23,24 @@ from fsm.tables.connect_worker import TABLE, Effect, Event
 
 CELLS = TABLE.compiled
 TIES = Order()
-"""How a worker that leads breaks ties: sorted, so that a run can be repeated."""
+"""The tie-breaks of a leader: sorted, so that runs are repeatable."""
 
 
 class WorkerDraft(Draft[Worker], Worker, effects=Effect):
-    """A worker within a step: what the step has decided so far, and what each effect of the table does."""
+    """A worker during a step, with a method for each effect of the table."""
 
     def __init__(self, worker: Worker, now_ms: int) -> None:
         super().__init__(worker)
         self.now_ms = now_ms
         self.effects: list[inputs.WorkerEffect] = []
         self.election: Election | None = None
-        """What a join just told its leader."""
+        """The answer to a leader's join in this step."""
         self.assignments: dict[str, Assignment] = {}
-        """What the leader just computed."""
+        """The assignments computed in this step."""
         self.connectors: tuple[str, ...] = ()
-        """What the event is about."""
+        """The connectors of the event."""
         self.answered_member_id = ""
-        """The id that an answer gave."""
+        """The member id in an answer."""
         self.reason = ""
 
     def decide(self, event: Event) -> None:
@@ -48,18 +48,18 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         cell = CELLS.by_state[self.state][event]
         self.effects.append(inputs.Taken(self.state, event, cell.target))
         if cell.path:
-            self.timer_ms = None  # it belongs to the state; what follows sets it anew
+            self.timer_ms = None  # it belongs to the state; later code sets it again
         self.perform(CELLS, cell.steps)
 
     def send(self, body: messages.ClassicRequest) -> int:
-        """The request goes out, under the lowest number that no request under way has; gives that number."""
+        """Sends a request under the lowest number that no request in flight has; returns that number."""
         taken = {self.awaited, self.heartbeat_sent[0], *self.unanswered}
         number = next(number for number in count(1) if number not in taken)
         self.effects.append(inputs.Send(number, body))
         return number
 
     def abandon(self, number: int) -> None:
-        """The answer to the request of that number, if there is one, will change nothing."""
+        """Ignores the answer to the request of that number, if any."""
         if number:
             self.unanswered = (*self.unanswered, number)
 
@@ -148,7 +148,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.effects.append(inputs.FindCoordinator())
 
     def mark_coordinator_unknown(self) -> None:
-        """Requests under way come back as disconnected, which is known already."""
+        """Requests in flight fail as disconnected, which has no further effect."""
         self.coordinator_known = False
         self.abandon(self.awaited)
         self.abandon(self.heartbeat_sent[0])
@@ -176,7 +176,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.awaited = self.send(body)
 
     def _report_held(self) -> Assignment | None:
-        """What the join says is held; a worker of the document also says how much of a delay is left."""
+        """The held units in the join; a worker of the document also reports the remaining delay."""
         held, deadline_ms = self.held, self.deadline_ms
         if held is None or Rule.DELAY_SURVIVES_LEADER not in self.config.profile:
             return held
@@ -261,7 +261,7 @@ class WorkerDraft(Draft[Worker], Worker, effects=Effect):
         self.timer_ms = self.now_ms + self.config.worker_unsync_backoff_ms
 
     def read_internal_topics(self) -> None:
-        """Done by the input itself: `Start` brings what was read."""
+        """Does nothing: the input `Start` already has the content."""
 
     def forget_held(self) -> None:
         self.held = None

@@ -1,7 +1,7 @@
-"""What goes into a Connect worker and what comes out of it.
+"""The inputs and effects of a Connect worker.
 
-The runtime carries out the effects in their order and gives back what comes of them: an answer for each request, the
-end of stops and starts that the worker waits for, the config topic when it has been read.
+The runtime carries out the effects in order and passes back the results: an answer to each request, the end of stops
+and starts that the worker waits for, the content of the config topic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fsm.tables.connect_worker import Event, State
 
 
 class Change(Enum):
-    """What a record of the config topic changes."""
+    """The change by a record of the config topic."""
 
     CONFIG = "a connector's config is new or another"
     REMOVED = "a connector is gone"
@@ -50,7 +50,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class ThreadFailed:
-    """The worker's thread met an exception that nobody handles."""
+    """The worker's thread met an unhandled exception."""
 
     reason: str
 
@@ -65,12 +65,12 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class UnitsStopped:
-    """The stops asked for with `wait` have ended; a task that outlives its graceful timeout counts as ended."""
+    """The requested stops with `wait` have ended; a task that outlives its graceful timeout counts as ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitsStarted:
-    """The starts asked for have ended."""
+    """The requested starts have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class ConfigTopicAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class ReadToEnd:
-    """The config topic was read to its end, as asked."""
+    """The config topic was read to its end, as requested."""
 
     snapshot: ConfigSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """The user asks for these units to be restarted, wherever they are; every worker hears it."""
+    """The user requests a restart of these units, wherever they are; every worker gets the request."""
 
     units: Units
 
@@ -111,7 +111,7 @@ WorkerInput = (
 )
 
 
-# What comes out.
+# Effects.
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class ReadConfigToEnd:
 
 @dataclass(frozen=True, slots=True)
 class StopUnits:
-    """Stop these units, each within the graceful timeout, and go on when it is done."""
+    """Stop these units, each within the graceful timeout."""
 
     units: Units
     wait: bool = False
@@ -155,7 +155,7 @@ class StartUnits:
 
 @dataclass(frozen=True, slots=True)
 class FlushStatuses:
-    """Go on when the status updates are stored."""
+    """Continue when the status updates are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class RestartUnits:
 
 @dataclass(frozen=True, slots=True)
 class ApplyTargetState:
-    """Hand the state the user wants to what runs of the connector here."""
+    """Apply the state that the user wants to the local units of the connector."""
 
     connector: str
 

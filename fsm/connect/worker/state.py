@@ -38,33 +38,33 @@ class Worker:
     elected: str = ""
     """Name of the protocol of the last join that succeeded."""
     protocol: str = ""
-    """Name of the protocol of the last round that was completed; the first of its own before that."""
+    """Name of the protocol of the last completed round; before that the first of its own protocols."""
     held: Assignment | None = None
-    """What the worker holds, as it reports it; `revoked` is what the last round took away."""
+    """The worker's assignment, as it reports it; `revoked` are the units that the last round revoked."""
     incoming: Assignment | None = None
-    """What the last sync brought, while its revocations are carried out."""
+    """The assignment of the last sync, while its revocations are executed."""
     running: Units = ()
-    """What was started and is held; empty under the eager protocol."""
+    """The started units that it holds; empty under the eager protocol."""
     restarts: Units = ()
     """Tasks stopped for their new configs, to be started if still held."""
     resolved: bool = True
-    """Whether the work of the last round was got to start."""
+    """Whether the units of the last round were started."""
     deadline_ms: int | None = None
     """When a delayed round is due."""
     store: ConfigSnapshot = NOTHING_READ
     """The config topic as far as it was read in the background."""
     joined_with: ConfigSnapshot = NOTHING_READ
-    """The config topic as the last join reported it: what a leader assigns from."""
+    """The config topic in the last join, from which a leader assigns."""
     configs: ConfigSnapshot = NOTHING_READ
-    """The config topic as the worker's thread knows it: what an assignment is compared with."""
+    """The config topic in the worker's thread, with which an assignment is compared."""
     changes: tuple[ConfigChange, ...] = ()
     """Changes of the config topic that wait until the worker is settled."""
     memory: Memory = NOTHING_REMEMBERED
-    """What the assignor remembers between rounds, should this worker lead."""
+    """The assignor's memory between rounds, if this worker leads."""
     coordinator_known: bool = False
     rejoin_wanted: bool = False
     prepared: bool = False
-    """Whether the round was prepared and its join not yet answered well."""
+    """Whether the round was prepared and its join has not succeeded yet."""
     outside: bool = False
     """Whether it left the group because it could not read the config topic."""
     retries: int = CATCH_UP_RETRIES
@@ -72,17 +72,17 @@ class Worker:
     awaited: int = 0
     """The number of the join or sync whose answer is awaited; 0 for none."""
     heartbeat_sent: tuple[int, int, str] = NO_HEARTBEAT
-    """The heartbeat under way: its number, and the generation and member id that it names."""
+    """The heartbeat in flight: its number, generation and member id."""
     unanswered: tuple[int, ...] = ()
-    """Numbers of the other requests under way, whose answers change nothing."""
+    """Numbers of the other requests in flight, whose answers have no effect."""
     stale: bool = False
     """Whether the membership was reset while that answer was awaited."""
     timer_ms: int | None = None
-    """When the wait of the present state ends: for the next join, the search, the read or the pause."""
+    """When the wait of the current state ends: for the next join, the search, the read or the pause."""
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads the generation of what it holds."""
+        """Whether it leads the generation of its assignment."""
         return self.held is not None and bool(self.member_id) and self.held.leader == self.member_id
 
     @property
@@ -107,12 +107,12 @@ class Worker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether its thread is at work and polls nothing."""
+        """Whether its thread is busy and does not poll."""
         return self.state in BUSY
 
 
 def new_worker(config: ConnectConfig, url: str) -> Worker:
-    """A worker that was not started. A restarted process is a new one."""
+    """A worker that is not started. A restarted process is a new one."""
     return Worker(config, url, protocol=config.mode.names[0])
 
 
@@ -120,9 +120,9 @@ SAME_IDS: Mapping[str, str] = {}
 
 
 def canonicalize(worker: Worker, now_ms: int, ids: Mapping[str, str] = SAME_IDS) -> Worker:
-    """The worker as it would be if its clock began now, under other member ids.
+    """The worker with its clock starting now, and with other member ids.
 
-    Two workers that differ only by these become equal, and equal ones go on alike: instants that have passed make no
+    Two workers that differ only by these become equal, and equal ones behave alike: instants that have passed make no
     difference. `ids` maps member ids; what is not in it stays.
     """
 

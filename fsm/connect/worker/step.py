@@ -1,13 +1,13 @@
-"""A Connect worker without IO: what it does on each input, and when it wants to be asked again.
+"""A Connect worker without IO: its reaction to each input, and when it must be called again.
 
-`step(worker, given, now_ms)` is the whole of it: a frozen worker goes in, a frozen worker and effects come out. Its
-rows are those of the table `connect-worker`; what decides which row is here, what a row orders is in `effects`. Time
-passes by `Tick`, which the runtime gives at `due_ms`.
+`step(worker, given, now_ms)` takes a frozen worker and returns a frozen worker and effects. Its rows are those of the
+table `connect-worker`; this module decides which row is taken, `effects` executes it. Time passes by `Tick`, which the
+runtime sends at `due_ms`.
 
-Five events of the table do not come from here: a delay that is over as soon as its sync has been dealt with (two of
-them; it takes a thread that dawdles), a failed assignment that the herder gets to see (two; never recorded), and an
-assignor that raises, which ours does not. Nor does anything happen in LEADING, which ends in the step that elects; no
-poll is missed in UNJOINED, where heartbeats stand still; and no eager worker is DELAYED.
+This module never takes five events of the table: a delay that is over as soon as its sync has been handled (two events;
+it needs a slow thread), a failed assignment that the herder sees (two; never recorded), and an assignor that raises,
+which ours does not. There are also no events in LEADING, which ends in the step that elects; no missed poll in
+UNJOINED, where heartbeats are disabled; and no DELAYED eager worker.
 
 Source: `DistributedHerder`, `WorkerCoordinator`, `AbstractCoordinator` of apache/kafka at 1eb7644, with the corrections
 of recorded 4.3.1 workers.
@@ -61,18 +61,18 @@ HEARTBEAT_ERRORS = {
 
 
 class Step(NamedTuple):
-    """A worker after an input, and what is to be done about it, in order."""
+    """A worker after an input, and the effects to carry out, in order."""
 
     worker: Worker
     effects: tuple[inputs.WorkerEffect, ...]
 
 
 def step(worker: Worker, given: inputs.WorkerInput, now_ms: int) -> Step:
-    """The worker after `given`. One that is down hears nothing but `Start`.
+    """The worker after `given`. One that is down accepts only `Start`.
 
     Raises:
-        LocalProtocolError: the end of stops or starts that were not asked for, a start of a worker that runs, or no
-            input at all; the worker given stays as it was.
+        LocalProtocolError: the end of stops or starts that were not requested, a start of a running worker, or an
+            unknown input; `worker` itself never changes.
         RemoteProtocolError: an answer whose bytes cannot be read.
     """
     handler = HANDLERS.get(type(given))
@@ -88,7 +88,7 @@ def step(worker: Worker, given: inputs.WorkerInput, now_ms: int) -> Step:
 
 
 def due_ms(worker: Worker) -> int:
-    """When the worker wants a `Tick` at the latest."""
+    """The latest instant for the worker's next `Tick`."""
     if worker.state is S.DOWN:
         return NEVER
     timers = [worker.heartbeats.due_ms() if worker.coordinator_known else NEVER]
@@ -139,7 +139,7 @@ def _end_stops(draft: WorkerDraft, _: inputs.UnitsStopped) -> None:
 def _end_starts(draft: WorkerDraft, _: inputs.UnitsStarted) -> None:
     if draft.state is not S.STARTING:
         raise LocalProtocolError(f"no start is waited for in {draft.state.name}")
-    if draft.held is not None and draft.held.revoked:  # the follow-up round is owed, whoever is lost meanwhile
+    if draft.held is not None and draft.held.revoked:  # the follow-up round is due, even if workers are lost meanwhile
         draft.decide(E.STARTED_REVOKED_BEFORE)
     elif not draft.coordinator_known:
         draft.decide(E.STARTED_COORDINATOR_LOST)
@@ -155,7 +155,7 @@ def _advance_config(draft: WorkerDraft, given: inputs.ConfigTopicAdvanced) -> No
 
 
 def _read_to_end(draft: WorkerDraft, given: inputs.ReadToEnd) -> None:
-    """A read that comes too late still tells what is in the topic."""
+    """Handles a read to the end; a late one still has the content of the topic."""
     draft.store = given.snapshot
     if draft.state is not S.CATCHING_UP:
         return
@@ -176,7 +176,7 @@ def _read_to_end(draft: WorkerDraft, given: inputs.ReadToEnd) -> None:
 
 
 def _restart(draft: WorkerDraft, given: inputs.RestartRequested) -> None:
-    """No step of the table: only what is held here is restarted here, and only while nothing else is under way."""
+    """Not a step of the table: restarts held units only, and only while no other operation is in progress."""
     units = _mine(draft, given.units)
     if units and draft.state in SETTLED:
         draft.effects.append(inputs.RestartUnits(units))
@@ -187,14 +187,14 @@ def _mine(draft: WorkerDraft, units: Units) -> Units:
 
 
 def _tick(draft: WorkerDraft, _: Tick) -> None:
-    """Nothing but that time has passed."""
+    """Handles the passage of time."""
 
 
 # Answers of the coordinator, each named as an event of the table
 
 
 def _receive_answer(draft: WorkerDraft, given: inputs.Answered) -> None:
-    """An answer, whatever it answers. One that nobody waits for any more, or to a leave, changes nothing."""
+    """Handles an answer to any request. One that is not awaited any more, or to a leave, has no effect."""
     if given.number == draft.heartbeat_sent[0]:
         _end_heartbeat(draft, given)
     elif given.number == draft.awaited:
@@ -220,7 +220,7 @@ def _end_join_or_sync(draft: WorkerDraft, given: inputs.Answered) -> None:
 
 
 def _fail(draft: WorkerDraft, error: ErrorCode, what: str, known: dict[ErrorCode, Event]) -> None:
-    """An error by its name in the table; one that has none ends the worker's thread."""
+    """Takes the event of an error; an error without one ends the worker's thread."""
     if error in COORDINATOR_GONE:
         draft.decide(E.COORDINATOR_LOST)
         return
@@ -264,7 +264,7 @@ def _end_sync(draft: WorkerDraft, answer: SyncGroupResponse) -> None:
 
 
 def decide_synced(worker: Worker, incoming: Assignment) -> Event:
-    """Which end of a sync this is."""
+    """The event of the end of a sync."""
     if version_of(worker.elected) > 0 and incoming.revoked:
         return E.SYNCED_REVOKING
     if incoming.failed:
@@ -295,7 +295,7 @@ def _end_heartbeat(draft: WorkerDraft, given: inputs.Answered) -> None:
 
 
 def _fail_heartbeat(draft: WorkerDraft, failure: TransportFailure) -> None:
-    """A connection that is gone is a coordinator that is lost; any other failure is tried again."""
+    """A lost connection means a lost coordinator; any other failure is retried."""
     if failure.disconnected:
         draft.decide(E.COORDINATOR_LOST)
     else:
@@ -322,7 +322,7 @@ HANDLERS: Mapping[type[Any], Callable[[WorkerDraft, Any], None]] = {
 
 
 def _expire(draft: WorkerDraft) -> None:
-    """What ran out before the input came: the heartbeat thread first, as it looks for itself."""
+    """Handles timers that expired before the input: the heartbeat thread first, as it runs by itself."""
     if draft.heartbeats.enabled and draft.coordinator_known:
         if draft.now_ms >= draft.heartbeats.session_due_ms:
             draft.decide(E.COORDINATOR_LOST)
@@ -365,7 +365,7 @@ def _time_out_catch_up(draft: WorkerDraft) -> None:
         draft.decide(E.CATCH_UP_TIMED_OUT_AGAIN_EXHAUSTED)
 
 
-# What the worker does of itself once the input is in
+# The worker's own actions after an input
 
 
 def _advance(draft: WorkerDraft) -> None:
@@ -386,7 +386,7 @@ def _end_delay(draft: WorkerDraft) -> None:
 
 
 def _change_configs(draft: WorkerDraft) -> None:
-    """All that came, in one go: what needs no round first, then at most one request for a round."""
+    """Handles all changes together: first those without a round, then at most one request for a round."""
     changes, known = draft.changes, {name for name, _ in draft.configs.task_counts}
     draft.changes = ()
     draft.configs = draft.store
