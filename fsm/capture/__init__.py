@@ -1,7 +1,7 @@
 """Real clients and real brokers under observation: a proxy between them, and captured packets, as exchanges.
 
-* `Link`, `Passed`: one connection through the proxy, without its sockets: bytes in, bytes out, exchanges beside
-* `Watch`: totals, groups and news of what was seen
+* `Link`, `Passed`: one connection through the proxy, without its sockets: bytes in, bytes out, and exchanges
+* `Watch`: totals, groups and news of the exchanges
 * `run_proxy`: the proxy with its sockets, until a signal stops it
 """
 

@@ -1,4 +1,4 @@
-"""Answers that name brokers, changed so that clients stay where they are watched; and the versions that allow it.
+"""Answers with broker addresses, rewritten so that clients stay with the proxy; and the versions that allow it.
 
 An answer without addresses stays the very same object.
 
@@ -25,13 +25,14 @@ NAMING: Mapping[str, str] = {
     "Fetch": "node_endpoints",
     "Produce": "node_endpoints",
 }
-"""APIs whose answers name brokers, and in which field."""
+"""APIs whose answers have broker addresses, and their fields."""
 READABLE: Mapping[int, tuple[int, int]] = {
     **{APIS[name].key: (0, APIS[name].newest) for name in (*NAMING, "ApiVersions")},
     **dict.fromkeys(share_groups.SHARING, (share_groups.OLDEST, share_groups.NEWEST)),
 }
-"""APIs whose responses have to be read, by key, with the versions that clients may use: no others are known here.
-Versions that are older than what is known name no brokers, but for those of ShareFetch and ShareAcknowledge."""
+"""APIs whose responses have to be read, by key, with the versions that clients may use, which are those known here.
+Older versions have no broker addresses, except those of ShareFetch and ShareAcknowledge.
+"""
 _FIELDS: Mapping[type[Any], str] = {
     **{APIS[name].response: naming for name, naming in NAMING.items()},
     **dict.fromkeys(share_groups.SHARING.values(), "node_endpoints"),
@@ -39,7 +40,7 @@ _FIELDS: Mapping[type[Any], str] = {
 
 
 def with_places(response: Any, place: Place) -> Any:
-    """The answer with each broker where clients find it."""
+    """The answer with the brokers' addresses for clients."""
     if isinstance(response, ApiVersionsResponse):
         return _with_readable_versions(response)
     naming = _FIELDS.get(type(response))
@@ -65,7 +66,7 @@ def _move(broker: Any, place: Place) -> Any:
 
 
 def _is_address(host: str, port: int) -> bool:
-    """A coordinator that is not available has none."""
+    """Whether it is an address; an unavailable coordinator has none."""
     return bool(host) and 0 < port < 1 << 16
 
 

@@ -1,7 +1,7 @@
-"""The audit's rules over what a capture has seen lately, each finding once.
+"""The audit's rules over the latest exchanges of a capture, each finding once.
 
-The audit judges all that the members of a group have said. Here that is the last of it, as in a log that begins in the
-middle. What a member says again and again counts once in a few seconds.
+The audit judges all entries of a group's members. Here it gets only the latest ones, as from a log that begins in the
+middle. Repeated messages of a member count once in a few seconds.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Auditing:
         return False
 
     def is_due(self, at_ms: float) -> bool:
-        """Whether an audit is due: enough has come since the last one."""
+        """Whether an audit is due: there are enough new entries since the last one."""
         if not self._new or abs(at_ms - self._audited_ms) < max(AUDITING_MS, EACH_MS * len(self._lines)):
             return False
         self._audited_ms = at_ms
@@ -102,7 +102,7 @@ class Auditing:
         begin_ms, now_ms = min(line.at_ms for line in lines), max(line.at_ms for line in lines)
         found = [one for one in self._audit(lines) if one.start_ms <= now_ms - settled_ms]
         current = {(_about(one), one.start_ms) for one in found}
-        for about, before in self._found.items():  # later lines explain what is not found any more
+        for about, before in self._found.items():  # later lines explain findings that do not hold any more
             before[:] = [one for one in before if one.start_ms <= begin_ms or (about, one.start_ms) in current]
         return [one for one in found if self._is_new(one)]
 

@@ -1,7 +1,7 @@
 """The conversation of two peers on one connection as exchanges: each request with its response, or without one.
 
-A broker answers in the order of the requests. One that it passes over has no answer, as a Produce that wants none.
-Whatever a frame holds, it is at worst opaque: its header says which request it is, its body is not read.
+A broker answers in the order of the requests. A skipped request has no answer, as a Produce that expects none. An
+unreadable frame is opaque: its header identifies the request, its body is not read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class PendingRequest(NamedTuple):
     at_ms: float
     header: RequestHeader
     request: Any
-    """None where it is opaque."""
+    """None if it is opaque."""
 
     @property
     def api(self) -> Api | None:
-        """None where the API or this version of it is not known."""
+        """None if the API or its version is unknown."""
         return find_api(self.header.api_key, self.header.api_version)
 
 
@@ -52,14 +52,14 @@ class Conversation:
     def __init__(self, connection: int, broker: int = 0) -> None:
         self.connection = connection
         self.broker = broker
-        """The node id, where it is known."""
+        """The node id, if known."""
         self.seen: list[Exchange] = []
         """The exchanges that have ended, in that order; readers empty it."""
         self._waiting: OrderedDict[int, PendingRequest] = OrderedDict()
 
     @property
     def oldest(self) -> int | None:
-        """The correlation id of the request that is to be answered next."""
+        """The correlation id of the next request to be answered."""
         return next(iter(self._waiting), None)
 
     def awaits(self, correlation_id: int) -> bool:

@@ -1,7 +1,7 @@
-"""Scripted faults on the way between a client and a broker that knows nothing of them.
+"""Scripted faults between a client and an unmodified broker.
 
-Of `fsm.serve.faults` those can be done that need no hand on the broker: an error in its place, answers that are lost,
-late, muted or rewritten, requests that never arrive.
+They are the faults of `fsm.serve.faults` that do not need access to the broker: errors in its place, lost, late, muted
+or rewritten answers, lost requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Script:
     """The scripted faults for the requests of one client."""
 
     def __init__(self, client: str, rules: list[Rule], names: Callable[[], Mapping[str, str]]) -> None:
-        """`client` is what rules call it, and exchanges too; `names` gives those of topics by their ids."""
+        """`client` is its name in rules and exchanges; `names` returns topic names by id."""
         self.client = client
         self._rules, self._names = rules, names
 
@@ -45,7 +45,7 @@ class Script:
 
 
 class FaultyLink(Link):
-    """A link on which a script is played."""
+    """A link with a script."""
 
     def __init__(self, connection: int, place: Place, broker: int, script: Script) -> None:
         super().__init__(connection, place, broker)

@@ -1,7 +1,7 @@
 """Sorts exchanges by time, with a delay of a few seconds, and derives the moments of clients from them.
 
-The same as `fsm.kit.client_history.follow` makes of a whole trace, where requests are answered within `LATE_MS`. What
-is kept of a client, and how many are kept, does not grow with what it does.
+It returns the same as `fsm.kit.client_history.follow` for a whole trace, if requests are answered within `LATE_MS`. The
+memory for a client, and the number of clients, are bounded.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Following:
         if not searches:
             self._searches.pop(client, None)
 
-    # How clients are called: by their client id, or by their member where others have the same.
+    # Names of clients: their client id, or their member if others have the same.
 
     def _learn(self, seen: Exchange) -> None:
         member, client = member_of(seen), seen.client_id or ""

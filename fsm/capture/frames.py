@@ -1,6 +1,6 @@
 """Splits a stream of bytes into frames. A frame is preceded by its length, a big-endian int32.
 
-One up to a bound is held until it is whole; of a larger one only how it begins.
+A frame up to a bound is held until it is complete; of a larger one only the beginning is held.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ HELD = 8 << 20
 
 
 class Frame(NamedTuple):
-    """A frame, or how a large one begins."""
+    """A frame, or the beginning of a large one."""
 
     size: int
-    """Bytes of the whole frame, its length not counted."""
+    """The bytes of the whole frame without its length prefix."""
     data: bytes
 
     @property
@@ -31,7 +31,7 @@ class Frame(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """The bytes as they were on the connection."""
+        """The bytes on the connection."""
         return self.size.to_bytes(LENGTH, "big") + self.data
 
 
@@ -39,7 +39,7 @@ class Frames:
     """One direction of a connection. Holds the bytes of one frame at most, and no more than the bound."""
 
     def __init__(self, least: int, bound: int = HELD) -> None:
-        """`least` is the size of the smallest frame that can be one."""
+        """`least` is the size of the smallest valid frame."""
         self._least = least
         self._bound = max(bound, HEAD)
         self._held = bytearray()
@@ -47,13 +47,13 @@ class Frames:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes are held."""
+        """The number of held bytes."""
         return len(self._held)
 
     def feed(self, data: bytes) -> Iterator[Frame | bytes]:
-        """The frames that are whole now, and the later bytes of large ones, as they come.
+        """The frames that are complete now, and the later bytes of large ones, as they come.
 
-        Raises `RemoteProtocolError` for a length that is none; what follows it cannot be read.
+        Raises `RemoteProtocolError` for an invalid length; later bytes cannot be read.
         """
         if self._passing:
             passed, data = data[: self._passing], data[self._passing :]
@@ -61,7 +61,7 @@ class Frames:
             yield passed
         if not self._held:
             begin, size = 0, 0
-            while len(data) >= begin + LENGTH:  # nearly all come whole
+            while len(data) >= begin + LENGTH:  # nearly all arrive complete
                 size = int.from_bytes(data[begin : begin + LENGTH], "big", signed=True)
                 end = begin + LENGTH + size
                 if not self._least <= size <= self._bound or len(data) < end:

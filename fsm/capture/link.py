@@ -1,8 +1,8 @@
-"""One client's connection through the proxy to one broker, without the sockets: bytes in, bytes out, exchanges beside.
+"""One client's connection through the proxy to one broker, without the sockets: bytes in, bytes out, and exchanges.
 
-What is not rewritten goes on byte for byte, as soon as it is a frame, or at once where the frame is too large to be
-held. A connection whose bytes cannot be frames of Kafka's protocol by agreement (TLS of the client's own, SASL's first
-version with tokens outside frames) is opaque to its end. Time is given in epoch milliseconds.
+Frames that are not rewritten are forwarded byte for byte, when complete, or at once if they are too large to be held. A
+connection whose bytes are known not to be frames of Kafka's protocol (the client's own TLS, SASL's first version with
+tokens outside frames) is opaque to its end. Time is given in epoch milliseconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Link:
     """The connection of a client to a broker."""
 
     def __init__(self, connection: int, place: Place, broker: int = 0, held: int = HELD) -> None:
-        """`held` is how many bytes of a frame are held at most, to be read."""
+        """`held` is the maximum number of bytes of a frame that are held to be read."""
         self._place = place
         self._requests, self._answers = Frames(LEAST_REQUEST, held), Frames(LEAST_ANSWER, held)
         self._talk = Conversation(connection, broker)
@@ -46,7 +46,7 @@ class Link:
         self.opaque = ""
         """Why the connection cannot be read; empty if it can."""
         self.deaf_until_ms = 0.0
-        """Until when no bytes of the client are read."""
+        """The time until which no bytes of the client are read."""
         self.wait_s = 0.0
         """How long the passed bytes, and those after them, are held back."""
         self.unread: list[str] = []
@@ -112,7 +112,7 @@ class Link:
         return frame.raw
 
     def _refuse(self, now_ms: float) -> bytes:
-        """Our own answers, where it is their turn."""
+        """Our own answers, when it is their turn."""
         out = bytearray()
         while (refused := self._refused.pop(self._talk.oldest, None)) is not None:
             self._talk.answer(refused, now_ms)

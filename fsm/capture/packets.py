@@ -1,4 +1,4 @@
-"""TCP segments from captured packets: files of tcpdump and its kin (pcap, pcapng), or what they write to a pipe.
+"""TCP segments from captured packets: files of tcpdump and similar tools (pcap, pcapng), or their output to a pipe.
 
 Needs the package dpkt, which is in the extra `capture`.
 """
@@ -25,7 +25,7 @@ MOST_HEADERS = 8
 
 
 class Packet(NamedTuple):
-    """A captured packet: a segment, or None for one that is none or cannot be read."""
+    """A captured packet: a segment, or None for another or an unreadable packet."""
 
     segment: Segment | None
     is_damaged: bool = False
@@ -55,7 +55,7 @@ def read_packets(file: BinaryIO, name: str) -> Iterator[Packet]:
             return
         except InputError:
             raise
-        except dpkt.NeedData:  # whoever wrote it was stopped
+        except dpkt.NeedData:  # its writer was stopped
             yield Packet(None, is_damaged=True)
             return
         except Exception as problem:

@@ -1,7 +1,7 @@
 """The proxy's sockets: a listener for each broker, two sockets for each connection, and a `Link` between them.
 
-Whoever is slow is waited for, on that connection alone: nothing is read for a side that does not take what it has
-been sent. When one side goes, the other is closed.
+A slow side blocks only its own connection: nothing more is read for a side that does not take its bytes. When one side
+closes, the other is closed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Proxy:
         self._numbers: Iterator[int] = count(1)
 
     def listen(self, host: str, port: int, at: int = 0) -> int:
-        """Clients find the broker at this port from now on, Raises `InputError` for one that is taken."""
+        """Listens at this port for the broker. Raises `InputError` if it is taken."""
         try:
             listener = socket.create_server((HERE, at))
         except OSError as problem:

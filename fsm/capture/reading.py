@@ -18,9 +18,9 @@ STDIN = "-"
 
 
 def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int], log: Log, held: int = HELD) -> str:
-    """Tells the log of all that is in the captures, as of one, and says what was read, on one line.
+    """Passes the content of all captures to the log, and prints a line about the input.
 
-    Raises `InputError` for what is no capture. SIGTERM and SIGINT end it.
+    Raises `InputError` for an invalid capture. SIGTERM and SIGINT end it.
     """
     reassembly, at_ms, packets, damaged, others = Reassembly(ports, held), 0.0, 0, 0, 0
     with _Stop() as stop:

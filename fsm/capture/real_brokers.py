@@ -1,6 +1,6 @@
 """Scenarios of the kit on external brokers, with faults injected by a proxy (`fsm kit run --broker`).
 
-Each scenario has a group and topics of its own there, so that several may be played at once.
+Each scenario has its own group and topics there, so that several may be played at once.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class RealPlace:
         self._doors.append(door)
         return f"127.0.0.1:{door.listen(*self._network.bootstrap[0])}"
 
-    # What may happen, as scenarios have it
+    # Events of scenarios
 
     def clock(self) -> float:
         """Epoch milliseconds."""
@@ -194,7 +194,7 @@ class RealPlace:
         """Not possible with external brokers."""
         raise NotImplementedError
 
-    # What goes on meanwhile
+    # Background work
 
     async def _ask(self, request: Any) -> Any:
         return await self._network.call_any(request)

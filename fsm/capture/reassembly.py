@@ -1,8 +1,8 @@
 """Exchanges from the TCP segments of a capture: finds Kafka connections, their exchanges, and lost bytes.
 
-A connection is Kafka's if one of its ports is a broker's, or if what it begins with is a request of Kafka's. Where
-bytes are lost, frames are found again at the next segment that begins with one; requests whose answers are lost have
-none, and a note says so. All that is held is bounded: whoever was silent for longest is given up first.
+A connection is Kafka's if one of its ports is a broker's, or if it begins with a request of Kafka's. After lost bytes,
+frames are found again at the next segment that begins with one; requests whose answers are lost have none, and a note
+reports it. All memory is bounded: the connection that was idle for longest is dropped first.
 """
 
 from __future__ import annotations

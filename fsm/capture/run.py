@@ -39,13 +39,13 @@ class Options(NamedTuple):
 
 
 def check_broker(options: Options) -> None:
-    """Raises `InputError` where the broker cannot be reached or is none. With passed-through TLS it is not checked."""
+    """Raises `InputError` if there is no broker. Not checked with passed-through TLS."""
     if not options.passes_tls:
         asyncio.run(probe(options.host, options.port, options.tls))
 
 
 def run_proxy(options: Options, log: Log, show: Callable[[str], None]) -> None:
-    """Runs until SIGTERM or SIGINT. Raises `InputError` where it cannot listen."""
+    """Runs until SIGTERM or SIGINT. Raises `InputError` if it cannot listen."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:

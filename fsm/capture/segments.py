@@ -1,7 +1,7 @@
 """One direction of a TCP connection put together from its segments as they were captured.
 
-Segments come late, twice, overlapping, cut, or not at all. What the receiver has acknowledged and was not captured is
-lost: its length is reported, and the stream continues after it. The held segments are bounded.
+Segments come late, twice, overlapping, cut, or not at all. Bytes that the receiver has acknowledged but that were not
+captured are lost: their number is reported, and the stream continues after them. The held segments are bounded.
 
 Source: RFC 9293.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MOST_HELD, MOST_SEGMENTS = 1 << 20, 256
-"""Bytes and segments that wait for what comes before them; then that is lost."""
+"""The maximum bytes and segments that wait for earlier ones, which then count as lost."""
 WINDOW = 1 << 26
 """Bytes that a segment may be ahead or behind; further away, the count begins anew."""
 _ALL = 0xFFFFFFFF
@@ -57,7 +57,7 @@ class Direction:
     def __init__(self) -> None:
         self.held_bytes = 0
         self.began: int | None = None
-        """The first sequence number, where the connection was seen to open."""
+        """The first sequence number, if the opening was captured."""
         self._next: int | None = None
         self._held: dict[int, Segment] = {}
 
@@ -100,7 +100,7 @@ class Direction:
             self.held_bytes += len(segment.data) - (len(known.data) if known else 0)
 
     def _deliver(self, segment: Segment) -> Iterator[Piece]:
-        """The part of a segment that is new; it does not begin behind what comes next."""
+        """Delivers the new part of a segment that does not begin after the next byte."""
         assert self._next is not None  # noqa: S101  # for mypy: whoever calls has seen a segment
         known = -_distance(segment.seq, self._next)
         if known >= segment.size:

@@ -1,6 +1,6 @@
-"""Answers to share consumers, as far as they name brokers: where the leader of a partition is that has moved.
+"""Answers to share consumers, which have the addresses of new partition leaders.
 
-Share groups are no part of what is judged here, so these messages stand beside the others.
+Share groups are not judged here, so these messages are separate from the others.
 
 Source: `ShareFetchResponse.json`, `ShareAcknowledgeResponse.json` of kafka-clients 4.4.0 (KIP-932, KIP-1206, KIP-1222).
 """

@@ -104,7 +104,7 @@ def _why(note: Note) -> str:
 
 
 def _unread(exchange: Exchange) -> str:
-    """Why an exchange is opaque; empty where it is not."""
+    """Why an exchange is opaque; empty if it is not."""
     api = APIS.get(exchange.api)
     if not api or not api.oldest <= exchange.version <= api.newest:
         return "not known here"

@@ -1,11 +1,11 @@
-"""Members and their coordinator as one system: the machines that run elsewhere, a lossy channel, one virtual clock.
+"""Members and their coordinator as one system: the production machines, a lossy channel, one virtual clock.
 
-* `Cluster`, `Double`: one group, driven from outside, and what went wrong in it: a partition that two applications use;
+* `Cluster`, `Double`: one group, driven by its caller, and its violation: a partition that two applications use;
 * `Client`: one consumer of it with its application;
-* `CLASSIC`, `CAUSES`: the members of the classic protocol by their assignors, and what explains a `Double`;
-* `Faults`, `NONE`, `LOSSY`: how the channel between them fails;
-* `SETTINGS`, `TOPICS`: of the broker, where the caller names none;
-* `Change`, `Story`, `Event`: a step of the coordinator for those who watch it, and the last events.
+* `CLASSIC`, `CAUSES`: the members of the classic protocol by their assignors, and the causes of a `Double`;
+* `Faults`, `NONE`, `LOSSY`: the faults of the channel between them;
+* `SETTINGS`, `TOPICS`: the broker's defaults;
+* `Change`, `Story`, `Event`: a step of the coordinator for observers, and the last events.
 """
 
 from __future__ import annotations

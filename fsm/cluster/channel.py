@@ -22,7 +22,7 @@ class Chance(Protocol):
         """A random integer, both ends included."""
 
     def sample(self, given: Any, count: int, /) -> Any:
-        """A sample of so many of them."""
+        """A random sample of this size."""
 
 
 class Steady:
@@ -83,9 +83,9 @@ class Channel:
         *,
         is_answer: bool = False,  # noqa: ARG002
     ) -> bool:
-        """Sends a message of this client, or an answer to it: `arrive(now_ms)` is called when it arrives.
+        """Sends a message of this client, or an answer to it:
 
-        Gives whether it will.
+        `arrive(now_ms)` is called on arrival. Returns whether it arrives.
         """
         arrives = self.chance.random() >= self.faults.loses
         if arrives:

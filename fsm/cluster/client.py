@@ -44,7 +44,9 @@ RETRIABLE = frozenset({"RebalanceInProgressException", "TimeoutException"})
 def new_member(
     dialect: str, member_id: str, instance_id: str | None, now_ms: int, *, commits: bool
 ) -> ConsumerMember | ClassicConsumerMember:
-    """A member of a dialect of KIP-848, or of the classic protocol: a key of `CLASSIC`. Its coordinator names that."""
+    """A member of a dialect of KIP-848, or of the classic protocol: a key of `CLASSIC`. Its coordinator creates the
+    member id of the latter.
+    """
     common: dict[str, Any] = {
         "group_instance_id": instance_id,
         "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
@@ -55,7 +57,7 @@ def new_member(
         config = ConsumerConfig(GROUP, **common)
         return ConsumerMember(config, member_id=member_id, now_ms=now_ms, dialect=dialect)
     common |= {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS}
-    common |= {"auto_commit_interval_ms": INT_MAX}  # it commits where that matters to others: before it gives up
+    common |= {"auto_commit_interval_ms": INT_MAX}  # it commits when that matters to others: before a revocation
     return ClassicConsumerMember(ClassicConfig(GROUP, assignors=CLASSIC[dialect], **common))
 
 
@@ -78,20 +80,20 @@ class Client:
     is_idle: bool = False
     """Whether its next poll would only restart the poll timer."""
     frozen_until_ms: int = 0
-    """Until when the process does not run."""
+    """The time until which the process does not run."""
     slow_ms: int = 0
     """How long the next revoked or lost callback takes."""
     callback_ends_ms: int = 0
     processing: Pass | None = None
-    """The application's processing of background events under way."""
+    """The application's current pass over background events."""
     event: Any = None
-    """The event that the processing waits for: a callback, or one that is reported."""
+    """The event that the pass waits for: a callback, or one that is reported."""
     errors: list[KafkaError] = field(default_factory=list)
     topics: tuple[str, ...] = ()
     """The subscribed topics."""
     closing: bool = False
     consumed: dict[TopicPartition, int] = field(default_factory=dict)
-    """Positions, where the application commits them; it consumes one record of each partition a poll."""
+    """Positions, if the application commits them; it consumes one record of each partition per poll."""
     note: Callable[[str], None] = lambda _: None
     """Called with a text for each event."""
     member_id: str = ""
@@ -104,7 +106,7 @@ class Client:
 
     @property
     def is_over(self) -> bool:
-        """Whether the process ends: closed, or an error that its application does not go on after."""
+        """Whether the process ends: closed, or an error that ends its application."""
         return self.member.closed or any(error.name not in RETRIABLE for error in self.errors)
 
     @property
@@ -138,7 +140,7 @@ class Client:
         self.background.next_turn_ms = now_ms
 
     def act(self, now_ms: int) -> None:
-        """Does whatever is due: the background's turn, then the application's."""
+        """Does everything that is due: the background's turn, then the application's."""
         if now_ms < self.frozen_until_ms:
             return
         self.catch_up(now_ms)
@@ -174,7 +176,7 @@ class Client:
         self._process(None, now_ms)
 
     def _consume(self) -> Offsets:
-        """The positions after one record more of each partition."""
+        """The positions after one more record of each partition."""
         if not self.member.config.enable_auto_commit:
             return ()
         self.consumed = {one: self.consumed.get(one, 0) + 1 for one in self.using}

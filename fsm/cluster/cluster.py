@@ -10,8 +10,8 @@
     cluster.doubles                      # when two applications used one partition, and why
     cluster.story.text()                 # the last events
 
-The members are those of `fsm.member`, the coordinator that of `fsm.coordinator`. Whenever two applications use one
-partition, that is a `Double` with its cause: a weak spot of the protocol, or None, which nothing explains.
+The members are those of `fsm.member`, the coordinator that of `fsm.coordinator`. Two applications that use one
+partition are a `Double` with its cause: a weak spot of the protocol, or None if nothing explains it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Double(NamedTuple):
     partition: TopicPartition
     users: tuple[str, ...]
     cause: str | None
-    """One of `CAUSES`; None where no weak spot explains it."""
+    """One of `CAUSES`; None if no weak spot explains it."""
     events: str = ""
     """The last events of the users and their coordinator if no weak spot explains it."""
 
@@ -115,11 +115,11 @@ class Cluster:
 
     @property
     def group(self) -> Group | None:
-        """The group as its coordinator has it."""
+        """The group in its coordinator."""
         found: Group | None = self.host.state.groups.get(self.group_id)
         return found
 
-    # What may happen from outside.
+    # External events.
 
     def join(
         self, name: str, dialect: str, topics: Iterable[str], instance_id: str | None = None, *, commits: bool = False
@@ -143,7 +143,7 @@ class Cluster:
         return client
 
     def kill(self, name: str) -> None:
-        """A process ends without a word."""
+        """Kills a process."""
         self._note(name, "ends")
         ended = self.clients.pop(name)
         self._due.pop(name, None)
@@ -302,7 +302,7 @@ class Cluster:
             client.background.next_turn_ms = self.now_ms
             self.enter(client)
 
-    # Who uses what.
+    # Uses of partitions.
 
     def _note_use(self, client: Client, before: Partitions) -> None:
         """Notes a change of a client's partitions in use, and double ownership that begins with it."""
@@ -330,21 +330,21 @@ class Cluster:
                 shared.append(one)
         return tuple(shared)
 
-    # Whether the group has converged: everybody is a member, and uses what its coordinator gave it, and all is used.
+    # Whether the group has converged: all clients are members and use their assignments, and all partitions are used.
 
     @property
     def stranded(self) -> str | None:
-        """Why the group stays as it is until one of its members joins, though some partition has no owner, if it does.
+        """Why the group keeps a partition without an owner until a member joins; None if it does not.
 
-        * W5: the classic members of a consumer group are left among themselves, it may not become a classic group, and
-          none of them is told to join, so nobody computes the next target.
+        * W5: a consumer group has only classic members left and may not be downgraded, and none of them is told to
+          join, so no member computes the next target.
         * A static member of a classic group came back with another subscription, under the protocol that it had: its
-          group does not rebalance for that, whoever leads it.
+          group does not rebalance for that, whichever member leads.
         """
         group, context = self.group, self.context
         if isinstance(group, ClassicGroup) and group.generation == self.stale_uses.swapped:
             return "static swap"
-        # In dialects where classic members look at the target that nobody computes, not at the group's epoch.
+        # In dialects where classic members compare the target, which no member computes, not the group's epoch.
         choices = context.dialect.choices
         if not {Choice.CLASSIC_REJOINS_BEHIND_TARGET, Choice.ASSIGNMENT_INTERVAL} <= choices:
             return None
@@ -358,7 +358,7 @@ class Cluster:
     def find_unsettled(self) -> list[str]:
         """The deviations from a converged group; empty if it has converged.
 
-        Of a group that is stranded, its state and what is unowned are no news.
+        For a stranded group its state and unowned partitions are not reported.
         """
         group, clients, is_stranded = self.group, self.clients.values(), self.stranded is not None
         if not clients or group is None:

@@ -1,8 +1,8 @@
-"""Which steps of an idle member may be skipped: polls, and heartbeats, that only begin timers anew.
+"""The steps of an idle member that may be skipped: polls and heartbeats that only restart timers.
 
-A member is a frozen value, so that what a poll would do is seen by taking the step and looking at what it gives. Where
-that is the same member with its poll timer begun anew, so does every poll until the member changes. Of several in a
-row, the last alone counts.
+A member is a frozen value, so the effect of a poll is found by taking the step and comparing the result. If that is the
+same member with its poll timer restarted, so is the result of every poll until the member changes. Of several in a row
+only the last one counts.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ OF_CONSUMER, OF_CLASSIC = (
 
 
 def member_of(shell: MemberShell[Any, Any]) -> Member | ClassicMember:
-    """The member as it is: both shells have one."""
+    """The member of either shell."""
     found: Member | ClassicMember = shell.member  # type: ignore[attr-defined]
     return found
 
 
 def polls_idly(shell: MemberShell[Any, Any], now_ms: int) -> bool:
-    """Whether another poll would only begin the poll timer anew, now and until something else happens.
+    """Whether another poll would only restart the poll timer, now and until another event.
 
-    An automatic commit goes by what was consumed: there, every poll counts.
+    With automatic commits every poll counts, because its positions are committed.
     """
     member = member_of(shell)
     if member.state is not State.STABLE and member.state is not ClassicState.STABLE:
@@ -76,7 +76,7 @@ def heartbeat_due_ms(member: Member | ClassicMember) -> int:
 
 
 def interval_ms(member: Member | ClassicMember) -> int:
-    """How often it sends one: a consumer as its coordinator says, a classic member as its settings do."""
+    """Its heartbeat interval: a consumer's from the coordinator, a classic member's from its settings."""
     if isinstance(member, ClassicMember):
         return member.config.heartbeat_interval_ms
     return member.heartbeat_interval_ms

@@ -47,7 +47,7 @@ class Network(Channel):
     """Clients whose messages do not pass, in either direction."""
     _sent: dict[tuple[str, bool], int] = field(default_factory=dict)
     _arriving: dict[tuple[str, bool], tuple[float, int]] = field(default_factory=dict)
-    """Up to which number messages are known to arrive, where so many are lost."""
+    """The number up to which messages are known to arrive, for each loss rate."""
 
     def send(self, now_ms: int, arrive: Callable[[int], None], name: str = "", *, is_answer: bool = False) -> bool:
         number, takes_ms = self.draw(name, is_answer=is_answer)
@@ -57,7 +57,7 @@ class Network(Channel):
         return True
 
     def draw(self, name: str, *, is_answer: bool = False) -> tuple[int, int | None]:
-        """The number of a client's next message, and how long that takes; None where it is lost."""
+        """The number of a client's next message, and its latency; None if it is lost."""
         number = self._sent[name, is_answer] = self._sent.get((name, is_answer), -1) + 1
         return number, self._fate(name, number, is_answer=is_answer)
 

@@ -1,12 +1,12 @@
 """A cluster that skips heartbeats that provably change nothing, so that a stable group of thousands costs little.
 
-A client is *skipped* once a heartbeat and its answer have led it, its record at the coordinator and the rest of the
-group to where they were one heartbeat before. Steps are functions of values and of time that has passed, so the next
-heartbeat does the same. It is counted and not stepped, until the coordinator does something that may be answered
-otherwise, the network is about to lose one, or somebody disturbs the client. Then the client, its session at the
-coordinator and the numbers of its messages are set to where stepping would have led them, and what was under way is
-sent once more, in its own time: the clock goes back for it. `SkippingCluster(..., skips=False)` steps every heartbeat
-and every poll, and comes to the same result.
+A client is *skipped* once a heartbeat and its answer leave it, its record at the coordinator and the rest of the group
+in the state of one heartbeat before. Steps are functions of values and of elapsed time, so the next heartbeat does the
+same. It is counted and not executed, until the coordinator does something that may change answers, the network is about
+to lose a message, or an external event concerns the client. Then the client, its session at the coordinator and the
+numbers of its messages are set to the state after execution, and pending messages are sent at their own times: the
+clock goes back for them. `SkippingCluster(..., skips=False)` executes every heartbeat and every poll, with the same
+result.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ OF_CLASSIC = attrgetter(
 
 @dataclass
 class SkippedClient:
-    """A client whose heartbeats are skipped, and where it stood when the last one was stepped."""
+    """A client whose heartbeats are skipped, and its state after the last executed one."""
 
     client: Client
     member_id: str
     answered_ms: int
-    """When the last heartbeat that was stepped was answered."""
+    """When the last executed heartbeat was answered."""
     due_ms: int
-    """When the first one that is not stepped is sent."""
+    """When the first skipped one is sent."""
     interval_ms: int
     deadline_ms: int
-    """When its session ends, as the heartbeats that were stepped have it; on the coordinator's clock."""
+    """When its session ends, according to the executed heartbeats; on the coordinator's clock."""
     timeout_ms: int
 
 
@@ -88,7 +88,7 @@ class SkippingCluster(Cluster):
         return client
 
     def kill(self, name: str) -> None:
-        """A process ends without a word; one that is skipped has to be woken before."""
+        """Kills a process; a skipped one has to be woken before."""
         self._clients_by_id.pop(self.clients[name].member_id, None)
         super().kill(name)
         self._seen.pop(name, None)
@@ -97,7 +97,7 @@ class SkippingCluster(Cluster):
     # Which clients are skipped
 
     def enter(self, client: Client) -> None:
-        is_late = self._due.get(client.name, self.now_ms) < self.now_ms  # it was woken, and acts in its own time
+        is_late = self._due.get(client.name, self.now_ms) < self.now_ms  # it was woken, and acts at its own time
         if client.name not in self.skipped and not is_late:
             super().enter(client)
 
@@ -108,7 +108,9 @@ class SkippingCluster(Cluster):
             self._consider(client)
 
     def _consider(self, client: Client) -> None:
-        """Begins to skip a client if all is as it was one heartbeat before, and nothing but heartbeats is to come."""
+        """Begins to skip a client if everything is in the state of one heartbeat before, and only heartbeats
+        are due.
+        """
         name, group = client.name, self.group
         if group is None or not _is_settled(group) or name not in self._handled_ms:
             return
@@ -144,7 +146,7 @@ class SkippingCluster(Cluster):
         return is_answered and client.poll_ms + every_ms < config.max_poll_interval_ms
 
     def _look_ahead(self, skipped: SkippedClient, ahead: int, _at_ms: int) -> None:
-        """Looks for the next heartbeat that is lost, or whose answer is: the client wakes for it."""
+        """Finds the next heartbeat that is lost, or whose answer is: the client wakes for it."""
         name = skipped.client.name
         if self.skipped.get(name) is not skipped:
             return
@@ -160,9 +162,9 @@ class SkippingCluster(Cluster):
             self.wake((skipped.client.name,))
 
     def wake(self, names: Iterable[str] | None = None) -> bool:
-        """Steps those of these clients, or of all, that are skipped again; whether there were any.
+        """Wakes the skipped ones of these clients, or of all; returns whether there were any.
 
-        Their messages in flight come next: the event for which they are woken happens after that.
+        Their messages in flight come next, before the event for which they are woken.
         """
         found = [name for name in sorted(self.skipped if names is None else names) if name in self.skipped]
         self._set_sessions({self.skipped[name].member_id: self._wake_one(self.skipped[name]) for name in found})
@@ -171,7 +173,7 @@ class SkippingCluster(Cluster):
         return bool(found)
 
     def _wake_one(self, skipped: SkippedClient) -> int:
-        """Sets the client to where stepping would have led it; gives when its session ends."""
+        """Sets the client to the state after execution; returns when its session ends."""
         client, count = skipped.client, 0
         if self.now_ms >= skipped.due_ms:
             count = (self.now_ms - skipped.due_ms) // skipped.interval_ms
@@ -203,7 +205,7 @@ class SkippingCluster(Cluster):
             group = replace(group, timers=timers)
         self.host.state = self.host.state.with_group(group)
 
-    # What the coordinator does is looked at first: where it may matter to skipped clients, they are woken before
+    # Steps of the coordinator are checked first: if one may matter to skipped clients, they are woken before
 
     def _receive(self, name: str, request: Any, on_response: Callable[[Any], None], *, is_duplicate: bool) -> bool:
         self._before = self.host.fork()
@@ -220,7 +222,7 @@ class SkippingCluster(Cluster):
         super()._expire()
 
     def _accept(self, before: Group | None) -> bool:
-        """Takes a step of the coordinator back where it may matter to skipped clients, and wakes them."""
+        """Undoes a step of the coordinator if it may matter to skipped clients, and wakes them."""
         after = self.group
         if before is after or not self._moves(before, after):
             return True
@@ -268,7 +270,7 @@ class SkippingCluster(Cluster):
 
 
 def _is_settled(group: Group) -> bool:
-    """Whether no target is due to be computed, and no rebalance goes on."""
+    """Whether no target computation is due, and no rebalance is in progress."""
     if isinstance(group, ConsumerGroup):
         return group.epoch == group.target_epoch and not group.metadata_due
     return group.state is State.STABLE and group.sync_phase is None

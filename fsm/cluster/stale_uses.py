@@ -1,12 +1,11 @@
 """Partitions that clients use although the coordinator does not count them as theirs: causes of double ownership.
 
-A use of a partition is *stale* from the step in which the coordinator stops to count it as its user's, or from its
-beginning where it was never counted, until the use ends or the partition is given to that user again. The cause is
-that of the step: a timer, a request, a change of the group's type. Two applications may use one partition only if the
-uses of all of them but one are stale, for a cause that is known.
+A use of a partition is *stale* from the step in which the coordinator stops counting it as its user's, or from its
+beginning if it was never counted, until the use ends or the partition is assigned to that user again. The cause is that
+of the step: a timer, a request, a change of the group's type. Two applications may use one partition only if the uses
+of all but one of them are stale, for a known cause.
 
-A classic group does not know who has which partition: there, the uses of members that take part in every generation
-count.
+A classic group does not know the owners of partitions: its members count if they take part in every generation.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class Change(NamedTuple):
 
     @property
     def is_shown(self) -> bool:
-        """Whether the group looks different after it."""
+        """Whether the description of the group changes."""
         old, new = self.before, self.after
         return old is None or new is None or old.members is not new.members or old.state is not new.state
 
@@ -87,9 +86,8 @@ class StaleUses:
     removed: dict[str, str | None] = field(default_factory=dict)
     """By member id, why the coordinator removed it."""
     released: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    """By the client's name, what its last reports left out and it did not use: the coordinator took it back at once.
-
-    Each with the token of the report, until an answer to it or to a later one is received.
+    """By the client's name, partitions that its last reports left out because it did not use them, which the
+    coordinator freed at once. Each with the token of the report, until an answer to it or to a later one is received.
     """
     swapped: int | None = None
     """The generation in which a static member returned with another subscription without a rebalance."""
@@ -158,7 +156,9 @@ class StaleUses:
         self.released.pop(name, None)
 
     def explain(self, one: TopicPartition, users: Iterable[Client]) -> str | None:
-        """Why several use the partition: the cause of the first stale use; None if not all but one are stale."""
+        """Why several clients use the partition: the cause of the first stale use; None unless all but one
+        are stale.
+        """
         stale, right = [], 0
         for client in users:
             if one in self.causes.get(client.name, ()):
@@ -169,7 +169,7 @@ class StaleUses:
         return None if right > 1 or None in stale else stale[0]
 
 
-# What a coordinator counts
+# Owners for the coordinator
 
 
 def _compare_members(before: Group | None, after: Group | None) -> tuple[set[str], set[str]]:
@@ -227,7 +227,7 @@ def _is_out_of_step(client: Client, change: Change) -> bool:
 
 
 def _find_swap(change: Change, until_now: int | None, *, is_exchange: bool) -> int | None:
-    """Kafka compares the protocol that would be chosen, and begins no rebalance where that stays the same."""
+    """Finds a replacement without a rebalance: Kafka compares only the protocol that would be chosen."""
     old, new = change.before, change.after
     if not isinstance(new, ClassicGroup) or new.state is not State.STABLE:
         return None
@@ -240,7 +240,7 @@ def _topics(group: ClassicGroup) -> set[tuple[str, ...]]:
     return {decode_subscription(m.metadata(group.protocol_name)).topics for m in group.members.values()}
 
 
-# What a step was
+# Causes of a step
 
 
 def _why_removed(change: Change, member_id: str) -> str | None:

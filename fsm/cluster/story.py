@@ -1,6 +1,6 @@
-"""The last events of a cluster, for its reader when something is wrong: as lines, and as a diagram.
+"""The last events of a cluster, to explain a violation: as lines, and as a diagram.
 
-Messages are kept as they are; they are formatted only on request.
+Messages are kept as values; they are formatted only on request.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The wire: connections to brokers as frames of bytes on sockets, and what went over them as values.
+"""The wire: connections to brokers as frames of bytes on sockets, and their exchanges as values.
 
 * `Connection`, `Arrived`: a socket to one broker, and an answer that has arrived on it
-* `Dialogue`: the same without the socket, for whoever has one of its own
+* `Dialogue`: the same without the socket, for your own connection
 * `receive_any`: the answers that have arrived on any of several connections
-* `Exchange`, `Note`, `read_lines`, `to_line`: what went over the wire, as values and as JSON lines
-* `PeerError`: the broker closed the connection, was silent, or sent what is no answer
+* `Exchange`, `Note`, `read_lines`, `to_line`: exchanges and notes as values and as JSON lines
+* `PeerError`: the broker closed the connection, did not answer, or sent an invalid answer
 """
 
 from __future__ import annotations

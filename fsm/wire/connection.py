@@ -1,6 +1,7 @@
-"""One connection to a broker: requests go out, answers come back in order. The peer is not trusted.
+"""One connection to a broker: requests go out, answers come back in order.
 
-`fsm.wire.dialogue` tells what is allowed. Nothing waits for ever, and after a `PeerError` the connection is closed.
+The peer is not trusted; `fsm.wire.dialogue` checks its bytes. Every wait has a timeout, and after a `PeerError` the
+connection is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Connection:
     def __init__(
         self, host: str, port: int, client_id: str, timeout_s: float = 30.0, security: Security = PLAINTEXT
     ) -> None:
-        """Connects, and logs in. Raises `PeerError` where nobody listens, or it is not let in."""
+        """Connects, and logs in. Raises `PeerError` for a missing peer or a refused login."""
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.host, self.port = host, port
         self.timeout_s = timeout_s
@@ -54,9 +55,9 @@ class Connection:
                 raise self._fail(done.value) from None
 
     def _take(self, size: int) -> bytes:
-        """So many bytes of an answer to a login."""
+        """This many bytes of an answer to a login."""
         taken = b""
-        while len(taken) < size <= LONGEST_ANSWER:  # one that is longer cannot be read
+        while len(taken) < size <= LONGEST_ANSWER:  # a longer one is invalid
             data = self._socket.recv(size - len(taken))
             if not data:
                 raise self._fail("the peer closed the connection at the login")
@@ -64,7 +65,7 @@ class Connection:
         return taken
 
     def send(self, request: Any, tag: int = 0, version: int | None = None) -> None:
-        """Sends a request; its answer comes with the tag. Raises `InputError` for one that cannot be written."""
+        """Sends a request; its answer comes with the tag. Raises `InputError` for an invalid request."""
         data = self._dialogue.ask(request, tag, version)
         try:
             self._socket.settimeout(self.timeout_s)
@@ -91,7 +92,7 @@ class Connection:
         return arrived
 
     def call(self, request: Any) -> Any:
-        """Sends a request and waits for its response; no other may be due. Raises `PeerError` where none comes."""
+        """Sends a request and waits for its response; no other may be due. Raises `PeerError` without a response."""
         self.send(request)
         arrived = self.receive(self.timeout_s)
         if arrived is None:
@@ -120,7 +121,7 @@ class Connection:
         try:
             data = self._socket.recv(1 << 16)
             while isinstance(self._socket, ssl.SSLSocket) and (more := self._socket.pending()):
-                data += self._socket.recv(more)  # a selector does not see what TLS has taken already
+                data += self._socket.recv(more)  # a selector does not see bytes that TLS has already read
         except OSError as problem:
             raise self._fail(f"cannot read: {problem}") from None
         if not data:

@@ -1,4 +1,4 @@
-"""What goes over one connection to a broker, without the socket: requests as frames, answers out of bytes.
+"""One connection to a broker without the socket: requests as frames, answers from bytes.
 
 Answers come in the order of their requests. The peer is not trusted: a frame is bounded, and an answer has to carry the
 id of the oldest request that waits.
@@ -36,25 +36,25 @@ VERSIONS: Mapping[str, int] = {
     "CreatePartitions": 1,
     "DescribeConfigs": 1,
 }
-"""The version of each request where the caller names none: what every broker since 4.0 knows."""
+"""The default version of each request, which every broker since 4.0 knows."""
 
 LARGEST_FRAME, LARGEST_GREETING = 8 << 20, 1 << 16
-"""Whoever has not said yet that it speaks the protocol may send less: what is in a frame takes many times its bytes."""
+"""Before the first valid answer the limit is lower, because a decoded frame takes many times its bytes."""
 
 LENGTH = 4
 STRANGERS = {b"HTTP": "HTTP", b"\x15\x03": "TLS"}
-"""What others begin an answer with, and what they speak."""
+"""The first bytes of answers of other protocols, and their names."""
 
 
 class PeerError(FsmError):
-    """The peer closed the connection, was silent for too long, or sent what is no answer."""
+    """The peer closed the connection, did not answer in time, or sent an invalid answer."""
 
 
 class Arrived(NamedTuple):
     """A response that has arrived."""
 
     tag: int
-    """What the request was sent with."""
+    """The tag of the request."""
     response: Any
     version: int
 
@@ -70,7 +70,7 @@ class Dialogue:
     """Requests to one broker, and its answers."""
 
     def __init__(self, peer: str, client_id: str) -> None:
-        """`peer` is what errors call it."""
+        """`peer` is its name in errors."""
         self.peer = peer
         self.client_id = client_id
         self._waiting: deque[_Waiting] = deque()
@@ -83,7 +83,7 @@ class Dialogue:
         return bool(self._waiting)
 
     def ask(self, request: Any, tag: int = 0, version: int | None = None) -> bytes:
-        """The bytes to send; the answer comes with the tag. Raises `InputError` for what cannot be written."""
+        """The bytes to send; the answer comes with the tag. Raises `InputError` for an invalid request."""
         api = API_OF[type(request)]
         version = VERSIONS[api.name] if version is None else version
         frame = encode_request(request, version, self._correlation + 1, self.client_id)
@@ -92,11 +92,11 @@ class Dialogue:
         return len(frame).to_bytes(LENGTH, "big") + frame
 
     def take(self, data: bytes) -> None:
-        """More bytes of the peer."""
+        """Takes bytes of the peer."""
         self._bytes += data
 
     def next_answer(self) -> Arrived | None:
-        """The next answer that is complete. Raises `PeerError` for bytes that are none: the dialogue is over then."""
+        """The next complete answer. Raises `PeerError` for invalid bytes: the dialogue is over then."""
         frame = self._frame()
         return None if frame is None else self._answer(frame)
 
@@ -130,7 +130,7 @@ class Dialogue:
             raise self.fail(f"no answer to {api.name}: {problem}") from None
 
     def fail(self, why: str) -> PeerError:
-        """What is raised where the peer is to blame."""
+        """The error of a faulty peer."""
         return PeerError(f"{self.peer}: {why}")
 
 

@@ -1,14 +1,14 @@
-"""What went over the wire, as values and as JSON lines: exchanges, and what else was seen beside them.
+"""Wire traces as values and as JSON lines: exchanges, and notes about other events.
 
-An `Exchange` is a request with its answer; a `Note` is anything else with a time: a connection, topics, what an
-application was told. A trace is one JSON object a line, in the order in which things ended:
+An `Exchange` is a request with its answer; a `Note` is any other event with a time: a connection, topics, a callback of
+an application. A trace has one JSON object a line, in the order in which exchanges ended:
 
     {"event": "exchange", "at_ms": 1763.25, "connection": 1, "client_id": "A", "api": "Heartbeat", "version": 4,
      "request": {...}, "answered_ms": 1763.9, "response": {...}}
     {"event": "connected", "at_ms": 1760.0, "connection": 1, "broker": 1, "peer": "127.0.0.1:40312"}
 
-Requests and responses stand as recordings have them (`fsm.protocol.json_form`), with their throttle time. Records of
-Fetch and Produce are left out.
+Requests and responses have the form of recordings (`fsm.protocol.json_form`), with their throttle time. Records of
+Fetch and Produce are omitted.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Exchange(NamedTuple):
     connection: int
     client_id: str | None
     api: str
-    """Kafka's name, or the number of an API that is not known."""
+    """Kafka's name, or the number of an unknown API."""
     version: int
     request: Any = None
-    """None where the API or its version is not known."""
+    """None if the API or its version is unknown."""
     answered_ms: float | None = None
-    """When the answer was sent; None where none was."""
+    """When the answer was sent; None without an answer."""
     response: Any = None
-    """The answer, also one that was made and not sent; None where there was none or it is not known."""
+    """The answer, even if it was not sent; None if there was none or it is unknown."""
     broker: int = 0
     correlation_id: int = 0
     fault: str = ""
@@ -56,7 +56,7 @@ class Exchange(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Something that was seen beside exchanges."""
+    """An event other than an exchange."""
 
     at_ms: float
     event: str
@@ -91,7 +91,7 @@ def _member(key: str, value: Any, seen: Exchange) -> str:
 
 
 REPEATED = frozenset(("ConsumerGroupHeartbeat", "Heartbeat"))
-"""APIs of which members say the same for as long as nothing happens."""
+"""APIs whose requests members repeat while nothing happens."""
 
 
 def _body(message: Any, version: int) -> str:
@@ -105,9 +105,9 @@ _repeated_body = lru_cache(maxsize=2_048)(_body)
 
 
 def read_lines(lines: Iterable[str], file: str) -> Iterator[Exchange | Note]:
-    """What a trace has, line by line; empty lines are passed over.
+    """The content of a trace, line by line; empty lines are skipped.
 
-    Raises `InputError` with file and line for what is no such line.
+    Raises `InputError` with file and line for an invalid line.
     """
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -115,7 +115,7 @@ def read_lines(lines: Iterable[str], file: str) -> Iterator[Exchange | Note]:
 
 
 def from_line(line: str, place: str = "line") -> Exchange | Note:
-    """What one line says. Raises `InputError` naming the place."""
+    """Parses one line. Raises `InputError` with its place."""
     if len(line) > LONGEST_LINE:
         raise InputError(f"a line of {len(line)} characters; {LONGEST_LINE} are read", place)
     try:
@@ -147,7 +147,7 @@ def _load(at_ms: float, fields: dict[str, Any]) -> Exchange:
 
 
 def without_records(message: Any) -> Any:
-    """The same message; of Fetch and Produce what is said beside the records."""
+    """The message; for Fetch and Produce without the records."""
     if isinstance(message, FetchResponse):
         fetched = (one._replace(partitions=_empty(one.partitions)) for one in message.responses)
         return replace(message, responses=tuple(fetched))

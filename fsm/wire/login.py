@@ -1,6 +1,6 @@
-"""TLS, and a login with SASL/PLAIN: what a client says before anything else. No socket here.
+"""TLS, and a login with SASL/PLAIN: the first requests of a client, without the socket.
 
-Both requests stand outside `fsm.protocol.messages`, so that no trace and no capture ever reads a password.
+Both requests are outside `fsm.protocol.messages`, so that no trace and no capture ever reads a password.
 
 Source: `SaslHandshakeRequest.json`, `SaslAuthenticateRequest.json`; KIP-43, KIP-152; RFC 4616.
 """
@@ -14,27 +14,27 @@ from typing import NamedTuple
 
 MECHANISM = "PLAIN"
 LONGEST_ANSWER = 1 << 16
-"""Bytes of an answer to a login; a longer one is none."""
+"""The maximum size of an answer to a login."""
 _HANDSHAKE, _AUTHENTICATE = (17, 1), (36, 0)
-"""Keys and versions: of the first the one that leads to the second, before which tokens stood in no frame."""
+"""Keys and versions; before this version of the first, tokens were sent outside frames."""
 
 
 class Security(NamedTuple):
-    """How a listener wants to be spoken to."""
+    """The security settings of a listener."""
 
     tls: ssl.SSLContext | None = None
     user: str = ""
-    """Who logs in; empty for nobody."""
+    """The user of the login; empty for none."""
     password: str = ""
 
 
 PLAINTEXT = Security()
 Login = Generator[bytes, bytes, str]
-"""Requests, each with its length before it, are taken out and their answers, without it, put in."""
+"""Yields requests with their length prefix, and is sent their answers without it."""
 
 
 def log_in(security: Security, client_id: str) -> Login:
-    """What a login says. It gives why it is refused, or nothing."""
+    """The requests of a login. Returns the reason of a refusal, or an empty text."""
     answer = yield _frame(*_HANDSHAKE, client_id, _string(MECHANISM))
     try:
         (code,) = struct.unpack_from(">4xh", answer)
