@@ -1,9 +1,8 @@
 """A table as columns of integers: for Arrow and Spark, and to step a population of machines at once with NumPy.
 
-    columns = TABLE.columns
-    states = columns.start(1_000_000)                 # codes: positions in `columns.states`
-    orders = columns.order(states, events)            # which effects each machine orders: positions in `columns.orders`
-    columns.step(states, events, out=states)          # in place; or states = columns.step(states, events)
+columns = TABLE.columns states = columns.start(1_000_000) # codes: positions in `columns.states` orders =
+columns.order(states, events) # the effects of each machine: positions in `columns.orders` columns.step(states, events,
+out=states) # in place; or states = columns.step(states, events)
 
 `events` has a code for each machine, as a position in `columns.events`. Where some are illegal, `IllegalSteps` has the
 positions of those machines; they stay where they are, and the others move. NumPy is loaded when something is stepped.
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int16]
 
 BLOCK = 1 << 16
-"""So many machines are stepped at a time: what is computed on the way stays in the processor's cache."""
+"""The number of machines stepped at a time, so that intermediate results stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +44,16 @@ class Columns:
     edges: tuple[tuple[int, int, tuple[int, ...]], ...]
     """Observable single hops `(from, to, events that cause it)`, sorted; a path of three states gives three hops."""
     name: str
-    """Of the table."""
+    """The name of the table."""
     initial: int
     """The code of the state in which a machine begins."""
     orders: tuple[tuple[str, ...], ...]
     """Sequences of effects, each once, in the order in which the table has them; the first one is none at all."""
     ordered: array[int]
-    """What each cell orders, as a position in `orders`, at the same place as its `target`; 0 where it is illegal."""
+    """The effects of each cell, as a position in `orders`, at the same place as its `target`; 0 for an illegal one."""
 
     def start(self, count: int) -> Codes:
-        """So many machines in the initial state, as int16 codes."""
+        """This many machines in the initial state, as int16 codes."""
         import numpy as np  # noqa: PLC0415
 
         return np.full(count, self.initial, np.int16)
@@ -85,7 +84,7 @@ class Columns:
         return after
 
     def order(self, states: Codes, events: Codes) -> Codes:
-        """What each machine orders with that event, as positions in `orders`; 0 (nothing) where the cell is illegal."""
+        """The effects of each machine with that event, as positions in `orders`; 0 (none) for an illegal cell."""
         import numpy as np  # noqa: PLC0415
 
         table, found = np.frombuffer(self.ordered, np.int16), np.empty(len(states), np.int16)

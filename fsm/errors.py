@@ -1,4 +1,4 @@
-"""Everything this package raises on purpose.
+"""The exceptions of this package.
 
 `FsmError` is the root; catch it to catch them all. Nothing here knows Kafka.
 """
@@ -70,11 +70,11 @@ class IllegalSteps(FsmError):  # noqa: N818  # as the one above
 
 
 class ProtocolError(FsmError):
-    """Somebody broke a protocol; the machine stays as it was. Which of the two subclasses says who."""
+    """A protocol was violated; the machine is unchanged. The subclass says by whom."""
 
 
 class LocalProtocolError(ProtocolError):
-    """The embedding application asked for what its own machine does not allow now."""
+    """The embedding application made a call that its own machine does not allow now."""
 
 
 class RemoteProtocolError(ProtocolError):

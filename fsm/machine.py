@@ -1,29 +1,29 @@
 """`bind`: a real `transitions` machine for any table, under a model of yours.
 
-The machine is one of that library's own: `Machine`, `HierarchicalMachine` for a table that nests others, and the
-locked and asynchronous kinds of both. What people know of it works: `model.subscribed()`, `model.may_subscribed()`,
-`model.trigger("subscribed")`, `on_enter_STABLE` methods (they get its `EventData`), `machine.get_triggers(state)`.
-The table is the only way between states, so there are no automatic `to_STATE` triggers and no `model.to`.
+The machine is one of that library's own: `Machine`, `HierarchicalMachine` for a table that nests others, and the locked
+and asynchronous kinds of both. Its usual interface works: `model.subscribed()`, `model.may_subscribed()`,
+`model.trigger("subscribed")`, `on_enter_STABLE` methods (they get its `EventData`), `machine.get_triggers(state)`. The
+table is the only way between states, so there are no automatic `to_STATE` triggers and no `model.to`.
 
-What is added, the same in every kind:
+All kinds add:
 
-* **One meaning.** States and effects are those of `table.compiled`, cell by cell. An ignored event is accepted and
-  does nothing; an event without a cell raises `IllegalTransition`. Both leave the state as it is.
-  It is a `transitions.MachineError` as well, for code that catches the library's own.
-* **Order.** The steps of a row happen as written. A row that goes through states really does: an effect written
-  between two states finds the model in the first of them, and `on_enter` methods of every state on the way run.
+* **One meaning.** States and effects are those of `table.compiled`, cell by cell. An ignored event is accepted and does
+  nothing; an event without a cell raises `IllegalTransition`. Both leave the state as it is. The error is a
+  `transitions.MachineError` as well, for code that catches the library's own.
+* **Order.** The steps of a row happen as written. A row that goes through states really does: an effect written between
+  two states finds the model in the first of them, and `on_enter` methods of every state on the way run.
 * **A failed step changes nothing.** If an effect raises, or is cancelled, the model's state is what it was before the
-  event, and the error reaches the caller. Effects that ran before it have happened and cannot be undone, nor do
-  `on_exit` and `on_enter` methods run again for the way back.
-* **One event at a time.** An effect must not send its model the next event; it is refused with `FsmError`, because
-  the step it belongs to is not over. Send the event after the step, from wherever its fact becomes known.
-  `EventQueue` does that where effects raise further events.
-* **A record** for each transition, through structlog where it is configured or a logger is given: what
-  `fsm.trace.as_trace` writes and `fsm.trace` reads.
+  event, and the error reaches the caller. Effects that ran before it have happened and cannot be undone, and `on_exit`
+  and `on_enter` methods do not run for the way back.
+* **One event at a time.** An effect must not send its model the next event; it is refused with `FsmError`, because the
+  step it belongs to is not over. Send the event after the step. `EventQueue` does that for effects that raise further
+  events.
+* **A record** for each transition, through structlog if it is configured or a logger is given, in the format of
+  `fsm.trace`.
 
-The library's own queue (`queued=True`) is not used. Where two threads meet, each may find the other's event in the
-queue and leave it to the other: nobody runs it, and every later event is queued behind it and reported as done. An
-exception also empties that queue. `locked=True` is exact instead: one thread's event waits for the other's.
+The library's own queue (`queued=True`) is not used. If two threads meet, each may find the other's event in the queue
+and leave it to the other: neither runs it, and every later event is queued behind it and reported as done. An exception
+also empties that queue. `locked=True` is exact instead: one thread's event waits for the other's.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from fsm.render import Graph
 
 SEPARATOR = "."
-"""Between a state and the state it is nested in, in the library's names of states."""
+"""Separates a state from its enclosing state in the library's names of states."""
 _TAKEN = frozenset({"state", "trigger", "may_trigger"})
 
 
 class IllegalTrigger(IllegalTransition, MachineError):  # noqa: N818  # named as its base
-    """The table has no cell for the event: `IllegalTransition` as a bound machine raises it."""
+    """The table has no cell for the event: the `IllegalTransition` of a bound machine."""
 
     __str__ = IllegalTransition.__str__  # the library's shows the text as a literal
 
@@ -103,7 +103,7 @@ def bind(
 
 
 class TableMachine(Machine, Generic[E]):
-    """The plain kind, and what all kinds have in common. Made by `bind`."""
+    """The plain kind, and the base of all kinds. Made by `bind`."""
 
     def __init__(self, table: Table, logger: Any, group: str, now_ms: Callable[[], int] | None) -> None:
         self._table = table
@@ -146,7 +146,7 @@ class TableMachine(Machine, Generic[E]):
         self._steps.add(model, member)
 
     def remove_model(self, model: Any) -> None:
-        """Lets go of the model; it keeps its state and its methods."""
+        """Removes the model, which keeps its state and its methods."""
         super().remove_model(model)
         self._steps.loggers.pop(id(model), None)
 
@@ -171,7 +171,7 @@ class TableMachine(Machine, Generic[E]):
         return self.get_graph()._repr_markdown_()
 
     def _refuse(self, model: Any) -> None:
-        """Raises for a model that would be bound wrongly without a word."""
+        """Raises for a model that would silently be bound wrongly."""
         where, events = f"{self._table.name}: {type(model).__name__}", self._steps.events
         taken = [name for name in events if hasattr(model, name)]
         if taken:
@@ -193,7 +193,7 @@ class TableMachine(Machine, Generic[E]):
             raise FsmError(f"{where}: coroutines need asynchronous=True: {', '.join(waiting)}")
 
     def _add_line(self, source: str, trigger: str, line: Row | Ignore) -> None:
-        """One transition of the library. What it does beyond the first state it enters hangs on its `after`."""
+        """Adds one transition of the library. Its `after` does the steps beyond the first state that it enters."""
         if isinstance(line, Ignore):
             self.add_transition(trigger, source, None)
             return
@@ -228,7 +228,7 @@ def _order(effect: Symbol, may_be_method: bool) -> Callable[[EventData], Any]:
 
 
 class _Steps:
-    """The steps under way, one at most for each model: the library calls these hooks around every event.
+    """The running steps, at most one per model: the library calls these hooks around every event.
 
     It is no part of the machine because a locked machine checks its lock whenever an attribute of its own is read.
     """
@@ -252,7 +252,7 @@ class _Steps:
             self.refuse(event.model, event.event.name)
 
     def undo(self, event: EventData) -> None:
-        """Raises what went wrong: the error of a step, with the state of before; or that there was no step at all."""
+        """Restores the previous state and raises the error of a step; or raises that there was no step."""
         step = self._began.get(id(event.model))
         if step is not None and step[0] is event:
             event.machine.set_state(step[1], event.model)
@@ -261,7 +261,7 @@ class _Steps:
         raise event.error or FsmError(f"{self._name}: the step failed")
 
     def end(self, event: EventData) -> None:
-        """Lets the next event in, and writes the record of a step that did not fail."""
+        """Ends a step, and writes the record of a successful one."""
         step = self._began.get(id(event.model))
         if step is not None and step[0] is event:
             del self._began[id(event.model)]
@@ -396,7 +396,7 @@ class EventQueue:
         self._is_running = False
 
     def __len__(self) -> int:
-        """How many events wait."""
+        """The number of waiting events."""
         return len(self._waiting)
 
     def put(self, event: Symbol | str, *args: Any, **kwargs: Any) -> None:

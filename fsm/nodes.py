@@ -1,8 +1,8 @@
-"""Documents as values with their places, so that whoever reads them can say where something is wrong.
+"""Documents as values with their positions, for errors with `file:line`.
 
 A document is text, lists and mappings and nothing else: no tag, no alias and no anchor is resolved, so nothing in a
-document is executed and nothing small can grow. Sizes and depth are bounded. Whatever does not fit is one
-`InputError` with `file:line`. What a text means (a number, a flag, nothing) is said by who asks for it.
+document is executed and nothing small can grow. Sizes and depth are bounded. Whatever does not fit is one `InputError`
+with `file:line`. The caller decides the type of a text (a number, a flag, null).
 """
 
 from __future__ import annotations

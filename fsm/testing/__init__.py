@@ -52,30 +52,28 @@ callback of an older reconciliation for that of the one under way:
       expected  state RECONCILING; effects DROP_RECONCILIATION, RECONCILE
       got       state ACK; effects HEARTBEAT_NOW
 
-Whoever embeds a member of ours tests against a coordinator that does as it is told: `ScriptedCoordinator` of
+For tests of an embedded member there are scripted coordinators: `ScriptedCoordinator` of
 `fsm.testing.coordinator` for KIP-848, `ScriptedClassicCoordinator` of `fsm.testing.classic_coordinator` for classic
-groups. Each is the transport of all members of one group, answers from whatever thread it is asked on, and writes down
-what it was sent:
+groups. Each is the transport of all members of one group, answers on the calling thread, and records its requests:
 
     group = ScriptedCoordinator(["t"])
-    group.give({"M": [("t", 0), ("t", 1)]})        # who is to have what from now on
+    group.give({"M": [("t", 0), ("t", 1)]})        # the target from now on
     with Consumer(ConsumerConfig("g"), group, member_id="M") as consumer:
         consumer.subscribe(["t"], listener)
         ...
-        group.fence("M")                           # thrown out; joins again by itself
+        group.fence("M")                           # fenced; joins again by itself
 
-Whoever tests a client of Kafka, in any language, tests against a real broker of loopback that starts in milliseconds
-and does what the test wants: `LiveBroker`, the fixture `broker` of the pytest plugin.
+For tests of a Kafka client in any language there is a real broker on loopback that starts in milliseconds and injects faults: `LiveBroker`, the fixture `broker` of the pytest plugin.
 
-What there is:
+Names:
 
-* `Adapter`, `follow`, `shorten`, `Mismatch`: an implementation held against a table
+* `Adapter`, `follow`, `shorten`, `Mismatch`: an implementation compared with a table
 * `all_transitions`, `n_switch`, `all_states`, `each_transition`, `all_refusals`, `Tour`, `Case`: tours of a table
 * `machine_from`: random runs; needs Hypothesis
 * `suite_from`: every row, every refusal and random runs, as one class of tests
-* `ScriptedCoordinator`, `ScriptedClassicCoordinator`: the other side of a member that you embed
+* `ScriptedCoordinator`, `ScriptedClassicCoordinator`: coordinators for embedded members
 * `LiveBroker`: a broker for tests of clients, with scripted faults
-* `Recorder`: which rows were taken; `pytest --fsm-coverage` is its user
+* `Recorder`: records the rows taken, as for `pytest --fsm-coverage`
 
 A module is loaded when one of its names is used: pytest loads the plugin in every session.
 """  # noqa: E501

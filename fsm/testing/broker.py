@@ -6,8 +6,8 @@
         broker.refuse("FENCED_MEMBER_EPOCH", api="ConsumerGroupHeartbeat")
         broker.wait_until(lambda: lost, each=lambda: consumer.poll(0.1))
 
-The fixture `broker` comes with the pytest plugin of this package; `@pytest.mark.broker(topics={"foo": 4}, ...)` says
-what it serves. Time passes as it does; `skip` lets timers of the broker run out without waiting for them.
+The fixture `broker` comes with the pytest plugin of this package; `@pytest.mark.broker(topics={"foo": 4}, ...)`
+configures it. It runs in real time; `skip` expires timers of the broker without waiting for them.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ QUICK: Mapping[str, str] = {
     "group.min.session.timeout.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""Settings that make tests quick; those of the test come on top. librdkafka gives a heartbeat up after its interval."""
+"""Settings that make tests quick; the test's own override them. librdkafka abandons a heartbeat after its interval."""
 START_S = 60.0
 MOST_SEEN = 100_000
-"""Exchanges and notes that are kept; the oldest make room."""
+"""The maximum number of exchanges and notes kept, the latest ones."""
 T = TypeVar("T")
 
 
 class LiveBroker:
-    """Brokers in a thread of their own. A context manager; its methods may be called from any thread."""
+    """Brokers in their own thread. A context manager; its methods may be called from any thread."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LiveBroker:
         records_a_second: float = 0.0,
         seed: int = 1,
     ) -> None:
-        """By default one broker with the topic `foo` of four partitions. Raises `InputError` for what cannot be."""
+        """By default one broker with the topic `foo` of four partitions. Raises `InputError` for invalid options."""
         served = Served(
             {"foo": 4} if topics is None else dict(topics),
             known_dialect(dialect).name,
@@ -75,7 +75,7 @@ class LiveBroker:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fsm broker", daemon=True)
         self.port = 0
-        """Of the first broker."""
+        """The port of the first broker."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -91,14 +91,15 @@ class LiveBroker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients call `bootstrap.servers`."""
+        """The value for `bootstrap.servers` of clients."""
         return f"127.0.0.1:{self.port}"
 
-    # What goes wrong. Conditions are those of a file of rules: api, client, group, member, epoch, full, partition,
-    # version, nth, times, after_ms, name; `times="always"`. Each raises `InputError` for what cannot be or be met.
+    # Faults. Conditions are those of a file of rules: api, client, group, member, epoch, full, partition, version, nth,
+    # times, after_ms, name; `times="always"`. Each raises `InputError` for a condition that is invalid or never
+    # matches.
 
     def refuse(self, error: str, **conditions: Any) -> Rule:
-        """The next request that fits is answered with this error."""
+        """The next matching request is answered with this error."""
         return self._add(Do.REFUSE, error, conditions)
 
     def lose(self, **conditions: Any) -> Rule:
@@ -114,11 +115,11 @@ class LiveBroker:
         return self._add(Do.SWALLOW, None, conditions)
 
     def delay(self, ms: int, **conditions: Any) -> Rule:
-        """It is handled so much later."""
+        """It is handled with this delay."""
         return self._add(Do.DELAY, ms, conditions)
 
     def delay_answer(self, ms: int, **conditions: Any) -> Rule:
-        """It is handled at once and answered so much later."""
+        """It is handled at once and answered with this delay."""
         return self._add(Do.DELAY_ANSWER, ms, conditions)
 
     def close(self, **conditions: Any) -> Rule:
@@ -130,7 +131,7 @@ class LiveBroker:
         return self._add(Do.DUPLICATE, None, conditions)
 
     def throttle(self, ms: int, **conditions: Any) -> Rule:
-        """Its answer tells to wait so long, and the connection answers nothing until then."""
+        """Its answer has this throttle time, and the connection answers nothing until then."""
         return self._add(Do.THROTTLE, ms, conditions)
 
     def rewrite(self, fields: Mapping[str, Any], **conditions: Any) -> Rule:
@@ -142,11 +143,11 @@ class LiveBroker:
         return self._add(Do.EXPIRE, None, conditions)
 
     def move_before(self, **conditions: Any) -> Rule:
-        """Before it is handled, its group moves to another coordinator, or to the same one, which loads it anew."""
+        """Before it is handled, its group moves to another coordinator, or to the same one, which reloads it."""
         return self._add(Do.MOVE, None, conditions)
 
     def pause_before(self, ms: int, **conditions: Any) -> Rule:
-        """Before it is handled, every broker stands still for so long."""
+        """Before it is handled, every broker pauses for this long."""
         return self._add(Do.PAUSE, ms, conditions)
 
     def _add(self, do: Do, value: Any, conditions: Mapping[str, Any]) -> Rule:
@@ -155,25 +156,27 @@ class LiveBroker:
         return rule
 
     def heal(self) -> None:
-        """Nothing goes wrong from now on."""
+        """Removes all faults."""
         self._call(self._brokers.rules.clear)
 
-    # What happens
+    # Events
 
     def expire(self, group_id: str, member_id: str) -> None:
-        """The session of this member ends now."""
+        """Ends the session of this member."""
         self._do(lambda: self._brokers.expire(group_id, member_id, self._now_ms()))
 
     def move(self, group_id: str, broker: int | None = None) -> None:
-        """Another broker coordinates the group: this one, or the next. Raises `InputError` where there is none."""
+        """Moves the group's coordinator to this broker, or to the next one. Raises `InputError` for an
+        unknown broker.
+        """
         self._do(lambda: self._brokers.move(group_id, broker, self._now_ms()))
 
     def pause(self, ms: float) -> None:
-        """Every broker stands still for so long."""
+        """Pauses every broker for this long."""
         self._do(lambda: self._brokers.pause(ms, self._now_ms()))
 
     def skip(self, ms: float) -> None:
-        """The brokers' clock jumps ahead: every timer that is due by then runs out."""
+        """Moves the brokers' clock ahead: every timer that is due by then expires."""
 
         def jump() -> None:
             self._skipped_ms += ms
@@ -182,26 +185,26 @@ class LiveBroker:
         self._call(jump)
 
     def change_topic(self, name: str, partitions: int) -> None:
-        """The topic is made, grows, or with no partitions is deleted. Raises `InputError` for what cannot be."""
+        """Creates or extends a topic, or deletes it for 0 partitions. Raises `InputError` for an impossible change."""
         self._do(lambda: self._brokers.change_topic(name, partitions, self._now_ms()))
 
-    # What can be seen
+    # Queries
 
     def exchanges(self, api: str | None = None, client: str | None = None) -> list[Exchange]:
-        """What was asked and answered so far: of this API, by this client id."""
+        """The exchanges so far: of this API, by this client id."""
         found = (one for one in [*self._seen] if isinstance(one, Exchange))
         return [one for one in found if api in (None, one.api) and client in (None, one.client_id)]
 
     def notes(self, event: str) -> list[Note]:
-        """What else was seen of this kind: `connected`, `disconnected`, `removed`, `moved`, `topics`."""
+        """The notes of this kind so far: `connected`, `disconnected`, `removed`, `moved`, `topics`."""
         return [one for one in [*self._seen] if isinstance(one, Note) and one.event == event]
 
     def describe(self, group_id: str) -> DescribedConsumerGroup | DescribedGroup | None:
-        """The group as the describe APIs have it; None where nobody knows it."""
+        """The group as in the describe APIs; None for an unknown group."""
         return self._call(lambda: self._brokers.cluster.coordinators.describe(group_id, int(self._now_ms())))
 
     def get_assignment(self, group_id: str) -> dict[str, tuple[TopicPartition, ...]]:
-        """The partitions of each member of a consumer group, by member id; empty where there is no such group."""
+        """The partitions of each member of a consumer group, by member id; empty for an unknown group."""
         found = self.describe(group_id)
         if not isinstance(found, DescribedConsumerGroup):
             return {}
@@ -213,9 +216,9 @@ class LiveBroker:
     def wait_until(
         self, condition: Callable[[], T], timeout_s: float = 60.0, each: Callable[[], object] | None = None
     ) -> T:
-        """Waits until the condition gives something true, and gives that.
+        """Waits until the condition returns a true value, and returns that.
 
-        Calls `each` between two looks, which is where a consumer polls. Raises `TimeoutError`.
+        Calls `each` between two checks, for example to poll a consumer. Raises `TimeoutError`.
         """
         until = time.monotonic() + timeout_s
         while True:
@@ -239,7 +242,7 @@ class LiveBroker:
         self._call(lambda: self._edge.carry_out(act() or ()))
 
     def _call(self, act: Callable[[], T]) -> T:
-        """Runs in the brokers' thread, and gives or raises what that gave or raised."""
+        """Runs a call in the brokers' thread, and returns its result or raises its exception."""
         if not self._thread.is_alive():
             raise FsmError("the broker is not running: use it as a context manager")
 

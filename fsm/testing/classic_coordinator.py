@@ -1,8 +1,8 @@
 """A coordinator of a classic group to embed against: the transport of every member of one group.
 
-It does what a coordinator does for members: names them, lets them join in generations, waits until everybody has joined
-and the leader has assigned, tells of rebalances by their heartbeats, and throws out whom the test wants out. What each
-is to have is the leader's decision, as it is in Kafka. Sessions do not expire here; `expire` is their end.
+It acts as a coordinator for members: creates member ids, forms generations, waits until all members have joined and the
+leader has assigned, announces rebalances by heartbeats, and removes members for the test. The leader assigns, as in
+Kafka. Sessions do not expire by themselves; `expire` ends them.
 
 Source: `GroupMetadataManager`, classic groups; the exact rules are `fsm.coordinator`'s.
 """
@@ -51,11 +51,11 @@ class _Member:
 
 
 class ScriptedClassicCoordinator:
-    """One classic group; hand it to every member of the group as its transport."""
+    """One classic group; pass it to every member of the group as its transport."""
 
     def __init__(self, partitions: Mapping[str, int]) -> None:
         self.requests: list[Any] = []
-        """Everything that members sent."""
+        """All requests of members."""
         self.committed: dict[TopicPartition, int] = {}
         self.generation_id = 0
         self._counts = tuple(sorted(partitions.items()))
@@ -69,16 +69,16 @@ class ScriptedClassicCoordinator:
     # The script
 
     def rebalance(self) -> None:
-        """Everybody has to join again; members hear of it when they heartbeat."""
+        """All members have to join again; their heartbeats announce it."""
         with self._lock:
             self._rebalancing = True
 
     def expire(self, member_id: str) -> None:
-        """A session runs out: the member is thrown out, and the others rebalance."""
+        """Ends a session: the member is removed, and the others rebalance."""
         self._serve(lambda due: self._remove(member_id, due))
 
     def get_owned(self) -> dict[str, Partitions]:
-        """What each member was given last, by member id; empty while a rebalance is under way."""
+        """The last assignment of each member, by member id; empty during a rebalance."""
         with self._lock:
             if self._rebalancing or not self._assigned:
                 return {}
@@ -88,7 +88,7 @@ class ScriptedClassicCoordinator:
     # The transport
 
     def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
-        """This transport is the coordinator: it is found at once."""
+        """Finds the coordinator, this transport, at once."""
         on_coordinator_found(None)
 
     def update_metadata(self, on_metadata: Callable[[tuple[tuple[str, int], ...]], None]) -> None:
@@ -96,7 +96,7 @@ class ScriptedClassicCoordinator:
         on_metadata(self._counts)
 
     def send(self, request: Any, on_response: Answer) -> None:
-        """Answers at once what waits for nobody else; a join or a sync when the others have come as far."""
+        """Answers at once, but a join or a sync when the other members have sent theirs."""
         self.requests.append(request)
         self._serve(lambda due: self._take(request, on_response, due))
 
@@ -149,7 +149,7 @@ class ScriptedClassicCoordinator:
         self._complete_join(due)
 
     def _complete_join(self, due: Due) -> None:
-        """The generation begins when everybody has joined; those who waited for the last one join anew."""
+        """Begins the generation when all members have joined; members that waited for the last one join again."""
         for member in self._members.values():
             if member.awaiting_sync is not None:
                 due.append((member.awaiting_sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
@@ -211,4 +211,4 @@ class ScriptedClassicCoordinator:
 
 
 def _nobody(_answer: Any) -> None:
-    """Takes an answer that nobody waits for."""
+    """Ignores an answer."""

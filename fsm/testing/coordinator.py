@@ -1,8 +1,8 @@
 """A coordinator to embed against: the transport of every member of one group, scripted by the test.
 
-It does what a coordinator does for members (joins, epochs, targets, partitions that wait for their last owner,
-fencing, leaves) and decides nothing: the test says who is to have what, and the members hear of it when they
-heartbeat. It answers at once, inside `send`.
+It acts as a coordinator for members (joins, epochs, targets, partitions that wait for their last owner, fencing,
+leaves) without decisions of its own: the test sets the target, and members learn of it by heartbeats. It answers at
+once, inside `send`.
 
 Source: KIP-848, section on the reconciliation of a group; the exact rules are `fsm.coordinator`'s.
 """
@@ -39,19 +39,19 @@ class _Member:
 
     epoch: int = 0
     held: set[TopicPartition] = field(default_factory=set)
-    """What it may own: told to have, or not reported as given up."""
+    """Partitions that it may own: assigned, or not yet reported as revoked."""
     sent: Partitions | None = None
     """The assignment it was sent last."""
 
 
 class ScriptedCoordinator:
-    """One group over some topics; hand it to every member of the group as its transport."""
+    """One group over some topics; pass it to every member of the group as its transport."""
 
     def __init__(self, topics: Iterable[str], *, heartbeat_interval_ms: int = 5_000) -> None:
         self.names = TopicNames({f"id-of-{topic}": topic for topic in topics})
         self.heartbeat_interval_ms = heartbeat_interval_ms
         self.requests: list[ConsumerRequest] = []
-        """Everything that members sent."""
+        """All requests of members."""
         self.committed: dict[TopicPartition, int] = {}
         self._ids = {name: topic_id for topic_id, name in self.names.items()}
         self._group_epoch = 1
@@ -62,25 +62,25 @@ class ScriptedCoordinator:
     # The script
 
     def give(self, target: Mapping[str, Iterable[TopicPartition]]) -> None:
-        """The target of the group from now on, by member id; a partition moves when its last owner has given it up."""
+        """Sets the target of the group, by member id; a partition moves when its last owner has revoked it."""
         with self._lock:
             self._target = {member_id: partitions(given) for member_id, given in target.items()}
             self._group_epoch += 1
 
     def fence(self, member_id: str) -> None:
-        """Throws a member out; it learns of it at its next heartbeat, and may join again."""
+        """Fences a member; it learns of it at its next heartbeat, and may join again."""
         with self._lock:
             self._members.pop(member_id, None)
 
     def get_owned(self) -> dict[str, Partitions]:
-        """What each member may own at this moment; no partition is there twice."""
+        """The partitions that each member may own now, each with one member."""
         with self._lock:
             return {member_id: partitions(member.held) for member_id, member in sorted(self._members.items())}
 
     # The transport
 
     def find_coordinator(self, on_coordinator_found: Callable[[TransportFailure | None], None]) -> None:
-        """This transport is the coordinator: it is found at once."""
+        """Finds the coordinator, this transport, at once."""
         on_coordinator_found(None)
 
     def update_metadata(self, on_metadata: Callable[[TopicNames | TransportFailure], None]) -> None:

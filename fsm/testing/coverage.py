@@ -1,17 +1,16 @@
-"""Which rows of which tables a stretch of Python code took.
+"""The rows of tables that a stretch of Python code took.
 
     with Recorder() as recorder:
         ...                           # step compiled tables, run bound models
     print("\\n".join(report(recorder.coverage())))
 
-A row is taken when `compiled[state, event]` or `compiled.by_state[state][event]` answers, which is what a step does;
-`bind` asks the table at the end of every step that did not fail. Reading a table in another way (`get`, `items`, the
-drawing of it) takes nothing. A step costs nothing while no recorder is running: recording puts a Python method in
-the place of the dict look-up, and stopping removes it again.
+A row is taken when `compiled[state, event]` or `compiled.by_state[state][event]` is looked up, as in a step; `bind`
+does so at the end of every successful step. Other accesses (`get`, `items`, drawing) do not count. A step costs nothing
+while no recorder is running: recording replaces the dict look-up by a Python method, and stopping removes it.
 
-Counted are cells, since a row for six states can be right in five of them. A state counts when a taken row starts in
-it or enters it, on the way through included. What is declared, yet cannot be reached from the initial state, is no
-part of the sum.
+Counted are cells, since a row for six states can be right in five of them. A state counts when a taken row starts in it
+or enters it, on the way through included. States and rows that cannot be reached from the initial state are not part of
+the sum.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Coverage = dict[Shape, set[Pair]]
 
 
 class Recorder:
-    """Notes what every compiled table is asked for between `start` and `stop`. One at a time."""
+    """Records the look-ups in every compiled table between `start` and `stop`. One at a time."""
 
     _running: Recorder | None = None
 
@@ -94,7 +93,7 @@ class Recorder:
             del Compiled.__getitem__, StateCells.__getitem__
 
     def coverage(self) -> Coverage:
-        """What was taken so far, in the order in which tables were first asked."""
+        """The cells taken so far, in the order in which tables were first used."""
         found: Coverage = {}
         for compiled, pairs in list(self._asked.values()):
             taken = {(state.name, event.name) for state, event in list(pairs)}
@@ -134,7 +133,7 @@ def _line(cells: list[tuple[Pair, Cell]]) -> Line:
 
 
 def _find_reachable(compiled: Compiled) -> set[Symbol]:
-    """States where a machine that begins in the initial state can come to rest."""
+    """States in which a machine that begins in the initial state can be."""
     reached, frontier = {compiled.initial}, [compiled.initial]
     while frontier:
         for cell in compiled.by_state.get(frontier.pop(), {}).values():
@@ -145,7 +144,7 @@ def _find_reachable(compiled: Compiled) -> set[Symbol]:
 
 
 def merge(into: Coverage, other: Mapping[Shape, Collection[Pair]]) -> None:
-    """Adds what another process took."""
+    """Adds the coverage of another process."""
     for shape, taken in other.items():
         into.setdefault(shape, set()).update(taken)
 
@@ -156,7 +155,7 @@ def to_json(coverage: Coverage) -> str:
 
 
 def from_json(text: str) -> Coverage:
-    """What `to_json` wrote."""
+    """The coverage from the output of `to_json`."""
     return {_shape(entry): {(state, event) for state, event in entry["taken"]} for entry in json.loads(text)}
 
 
@@ -181,7 +180,7 @@ def percent(shape: Shape, taken: Collection[Pair]) -> float:
 
 
 def report(coverage: Coverage) -> Iterator[str]:
-    """Lines for people: per table what was taken, then every row that never was, with its clause."""
+    """A readable report: per table the coverage, then every row that was never taken, with its clause."""
     for shape, taken in coverage.items():
         rows, ignores = _cells(shape, ignored=False), _cells(shape, ignored=True)
         seen = _states(shape, taken)

@@ -1,4 +1,4 @@
-"""A pytest plugin that says which rows of which tables the tests of a session took.
+"""A pytest plugin that reports the rows of tables that the tests of a session took.
 
     pytest --fsm-coverage                          every table that was stepped or bound
     pytest --fsm-coverage=consumer-member,my_package.tables:TABLE
@@ -10,7 +10,7 @@ and that gives tests a broker:
     def test_my_consumer(broker):                  see `fsm.testing.LiveBroker`
 
 pytest loads it by its entry point, so it imports next to nothing and adds two options, a marker and a fixture;
-everything else happens when one of them is used. Workers of pytest-xdist hand what they took to the process that
+everything else happens when one of them is used. Workers of pytest-xdist pass their coverage to the process that
 started them.
 """
 
@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begins to record if asked to. Raises `pytest.UsageError` for a table that there is not."""
+    """Begins to record if requested. Raises `pytest.UsageError` for an unknown table."""
     config.addinivalue_line("markers", "broker(topics, dialect, settings, ...): what the fixture `broker` serves")
     named, least = config.getoption("--fsm-coverage"), config.getoption("--fsm-coverage-fail-under")
     if named is not None or least is not None:
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest) -> Iterator[LiveBroker]:
-    """A broker for this test, on loopback; the marker `broker` says what it serves."""
+    """A broker for this test, on loopback; the marker `broker` configures it."""
     from fsm.testing.broker import LiveBroker  # noqa: PLC0415
 
     marker = request.node.get_closest_marker("broker")
@@ -99,7 +99,7 @@ class TransitionCoverage:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Hands over in a worker; elsewhere turns a session that passed into one that failed below the threshold."""
+        """Passes on the coverage in a worker; elsewhere fails a session below the threshold."""
         from fsm.testing.coverage import merge, to_json  # noqa: PLC0415
 
         merge(self._found, self._recorder.coverage())

@@ -2,8 +2,8 @@
 
     TestDoor = suite_from("door.yaml", DoorAdapter)     # or a Table, or FILE.py:NAME
 
-Every row and every ignored cell, every event that must be refused (if the adapter says what refusing is), and ways at
-random. What a test shows is what `follow` shows: the shortest sequence of events after which the two differ.
+It tests every row and every ignored cell, every event that must be refused (if the adapter has `refuses`), and random
+paths. A failure shows the same as `follow`: the shortest sequence of events after which the two differ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def suite_from(table: Table | str, adapter: type[Adapter]) -> type[Any]:
-    """The class, to be given a name that pytest collects; a file is looked for from where pytest runs.
+    """The test class, for a name that pytest collects; a file is looked up relative to pytest's working directory.
 
     Raises `InputError` for a name that is no table.
     """

@@ -1,4 +1,4 @@
-"""Walks through a table: every state, every transition, every sequence of transitions, in as few steps as may be.
+"""Walks through a table: every state, every transition, every sequence of transitions, in the fewest steps.
 
     from fsm.testing.tours import all_transitions
 
@@ -7,9 +7,9 @@
         follow(case, MyAdapter)
 
 A tour is a handful of cases; each begins in the table's initial state, with a fresh implementation. What a tour costs
-is its steps plus `restart_cost` for each case. `Tour.bound` is a lower bound for that cost, so a tour says itself how
-near it comes. Tours of transitions and of sequences reach it (the postman's problem on a directed graph, solved
-exactly), unless the length of cases is limited; tours of all states reach it where the table has few states.
+is its steps plus `restart_cost` for each case. `Tour.bound` is a lower bound for that cost, so a tour shows how close
+it is. Tours of transitions and of sequences reach it (the postman's problem on a directed graph, solved exactly),
+unless the length of cases is limited; tours of all states reach it where the table has few states.
 
 Only rows count as transitions; with `ignored=True` the cells that do nothing count too, as loops. Events that are
 illegal in a state are in no tour; `all_refusals` asks for each of them to be refused.
@@ -64,7 +64,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Tour:
-    """Cases that together do what `aim` says."""
+    """Cases that together reach `aim`."""
 
     table: Table
     aim: str
@@ -96,7 +96,7 @@ class Tour:
 
 
 def all_transitions(table: Table, *, ignored: bool = False, restart_cost: int = 1, longest: int | None = None) -> Tour:
-    """Every transition at least once, at the least cost there is (a limit to the length of cases costs more)."""
+    """Every transition at least once, at minimal cost (a limit to the length of cases costs more)."""
     return n_switch(table, 0, ignored=ignored, restart_cost=restart_cost, longest=longest)
 
 

@@ -1,8 +1,8 @@
-"""An implementation against a table: the table says what an event does, the implementation must do the same.
+"""A comparison of an implementation with a table, which defines the effect of each event.
 
-Somebody's implementation is reached through an `Adapter` of a few lines. `follow` takes it through a case of a tour,
-`fsm.testing.stateful` through random ones. The first difference raises `Mismatch`, which shows the shortest sequence
-of events that still has one, the row of the table with its clause, what was expected and what was got.
+An `Adapter` of a few lines connects the implementation. `follow` takes it through a case of a tour,
+`fsm.testing.stateful` through random ones. The first difference raises `Mismatch`, which shows the shortest sequence of
+events that still has one, the row of the table with its clause, what was expected and what was got.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from fsm.testing.tours import Case, ways_from
 
 
 class Adapter(ABC):
-    """One fresh implementation, made without arguments, and how to reach it.
+    """Creates a fresh implementation, without arguments, and connects it.
 
     States and effects are given as members of the table's enums or as their names in any case. Where a table names a
     decision as the event (`ACK_SENT_TARGET_MOVED`), `send` first brings about what the implementation decides on.
     """
 
     refuses: ClassVar[tuple[type[BaseException], ...]] = ()
-    """What the implementation raises for an event that is illegal; empty: illegal events are not sent."""
+    """The exceptions of the implementation for an illegal event; if empty, illegal events are not sent."""
     injects: ClassVar[tuple[type[BaseException], ...]] = ()
-    """What `send_failing` makes effects raise; empty: no effect is made to fail."""
+    """The exceptions that `send_failing` makes effects raise; if empty, no effect is made to fail."""
     fallible: ClassVar[Container[Symbol] | None] = None
     """Effects that can be made to fail; None for every one."""
     observes: ClassVar[Container[Symbol] | None] = None
-    """Effects that can be seen at all; None for every one. The others are left out on both sides."""
+    """Effects that can be observed; None for all. The others are ignored on both sides."""
 
     @abstractmethod
     def send(self, event: Any) -> Iterable[Any] | None:
-        """Has the implementation handle the event; gives the effects in their order, None where none can be seen."""
+        """Makes the implementation handle the event; returns the effects in order, None if they cannot be observed."""
 
     def send_failing(self, event: Any) -> object:
-        """The same while the first effect that is `fallible` raises one of `injects`."""
+        """Does the same while the first `fallible` effect raises one of `injects`."""
         raise NotImplementedError(f"{type(self).__name__}: injects something, so it needs send_failing()")
 
     def state(self) -> Any:
-        """The state the implementation says it is in; None where it cannot be asked."""
+        """The state of the implementation; None if unknown."""
         return None
 
     def close(self) -> object:
-        """Lets go of the implementation."""
+        """Releases the implementation."""
         return None
 
 
@@ -59,7 +59,7 @@ class Action(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What an action did, as far as it can be seen; names, and None for what cannot."""
+    """The observed result of an action, by names; None for what cannot be observed."""
 
     state: str | None
     effects: tuple[str, ...] | None
@@ -67,9 +67,9 @@ class Observed(NamedTuple):
 
 
 class Mismatch(FsmError, AssertionError):  # noqa: N818  # what was found, no fault of the tool
-    """The implementation did something else than the table says.
+    """The implementation differs from the table.
 
-    `actions` is the sequence that shows it, from a fresh implementation on; the last one is where they part.
+    `actions` is the sequence that shows it, from a fresh implementation on; they differ after the last one.
     """
 
     after: int = 0
@@ -87,7 +87,7 @@ class Mismatch(FsmError, AssertionError):  # noqa: N818  # what was found, no fa
 
 
 class Trial:
-    """One fresh implementation under the eyes of the table. Raises `Mismatch` at once if it begins elsewhere."""
+    """One fresh implementation compared with the table. Raises `Mismatch` at once if its initial state differs."""
 
     def __init__(self, table: Table, adapter: Callable[[], Adapter]) -> None:
         self.table = table
@@ -120,7 +120,7 @@ class Trial:
             self.state = self.table.compiled[self.state, action.event].target
 
     def may(self, action: Action, state: Symbol | None = None) -> bool:
-        """Whether the adapter has a way to do this in the state, or where the implementation is now."""
+        """Whether the adapter can do this in the given or current state."""
         cell = self.table.compiled.get((state or self.state, action.event))
         if cell is None:
             return bool(self.adapter.refuses) and not action.failing
@@ -153,7 +153,7 @@ class Trial:
         try:
             effects = self.adapter.send(event)
             seen = None if effects is None else self._names(effects)
-        except Exception as raised:  # whatever it is, it is what the implementation did
+        except Exception as raised:  # any exception is the implementation's result
             return Observed(self._state(), None, raised)
         return Observed(self._state(), seen)
 
@@ -187,7 +187,7 @@ class Trial:
 
 
 def follow(case: Case, adapter: Callable[[], Adapter], *, failures: bool = False) -> int:
-    """Takes a fresh implementation through the case; gives the number of events sent.
+    """Takes a fresh implementation through the case; returns the number of events sent.
 
     With `failures` each event is sent once with its first effect failing before it is sent as the case says.
 
