@@ -276,7 +276,8 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[st
             "spark.cleaner.periodicGC.interval": "5s",
             "spark.driver.extraJavaOptions": jvm,
         }
-    if scratch is not None:
+    if scratch is not None:  # an audit's
+        settings["spark.python.daemon.module"] = "fsm.spark.daemon"
         settings["spark.local.dir"] = str(scratch)
         settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
     return settings
