@@ -524,7 +524,10 @@ WEAK_SPOTS = Section(
             "the poll timer does not count while it leaves.",
             "It keeps its partitions, which nobody reads, as long as the process lives. Seen of a Java client of "
             "4.4.0.",
-            tests=(f"{_FOUND}consumer_group_kinds.py::test_who_hangs_as_it_unsubscribes_keeps_what_it_has",),
+            tests=(
+                f"{_FOUND}consumer_group_kinds.py::test_who_hangs_as_it_unsubscribes_keeps_what_it_has",
+                "tests/member/test_hazards.py::test_w22_poll_timer_bounds_the_callback_of_unsubscribe",
+            ),
         ),
     ),
     remark="Consequence",

@@ -418,7 +418,10 @@ REPORTS = (
         "where a member that only polled no more was out. A rebalance that takes it away from A would end that, by the "
         "rebalance timeout.",
         "Low: a callback that waits for what never comes, in an application that unsubscribes and lives on.",
-        "Let the poll timer count while it leaves, until the leave is sent. close() has its own deadline.",
+        "Let unsubscribe() renew the poll timer, and let it count while its callback runs: at its end the member "
+        "leaves, and the call returns with the callback (`POLL_TIMER_WHILE_LEAVING`). It costs that a callback which "
+        "takes longer, and returns, commits in vain, as after any poll timeout. Callbacks of close() come before it "
+        "leaves: there the timer counts.",
         "Nothing: it hears what it hears of any member.",
         "Watch the lag of each partition; look at the threads of the process, and end it.",
     ),

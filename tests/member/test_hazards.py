@@ -14,6 +14,7 @@ from fsm.member.effects import CallCompleted, MetadataNeeded, PollTimerExpired
 from fsm.member.events import (
     AssignmentChangeEvent,
     AsyncPollEvent,
+    ConsumerRebalanceListenerCallbackCompletedEvent,
     ErrorEvent,
     GroupMembershipOperation,
     KafkaError,
@@ -418,3 +419,25 @@ def test_h20_close_after_unsubscribe_loses_what_was_revoked_long_ago(embedded: A
     told.run_callbacks(4)
     lost = [("lost", BOTH)] if has else []
     assert told.listener.called == [("assigned", BOTH), ("revoked", BOTH), *lost]
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [(name, S.PREPARE_LEAVING) for name in ("4.0.0", "4.4.0", "document")] + [("fixed", S.UNSUBSCRIBED)],
+)
+def test_w22_poll_timer_bounds_the_callback_of_unsubscribe(story: Tell, name: str, state: State) -> None:
+    """One that does not return keeps the partitions; in `fixed` the member leaves, and the call ends with it."""
+    told = story(name)
+    told.join(0)
+    told.now_ms = told.member.poll_due_ms - 1
+    told.do(UnsubscribeEvent(call=9))
+    told.tick(after_ms=1)
+    told.acknowledged()
+    assert (told.state, told.owned) == (S.PREPARE_LEAVING, [0])
+    effects = told.tick(after_ms=300_000)
+    assert (told.state, PollTimerExpired() in effects) == (state, name == "fixed")
+    assert told.sent.member_epoch == (-1 if name == "fixed" else 1)
+    event = told.background.pop(0)
+    assert isinstance(event, PartitionsRemovedEvent)
+    effects = told.do(ConsumerRebalanceListenerCallbackCompletedEvent(event.ticket, None))
+    assert (CallCompleted(9) in effects) == (name == "fixed")

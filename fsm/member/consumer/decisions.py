@@ -165,10 +165,15 @@ def decide_tick(member: Member, now_ms: int) -> Event:
 
 
 def _expires(member: Member) -> bool:
-    """Whether the poll timer means anything: not to a member that is on its way out already."""
-    if Choice.POLL_TIMER not in member.settings.choices or is_leaving(member):
+    """Whether the poll timer means anything: mostly not to a member that is on its way out already."""
+    if Choice.POLL_TIMER not in member.settings.choices or (member.state in LEAVING and remains_silent(member)):
         return False
-    return not (member.state in LEAVING and remains_silent(member))
+    return not is_leaving(member) or hurries_leave(member)
+
+
+def hurries_leave(member: Member) -> bool:
+    """Whether the poll timer bounds the callback that a leave waits for."""
+    return member.state is State.PREPARE_LEAVING and Choice.POLL_TIMER_WHILE_LEAVING in member.settings.choices
 
 
 def decide_close_flush(member: Member) -> Event | None:
@@ -320,7 +325,7 @@ def next_tick_ms(member: Member, now_ms: int) -> int:
         return now_ms
     if coordinator_known and member.state not in SILENT:
         due.append(heartbeat_at_ms(member, now_ms))
-        if member.state in IN_GROUP and Choice.POLL_TIMER in member.settings.choices:
+        if (member.state in IN_GROUP or hurries_leave(member)) and _expires(member):
             due.append(member.poll_due_ms)
     return min(due)
 

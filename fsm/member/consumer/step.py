@@ -154,6 +154,8 @@ class MemberDraft(Effects, effects=Effect):
 
     def unsubscribe(self, _: events.UnsubscribeEvent) -> None:
         self.take_back()
+        if Choice.POLL_TIMER_WHILE_LEAVING in self.settings.choices:
+            self.poll_due_ms = self.now_ms + self.settings.config.max_poll_interval_ms
         if Choice.COMMIT_ON_UNSUBSCRIBE in self.settings.choices:
             self.commit_before_leave()
         self.happen(decide.decide_unsubscribe(self))

@@ -75,6 +75,13 @@ AMENDMENTS: Mapping[Choice, Amendment] = {
                row(S.STABLE, E.APPLY_REJECTED, F.REJECT_ASSIGNMENT, clause="G5/STABLE"),
                row(S.STABLE, (E.RUN_STEP_STALE, E.RUN_FAILED), F.END_RUN, clause="G6/STABLE")),
     }),
+    Choice.POLL_TIMER_WHILE_LEAVING: Amendment({
+        "M5/PREPARE_LEAVING": (
+            row(S.PREPARE_LEAVING, E.POLL_EXPIRED, F.NOTE_POLL_EXPIRED, *GIVE_UP, *ENTER_LEAVING,
+                F.SEND_LEAVE_HEARTBEAT_UNWATCHED, S.UNSUBSCRIBED, F.RESET_REQUEST, F.WIPE_SENT,
+                clause="M5/PREPARE_LEAVING",
+                note="The leave stays open until its callback is back, which JOIN_AFTER_RELEASES waits for."),),
+    }),
     Choice.SUBSCRIBE_ENDS_FATAL: Amendment({
         "G1": (row(_EVERYWHERE_BUT[S.FATAL], E.SUBSCRIBE, F.STORE_SUBSCRIPTION, F.FLAG_SUBSCRIPTION, clause="G1"),
                row(S.FATAL, E.SUBSCRIBE, F.STORE_SUBSCRIPTION, F.FLAG_SUBSCRIPTION, F.CLEAR_ASSIGNMENT, F.RESET_EPOCH,
