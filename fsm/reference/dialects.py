@@ -104,6 +104,7 @@ _SHOWN = {
     Choice.WAIT_GUARD: "test_shell.py::test_application_waits_no_longer_than_the_heartbeat",
     Choice.REPORTS_WHAT_IS_ASSIGNED: "test_reports.py::test_what_is_being_assigned_is_reported",
     Choice.FULL_WHILE_IN_DOUBT: "test_reports.py::test_after_a_request_was_given_up_every_heartbeat_is_full",
+    Choice.ANOTHER_ID_IS_ANOTHER_TOPIC: "test_hazards.py::test_w23_topic_made_anew_is_another_one",
     Choice.POLL_TIMER_WHILE_LEAVING: "test_hazards.py::test_w22_poll_timer_bounds_the_callback_of_unsubscribe",
     Choice.JOIN_ON_SUBSCRIBE: "test_design_notes.py::test_subscribe_joins_without_a_poll",
     Choice.STABLE_WHEN_SENT: "test_design_notes.py::test_member_is_stable_when_its_join_is_sent",

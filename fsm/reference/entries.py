@@ -529,6 +529,17 @@ WEAK_SPOTS = Section(
                 "tests/member/test_hazards.py::test_w22_poll_timer_bounds_the_callback_of_unsubscribe",
             ),
         ),
+        Entry(
+            "W23",
+            "A topic is deleted and made anew. A client fetches by name: a member that was assigned the old topic "
+            "reads the new one as soon as it knows its id, whoever is assigned that.",
+            "Two users of a partition, until the first one has revoked the old one. Its automatic commit gives the "
+            "new topic the position of the old one.",
+            tests=(
+                f"{_FOUND}consumer_group_kinds.py::test_a_topic_that_is_made_anew_is_used_before_it_is_assigned",
+                "tests/member/test_hazards.py::test_w23_topic_made_anew_is_another_one",
+            ),
+        ),
     ),
     remark="Consequence",
 )

@@ -57,8 +57,7 @@ SCENES: Mapping[str, Scene] = {
     "topic_recreated": Scene(
         "topic_recreated",
         {"topic_changes": True},
-        "a client fetches by name: it uses a topic that was made anew as soon as it knows the new id, whoever is "
-        "assigned it",
+        "a client fetches by name (W23, `anew`)",
     ),
     "static close": Scene("close", {"static": True}),
     "static restart": Scene(
@@ -146,7 +145,6 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "commit_async": "owner 17",
         "commit_sync": "owner 17",
         "late": "book 12, users 19, settles 9",
-        "topic_recreated": "book 8, users 16",
         "static restart": "ended 9",
         "static unanswered": "ended 8",
         "undisturbed with commits": "owner 17",
@@ -189,12 +187,10 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
     },
     ("fixed", "4.4.0"): {
         "late": "book 12, users 19",
-        "topic_recreated": "book 8, users 16",
         "static restart": "ended 9",
         "static unanswered": "ended 8",
     },
     ("fixed", "fixed"): {
-        "topic_recreated": "book 8, users 16",
         "static restart": "ended 9",
     },
 }

@@ -426,6 +426,27 @@ REPORTS = (
         "Watch the lag of each partition; look at the threads of the process, and end it.",
     ),
     Report(
+        "W23",
+        "A topic that is made anew is read by those who were assigned the old one",
+        "By the checker's word all releases; not driven on a broker. Subscriptions of the Java client know no topic "
+        "ids (`SubscriptionState`), and its fetcher takes the newest id that its metadata have for a name.",
+        "fsm check consumer-group --topic-changes --disturb topic_recreated --every",
+        (
+            "A owns partitions 0 and 1 of a topic, which is deleted and made anew under the same name. B joins.",
+            "The coordinator gives 0 of the new one to B at once, and tells A to give 0 and 1 of the old one up.",
+            "A's metadata have the new id: it fetches 0 and 1 of the new topic until its application has revoked.",
+        ),
+        "Two users of 0, for up to a heartbeat interval and a poll. A begins at its position in the old topic: where "
+        "the new one is shorter its reset policy decides, else it skips what lies before. It commits such positions.",
+        "Certain where a topic is made anew under running consumers; how long depends on when each learns of it.",
+        "Keep the ids of what is assigned beside the names; fetch and commit nothing by itself under another one "
+        "(`ANOTHER_ID_IS_ANOTHER_TOPIC`). The coordinator tells each member first to give the old topic up and then "
+        "what it has of the new one, so callbacks are right as they are. It costs nothing but a look at the metadata.",
+        "Nothing of a fetch, which names an id that exists. A commit by topic ids (OffsetCommit 10) under the old id "
+        "it refuses; one by names it takes, and a client that does not know the new id yet still sends such.",
+        "Stop the group before a topic is made anew, and delete its offsets.",
+    ),
+    Report(
         "G3",
         "Tasks of a deleted connector run on where the leader goes",
         "Connect 4.3.1 (two workers, by hand); the rules are those of 3.7 to 4.4.",

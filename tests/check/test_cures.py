@@ -127,6 +127,7 @@ def test_who_joins_anew_has_another_epoch(options: dict[str, Any], states: int) 
         ({"topics": {"foo": 1, "bar": 1}}, 833_761),
         ({"search": True}, 812_321),
         ({"compaction": True}, 1_137_579),
+        ({"topic_changes": True}, 2_336_479),
     ],
 )
 def test_fixed_groups_are_clean_for_one_disturbance_of_all_kinds(options: dict[str, Any], states: int) -> None:

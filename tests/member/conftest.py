@@ -152,7 +152,7 @@ class Embedded:
     """A consumer that owns partitions 0 and 1 of t, with the heartbeat of its acknowledgement answered."""
 
     def __init__(self, spoken: str, *, heard: bool = True, **settings: Any) -> None:
-        config = ConsumerConfig("g", enable_auto_commit=False, **settings)
+        config = ConsumerConfig("g", **{"enable_auto_commit": False} | settings)
         self.consumer = ConsumerMember(config, member_id="M", now_ms=0, dialect=spoken)
         self.listener, self.heard = Listener(), heard
         self.consumer.receive(CoordinatorFound(), 0)

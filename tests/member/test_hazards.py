@@ -23,11 +23,11 @@ from fsm.member.events import (
     TopicSubscriptionChangeEvent,
     UnsubscribeEvent,
 )
-from fsm.member.inputs import Answered, CloseFlush, CoordinatorLost
+from fsm.member.inputs import Answered, CloseFlush, CoordinatorLost, MetadataUpdated
 from fsm.member.runtime.queues import KafkaException
-from fsm.protocol.assignment import topic_partitions
+from fsm.protocol.assignment import TopicNames, topic_partitions
 from fsm.protocol.error_codes import ErrorCode
-from fsm.protocol.messages import ConsumerGroupHeartbeatResponse
+from fsm.protocol.messages import ConsumerGroupHeartbeatResponse, OffsetCommitRequest
 from fsm.tables.consumer_member import State
 
 S = State
@@ -441,3 +441,15 @@ def test_w22_poll_timer_bounds_the_callback_of_unsubscribe(story: Tell, name: st
     assert isinstance(event, PartitionsRemovedEvent)
     effects = told.do(ConsumerRebalanceListenerCallbackCompletedEvent(event.ticket, None))
     assert (CallCompleted(9) in effects) == (name == "fixed")
+
+
+@pytest.mark.parametrize("name", ["4.0.0", "4.4.0", "fixed", "document"])
+def test_w23_topic_made_anew_is_another_one(embedded: Any, name: str) -> None:
+    """A release reads by name, whichever topic that is, and commits where it was in the old one."""
+    known = embedded(name, enable_auto_commit=True, auto_commit_interval_ms=100)
+    assert known.consumer.fetchable(checked=True) == BOTH
+    known.consumer.receive(MetadataUpdated(TopicNames({"U": "t"})), 100)
+    known.consumer.submit(AsyncPollEvent(consumed=((BOTH[0], 7),)))
+    sent = [type(one.body) for one in known.consumer.poll(100).unsent_requests]
+    has = name[0].isdigit()
+    assert (known.consumer.fetchable(checked=True), OffsetCommitRequest in sent) == (BOTH if has else (), has)

@@ -10,6 +10,8 @@ managers and `AsyncKafkaConsumer.pollForFetches`, `.collectFetch`.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from fsm.member.consumer.state import Failure, Forgets, Member, Origin, Run, StaleRelease
 from fsm.member.dialect.choices import Choice
 from fsm.member.events import GroupMembershipOperation, KafkaError
@@ -351,6 +353,15 @@ def maximum_time_to_wait_ms(member: Member, now_ms: int) -> int:
     # Kafka looks at the interval, then at the backoff, never at a heartbeat that is in flight: an overdue one spins.
     due_ms = member.heartbeat_due_ms if now_ms < member.heartbeat_due_ms else member.heartbeat_ready_ms
     return max(0, min((member.poll_due_ms - now_ms) // 2, due_ms - now_ms))
+
+
+def made_anew(member: Member) -> AbstractSet[str]:
+    """Topics that the client by now knows under another id than that of its assignment, where that matters."""
+    if Choice.ANOTHER_ID_IS_ANOTHER_TOPIC not in member.settings.choices:
+        return frozenset()
+    known, names = member.client.metadata, member.names
+    old = {names[i] for i, _ in member.current.partitions if i not in known and i in names}
+    return old.intersection(known.values()) if old else old
 
 
 def may_collect(member: Member, *, checked: bool) -> bool:

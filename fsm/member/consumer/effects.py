@@ -511,8 +511,8 @@ class Effects(MemberStep):
 
     def offsets(self) -> Offsets:
         """The consumed positions of owned partitions."""
-        owned = set(self.ownership.owned)
-        return tuple((p, offset) for p, offset in self.auto_commit.consumed if p in owned)
+        owned, anew = set(self.ownership.owned), decisions.made_anew(self)
+        return tuple((p, offset) for p, offset in self.auto_commit.consumed if p in owned and p[0] not in anew)
 
     def commit_consumed(self) -> Event | None:
         offsets = self.offsets()

@@ -131,6 +131,11 @@ class Choice(Enum):
 
     REPORTS_WHAT_IS_ASSIGNED = ("a list of owned partitions also names those that are being assigned", "fixed", "W1 W9")
     FULL_WHILE_IN_DOUBT = ("heartbeats are full as long as one that was given up may still be handled", "fixed", "W8")
+    ANOTHER_ID_IS_ANOTHER_TOPIC = (
+        "a topic that was made anew under another id is not fetched, nor committed by itself, until it is assigned",
+        "fixed",
+        "W23",
+    )
     POLL_TIMER_WHILE_LEAVING = (
         "unsubscribe() renews the poll timer, which goes on counting: a member whose callback takes longer leaves",
         "fixed",
