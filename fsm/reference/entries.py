@@ -540,6 +540,30 @@ WEAK_SPOTS = Section(
                 "tests/member/test_hazards.py::test_w23_topic_made_anew_is_another_one",
             ),
         ),
+        Entry(
+            "W24",
+            "An acknowledgement is given up and repeated, and handled after its member was assigned more at the same "
+            "epoch, when another target is due.",
+            "What it leaves out counts as given up, while the member uses it: two users until its next heartbeat. "
+            "Three members and one late request do. Seen of a real broker of 4.4.0.",
+            tests=(f"{_FOUND}cures.py::test_a_late_report_gives_up_what_was_assigned_at_its_own_epoch",),
+        ),
+        Entry(
+            "W25",
+            "The JoinGroup of a static member's process that was killed is handled after that of the next process.",
+            "It takes the place of the one that lives: FENCED_INSTANCE_ID ends that.",
+            tests=(f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",),
+        ),
+        Entry(
+            "W26",
+            "A Connect worker that lost its membership, or stood still for its session, goes on with what it runs "
+            "until it has settled.",
+            "A task runs on two workers at once, for two rounds after its return at most.",
+            tests=(
+                f"{_FOUND}connect.py::test_a_worker_that_lost_its_membership_runs_what_is_anothers",
+                f"{_FOUND}connect.py::test_a_worker_that_stood_still_runs_what_is_anothers",
+            ),
+        ),
     ),
     remark="Consequence",
 )

@@ -234,8 +234,7 @@ ELSEWHERE = (
         (),
         _ENDED,
         9,
-        "the join of a process that was killed arrives after that of the next one, and fences it: FENCED_INSTANCE_ID "
-        "ends it (`late_join`)",
+        "W25 (`late_join`)",
     ),
     Broken("classic-group", {"static": True, "protocol": "cooperative"}, ("restart",), (), _SETTLES, 24, "W13"),
     Broken("mixed-group", {}, (), (), _ENDED, 11, "W12 (`early`)"),
@@ -296,7 +295,7 @@ ELSEWHERE = (
         (),
         "one runner",
         21,
-        "a worker that lost its membership runs what is another's until it has settled: a zombie (`zombie`)",
+        "W26 (`zombie`)",
     ),
     Broken(
         "connect",
@@ -305,7 +304,7 @@ ELSEWHERE = (
         (),
         "one runner",
         23,
-        "a worker that stood still for its session goes on, and is one, too",
+        "W26",
     ),
     Broken(
         "connect",

@@ -30,6 +30,25 @@ class Report(NamedTuple):
 
 REPORTS = (
     Report(
+        "W1",
+        "Two users while an answer is lost",
+        "4.0.0 to 4.4.0 (raw requests); Java consumer 4.4.0 with a `seek()` in its callback.",
+        'fsm check consumer-group --disturb unanswered --property "one user"',
+        (
+            "A joins and is assigned 0 and 1; its application runs onPartitionsAssigned. B joins and waits.",
+            "The answer to a heartbeat of A is lost. The next heartbeat says everything, with nothing owned yet.",
+            "The coordinator takes 1 as given up, and B is given it. A's callback ends, and A uses 0 and 1.",
+        ),
+        "Two applications read one partition until A hears its next answer. A's commits are refused, for its epoch is "
+        "an old one; a `seek()` to a committed offset read 79 to 92 twice.",
+        "Real: onPartitionsAssigned takes longer than a heartbeat interval, one answer is lost meanwhile, and a "
+        "rebalance takes partitions away. W9 is the same with all answers heard.",
+        "Name in every report what is being assigned beside what is owned (`REPORTS_WHAT_IS_ASSIGNED`), as for W9.",
+        "Nothing that is sound: a report that leaves a partition out is how a member gives it up.",
+        "Keep onPartitionsAssigned short, and restore state outside of it.",
+        "`double_ownership` with the cause `left_out`, as W9.",
+    ),
+    Report(
         "W8",
         "A late request swallows a grant",
         "4.0.0, 4.2.0, 4.3.1 and 4.4.0 (raw requests); Java consumer 4.4.0, also on plain TCP with default timings.",
@@ -106,6 +125,25 @@ REPORTS = (
         "names none. It costs nothing, but a client has to forget its generation together with its id.",
         "Keep callbacks and polls below max.poll.interval.ms while a group has members of both protocols.",
         "`double_ownership`, from the members' logs.",
+    ),
+    Report(
+        "W4",
+        "A fenced member that comes back under its id is refused",
+        "4.0.0 to 4.1.2 (a real broker: 46 joins of one member in 45 s); 4.2.0 takes it back at once (KAFKA-19233).",
+        'fsm check consumer-group --client 4.1 --coordinator 4.1 --disturb late --property "the group settles"',
+        (
+            "A's join is given up and repeated; the second one is answered with epoch 1 and 0 and 1. B joins.",
+            "The first join is handled: its epoch is the one before, so A is at epoch 2, with less than it uses.",
+            "A's heartbeat at epoch 1 names more than that: FENCED_MEMBER_EPOCH. A joins with its id and epoch 0.",
+            "That is neither A's epoch nor the one before it: FENCED_MEMBER_EPOCH, again and again.",
+        ),
+        "A loses its partitions, joins in vain every heartbeat interval until its session expires, and nobody reads "
+        "them.",
+        "Low: it takes an epoch that client and coordinator see differently.",
+        "Nothing: its id is one for life. A new consumer has another one.",
+        "Take epoch 0 as a join of whoever it is (F9, since 4.2.0). That brings W6, which F29 ends.",
+        "Upgrade the broker; restart the process, whose next member id is another one.",
+        "`fencing_loop`, from the member's log.",
     ),
     Report(
         "W5",
@@ -445,6 +483,87 @@ REPORTS = (
         "Nothing of a fetch, which names an id that exists. A commit by topic ids (OffsetCommit 10) under the old id "
         "it refuses; one by names it takes, and a client that does not know the new id yet still sends such.",
         "Stop the group before a topic is made anew, and delete its offsets.",
+    ),
+    Report(
+        "W24",
+        "A late acknowledgement gives up what was assigned at its own epoch",
+        "4.4.0 (raw requests); by the checker's word all releases, and with `fixed` rules, too.",
+        "make confirm",
+        (
+            "A owns six partitions. B joins, is to have three, and acknowledges at epoch 3 that it owns nothing.",
+            "That is given up and repeated. A gives the three up; B is assigned them, still at epoch 3.",
+            "C joins, and is to have one of them. The old acknowledgement is handled: B owns nothing, so it is free.",
+            "It is given to C, while B uses it.",
+        ),
+        "Two users until B's next heartbeat, which is refused with FENCED_MEMBER_EPOCH, or whose answer takes the "
+        "partition away; B's commits are refused.",
+        "Very low, but likelier than W10: one late request and one rebalance.",
+        "Nothing but to close a given-up connection abortively.",
+        "Nothing by what a report says: one who was told to give a partition up reports the same at the same epoch. A "
+        "broker can refuse a heartbeat on a connection that is older than the one on which the member spoke last, "
+        "which ends W6, W8, W10 and this one.",
+        "Nothing.",
+        "`double_ownership`, from the members' logs.",
+    ),
+    Report(
+        "W25",
+        "The join of a process that was killed fences the next one",
+        "By the checker's word all releases; not driven on a broker.",
+        'fsm check classic-group --static --disturb restart --property "no application is ended"',
+        (
+            "A process of static member A sends its JoinGroup and is killed. The request is on its way.",
+            "The next process joins under the same instance id, and is given a member id.",
+            "The first JoinGroup is handled: it has the instance id, too, and takes the place of who lives.",
+            "That one is told FENCED_INSTANCE_ID.",
+        ),
+        "The error is fatal: the application is ended, and nobody is left under that instance id until it is started "
+        "again or the session is over.",
+        "Very low: a request outlives its process by longer than a restart takes, at a broker that is slow or loading.",
+        "Nothing: it is told what a member is told whose place somebody took. An application may make its consumer "
+        "again.",
+        "Nothing that is sound by the request alone, which is that of a newer process as well; a request whose "
+        "connection has ended it need not handle.",
+        "Start the process once more.",
+    ),
+    Report(
+        "W26",
+        "A Connect worker that lost its membership runs what another one was given",
+        "By the checker's word Connect 3.7 to 4.4, of all protocols: the rules are the worker's.",
+        'fsm check connect --settled --disturb expire --property "one runner"',
+        (
+            "Workers A and B run tasks. A's session expires, as it or its network stands still; B is left alone.",
+            "A's heartbeat is answered UNKNOWN_MEMBER_ID. It joins again, and does not stop what runs meanwhile.",
+            "After the scheduled delay, or at once where the leader is a new one, B is given A's tasks.",
+            "A runs them, too, until a round takes them from one of both.",
+        ),
+        "A task runs twice: a source writes its records twice; a sink's consumers share a group, which has one reader "
+        "of each partition all the same.",
+        "Real: a pause of a worker for longer than session.timeout.ms (10 s), or a poll that takes longer than "
+        "rebalance.timeout.ms. Two rounds after its return it is over.",
+        "Stop what runs when the membership is lost, as an eager worker does before it joins; a worker that is back "
+        "within the delay then restarts its tasks for nothing.",
+        "Nothing: to it assignments are bytes.",
+        "Give sessions more time where workers pause; use exactly-once sources, which fence the older task.",
+        "`ran_twice`, from the workers' logs.",
+    ),
+    Report(
+        "H17",
+        "An assignment of an earlier life is applied",
+        "Java consumers 4.3.0 to 4.4.0, since KAFKA-20106; seen of a broker of 4.4.0 (raw requests).",
+        'fsm check consumer-group --disturb poll_timeout --property "one user"',
+        (
+            "A is assigned 0 and 1: its background thread sends that to the application, which has not polled yet.",
+            "A's poll timer runs out: it leaves. The next poll joins again, and finds what was sent before.",
+            "The application is called back for 0 and 1, and uses them. B, who has joined, is assigned both.",
+        ),
+        "Two users of both partitions, both in good standing, until A has reconciled its next assignment.",
+        "Real: an application that is slow between two polls as it is assigned something, for max.poll.interval.ms; "
+        "or a session that expires then.",
+        "Ask, as an assignment is applied, whether its run is still the one that counts (`OUTDATED_IS_SKIPPED`): else "
+        "neither apply it nor call back. It costs nothing.",
+        "Nothing: it hears of neither.",
+        "Give polls more time (max.poll.interval.ms) while a group is deployed or scaled.",
+        "`double_ownership`, from the members' logs.",
     ),
     Report(
         "G3",

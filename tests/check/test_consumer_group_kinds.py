@@ -261,6 +261,22 @@ def test_two_disturbances_of_any_two_kinds_harm_no_fixed_group(pair: tuple[str, 
     assert (verdict.word, verdict.stopped, verdict.cut) == ("holds", "", {})
 
 
+LATE_REPORT = {"held by the coordinator's book": 25}
+"""W24, where the old topic is gone, and nobody can be given it."""
+BY_NAME = {coordinator.FORMER_OWNER: 14}
+"""A commit of the application that names no id, before its client knows the new one."""
+KNOWN = {"late": LATE_REPORT, "commit_async": BY_NAME, "commit_sync": BY_NAME}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted((KINDS | {"topic_created", "topic_deleted", "topic_grown"}) - {"rejoin"}))
+def test_a_topic_that_is_made_anew_and_one_disturbance_more(kind: str) -> None:
+    """W23 ends there: up to 11 million states."""
+    model = consumer_group(client="fixed", coordinator="fixed", topic_changes=True)
+    verdict = check(model, disturb=[kind, "topic_recreated"], disturbances=2, every=True)
+    assert (lengths(verdict), verdict.stopped, verdict.cut) == (KNOWN.get(kind, {}), "", {})
+
+
 MESSAGES_AND_TIMERS = [
     "crash",
     "expire",

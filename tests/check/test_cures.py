@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,6 +145,17 @@ def test_a_late_report_gives_up_what_was_assigned_since() -> None:
     rules = broker_without(Coordinator.OLD_REPORT_IS_OLD)
     verdict = checked(["late", "poll_timeout"], 2, client="fixed", coordinator=rules)
     assert lengths(verdict) == {"held by the coordinator's book": 20, "one user": 29}
+
+
+@pytest.mark.parametrize("rules", ["4.4.0", "fixed"])
+def test_a_late_report_gives_up_what_was_assigned_at_its_own_epoch(rules: str) -> None:
+    """W24, which has no cure: it is what a member says that was told to give the partition up, and has."""
+    walk = Walk(consumer_group(3, {"foo": 6}, client="fixed", coordinator=rules))
+    for step in Path(__file__).with_name("late-report.txt").read_text(encoding="utf-8").splitlines():
+        walk.take(step)
+    assert walk.list_broken() == ["held by the coordinator's book", "one user"]
+    assert walk.model.replay is not None
+    assert walk.model.replay(walk.path).differs == ""
 
 
 # Static members. A join of a process that is over, which comes late, and one that comes too soon are cut off.

@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from hanging import confirm_hanging
 from kafka_broker import RELEASE, STEPS, NoBrokerError, broker
 from rejoining import NUMBER, confirm_rejoining
 
-from fsm.check import Model, Property
+from fsm.check import Model, Property, Walk
 from fsm.check.kafka.application import BROKER, App
 from fsm.check.kafka.classic.group import classic_group
 from fsm.check.kafka.consumer.group import consumer_group
@@ -181,6 +182,19 @@ class Spot:
     answers are the harm."""
     policy: str = "upgrade"
     """`group.consumer.migration.policy` of the broker."""
+    steps: str = ""
+    """The path, step by step, where a search for it would take too long."""
+    partitions: int = 2
+
+    def find_path(self) -> Taken:
+        """The path, which is the shortest where it is searched for; empty where there is none."""
+        if not self.steps:
+            search = Search(self.model, frozenset(self.kinds), self.disturbances).run()
+            return states_on(search, next(iter(search.found.values())).state) if search.found else ()
+        walk = Walk(self.model)
+        for step in self.steps.splitlines():
+            walk.take(step)
+        return walk.path if walk.list_broken() else ()
 
 
 def spots() -> Iterator[Spot]:
@@ -251,7 +265,16 @@ def spots() -> Iterator[Spot]:
     taken = "a session ends, the group becomes a classic one, and its former member is ended"
     mixed = mixed_group(policy="bidirectional")
     yield Spot("W18", taken, questions(mixed, nobody_is_ended(both)), ("expire",), 1, "", "bidirectional")
+    yield _late_report()
     yield Spot("H17", "an assignment of an earlier life is used", questions(consumer_group(), heard), ("poll_timeout",))
+
+
+def _late_report() -> Spot:
+    """W24, which takes three members."""
+    model = questions(consumer_group(3, {TOPIC: 6}, client="fixed"), one_user(("b", "c"), heard=False))
+    steps = (Path(__file__).parents[1] / "check" / "late-report.txt").read_text(encoding="utf-8")
+    what = "a late report of a member's own epoch gives up what was assigned since"
+    return Spot("W24", what, model, ("late",), 1, "untold double", steps=steps, partitions=6)
 
 
 # The broker
@@ -392,8 +415,9 @@ def drive(kafka: Kafka, path: Taken, model: Model) -> str:
 def show_double(kafka: Kafka, path: Taken, *, heard: bool = True) -> tuple[bool, list[str]]:
     """Both users of a partition are members; where all is heard, heartbeats and commits of both are accepted."""
     last = {name: state for _, after in path for name, state in after.items()}
-    users = sorted((name for name, state in last.items() if getattr(state, "using", ())), reverse=True)
-    (topic, number), *_ = sorted(set.intersection(*(set(last[name].using) for name in users)))
+    using = {name: set(state.using) for name, state in last.items() if getattr(state, "using", ())}
+    users = next(pair for pair in combinations(sorted(using)[::-1], 2) if using[pair[0]] & using[pair[1]])
+    topic, number = min(using[users[0]] & using[users[1]])
     members = {one.member_id[:1]: one.member_epoch for one in kafka.describe().members}
     accepted, said = [], []
     for name, offset in zip(users, (500, 3), strict=True):
@@ -492,20 +516,19 @@ def show(using: Sequence[tuple[str, int]]) -> str:
 
 def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
     """Drives a weak spot. Whether the broker did as the checker says."""
-    search = Search(spot.model, frozenset(spot.kinds), spot.disturbances).run()
+    path = spot.find_path()
     print(f"{spot.number}  {spot.what}")
-    if not search.found:
+    if not path:
         print("    the checker finds no path")
         return False
-    found = next(iter(search.found.values()))
-    path = states_on(search, found.state)
     disturbed = f"{spot.disturbances} of {', '.join(spot.kinds)}" if spot.kinds else "undisturbed"
     print(f"    checker: {len(path)} steps, {disturbed}")
     for _ in range(ATTEMPTS if spot.number in BY_CHANCE else 1):
         group = f"confirm-{spot.number}-{uuid.uuid4().hex[:8]}"
-        topic = group if GROWN in spot.kinds else TOPIC  # one that grows is of no use to others
-        topics.ensure(topic, 2)
-        wait_for_partitions(topics, topic, 2)
+        # One that grows, or is of another size, is of no use to others.
+        topic = group if GROWN in spot.kinds or spot.partitions != Spot.partitions else TOPIC
+        topics.ensure(topic, spot.partitions)
+        wait_for_partitions(topics, topic, spot.partitions)
         topic_id = topics.all()[topic].topic_id
         names = {"g": group, TOPIC: topic, f"{0:020d}AA": topic_id, "id of foo": topic_id}
         short = {"rebalance_timeout_ms": int(REBALANCE_S * 1000)} if "rebalance_timeout" in spot.kinds else {}
