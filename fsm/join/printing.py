@@ -30,6 +30,7 @@ PLAIN = {
     Kind.MEMBER_ID: "is called",
     Kind.HEARTBEAT_SENT: "sends a heartbeat",
     Kind.HEARTBEAT_OK: "heartbeat answered",
+    Kind.HEARTBEAT_GIVEN_UP: "gives a heartbeat up",
     Kind.TARGET: "target:",
     Kind.RECONCILING: "reconciles to",
     Kind.REVOKE_DECIDED: "gives up",

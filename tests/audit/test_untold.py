@@ -25,9 +25,9 @@ GRANT = Assignment(
 )  # fmt: skip
 
 
-def turn(start_ms: int, end_ms: int) -> MemberRebalance:
+def turn(start_ms: int, end_ms: int, added: int = 0) -> MemberRebalance:
     """A rebalance of b."""
-    return MemberRebalance("g", "b", start_ms, end_ms, 3, 0, 0, "", Place("b.log", start_ms))
+    return MemberRebalance("g", "b", start_ms, end_ms, 3, added, 0, "", Place("b.log", start_ms))
 
 
 def given_up(ts_ms: int, timeout_ms: int = 30_000) -> GivenUp:
@@ -88,16 +88,25 @@ def test_else_an_answer_may_have_been_lost(case: Case, own: list[GivenUp]) -> No
 @pytest.mark.parametrize(
     "own",
     [
-        [turn(190_000, GRANTED_MS + 20_000)],
-        [turn(GRANTED_MS + 10, GRANTED_MS + 40_000)],
+        [turn(190_000, GRANTED_MS + 20_000, added=1)],
+        [turn(190_000, LAST_MS)],
+        [turn(GRANTED_MS + 10, GRANTED_MS + 40_000, added=1)],
         [turn(190_000, 190_100), turn(GRANTED_MS + TOLD_MS, BACK_MS)],
         [],
     ],
-    ids=["busy", "told at once", "told soon", "nothing was ever logged"],
+    ids=["busy", "busy to the end", "told at once", "told soon", "nothing was ever logged"],
 )
 def test_who_is_told_or_busy_or_does_not_say_is_not_untold(case: Case, own: list[MemberRebalance]) -> None:
     """A slow callback is no late request."""
     case.turns = own
+    assert case.cause() is Cause.REVOKED
+
+
+def test_a_rebalance_that_brings_nothing_tells_nothing(case: Case) -> None:
+    """Its answer is of before: that of a join, which was repeated as the first one was given up."""
+    case.turns = [turn(190_000, GRANTED_MS + 1_000)]
+    assert case.cause() is Cause.LATE_REQUEST
+    case.turns.append(turn(GRANTED_MS + 1_000 + TOLD_MS, BACK_MS))
     assert case.cause() is Cause.REVOKED
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from models import classic_group, connect, consumer_group, mixed_group, replayed
@@ -219,17 +219,61 @@ def test_idle_steps_make_room_and_are_told() -> None:
     assert any("b has a heartbeat answered, which changes nothing" in line for line in tell(found))
 
 
+def audited(found: Violation, folder: FilePath, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What an audit finds in the trace of a counterexample."""
+    assert found.replayed is not None
+    (folder / "trace.jsonl").write_text("".join(f"{line}\n" for line in found.replayed.trace))
+    audit = ["audit", "--format", "trace", "--master", "none", "--json", str(folder), "-o", str(folder / "audit")]
+    assert main(audit) == 1
+    return dict(json.loads(capsys.readouterr().out))
+
+
 @pytest.mark.parametrize("kind", ["expire", "freeze"])
 def test_an_audit_sees_what_ran_twice(kind: str, tmp_path: FilePath, capsys: pytest.CaptureFixture[str]) -> None:
     """The trace of the live workers, which goes on until only one of them runs the task."""
-    replayed = at_home(kind).replayed
-    assert replayed is not None
-    (tmp_path / "trace.jsonl").write_text("".join(f"{line}\n" for line in replayed.trace))
-    audit = ["audit", "--format", "trace", "--master", "none", "--json", str(tmp_path), "-o", str(tmp_path / "audit")]
-    assert main(audit) == 1
-    found = json.loads(capsys.readouterr().out)
+    found = audited(at_home(kind), tmp_path, capsys)
     assert [one["kind"] for one in found["findings"]] == ["ran_twice"]
     assert found["inputs"]["not_understood"] == 0
+
+
+class Named(NamedTuple):
+    """What the checker finds in a group, and how an audit calls it."""
+
+    number: str
+    cause: str
+    make: Callable[..., Model]
+    options: dict[str, Any]
+    kinds: tuple[str, ...]
+    asked: str
+    known: tuple[str, ...] = ()
+
+
+SETTLES, USERS = "the group settles", "one user"
+NAMED = [
+    Named("W8", "late_request", consumer_group, {}, ("late",), SETTLES),
+    *(
+        pytest.param(one, marks=pytest.mark.deep)
+        for one in (
+            Named("W5", "stranded", mixed_group, {"policy": "upgrade"}, ("leave",), SETTLES, ("early",)),
+            Named("W9", "left_out", consumer_group, {}, ("lose",), USERS),
+            Named("", "left_out", consumer_group, {"pattern": "fo.*"}, (), USERS),
+            Named("W12", "early_join", mixed_group, {}, (), "no application is ended"),
+            Named("W14", "no_target", mixed_group, {"static": True, "members": 1}, ("convert",), SETTLES),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("one", NAMED, ids=lambda one: one.number or "W11")
+def test_an_audit_names_what_the_checker_found(
+    tmp_path: FilePath, capsys: pytest.CaptureFixture[str], one: Named
+) -> None:
+    """From the trace of its path: what members wrote, and what the coordinator stored."""
+    disturbed = {"disturb": one.kinds, "disturbances": len(one.kinds)}
+    verdict = check(one.make(**one.options), **disturbed, known=one.known, properties=[one.asked])
+    found = audited(verdict.violations[0], tmp_path, capsys)["findings"]
+    assert [told["cause"] for told in found] == [one.cause] * len(found)
+    assert all(one.number in told["summary"] for told in found)
 
 
 class Polls:

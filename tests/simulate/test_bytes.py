@@ -24,10 +24,10 @@ from fsm.simulate.machines.deployment import Machines
 SIMULATE = Path(__file__).parents[2] / "fsm" / "simulate"
 FILES = {"upgrade": SIMULATE / "upgrade.yaml", "crossing": SIMULATE / "tutorial" / "crossing.yaml"}
 DIGESTS = {
-    "consumer": "1f107467282fa785",
-    "static": "0bb4707cb27dd497",
+    "consumer": "1315a55dc5dfb720",
+    "static": "77244d8fb344555f",
     "cooperative": "1fc7c3c63a77dca1",
-    "mixed": "3f280f5dea89ce32",
+    "mixed": "f67d83db6c8c801f",
     "upgrade": "48757caf43124a78",
     "crossing": "4962f83ac96381ba",
 }

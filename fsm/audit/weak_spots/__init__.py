@@ -6,13 +6,14 @@
 * W11, an acknowledgement under way: the coordinator's records show that a second assignment added the partition and
   the third one took it away unasked, and the member's log has no request that was given up.
 * W8, a late request: the partition had no owner, the coordinator's records assign it to a member that stayed, and
-  that member's log begins no rebalance then, neither has it one open: so it was not told, and no callback is slow. It
-  had given up a heartbeat before, which can be the one that was handled, and none afterwards for longer than requests
-  take: so it was no answer that got lost. Where the log does not show that much, the partition is `UNTOLD`. One that no
-  log ever had an owner of is found here alone.
+  that member's log begins no rebalance then, and one that was open brings nothing: so it was not told, and no
+  callback is slow. It had given up a heartbeat before, which can be the one that was handled, and none afterwards for
+  longer than requests take: so it was no answer that got lost. Where the log does not show that much, the partition
+  is `UNTOLD`. One that no log ever had an owner of is found here alone.
 * W5, a refused downgrade: the last member of the consumer protocol went, the group's epoch moved on, and the target
   did not for longer than classic members take to hear of it. Only the coordinator's records show that. It is for
-  information where they do not tell assignments: a member whose log is missing may have had the partition.
+  information where they do not tell assignments: a member whose log is missing may have had the partition. What the
+  one that went had never used, and no log has an owner of, is found here alone.
 * W13 to W15, static members that restart: `restarted_members`.
 * W12, an early join: UNKNOWN_SERVER_ERROR ended a member of the consumer protocol while a classic one waited for
   generation 1, by its own log or by the coordinator's.
@@ -26,13 +27,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fsm.audit.coordinator.assignments import AWAY, REPEATED_MS, Assignment, AssignmentKind, CoordinatorRecord
+from fsm.audit.coordinator.assignments import (
+    AWAY,
+    REPEATED_MS,
+    Assignment,
+    AssignmentKind,
+    CoordinatorRecord,
+    EndReason,
+)
 from fsm.audit.coordinator.evidence import ACKNOWLEDGED
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
 from fsm.audit.group.clocks import APART
 from fsm.audit.group.unowned_partitions import ELSEWHERE, matches
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, SKEW_MS
-from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, Place
+from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, MemberRebalance, Place
 from fsm.audit.weak_spots.restarted_members import Unclaimed, find_unclaimed, summarize
 from fsm.audit.wording import names, seconds
 from fsm.logs import facts_of
@@ -61,10 +69,19 @@ class _Group:
         return list(_stalls(self.told))
 
     @cached_property
+    def used(self) -> set[Partition]:
+        """What some log has an owner of."""
+        return {(one.topic, one.partition) for one in self.rows.intervals}
+
+    @cached_property
     def unclaimed(self) -> list[Unclaimed]:
-        """What restarts of static members left to nobody, for long enough that it is no hand-over."""
+        """What restarts of static members, and a refused downgrade, left to nobody for so long that it is no hand-over.
+
+        Of a downgrade it is what no log has an owner of; else a gap begins with the end of one.
+        """
         last_ms = max([self.told[-1].record.ts_ms, *(life.end_ms for life in self.rows.lives)]) if self.told else 0
-        ended = (one if one.end_ms else one._replace(end_ms=last_ms) for one in find_unclaimed(self.told))
+        found = (*find_unclaimed(self.told), *_find_left_behind(self))
+        ended = (one if one.end_ms else one._replace(end_ms=last_ms) for one in found)
         return [one for one in ended if (one.end_ms or 0) - one.start_ms > self.hears_ms + TOLD_MS]
 
     @property
@@ -78,11 +95,11 @@ class _Group:
         return SKEW_MS + self.skew_ms
 
     @cached_property
-    def turns(self) -> dict[str, list[tuple[int, int]]]:
-        """The rebalances of each member, from when to when."""
-        found: dict[str, list[tuple[int, int]]] = {}
+    def turns(self) -> dict[str, list[MemberRebalance]]:
+        """The rebalances of each member, in order."""
+        found: dict[str, list[MemberRebalance]] = {}
         for one in self.rows.rebalances:
-            found.setdefault(one.member, []).append((one.start_ms, one.end_ms))
+            found.setdefault(one.member, []).append(one)
         return found
 
     def given_up(self, member: str) -> list[GivenUp]:
@@ -193,10 +210,9 @@ def _find_untold(found: Finding, group: _Group) -> Finding | None:
 
 def _never_used(group: _Group) -> Iterator[Finding]:
     """Findings for partitions of which no log has an owner: a gap begins with the end of one."""
-    used = {(one.topic, one.partition) for one in group.rows.intervals} if group.current else set()
     last_ms = group.told[-1].record.ts_ms if group.told else 0
     for one in group.current:
-        partitions = [partition for partition in one.partitions if partition not in used]
+        partitions = [partition for partition in one.partitions if partition not in group.used]
         end_ms = last_ms if one.end_ms is None else one.end_ms
         if partitions and end_ms - one.start_ms > TOLD_MS:
             summary = f"nobody owned {names(partitions)} for {seconds(end_ms - one.start_ms)}, nor before"
@@ -217,8 +233,12 @@ def _untold_until(one: Assignment, found: Finding, group: _Group) -> int:
     slack_ms = group.slack_ms
     end_ms = found.end_ms if one.end_ms is None else min(one.end_ms, found.end_ms)
     turns = group.turns.get(one.member, [])
-    after = [start for start, end in turns if end >= one.start_ms - slack_ms]
-    if not turns or min(after, default=end_ms) <= one.start_ms + slack_ms:
+    after = [turn for turn in turns if turn.end_ms >= one.start_ms - slack_ms]
+    during = [turn for turn in after if turn.start_ms <= one.start_ms + slack_ms]
+    after = after[len(during) :]
+    until_ms = min([end_ms, *(turn.start_ms for turn in after)])
+    brought_nothing = all(not turn.added and until_ms - turn.end_ms > TOLD_MS + slack_ms for turn in during)
+    if not turns or not brought_nothing:
         return one.start_ms
     removed = next((t for t in group.told if t.place == one.end), None)
     if removed is not None and removed.record.kind is Kind.FENCED:
@@ -228,7 +248,7 @@ def _untold_until(one: Assignment, found: Finding, group: _Group) -> int:
     covered = any(life.end_ms >= end_ms - slack_ms for life in lives)
     if not covered and (not lives or last_ms - one.start_ms <= DEFAULT_SESSION_TIMEOUT_MS + slack_ms):
         return one.start_ms
-    return min([end_ms, *after])
+    return until_ms
 
 
 def _with_reason(found: Finding, one: Assignment, until_ms: int, group: _Group) -> Finding:
@@ -256,6 +276,12 @@ class _Stall:
     end_ms: int | None
     epoch: int
     place: Place
+
+    @property
+    def why(self) -> str:
+        """What happened."""
+        what = f"the last member of the consumer protocol had gone, and for epoch {self.epoch} no target was computed"
+        return f"{what}: {summarize('W5')}"
 
 
 def _stalls(told: Iterable[CoordinatorRecord]) -> Iterator[_Stall]:
@@ -292,12 +318,25 @@ def _find_stranded(found: Finding, group: _Group) -> Finding | None:
         long = end_ms - start_ms > group.hears_ms and 2 * (end_ms - start_ms) > found.end_ms - found.start_ms
         if long and not _is_assigned(found, start_ms, end_ms, group):
             real = _certain(found) if group.current else found
-            why = (
-                f"the last member of the consumer protocol had gone, and for epoch {stall.epoch} no target was computed"
-            )
             refused = [t.place for t in group.told if t.record.kind is Kind.ERROR and _near(t, stall)]
-            return _as(real, Cause.STRANDED, f"{why}: {summarize('W5')}", [*refused, stall.place])
+            return _as(real, Cause.STRANDED, stall.why, [*refused, stall.place])
     return None
+
+
+def _find_left_behind(group: _Group) -> Iterator[Unclaimed]:
+    """What the last members of the consumer protocol were assigned, and had never used."""
+    for stall in group.stalls:
+        gone = [
+            one
+            for one in group.given
+            if one.which is AssignmentKind.CURRENT
+            and one.until is EndReason.REMOVED
+            and _is_near(stall.start_ms, one.end_ms)
+        ]
+        left = by_partition(p for one in gone for p in one.partitions if p not in group.used)
+        if left:
+            member, place = gone[0].member, stall.place
+            yield Unclaimed(Cause.STRANDED, member, stall.start_ms, stall.end_ms, left, frozenset(), stall.why, place)
 
 
 def _is_assigned(found: Finding, start_ms: int, end_ms: int, group: _Group) -> bool:

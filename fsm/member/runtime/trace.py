@@ -229,6 +229,8 @@ class ConsumerTrace(MemberTrace):
         if isinstance(answer, messages.TransportFailure):
             if fatal:
                 yield Kind.FATAL, {"detail": answer.name}
+            elif given.request.purpose is Purpose.HEARTBEAT:
+                yield Kind.HEARTBEAT_GIVEN_UP, _BACKGROUND
         elif isinstance(answer, messages.ConsumerGroupHeartbeatResponse):
             code, epoch = answer.error_code, answer.member_epoch
             if code is ErrorCode.NONE:

@@ -16,7 +16,7 @@ from fsm.coordinator.model.context import Image
 from fsm.protocol.records import Record, to_json
 from fsm.trace import Kind, TraceRecord
 
-HELD_MS, WATCHED_MS = 1_000, 20_000
+HELD_MS, WATCHED_MS = 1_000, 40_000
 """The pause after the last step, and the length of the traced continuation."""
 TURN_MS = 500
 """The interval of polls in the continuation."""
