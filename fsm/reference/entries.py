@@ -724,6 +724,7 @@ G6 A leader that is still there stays leader.
     (
         "tests/connect/test_over_time.py::test_rounds_that_follow_one_another",
         "tests/connect/test_over_time.py::test_a_group_left_alone_comes_to_rest",
+        "tests/check/test_connect.py::test_a_promise_that_is_not_kept_is_found",
     ),
 )
 
@@ -744,6 +745,7 @@ W7 A step down to the eager protocol stops what the worker no longer holds. | pr
         "tests/connect/test_worker_walks.py::test_no_step_is_illegal_and_every_way_is_taken",
         "tests/connect/test_over_time.py::test_a_planted_bug_breaks_its_invariant",
         "tests/connect/test_cluster.py::test_a_step_down_to_eager",
+        "tests/check/test_connect.py::test_a_promise_that_is_not_kept_is_found",
     ),
 )
 

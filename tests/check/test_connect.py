@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,14 +11,23 @@ import pytest
 from models import connect, replayed
 
 from fsm.check import Limits, Memo, Property, Verdict, check
+from fsm.check.kafka.classic.coordinator import LEADER_STAYS
 from fsm.check.kafka.connect import cluster as model_of_clusters
+from fsm.check.kafka.connect.process import FEW_ROUNDS
 from fsm.check.search import Search
+from fsm.connect.assignor import incremental
+from fsm.connect.dialect import Profile
+from fsm.connect.units import Unit, Units, UnitsByWorker, without
 from fsm.connect.worker.effects import WorkerDraft
+from fsm.connect.worker.inputs import StartUnits, StopUnits
+from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.errors import InputError
+from fsm.tables.classic_group import Effect as GroupEffect
 from fsm.tables.connect_worker import Effect
 from fsm.trace import Kind, from_json
 
 KNOWN = ("zombie",)
+PLACE = incremental.place
 
 
 @pytest.mark.parametrize(
@@ -238,9 +248,79 @@ def test_a_worker_that_is_refused_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
     assert "no worker is ended" in broken(check(connect(), every=True))
 
 
+def lose_the_last(loads: UnitsByWorker, units: Iterable[Unit], profile: Profile) -> dict[str, Units]:
+    """Places all of the units but one."""
+    return PLACE(loads, tuple(units)[:-1], profile)
+
+
+def move_on(_configured: object, loads: UnitsByWorker, *_: object) -> dict[str, Units]:
+    """Takes a unit from whoever has one, though all is in balance."""
+    return {worker: units[:1] for worker, units in loads.items()}
+
+
+def let_another_one_lead(draft: ClassicGroupDraft) -> None:
+    draft.leader = next((i for i in draft.delayed_joins if i != draft.leader), draft.leader)
+
+
+def stop_before_a_join(draft: WorkerDraft) -> None:
+    draft.effects.append(StopUnits(draft.holds))
+
+
+def start_what_is_held(draft: WorkerDraft) -> None:
+    draft.effects.append(StartUnits(without(draft.holds, draft.running)))
+
+
+MIXED = {"protocol": "sessioned,eager", "profile": "document"}
+
+
+@pytest.mark.parametrize(
+    ("plant", "options", "asked"),
+    [
+        (lambda patch: patch.setattr(incremental, "place", lose_the_last), {}, "G2 nothing is lost"),
+        (lambda patch: patch.setattr(incremental, "find_excess", move_on), {"delay": 0}, FEW_ROUNDS),
+        (
+            lambda patch: patch.setitem(ClassicGroupDraft.methods, GroupEffect.ELECT_LEADER, let_another_one_lead),
+            {},
+            LEADER_STAYS,
+        ),
+        (
+            lambda patch: patch.setitem(WorkerDraft.methods, Effect.DROP_LEADER_STATE, stop_before_a_join),
+            {},
+            "W5 between rounds nothing starts or stops by itself",
+        ),
+        (
+            lambda patch: patch.setitem(WorkerDraft.methods, Effect.START_ASSIGNED, start_what_is_held),
+            MIXED,
+            "W7 after an eager round nothing runs that is not held",
+        ),
+    ],
+    ids=["G2", "G3", "G6", "W5", "W7"],
+)
+def test_a_promise_that_is_not_kept_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], options: dict, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G5 is of the coordinator's group: its leader is a member, and all support its protocol."""
+    limits = Limits(max_states=20_000)
+    assert asked not in broken(check(connect(**options), properties=[asked], limits=limits))
+    plant(monkeypatch)
+    assert broken(check(connect(**options), properties=[asked], limits=limits)) == {asked}
+
+
+@pytest.mark.parametrize(
+    ("profile", "users"), [("shipped", {"one runner", "the cluster settles"}), ("document", {"one runner"})]
+)
+def test_a_step_down_to_eager_leaves_units_that_run_twice(profile: str, users: set[str]) -> None:
+    """KAFKA-13816: until the worker that held them has its sync, and in the shipped profile for good."""
+    verdict = check(connect(protocol="sessioned,eager", profile=profile), every=True)
+    assert (broken(verdict), verdict.states) == (users, 1_659)
+    assert {one.doomed_at or len(one.path) for one in verdict.violations} <= {11, 28}
+
+
 def test_unusable_questions_are_refused() -> None:
     with pytest.raises(InputError, match="choose from eager, compatible, sessioned"):
         connect(protocol="cooperative")
+    with pytest.raises(InputError, match="3 protocols for 2 workers"):
+        connect(protocol="eager,sessioned,eager")
     with pytest.raises(InputError, match="give 1 to 6"):
         connect(9)
     with pytest.raises(InputError, match="choose from non_first_new_member_joins, worker_leaves"):

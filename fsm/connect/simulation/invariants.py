@@ -2,8 +2,8 @@
 
 Each check gives the names of the invariants that do not hold, by their numbers in `diagrams/hazards.md`:
 I1 to I23 for one computation of the assignor, G1 for a group at rest, W1, W2, W6 for workers; or by the clause of a row
-of the worker's table. An empty result is a clean bill. W5 holds of the table, whose rows alone start and stop units; W7
-is what the shipped profile breaks; G2 is not looked at by itself: what it forbids is G1 once the group is at rest.
+of the worker's table. An empty result is a clean bill. W7 is asked of profiles that promise it; the shipped one does
+not.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from fsm.connect.assignor.incremental import Derived, Memory, Outcome, Round, de
 from fsm.connect.dialect import SHIPPED, Profile, Rule
 from fsm.connect.simulation.process import SeenRound
 from fsm.connect.units import Unit, Units, UnitsByWorker, kinds
+from fsm.connect.worker.inputs import ConfigTopicAdvanced, Stop, WorkerInput
 from fsm.connect.worker.state import Worker
-from fsm.tables.connect_worker import State
+from fsm.tables.connect_worker import SETTLED, State
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,11 @@ def _nothing_to_wait_for(c: Computation) -> bool:
     return bool(c.derived.lost) or c.recalled.revoked_last or c.outcome.delay_ms == 0
 
 
+def _nothing_is_lost(c: Computation) -> bool:
+    held_back = c.derived.lost if c.outcome.delay_ms > 0 else frozenset()
+    return c.round_.configured <= _all(c.outcome.after) | c.taken | held_back
+
+
 def _for_the_members(c: Computation) -> bool:
     members = tuple(c.round_.owned)
     return all(tuple(each) == members for each in (c.outcome.assigned, c.outcome.revoked, c.outcome.after))
@@ -200,6 +206,7 @@ ROUND: Mapping[str, Callable[[Computation], bool]] = {
     "I19 never two revoking rounds in a row": _never_twice_in_a_row,
     "L0 nothing waits for nothing": _nothing_to_wait_for,
     "I20 outputs for the members": _for_the_members,
+    "G2 nothing is lost": _nothing_is_lost,
     "I21 accounting": lambda c: c.outcome.memory.previous == _all(c.outcome.after) | c.derived.lost,
     "W1 merge": _merges,
 }
@@ -294,3 +301,33 @@ def broken_in_step(before: Worker, after: Worker, now_ms: int) -> Iterator[str]:
     has_waited = before.state is after.state is State.DISCONNECTED and before.timer_ms != after.timer_ms
     if has_waited and after.held is not None and not after.held.failed:
         yield "row 3 a worker without a coordinator holds nothing for long"
+
+
+BETWEEN_ROUNDS = frozenset({State.ASSIGNED, State.DELAYED, State.UNJOINED, State.JOINING, State.BACKING_OFF})
+"""States of a worker whose round is over, and the next one has not reached it."""
+
+
+def broken_by_change(
+    before: Worker, after: Worker, given: WorkerInput, ran: Collection[Unit], runs: Collection[Unit]
+) -> Iterator[str]:
+    """What an input breaks that found these units running, and leaves those."""
+    changes = before.is_cooperative and before.state in BETWEEN_ROUNDS and set(ran) != set(runs)
+    if changes and not isinstance(given, Stop | ConfigTopicAdvanced):
+        yield "W5 between rounds nothing starts or stops by itself"
+    has_settled = before.state not in SETTLED and after.state in SETTLED and not after.is_cooperative
+    if has_settled and Rule.EAGER_STEP_STOPS in after.config.profile and not set(runs) <= {*after.holds}:
+        yield "W7 after an eager round nothing runs that is not held"
+
+
+def goes_on(computation: Computation) -> bool:
+    """Whether nothing has happened since the round before, whose assignments everybody has carried out."""
+    before, derived = computation.before, computation.derived
+    same = before.previous_members == computation.round_.owned.keys() and computation.had_history
+    new = derived.created - before.previous_revocation
+    carried_out = not before.previous_revocation & derived.active
+    return same and carried_out and not (computation.expired or derived.lost or derived.deleted or new)
+
+
+def works(computation: Computation) -> bool:
+    """Whether a round moves something, or waits for something."""
+    return bool(computation.given or computation.taken) or computation.outcome.delay_ms > 0

@@ -61,8 +61,17 @@ FAILS_OVER = "fails over"
 FOR_SOMETHING = "a classic member is told to join again for something"
 DATA = "an upgrade loses nothing that an assignor wrote"
 SUBSCRIBED = "who is stable is assigned what it subscribes to"
+LEADER_STAYS = "a leader that has joined leads the next generation"
 NEVER_FALLS = "a generation or an epoch never falls"
-ASKED_OF_STEPS = (NEVER_FALLS, FORMER_OWNER, FOR_SOMETHING, SUBSCRIBED, DATA, *(promise for promise, _ in PROMISES))
+ASKED_OF_STEPS = (
+    NEVER_FALLS,
+    LEADER_STAYS,
+    FORMER_OWNER,
+    FOR_SOMETHING,
+    SUBSCRIBED,
+    DATA,
+    *(promise for promise, _ in PROMISES),
+)
 """The invariants that are checked on each step of a coordinator with a classic group."""
 OF_HEARTBEATS = tuple(name for name, _ in INVARIANTS if name.startswith("23 "))
 """The invariants of heartbeats, not checked in a group with classic members: these report owned partitions in joins."""
@@ -374,6 +383,9 @@ def _check_group(before: Any, after: Any) -> Iterator[str]:
         yield from [DATA] if any(one.user_data for one in given) else []
     if isinstance(after, ClassicGroup):
         yield from find_broken(after)
+        has_joined = isinstance(before, ClassicGroup) and before.leader in before.delayed_joins
+        if has_joined and before.leader in after.members and before.leader != after.leader:
+            yield LEADER_STAYS
         of_consumers = after.protocol_type == PROTOCOL_TYPE and after.state is ClassicState.STABLE
         if of_consumers and not all(map(_subscribes_to_it, after.members.values())):
             yield SUBSCRIBED

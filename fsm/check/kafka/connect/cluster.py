@@ -91,18 +91,23 @@ def connect(
     """Workers, connectors with their numbers of tasks, and `scheduled.rebalance.max.delay.ms`.
 
     It begins with workers that are not started, or, `settled`, with all of them started and the first one leading. A
-    scenario is also settled, and has its own three workers and connectors. Raises `InputError` for too many workers,
+    scenario is also settled, and has its own three workers and connectors. Workers may have one protocol each
+    (`sessioned,eager`). Raises `InputError` for too many workers,
     for an unknown protocol, profile or scenario.
     """
     chosen = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
     members, connectors = (3, CONNECTORS) if scenario else (members, connectors)
     names = choose_names(members, "workers")
-    if protocol not in PROTOCOLS:
-        raise InputError(f"no protocol of Connect {protocol!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}")
+    protocols = _read_protocols(protocol, members)
     topic = ConfigTopic(names, connectors)
     rules = profile_of(profile)
-    config = ConnectConfig(GROUP, connect_protocol=protocol, scheduled_rebalance_max_delay_ms=delay, profile=rules)
-    workers = [WorkerModel(name, config, topic, chosen.story.get(name), waits=name in chosen.delayed) for name in names]
+    config = ConnectConfig(GROUP, scheduled_rebalance_max_delay_ms=delay, profile=rules)
+    workers = [
+        WorkerModel(
+            name, replace(config, connect_protocol=spoken), topic, chosen.story.get(name), waits=name in chosen.delayed
+        )
+        for name, spoken in zip(names, protocols, strict=True)
+    ]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
     hub, asked = _Coordinator(names, None, context), _ClusterProperties(names, 0)
     asked.balanced = ("units",) if Rule.TOTAL_BALANCE in rules else ("connectors", "tasks")
@@ -127,6 +132,19 @@ def connect(
 
     components = [replace(one, start=start.get(one.name, one.start)) for one in model.components]
     return replace(model, components=components, replay=partial(replay, workers, context, before))
+
+
+def _read_protocols(protocol: str, members: int) -> list[str]:
+    """The protocol of each worker. Raises `InputError` for one that there is not, and for too many."""
+    found = [name.strip() for name in protocol.split(",")]
+    for name in found:
+        if name not in PROTOCOLS:
+            raise InputError(f"no protocol of Connect {name!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}")
+    if len(found) not in (1, members):
+        raise InputError(
+            f"{len(found)} protocols for {members} workers", "--protocol", "give one, or one for each worker"
+        )
+    return found * (members // len(found))
 
 
 def _wires(names: Sequence[str]) -> Iterable[Wire]:

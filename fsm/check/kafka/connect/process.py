@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 from fsm.check.kafka.connect.topic import Reading, TopicRequest, Write, counts, describe_reading
 from fsm.check.kafka.descriptions import Seen
 from fsm.check.model import InState, Look, Missed, Received, Undelivered
-from fsm.connect.simulation.invariants import broken_by_start, broken_in_round, broken_in_step
+from fsm.connect.simulation.invariants import (
+    broken_by_change,
+    broken_by_start,
+    broken_in_round,
+    broken_in_step,
+    goes_on,
+    works,
+)
 from fsm.connect.simulation.observer import compute
 from fsm.connect.units import Unit, Units, without
 from fsm.connect.worker.inputs import (
@@ -39,6 +46,9 @@ from fsm.connect.worker.step import step
 from fsm.member.inputs import CoordinatorFound, Tick
 from fsm.protocol.messages import TIMED_OUT, JoinGroupResponse
 from fsm.tables.connect_worker import SETTLED, TABLE, State
+
+ROUNDS_TO_REST = 3
+FEW_ROUNDS = "G3 left alone, a group rests after three working rounds"
 
 
 class Life(Enum):
@@ -93,6 +103,8 @@ class Process(NamedTuple):
     halt: Halt | None = None
     waiting: tuple[Any, ...] = ()
     """Inputs that arrived while it is halted."""
+    working: int = 0
+    """How many rounds in a row it has led that did something, since something happened."""
 
 
 def read(process: Process, given: Any) -> WorkerInput | None:
@@ -166,7 +178,11 @@ def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int, note:
     broken = list(broken_in_step(before, after, now_ms))
     if isinstance(incoming, Answered) and isinstance(incoming.answer, JoinGroupResponse):
         computed = compute(before, incoming.answer, now_ms) if after.memory != before.memory else None
-        broken += [] if computed is None else broken_in_round(computed)
+        if computed is not None:
+            broken += broken_in_round(computed)
+            again = process.working if goes_on(computed) else 0
+            process = process._replace(working=again + 1 if works(computed) else 0)
+            broken += [FEW_ROUNDS] if process.working > ROUNDS_TO_REST else []
     process = process._replace(
         worker=after,
         starting=process.starting and given != "its starts end",
@@ -180,6 +196,7 @@ def take(process: Process, incoming: WorkerInput, given: Any, now_ms: int, note:
         if isinstance(effect, StartUnits):
             broken += broken_by_start(after, process.running, ())
         process = _carry_out(process, effect)
+    broken += broken_by_change(before, after, incoming, began.running, process.running)
     if note is not None:
         note(began, incoming, effects, process)
     return process._replace(zombie_since=_zombie_since(process)), effects, broken

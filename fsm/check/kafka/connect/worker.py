@@ -11,7 +11,7 @@ from typing import Any
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic.member import number_of, timeless_heartbeats
-from fsm.check.kafka.connect.process import Halt, Life, Order, Process, describe, handle, look_at
+from fsm.check.kafka.connect.process import FEW_ROUNDS, Halt, Life, Order, Process, describe, handle, look_at
 from fsm.check.kafka.connect.topic import READ, READ_AT_START, TOPIC, ConfigTopic, TopicRequest
 from fsm.check.model import Choice, Component, Step
 from fsm.connect.simulation.invariants import ROUND
@@ -30,6 +30,9 @@ ASKED_OF_STEPS = (
     "W3 a delay is not waited for any longer",
     "W4 nothing starts before the configs agree",
     "W4 nothing starts without a good assignment",
+    "W5 between rounds nothing starts or stops by itself",
+    "W7 after an eager round nothing runs that is not held",
+    FEW_ROUNDS,
     "G4 no generation is completed before it was joined",
     "row 3 a worker without a coordinator holds nothing for long",
     "row 22 a worker that cannot read the config topic pauses for a part of the delay",
