@@ -122,9 +122,9 @@ def test_what_connects_assignor_computes_is_mutated() -> None:
     names += [f"same:{assignor}._delay", f"empty:{assignor}.find_excess", "flip:profile.TAIL_REVOKED"]
     found = score(made, names, disturb=["leave"], disturbances=1, known=["zombie"])
     assert {one.mutant.name.rpartition(".")[2]: (one.word, one.property) for one in found.outcomes} == {
-        "derive:lost": ("killed", "the cluster settles"),
+        "derive:lost": ("killed", "G2 nothing is lost"),
         "derive:deleted": ("same", ""),
-        "_delay": ("killed", "I13 a departure waits"),
+        "_delay": ("killed", "G2 nothing is lost"),
         "find_excess": ("same", ""),
         "TAIL_REVOKED": ("not met", ""),
     }

@@ -92,8 +92,7 @@ def connect(
 
     It begins with workers that are not started, or, `settled`, with all of them started and the first one leading. A
     scenario is also settled, and has its own three workers and connectors. Workers may have one protocol each
-    (`sessioned,eager`). Raises `InputError` for too many workers,
-    for an unknown protocol, profile or scenario.
+    (`sessioned,eager`). Raises `InputError` for too many workers, for an unknown protocol, profile or scenario.
     """
     chosen = scenario_of(scenario) if scenario else Scenario(NAMES[:members] if settled else "", {})
     members, connectors = (3, CONNECTORS) if scenario else (members, connectors)

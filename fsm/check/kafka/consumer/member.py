@@ -138,18 +138,18 @@ class ConsumerModel:
         """The component; its features have used partitions by topic name, and by the client's topic id (`uses`)."""
         bits = self.known.bits
 
-        def fetched(c: Consumer) -> Partitions:
+        def list_fetchable(c: Consumer) -> Partitions:
             anew = made_anew(c.member)
             return tuple(p for p in c.using if p[0] not in anew) if anew else c.using
 
         def places(c: Consumer) -> Iterable[tuple[str, int]]:
             changes = (RECREATED,) if ANEW in c.member.client.metadata else ()
-            return ((self.known.id_of(name, changes), number) for name, number in fetched(c))
+            return ((self.known.id_of(name, changes), number) for name, number in list_fetchable(c))
 
         features = {
             "life": lambda c: c.life,
             "epoch": lambda c: in_its_life(c.member.epoch, c.life),
-            "using": lambda c: mask(fetched(c), bits),
+            "using": lambda c: mask(list_fetchable(c), bits),
             "subscribed": lambda c: mask((p for p in bits if self._subscribes(c.member, p[0])), bits),
             "uses": lambda c: mask(places(c), self.known.places),
             "begins": lambda c: 0 if c.member.run is None else mask(c.member.run.full, bits) & ~mask(c.using, bits),
