@@ -53,18 +53,18 @@ def _ending(tokens: tuple[Token, ...]) -> re.Pattern[str]:
 def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None:
     """What a message means to a client. One that it does not understand may have something before or behind it that
     only some lines of the layout have, as where a request is traced."""
-    told, text = client.understand(message), message.text
-    if told:
-        return told
+    records, text = client.understand(message), message.text
+    if records:
+        return records
     places = [place for mark in client.marks if (place := text.find(mark.decode(), 0, _LONGEST_CONTEXT)) >= 0]
     begin = text.rfind(" ", 0, min(places, default=0)) + 1
     if begin and _CONTEXT_BEFORE.fullmatch(text, 0, begin):
         message = message._replace(text=text[begin:])
-        told = client.understand(message)
-    if told is None:
+        records = client.understand(message)
+    if records is None:
         shorter = (client.understand(message._replace(text=one)) for one in without_context(message.text))
         return next(filter(None, shorter), None)
-    return told
+    return records
 
 
 def without_context(text: str) -> Iterator[str]:

@@ -327,7 +327,11 @@ def next_tick_ms(member: Member, now_ms: int) -> int:
         return now_ms
     if coordinator_known and member.state not in SILENT:
         due.append(heartbeat_at_ms(member, now_ms))
-        if (member.state in IN_GROUP or hurries_leave(member)) and _expires(member):
+        if member.state in IN_GROUP:
+            is_timed = Choice.POLL_TIMER in member.settings.choices
+        else:
+            is_timed = hurries_leave(member) and _expires(member)
+        if is_timed:
             due.append(member.poll_due_ms)
     return min(due)
 

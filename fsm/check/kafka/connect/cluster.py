@@ -103,9 +103,9 @@ def connect(
     config = ConnectConfig(GROUP, scheduled_rebalance_max_delay_ms=delay, profile=rules)
     workers = [
         WorkerModel(
-            name, replace(config, connect_protocol=spoken), topic, chosen.story.get(name), waits=name in chosen.delayed
+            name, replace(config, connect_protocol=version), topic, chosen.story.get(name), waits=name in chosen.delayed
         )
-        for name, spoken in zip(names, protocols, strict=True)
+        for name, version in zip(names, protocols, strict=True)
     ]
     context = Context(NOW, coordinator_dialect(coordinator), CLASSIC_SETTINGS)
     hub, asked = _Coordinator(names, None, context), _ClusterProperties(names, 0)
