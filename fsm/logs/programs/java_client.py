@@ -150,7 +150,7 @@ def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records | 
 
 _TOPICS = re.compile(r"(?: [\w.-]+(?:, [\w.-]+)*,?)?\s*")
 _APPLICATION = (
-    rule(r"Subscribed to topic\(s\):(?P<topics>[^\n]*)", _read_subscription),
+    rule(r"Subscribed to topic\(s\):(?P<topics>[^\n\ufffd]*)", _read_subscription),
     rule(r"Subscribed to pattern: '(?P<detail>.*)'", emit(Kind.SUBSCRIBED)),
     rule(r"Subscribing to regular expression (?P<detail>.*)", emit(Kind.SUBSCRIBED)),
     rule(r"Unsubscribed all topics or patterns", emit(Kind.UNSUBSCRIBED)),
