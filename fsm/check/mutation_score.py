@@ -169,7 +169,7 @@ def score(
     outcomes = []
     for number, mutant in enumerate(mutants, 1):
         progress(number, len(mutants), mutant.name)
-        outcomes.append(_try(mutant, steps, lambda: explore(Limits(room, limits.max_memory), learns=False)))
+        outcomes.append(_try(mutant, steps, lambda: explore(replace(limits, max_states=room), learns=False)))
     return Score(model, tuple(outcomes))
 
 

@@ -668,6 +668,7 @@ GROUP = Section(
 30 A downgrade makes the group epoch the generation, and targets the assignments.
 31 A classic member behind the target epoch is not told that all is well. | before 4.3.0 it is the group epoch (F18)
 32 A commit with an older epoch is accepted only down to the assignment epochs of its partitions. | since 4.3.0 (F8)
+33 Whoever goes bumps the group epoch; a static member that another process replaces does not go.
 """),
     (
         "tests/coordinator/test_consumer_group_walk.py::test_invariants_hold_in_a_walk",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.check import compose
+from fsm.check import Limits, compose
 from fsm.check.kafka.connect.cluster import connect
 from fsm.check.kafka.consumer.group import consumer_group
+from fsm.check.kafka.consumer.shell import JOINS_EMPTY, ONE_HEARTBEAT
 from fsm.check.kafka.mutants import subject
 from fsm.check.mutation import replace_function
 from fsm.check.mutation_score import Score, Subject, lines, score
@@ -112,6 +113,54 @@ def test_rules_of_a_consumer_group_are_mutated() -> None:
     assert always.word == "not met"
     (flip,) = score(made, ["flip:coordinator.LEAVE_GROUP_REMOVES_ANY"]).outcomes
     assert flip.word == "not met"
+
+
+SLOWER = (
+    "target:consumer-member.RECONCILING.ASSIGNED_OK:STABLE",
+    "target:consumer-member.ACKNOWLEDGING.RESP_SAME:STABLE",
+    "lose:consumer-member.ACKNOWLEDGING.ACK_SENT:SEND_ACK_HEARTBEAT",
+    "never:fsm.member.consumer.decisions.may_send_now",
+    "timer:consumer-group.EMPTY.MEMBER_JOINED_ALL_STABLE:SET_METADATA_DEADLINE",
+)
+"""What is said at once is said on the interval: the model has no clock."""
+DONE_BY_ANOTHER = (
+    *(f"lose:consumer-member.JOINING.ERR_FENCE:{what}" for what in ("WIPE_SENT", "FAIL_REQUEST", "RESET_REQUEST")),
+    "lose:consumer-member.UNSUBSCRIBED.APPLY_ASSIGNMENT:NOTIFY_ASSIGNMENT",
+    "lose:consumer-member.FENCED.LOST_DONE_FENCE:MARK_REJOINED",
+)
+"""Another effect or rule of the dialect comes to the same."""
+HARMLESS = ("repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH",)
+"""An epoch is passed over, of a group without members."""
+OPERATORS = ("drop", "stay", "target", "lose", "timer", "repeat", "reorder", "skip", "never", "epoch")
+
+
+@pytest.mark.deep
+def test_the_score_of_a_consumer_group() -> None:
+    """What survives does so for a reason that is known; the table of `fsm/check/README.md` has the counts."""
+    made = subject("consumer-group", lambda: consumer_group(1, client="fixed", coordinator="fixed"))
+    limits = Limits(max_states=3_000)
+    found = score(made, OPERATORS, disturb=["expire"], disturbances=1, limits=limits)
+    survived = {one.mutant.name for one in found.outcomes if one.word == "survived"}
+    assert survived == {*SLOWER, *DONE_BY_ANOTHER, *HARMLESS}
+    assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [90, 11, 0, 126]
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds", "killer"),
+    [
+        ("repeat:consumer-member.RECONCILING.HB_SENT:SEND_DELTA_HEARTBEAT", [], ONE_HEARTBEAT),
+        (
+            "lose:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH",
+            ["expire"],
+            "33 whoever goes bumps the group epoch",
+        ),
+        ("never:fsm.member.consumer.decisions.has_someone_to_tell", ["expire"], JOINS_EMPTY),
+    ],
+)
+def test_what_survived_once_is_killed(name: str, kinds: list[str], killer: str) -> None:
+    made = subject("consumer-group", lambda: consumer_group(1, client="fixed", coordinator="fixed"))
+    (found,) = score(made, [name], disturb=kinds, disturbances=len(kinds)).outcomes
+    assert (found.word, found.property) == ("killed", killer)
 
 
 def test_what_connects_assignor_computes_is_mutated() -> None:

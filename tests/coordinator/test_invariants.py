@@ -98,6 +98,7 @@ def lost_instance(group: ConsumerGroup) -> ConsumerGroup:
         (lambda group: replace(group, epoch=2), {"4", "9", "20", "21"}),
         (lambda group: replace(group, epoch=5), {"21"}),
         (lambda group: replace(group, epoch=4, target_epoch=4), {"28"}),
+        (lambda group: replace(group, members=group.members.without("m1")), {"33"}),
     ],
 )
 def test_a_tampered_group_breaks_what_it_should(

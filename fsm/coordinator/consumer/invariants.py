@@ -311,6 +311,17 @@ def _one_bump_at_most(at: Moment) -> bool:
     return at.before is None or at.sent is None or at.after.epoch - at.before.epoch in {0, 1}
 
 
+def _whoever_goes_bumps(at: Moment) -> bool:
+    """A static member that another process replaces does not go, and stays under its instance id."""
+    if at.before is None or at.before.members is at.after.members or at.after.epoch > at.before.epoch:
+        return True
+    return set(map(_place, at.before.members.values())) <= set(map(_place, at.members))
+
+
+def _place(member: GroupMember) -> str:
+    return member.instance_id or member.member_id
+
+
 def _targets_stay(at: Moment) -> bool:
     if at.before is None or at.target_epoch != at.before.target_epoch:
         return True
@@ -416,6 +427,7 @@ OF_STEPS: tuple[Invariant, ...] = (
     ("19 the target's time is past", _target_time),
     ("20 epochs never fall", _epochs_never_fall),
     ("21 a request bumps once at most", _one_bump_at_most),
+    ("33 whoever goes bumps the group epoch", _whoever_goes_bumps),
     ("22 targets change with their epoch", _targets_stay),
     ("23 partitions are revoked before they are assigned", _revoked_before_assigned),
     ("24 who must revoke is granted nothing", _revoking_grants_nothing),

@@ -16,7 +16,7 @@ from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.coordinator import ASKED_OF_REQUESTS, CoordinatorModel
 from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, Setting, id_of
-from fsm.check.kafka.consumer.shell import KEEPS_EPOCH, LEAVES, select_invariants
+from fsm.check.kafka.consumer.shell import JOINS_EMPTY, KEEPS_EPOCH, LEAVES, ONE_HEARTBEAT, select_invariants
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join
 from fsm.check.kafka.group_properties import GroupProperties
 from fsm.check.kafka.live.replay import Cast, replay
@@ -30,6 +30,7 @@ from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.errors import InputError
 from fsm.member.consumer.invariants import INVARIANTS as MEMBER_INVARIANTS
+from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect as MemberDialect
 from fsm.member.dialect.dialect import dialect as member_dialect
 from fsm.protocol.releases import LATEST
@@ -188,7 +189,8 @@ def _list_checked(dialects: Sequence[MemberDialect]) -> Iterator[str]:
     for one in MEMBER_INVARIANTS:
         if any(one in select_invariants(dialect) for dialect in dialects):
             yield f"{one.name} {one.statement}"
-    yield from (KEEPS_EPOCH, LEAVES, *(name for name, _ in INVARIANTS))
+    yield from [JOINS_EMPTY] if any(Choice.JOIN_AFTER_RELEASES in one for one in dialects) else []
+    yield from (KEEPS_EPOCH, ONE_HEARTBEAT, LEAVES, *(name for name, _ in INVARIANTS))
 
 
 def fewer_of(topics: Iterable[str]) -> tuple[str, ...]:

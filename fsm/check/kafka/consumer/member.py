@@ -29,7 +29,7 @@ from fsm.check.kafka.application import (
     choices_of_process,
     positions,
 )
-from fsm.check.kafka.consumer.shell import LEAVES, Consumer, Shell
+from fsm.check.kafka.consumer.shell import JOINS_EMPTY, LEAVES, Consumer, Shell
 from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.member_looks import look_at_consumer
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
@@ -37,6 +37,7 @@ from fsm.check.model import Choice, Component, Missed, Received, Step, Undeliver
 from fsm.member.consumer.decisions import made_anew
 from fsm.member.consumer.state import Member, new_member
 from fsm.member.consumer.subscription import Ownership, SubscriptionType
+from fsm.member.dialect.choices import Choice as Rule
 from fsm.member.dialect.dialect import Dialect
 from fsm.member.events import (
     ApplicationEvent,
@@ -257,6 +258,9 @@ class ConsumerModel:
             using = partitions((*using, *shell.fetchable(checked=True)))
         if self.setting.fewer:
             using = list_fetched(shell.member, using)
+        broken = [*shell.broken]
+        if using and calling is None and app in SUBSCRIBED and joins_empty(shell.member):
+            broken.append(JOINS_EMPTY)
         after = Consumer(
             _timeless(shell.member),
             app,
@@ -271,7 +275,7 @@ class ConsumerModel:
             shell.closing,
             overdue,
         )
-        return Step(after, () if app is App.CRASHED else sent, shell.broken, hangs_up=app is App.CRASHED)
+        return Step(after, () if app is App.CRASHED else sent, broken, hangs_up=app is App.CRASHED)
 
     def _hand_in(self, shell: Shell, consumer: Consumer, given: Any) -> tuple[App, Partitions, BackgroundEvent | None]:
         """Passes an input to the shell; returns the application's state, its partitions and the running callback."""
@@ -311,6 +315,11 @@ def _let_pass(consumer: Consumer, given: Any) -> Consumer:
             request = member.commit.request._replace(ready_ms=NOW)
             member = replace(member, commit=replace(member.commit, request=request))
     return consumer._replace(member=member)
+
+
+def joins_empty(member: Member) -> bool:
+    """Whether a member is joining and waited for the callbacks of its previous membership."""
+    return member.state is State.JOINING and Rule.JOIN_AFTER_RELEASES in member.settings.choices
 
 
 def _ends_search(given: Any) -> bool:

@@ -14,7 +14,7 @@ from fsm.member.consumer.predicates import ObservedStep
 from fsm.member.consumer.state import Member
 from fsm.member.consumer.step import Step as Done
 from fsm.member.dialect.dialect import Dialect
-from fsm.member.effects import MemberEffect
+from fsm.member.effects import MemberEffect, UnsentRequest
 from fsm.member.events import (
     BackgroundEvent,
     GroupMembershipOperation,
@@ -30,6 +30,8 @@ from fsm.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHe
 
 LEAVES = "who closes says that it leaves"
 KEEPS_EPOCH = "who is in the group, or about to leave, has the epoch that it was told last"
+JOINS_EMPTY = "the application of a member that joins uses nothing"
+ONE_HEARTBEAT = "a step sends one heartbeat at most"
 COMMIT, CALL_BACK, LEAVE = "commit", "callback", "leave"
 """The phases of close(): what it waits for."""
 
@@ -118,6 +120,12 @@ class Shell(ConsumerMember, Driven):
             at = ObservedStep(before, given, Done(self.member, effects), outstanding=0)
             self.broken += [f"{one.name} {one.statement}" for one in find_broken(at) if one in self._asked]
             self.broken += [] if _keeps_epoch(at) else [KEEPS_EPOCH]
+            self.broken += [ONE_HEARTBEAT] if sum(map(_is_heartbeat, effects)) > 1 else []
+
+
+def _is_heartbeat(effect: MemberEffect) -> bool:
+    """Whether an effect sends a heartbeat."""
+    return isinstance(effect, UnsentRequest) and isinstance(effect.body, ConsumerGroupHeartbeatRequest)
 
 
 def _keeps_epoch(at: ObservedStep) -> bool:
