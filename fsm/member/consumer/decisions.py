@@ -175,7 +175,8 @@ def _expires(member: Member) -> bool:
 
 def hurries_leave(member: Member) -> bool:
     """Whether the poll timer bounds the callback that a leave waits for."""
-    return member.state is State.PREPARE_LEAVING and Choice.POLL_TIMER_WHILE_LEAVING in member.settings.choices
+    is_bounded = Choice.POLL_TIMER_WHILE_LEAVING in member.settings.choices and not remains_silent(member)
+    return is_bounded and member.state is State.PREPARE_LEAVING
 
 
 def decide_close_flush(member: Member) -> Event | None:
@@ -327,11 +328,7 @@ def next_tick_ms(member: Member, now_ms: int) -> int:
         return now_ms
     if coordinator_known and member.state not in SILENT:
         due.append(heartbeat_at_ms(member, now_ms))
-        if member.state in IN_GROUP:
-            is_timed = Choice.POLL_TIMER in member.settings.choices
-        else:
-            is_timed = hurries_leave(member) and _expires(member)
-        if is_timed:
+        if Choice.POLL_TIMER in member.settings.choices and (member.state in IN_GROUP or hurries_leave(member)):
             due.append(member.poll_due_ms)
     return min(due)
 

@@ -15,7 +15,7 @@ from fsm.member.consumer.state import Member, Origin, Run, StaleRelease
 from fsm.member.consumer.step import MemberDraft
 from fsm.member.consumer.subscription import NOT_SUBSCRIBED, Ownership
 from fsm.member.dialect.choices import Choice
-from fsm.member.dialect.dialect import dialect
+from fsm.member.dialect.dialect import Dialect, custom, dialect
 from fsm.member.events import OUTDATED, ApplyAssignmentEvent
 from fsm.member.runtime import queues
 from fsm.protocol.assignment import LocalAssignment, without
@@ -156,10 +156,15 @@ def rejoins_before_the_release() -> Patches:
 
 @plant("KAFKA-16165")
 def a_timer_while_leaving() -> Patches:
+    """Without the rule of `fixed` that lets the timer end such a leave, and not make it stale."""
+
     def expires(_original: Any, member: Member) -> bool:
         return Choice.POLL_TIMER in member.settings.choices
 
-    return [replace_function(decisions._expires, expires)]
+    def without_rule(original: Any, *given: Any) -> Dialect:
+        return custom("fixed", original(*given).choices - {Choice.POLL_TIMER_WHILE_LEAVING})
+
+    return [replace_function(decisions._expires, expires), replace_function(dialect, without_rule)]
 
 
 @plant("kafka-PR-15004")
