@@ -12,7 +12,7 @@ from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, Coordi
 from fsm.audit.findings import Cause, FindingKind, Severity, finding
 from fsm.audit.group.clocks import APART
 from fsm.audit.rows import NOWHERE, Ended, GivenUp, GroupRows, Interval, Life, MemberRebalance, Place
-from fsm.audit.weak_spots import LATE_MS, TOLD_MS, name_weak_spots
+from fsm.audit.weak_spots import LATE_MS, NOTIFIED_MS, name_weak_spots
 from fsm.trace import Kind, TraceRecord
 
 GIVEN_UP_MS, GONE_MS, GRANTED_MS, BACK_MS, LAST_MS = 200_000, 205_000, 207_000, 260_000, 270_000
@@ -91,7 +91,7 @@ def test_else_an_answer_may_have_been_lost(case: Case, own: list[GivenUp]) -> No
         [turn(190_000, GRANTED_MS + 20_000, added=1)],
         [turn(190_000, LAST_MS)],
         [turn(GRANTED_MS + 10, GRANTED_MS + 40_000, added=1)],
-        [turn(190_000, 190_100), turn(GRANTED_MS + TOLD_MS, BACK_MS)],
+        [turn(190_000, 190_100), turn(GRANTED_MS + NOTIFIED_MS, BACK_MS)],
         [],
     ],
     ids=["busy", "busy to the end", "told at once", "told soon", "nothing was ever logged"],
@@ -106,7 +106,7 @@ def test_a_rebalance_that_brings_nothing_tells_nothing(case: Case) -> None:
     """Its answer is of before: that of a join, which was repeated as the first one was given up."""
     case.turns = [turn(190_000, GRANTED_MS + 1_000)]
     assert case.cause() is Cause.LATE_REQUEST
-    case.turns.append(turn(GRANTED_MS + 1_000 + TOLD_MS, BACK_MS))
+    case.turns.append(turn(GRANTED_MS + 1_000 + NOTIFIED_MS, BACK_MS))
     assert case.cause() is Cause.REVOKED
 
 

@@ -49,7 +49,7 @@ from fsm.trace import Kind, Partition, by_partition
 
 LATE_MS = 120_000
 """A request that was given up may be handled this much later: its connection sends it again and again."""
-TOLD_MS = 5000
+NOTIFIED_MS = 5000
 """A member that is assigned a partition hears of it in the same answer, or something is wrong."""
 REFUSED = "UNKNOWN_SERVER_ERROR"
 BY_DESIGN = (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL)
@@ -60,13 +60,13 @@ class _Group:
     """What is known of one group."""
 
     rows: GroupRows
-    told: Sequence[CoordinatorRecord]
+    records: Sequence[CoordinatorRecord]
     given: Sequence[Assignment]
     skew_ms: int
 
     @cached_property
     def stalls(self) -> list[_Stall]:
-        return list(_stalls(self.told))
+        return list(_stalls(self.records))
 
     @cached_property
     def used(self) -> set[Partition]:
@@ -79,10 +79,12 @@ class _Group:
 
         Of a downgrade it is what no log has an owner of; else a gap begins with the end of one.
         """
-        last_ms = max([self.told[-1].record.ts_ms, *(life.end_ms for life in self.rows.lives)]) if self.told else 0
-        found = (*find_unclaimed(self.told), *_find_left_behind(self))
+        last_ms = (
+            max([self.records[-1].record.ts_ms, *(life.end_ms for life in self.rows.lives)]) if self.records else 0
+        )
+        found = (*find_unclaimed(self.records), *_find_left_behind(self))
         ended = (one if one.end_ms else one._replace(end_ms=last_ms) for one in found)
-        return [one for one in ended if (one.end_ms or 0) - one.start_ms > self.hears_ms + TOLD_MS]
+        return [one for one in ended if (one.end_ms or 0) - one.start_ms > self.hears_ms + NOTIFIED_MS]
 
     @property
     def hears_ms(self) -> int:
@@ -120,15 +122,15 @@ class _Group:
 def name_weak_spots(
     findings: Iterable[Finding],
     rows: GroupRows,
-    told: Sequence[CoordinatorRecord],
+    records: Sequence[CoordinatorRecord],
     given: Sequence[Assignment],
     skew_ms: int,
 ) -> list[Finding]:
-    """The findings of one group, and those of partitions that no log had an owner of; `told` is in order of time."""
+    """The findings of one group, and of partitions that no log had an owner of. `records` are ordered by time."""
     known = list(findings)
     if any(found.summary.startswith(APART) for found in known):
         return known
-    group = _Group(rows, told, given, skew_ms)
+    group = _Group(rows, records, given, skew_ms)
     named_now = [_name(found, group) or found for found in known]
     return [*named_now, *_never_used(group), *_never_claimed(named_now, group)]
 
@@ -139,7 +141,7 @@ def _name(found: Finding, group: _Group) -> Finding | None:
     if found.kind is FindingKind.UNOWNED_PARTITION:
         by_design = found.cause in BY_DESIGN
         return _find_claimed(found, group) or (
-            None if by_design else _find_stranded(found, group) or _find_untold(found, group)
+            None if by_design else _find_stranded(found, group) or _find_never_notified(found, group)
         )
     if found.kind is FindingKind.MEMBER_OUT_FOR_GOOD and REFUSED in found.summary:
         return _early(found, group)
@@ -197,24 +199,24 @@ def _was_revoked(found: Finding, group: _Group) -> bool:
 # -- no owner -----------------------------------------------------------------------------------------------
 
 
-def _find_untold(found: Finding, group: _Group) -> Finding | None:
+def _find_never_notified(found: Finding, group: _Group) -> Finding | None:
     """The partition is assigned to somebody who does not know."""
     partition, slack_ms = found.partitions[0], group.slack_ms
     for one in group.current:
         if partition in one.partitions and found.start_ms - slack_ms <= one.start_ms <= found.end_ms:
-            until_ms = _untold_until(one, found, group)
-            if until_ms - one.start_ms > TOLD_MS + slack_ms:
+            until_ms = _find_end_of_waiting(one, found, group)
+            if until_ms - one.start_ms > NOTIFIED_MS + slack_ms:
                 return _with_reason(found, one, until_ms, group)
     return None
 
 
 def _never_used(group: _Group) -> Iterator[Finding]:
     """Findings for partitions of which no log has an owner: a gap begins with the end of one."""
-    last_ms = group.told[-1].record.ts_ms if group.told else 0
+    last_ms = group.records[-1].record.ts_ms if group.records else 0
     for one in group.current:
         partitions = [partition for partition in one.partitions if partition not in group.used]
         end_ms = last_ms if one.end_ms is None else one.end_ms
-        if partitions and end_ms - one.start_ms > TOLD_MS:
+        if partitions and end_ms - one.start_ms > NOTIFIED_MS:
             summary = f"nobody owned {names(partitions)} for {seconds(end_ms - one.start_ms)}, nor before"
             unused = finding(
                 FindingKind.UNOWNED_PARTITION,
@@ -225,10 +227,10 @@ def _never_used(group: _Group) -> Iterator[Finding]:
                 summary=summary,
                 partitions=partitions,
             )
-            yield from filter(None, [_find_untold(unused, group)])
+            yield from filter(None, [_find_never_notified(unused, group)])
 
 
-def _untold_until(one: Assignment, found: Finding, group: _Group) -> int:
+def _find_end_of_waiting(one: Assignment, found: Finding, group: _Group) -> int:
     """When the member heard of its assignment, lost it, or somebody else had the partition."""
     slack_ms = group.slack_ms
     end_ms = found.end_ms if one.end_ms is None else min(one.end_ms, found.end_ms)
@@ -237,13 +239,13 @@ def _untold_until(one: Assignment, found: Finding, group: _Group) -> int:
     during = [turn for turn in after if turn.start_ms <= one.start_ms + slack_ms]
     after = after[len(during) :]
     until_ms = min([end_ms, *(turn.start_ms for turn in after)])
-    brought_nothing = all(not turn.added and until_ms - turn.end_ms > TOLD_MS + slack_ms for turn in during)
+    brought_nothing = all(not turn.added and until_ms - turn.end_ms > NOTIFIED_MS + slack_ms for turn in during)
     if not turns or not brought_nothing:
         return one.start_ms
-    removed = next((t for t in group.told if t.place == one.end), None)
+    removed = next((t for t in group.records if t.place == one.end), None)
     if removed is not None and removed.record.kind is Kind.FENCED:
         return one.start_ms  # it may have been gone
-    last_ms = group.told[-1].record.ts_ms if one.end_ms is None else one.end_ms
+    last_ms = group.records[-1].record.ts_ms if one.end_ms is None else one.end_ms
     lives = [life for life in group.lives(one.member) if life.protocol == "consumer" and life.start_ms <= one.start_ms]
     covered = any(life.end_ms >= end_ms - slack_ms for life in lives)
     if not covered and (not lives or last_ms - one.start_ms <= DEFAULT_SESSION_TIMEOUT_MS + slack_ms):
@@ -284,11 +286,11 @@ class _Stall:
         return f"{what}: {summarize('W5')}"
 
 
-def _stalls(told: Iterable[CoordinatorRecord]) -> Iterator[_Stall]:
+def _stalls(records: Iterable[CoordinatorRecord]) -> Iterator[_Stall]:
     consumers: set[str] = set()
     gone_ms: int | None = None
     stall: _Stall | None = None
-    for record, _, place, _ in told:
+    for record, _, place, _ in records:
         if record.kind is Kind.JOINED and record.detail == "consumer":
             consumers.add(record.member_id)
         elif record.kind is Kind.FENCED or (record.kind is Kind.LEFT and record.detail != AWAY):
@@ -318,7 +320,7 @@ def _find_stranded(found: Finding, group: _Group) -> Finding | None:
         long = end_ms - start_ms > group.hears_ms and 2 * (end_ms - start_ms) > found.end_ms - found.start_ms
         if long and not _is_assigned(found, start_ms, end_ms, group):
             real = _certain(found) if group.current else found
-            refused = [t.place for t in group.told if t.record.kind is Kind.ERROR and _near(t, stall)]
+            refused = [t.place for t in group.records if t.record.kind is Kind.ERROR and _near(t, stall)]
             return _as(real, Cause.STRANDED, stall.why, [*refused, stall.place])
     return None
 
@@ -368,10 +370,10 @@ def _is_about(one: Unclaimed, partition: Partition) -> bool:
 
 def _never_claimed(known: Iterable[Finding], group: _Group) -> Iterator[Finding]:
     """Findings for what no log has the end of an owner of, or no owner at all."""
-    told = {(found.cause, partition) for found in known for partition in found.partitions}
+    known_causes = {(found.cause, partition) for found in known for partition in found.partitions}
     for one in group.unclaimed:
         of_topics = {(i.topic, i.partition) for i in group.rows.intervals if i.topic in one.topics}
-        partitions = [p for p in one.partitions or by_partition(of_topics) if (one.cause, p) not in told]
+        partitions = [p for p in one.partitions or by_partition(of_topics) if (one.cause, p) not in known_causes]
         wanted = any(matches(sub, topic) for sub in group.rows.subscriptions for topic in _topics(one))
         if not wanted or (not partitions and of_topics) or any(_is_used(p, one, group) for p in partitions):
             continue
@@ -379,7 +381,7 @@ def _never_claimed(known: Iterable[Finding], group: _Group) -> Iterator[Finding]
         summary = f"nobody owned {what} for {seconds((one.end_ms or 0) - one.start_ms)}; {one.why}"
         yield finding(
             FindingKind.UNOWNED_PARTITION,
-            group.told[0].record.group,
+            group.records[0].record.group,
             one.member,
             one.start_ms,
             one.end_ms or 0,
@@ -399,7 +401,7 @@ def _is_used(partition: Partition, one: Unclaimed, group: _Group) -> bool:
     return any(
         (i.topic, i.partition) == partition
         and i.start_ms < (one.end_ms or 0)
-        and i.end_ms > one.start_ms + group.slack_ms + TOLD_MS
+        and i.end_ms > one.start_ms + group.slack_ms + NOTIFIED_MS
         for i in group.rows.intervals
     )
 
@@ -409,7 +411,7 @@ def _is_used(partition: Partition, one: Unclaimed, group: _Group) -> bool:
 
 def _early(found: Finding, group: _Group) -> Finding | None:
     at_ms, slack_ms = found.start_ms, group.skew_ms
-    states = [t for t in group.told if t.record.kind is Kind.GROUP_STATE and t.record.ts_ms <= at_ms + slack_ms]
+    states = [t for t in group.records if t.record.kind is Kind.GROUP_STATE and t.record.ts_ms <= at_ms + slack_ms]
     waits = [t for t in states[-1:] if t.record.machine == CLASSIC and t.record.epoch == 0]
     classic = {life.member for life in group.rows.lives if life.protocol == "classic"}
     first = [
