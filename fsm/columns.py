@@ -1,8 +1,9 @@
 """A table as columns of integers: for Arrow and Spark, and to step a population of machines at once with NumPy.
 
-columns = TABLE.columns states = columns.start(1_000_000) # codes: positions in `columns.states` orders =
-columns.order(states, events) # the effects of each machine: positions in `columns.orders` columns.step(states, events,
-out=states) # in place; or states = columns.step(states, events)
+    columns = TABLE.columns
+    states = columns.start(1_000_000)                 # codes: positions in `columns.states`
+    orders = columns.order(states, events)            # the effects of each machine: positions in `columns.orders`
+    columns.step(states, events, out=states)          # in place; or states = columns.step(states, events)
 
 `events` has a code for each machine, as a position in `columns.events`. Where some are illegal, `IllegalSteps` has the
 positions of those machines; they stay where they are, and the others move. NumPy is loaded when something is stepped.

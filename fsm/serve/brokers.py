@@ -1,8 +1,10 @@
 """The brokers: frames of bytes in, effects out. No socket, no clock, no thread: the same frames give the same effects.
 
-brokers = Brokers(Served({"foo": 4}), now_ms=0, random=Random(1)) brokers.connect(7, broker=1, peer="127.0.0.1",
-now_ms=0) brokers.receive(7, frame, now_ms=1) # (Send(7, ...),) brokers.next_deadline_ms() # the next timer
-brokers.advance(500) # the effects of due timers
+    brokers = Brokers(Served({"foo": 4}), now_ms=0, random=Random(1))
+    brokers.connect(7, broker=1, peer="127.0.0.1", now_ms=0)
+    brokers.receive(7, frame, now_ms=1)      # (Send(7, ...),)
+    brokers.next_deadline_ms()               # the next timer
+    brokers.advance(500)                     # the effects of due timers
 
 Each connection has one request at a time, as in Kafka: later ones wait until the answer is sent. Several brokers share
 topics and groups; each group has its coordinator on one of them.

@@ -277,7 +277,8 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[st
             "spark.driver.extraJavaOptions": jvm,
         }
     if scratch is not None:  # an audit's
-        settings["spark.python.daemon.module"] = "fsm.spark.daemon"
+        if local:  # the processes of a cluster know this package only once they have started
+            settings["spark.python.daemon.module"] = "fsm.spark.daemon"
         settings["spark.local.dir"] = str(scratch)
         settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
     return settings

@@ -195,11 +195,10 @@ SOMETIMES: dict[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
     "fields in brackets": (lambda _: "", lambda i: f" [trace={i * 7919:x}]"),
     "an object": (lambda _: "", lambda i: f' {{"traceId":"{i * 7919:x}"}}'),
     "an id": (lambda _: "", lambda i: f" 123e4567-e89b-12d3-a456-{i:012x}"),
-    "a column": (lambda _: "", lambda i: f" | request {i} | bob"),
-    "words": (lambda _: "", lambda i: f" - request {i}"),
     "a source": (lambda _: "", lambda i: f" (ConsumerCoordinator.java:{300 + i})"),
     "a field before": (lambda i: f"traceId={i * 7919:x} ", lambda _: ""),
     "brackets before": (lambda i: f"[{i * 7919:08x}] ", lambda _: ""),
+    "pairs before": (lambda i: f"[traceId={i * 7919:x} spanId={i:x}] ", lambda _: ""),
 }
 """What may stand before or behind some messages, and not others."""
 
@@ -226,15 +225,34 @@ def test_what_only_some_messages_have_changes_nothing(name: str, every: int, tmp
         ]
 
 
-@pytest.mark.parametrize("behind", ["", " traceId=7", " | bob"])
+@pytest.mark.parametrize(
+    "behind", ["", " traceId=7", ", truncated=true", " truncated=true", " - and 2 more", " -- cut", " | foo-2"]
+)
 def test_half_a_list_is_no_list_whatever_stands_behind(behind: str) -> None:
-    for text in ("foo-0, foo-1, fo", "foo-0, foo", "fo"):
+    whole = () if behind in ("", " traceId=7") else ("foo-0, foo-1",)
+    for text in ("foo-0, foo-1, fo", "foo-0, foo", "fo", *whole):
         line = f"[Consumer clientId=a, groupId=g] Adding newly assigned partitions: {text}{behind}"
         entry = (
             f"[2026-11-21 07:55:15,123] INFO {line} (org.apache.kafka.clients.consumer.internals.ConsumerCoordinator)"
         )
         _, records = parse_entry(next(iter(from_bytes(entry.encode(), formats()))), UTC)
         assert not records
+
+
+@pytest.mark.parametrize(
+    "before", ["Error: ", "quoted: ", "payload: - ", "com.acme.App: ", "[dlq] (retry) ", "Retry of ", "WARN request=5 "]
+)
+def test_a_quoted_message_is_nobodys(before: str, tmp_path: Path) -> None:
+    """An application's line holds what a client said elsewhere."""
+    told = events("java")
+    quote = "[Consumer clientId=a, groupId=g] Revoke previously assigned partitions foo-0"
+    lines = JAVA["no logger"](told).splitlines(keepends=True)
+    info = next(line for line in reversed(lines) if " INFO " in line)
+    stamp = info[: info.index("INFO")]
+    level, text = ("WARN ", before[5:]) if before.startswith("WARN") else ("INFO ", before)
+    path = write(tmp_path / "a.log", "".join([*lines, f"{stamp}{level}{text}{quote}\n"]), told)
+    found, _ = read(path, CLIENTS["java"])
+    assert [one for one in found if one.group == "g"] == []
 
 
 @pytest.mark.parametrize("name", BEHIND)

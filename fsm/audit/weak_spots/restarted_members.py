@@ -173,7 +173,7 @@ class _Group:
 
 
 def summarize(number: str) -> str:
-    """As `fsm.reference.reports.named`."""
+    """As `fsm.reference.reports.summarize`."""
     from fsm.reference import reports  # noqa: PLC0415  # it comes with the coordinator, and few logs need it
 
     return reports.summarize(number)

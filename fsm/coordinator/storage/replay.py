@@ -1,8 +1,9 @@
 """The replay of the log: the state of a coordinator that has read its partition of `__consumer_offsets`.
 
-found = replay(records, dialect("4.4")) found.state # every group and offset that is stored found.remarks # records that
-no coordinator would have written after the previous ones load(found.state, context) # timers armed again, as after a
-fail-over
+    found = replay(records, dialect("4.4"))
+    found.state             # every group and offset that is stored
+    found.remarks           # records that no coordinator would have written after the previous ones
+    load(found.state, context)   # timers armed again, as after a fail-over
 
 Records of a compacted log are no sequence of steps: in between, members may lack a group record, or two members may
 hold one partition. So each record is applied unchecked, and checks come at the end. Unrecorded data (timers, delayed

@@ -51,14 +51,14 @@ def _ending(tokens: tuple[Token, ...]) -> re.Pattern[str]:
 
 
 def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None:
-    """What a message means to a client. One that it does not understand may have something before or behind it that
-    only some lines of the layout have, as where a request is traced."""
+    """What a message means to a client. One that the client does not understand is tried without the fields and ids
+    that only some lines of a layout have before or behind it, as where a request is traced."""
     records, text = client.understand(message), message.text
     if records:
         return records
     places = [place for mark in client.marks if (place := text.find(mark.decode(), 0, _LONGEST_CONTEXT)) >= 0]
     begin = text.rfind(" ", 0, min(places, default=0)) + 1
-    if begin and _CONTEXT_BEFORE.fullmatch(text, 0, begin):
+    if begin and message.level.upper() not in _COMPLAINTS and _CONTEXT_BEFORE.fullmatch(text, 0, begin):
         message = message._replace(text=text[begin:])
         records = client.understand(message)
     if records is None:
@@ -68,29 +68,29 @@ def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None
 
 
 def without_context(text: str) -> Iterator[str]:
-    """The text without the field, the id or the place in a source file at its end, then without the one before that,
-    and so on."""
-    for _ in range(_MOST_UNITS):
-        found = _CONTEXT_BEHIND.search(text, max(0, len(text) - _LONGEST_CONTEXT))
-        tail = structured.json_tail(text) if text.endswith("}") else None
+    """The text without the field, the id or the place in a source file at its end; at most `_MOST_CONTEXT` times."""
+    first, last = text[:-_LONGEST_CONTEXT], text[-_LONGEST_CONTEXT:]
+    for _ in range(_MOST_CONTEXT):
+        found = _SOURCE_PLACE.search(last)
+        tail = structured.json_tail(last) if last.endswith("}") else None
         if found:
-            shorter = text[: found.start()]
+            shorter = last[: found.start()]
         else:
-            shorter = tail[0].rstrip() if tail and tail[1] else without_end(_last_unit(text, behind=()), text)
-        if shorter == text or _COUNT.fullmatch(text, len(shorter)):
+            shorter = tail[0].rstrip() if tail and tail[1] else without_end(_last_unit(last, behind=()), last)
+        if shorter == last or _OWN_END.match(last, len(shorter)):
             return
-        text = shorter
-        yield text
+        last = shorter
+        yield first + last
 
 
-_LONGEST_CONTEXT = 200
-_CONTEXT_BEFORE = re.compile(
-    r"(?:(?:[A-Za-z][\w.-]{0,60}[=:](?:\"[^\"\n]*\"|[^\s\"]*)|\[[^\[\]\n]*\]|\([^()\n]*\)"
-    r"|[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8})[ \t]+(?:[-|:][ \t]+)?)+"
-)
-_CONTEXT_BEHIND = re.compile(r"[ \t]+(?:[(\[]?[\w$]+\.[a-z]{1,5}:\d+[)\]]?|\|[^|\n]*|--? [^\n-][^\n]*?)[ \t]*\Z")
-_COUNT = re.compile(r"[ \t]+[#\[({<]?\d{1,7}[\])}>]?[ \t]*", re.ASCII)
-"""A short number: it may well be the message's own."""
+_LONGEST_CONTEXT, _MOST_CONTEXT = 200, 3
+_COMPLAINTS = frozenset({"WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "SEVERE"})
+"""The levels at which an application quotes a client's message rather than that a client says who owns what."""
+_PAIR, _ID = r"[A-Za-z][\w.-]{0,60}=(?:\"[^\"\n]*\"|[^\s\"\[\]]+)", r"[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"
+_CONTEXT_BEFORE = re.compile(rf"(?:(?:{_PAIR}|{_ID}|\[(?:{_PAIR}|{_ID})(?:,? (?:{_PAIR}|{_ID}))*\])[ \t]+)+")
+_SOURCE_PLACE = re.compile(r"[ \t]+[(\[]?[\w$]+\.[a-z]{1,5}:\d+[)\]]?[ \t]*\Z")
+_OWN_END = re.compile(r"(?i)[,:]|[ \t]*[#\[({<]?\d{1,7}[\])}>]?[ \t]*\Z|[ \t]*\W?(?:trunc|cut|more|omit)", re.ASCII)
+"""What may well be the message's own: the next item of a list, a short number, a word that the list was cut."""
 
 
 def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:

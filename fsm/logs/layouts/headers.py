@@ -254,11 +254,4 @@ def commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> li
         goes_on = any(tokens[: len(other)] == other for other in kept)
         if not kept or (count >= max(2, least * total) and not goes_on):
             kept.append(tokens)
-    headers = [Header(tokens, roles_of(tokens, rows[tokens])) for tokens in kept]
-    return [one for one in headers if not any(_goes_on(one, other) for other in headers)]
-
-
-def _goes_on(header: Header, other: Header) -> bool:
-    """Whether a header only has words behind another one: the message's own brackets would be taken for those."""
-    is_longer = len(header.tokens) > len(other.tokens) and header.tokens[: len(other.tokens)] == other.tokens
-    return is_longer and set(header.roles[len(other.roles) :]) <= {"word"}
+    return [Header(tokens, roles_of(tokens, rows[tokens])) for tokens in kept]

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from fsm.logs import Client, Message
-from fsm.logs.layouts.ends import understand, without_context
+from fsm.logs.layouts.ends import understand
 from fsm.logs.reading.entries import LINE_LIMIT
 from fsm.trace import TraceRecord
 
@@ -191,12 +191,6 @@ def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[
             return None if ts_ms == _NO_TIME else tuple([TraceRecord(ts_ms, *values) for values in known[behind]])
         message = layout(entry, zone)
         found = None if message is None else understand(client, message)
-        if found is None and message is not None:  # behind a logger, too, something may stand that other lines lack
-            first, newline, more = entry.partition("\n")
-            for text in without_context(first):
-                shorter = layout(f"{text}{newline}{more}", zone)
-                if shorter and not shorter.cut and (found := understand(client, shorter)):
-                    break
         if not found or message is None:
             return found
         if message.ts_ms == _NO_TIME:

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from fsm.logs import LEARNED, Client, Format, Message
+from fsm.logs import LEARNED, Client, Format, Message, clients
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import understand, without_context
@@ -230,9 +230,17 @@ class Layout:
         """The message behind the header, and the header's slots, of which those that are times have their rows."""
         for header in self.headers:
             match = header.pattern.match(text)
-            if match is not None:
+            if match is not None and not (len(self.headers) > 1 and self._has_mark(match[0])):
                 return text[match.end() :], list(zip(header.roles, match.groups(), header.rows, strict=True))
         return None
+
+    def _has_mark(self, header: str) -> bool:
+        """Whether what seems to be a header is the begin of a message behind a shorter one."""
+        return any(mark in header for mark in self._marks)
+
+    @cached_property
+    def _marks(self) -> tuple[str, ...]:
+        return tuple(mark.decode() for one in clients() if one.name in self.speaking for mark in one.marks)
 
     def _peel(self, entry: str) -> tuple[str | None, list[Peeled]]:
         """The text of an entry behind all frames, and the frames of its first line."""

@@ -142,15 +142,14 @@ INVOKER = RuleSet(
 
 
 def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records | None:
-    if not _TOPICS.fullmatch(match["topics"]):
+    topics = tuple(name for name in match["topics"].strip(", ").split(", ") if name)
+    if (match["rest"][:1].isspace() and match["rest"].strip()) or any(name.endswith("..") for name in topics):
         return None
-    topics = tuple(name for name in match["topics"].strip().split(", ") if name)
     return (record(message, Kind.SUBSCRIBED, topics=topics[:-1] if message.cut else topics),)
 
 
-_TOPICS = re.compile(r"(?: [\w.-]+(?:, [\w.-]+)*,?)?\s*")
 _APPLICATION = (
-    rule(r"Subscribed to topic\(s\):(?P<topics>[^\n\ufffd]*)", _read_subscription),
+    rule(r"Subscribed to topic\(s\):(?P<topics>(?: [\w.-]+(?:, [\w.-]+)*,?)?)(?P<rest>[^\n]*)", _read_subscription),
     rule(r"Subscribed to pattern: '(?P<detail>.*)'", emit(Kind.SUBSCRIBED)),
     rule(r"Subscribing to regular expression (?P<detail>.*)", emit(Kind.SUBSCRIBED)),
     rule(r"Unsubscribed all topics or patterns", emit(Kind.UNSUBSCRIBED)),

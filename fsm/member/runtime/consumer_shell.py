@@ -3,10 +3,13 @@
 The runtime owns threads, sockets and clocks. It submits application events, passes in responses, calls `poll` after any
 of them or when its time has come, sends the returned requests, and runs requested callbacks:
 
-member = ConsumerMember(ConsumerConfig("g"), member_id="...", now_ms=0) member.receive(CoordinatorFound(), now_ms)
-member.submit(TopicSubscriptionChangeEvent(("t",), listener=True)) member.submit(AsyncPollEvent()) result =
-member.poll(now_ms) # result.unsent_requests holds the joining heartbeat member.receive(Answered(request, response),
-now_ms) member.run_callbacks(listener, now_ms) # raises the errors for the application
+    member = ConsumerMember(ConsumerConfig("g"), member_id="...", now_ms=0)
+    member.receive(CoordinatorFound(), now_ms)
+    member.submit(TopicSubscriptionChangeEvent(("t",), listener=True))
+    member.submit(AsyncPollEvent())
+    result = member.poll(now_ms)                  # result.unsent_requests holds the joining heartbeat
+    member.receive(Answered(request, response), now_ms)
+    member.run_callbacks(listener, now_ms)        # raises the errors for the application
 
 Source: `ConsumerNetworkThread.runOnce`, `AsyncKafkaConsumer.poll`, `.unsubscribe`, `.close`.
 """
