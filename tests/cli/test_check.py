@@ -159,8 +159,11 @@ def test_mutants_are_told_with_what_kills_them(capsys: pytest.CaptureFixture[str
     told = json.loads(said)
     assert (status, told["score"], told["killed"]) == (0, 1.0, 2)
     assert {one["outcome"] for one in told["mutants"]} == {"killed"}
-    status, said, _ = run(capsys, *ONE_ROW, "repeat:consumer-member.JOINING.HB_SENT")
-    assert (status, "survived  repeat:consumer-member.JOINING.HB_SENT:SEND_FULL_HEARTBEAT" in said) == (1, True)
+    status, said, _ = run(capsys, *ONE_ROW, "repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED")
+    assert (status, "survived  repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH" in said) == (
+        1,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
