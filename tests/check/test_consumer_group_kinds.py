@@ -277,6 +277,25 @@ def test_a_topic_that_is_made_anew_and_one_disturbance_more(kind: str) -> None:
     assert (lengths(verdict), verdict.stopped, verdict.cut) == (KNOWN.get(kind, {}), "", {})
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "topics", "states", "broken"),
+    [
+        ("topic_grown", {"foo": 2}, 4_650_295, {}),
+        ("topic_created", {"foo": 2}, 5_526_207, {}),
+        ("topic_deleted", {"foo": 2}, 5_358_953, LATE_REPORT),
+        ("resubscribe", {"foo": 1, "bar": 1}, 2_927_859, {}),
+    ],
+)
+def test_a_late_request_while_topics_change(
+    kind: str, topics: dict[str, int], states: int, broken: dict[str, int]
+) -> None:
+    changes = kind.startswith("topic_")
+    model = consumer_group(topics=topics, client="fixed", coordinator="fixed", topic_changes=changes)
+    verdict = check(model, disturb=["late", kind], disturbances=2, every=True)
+    assert (lengths(verdict), verdict.states, verdict.stopped) == (broken, states, "")
+
+
 MESSAGES_AND_TIMERS = [
     "crash",
     "expire",
