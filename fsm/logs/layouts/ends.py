@@ -56,11 +56,12 @@ def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None
     records, text = client.understand(message), message.text
     if records:
         return records
-    places = [place for mark in client.marks if (place := text.find(mark.decode(), 0, _LONGEST_CONTEXT)) >= 0]
-    begin = text.rfind(" ", 0, min(places, default=0)) + 1
-    if begin and message.level.upper() not in _COMPLAINTS and _CONTEXT_BEFORE.fullmatch(text, 0, begin):
-        message = message._replace(text=text[begin:])
-        records = client.understand(message)
+    before = _CONTEXT_BEFORE.match(text, 0, _LONGEST_CONTEXT)
+    if before is not None and message.level.upper() not in _COMPLAINTS:
+        behind = text[before.end() :]
+        if any(mark.decode() in behind[:_NEAR] for mark in client.marks):
+            message = message._replace(text=behind)
+            records = client.understand(message)
     if records is None:
         shorter = (client.understand(message._replace(text=one)) for one in without_context(message.text))
         return next(filter(None, shorter), None)
@@ -83,7 +84,7 @@ def without_context(text: str) -> Iterator[str]:
         yield first + last
 
 
-_LONGEST_CONTEXT, _MOST_CONTEXT = 200, 3
+_LONGEST_CONTEXT, _MOST_CONTEXT, _NEAR = 200, 3, 60
 _COMPLAINTS = frozenset({"WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "SEVERE"})
 """The levels at which an application quotes a client's message rather than that a client says who owns what."""
 _PAIR, _ID = r"[A-Za-z][\w.-]{0,60}=(?:\"[^\"\n]*\"|[^\s\"\[\]]+)", r"[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"
