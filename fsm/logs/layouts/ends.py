@@ -50,6 +50,12 @@ def _ending(tokens: tuple[Token, ...]) -> re.Pattern[str]:
     return re.compile(Header(tokens, ()).regex + r"[ \t]*\Z", re.ASCII)
 
 
+@lru_cache(maxsize=64)
+def words_of(client: Client) -> tuple[str, ...]:
+    """The marks of a client as text."""
+    return tuple(mark.decode() for mark in client.marks)
+
+
 def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None:
     """What a message means to a client. One that the client does not understand is tried without the fields and ids
     that only some lines of a layout have before or behind it, as where a request is traced."""
@@ -59,7 +65,7 @@ def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None
     before = _CONTEXT_BEFORE.match(text, 0, _LONGEST_CONTEXT)
     if before is not None and message.level.upper() not in _COMPLAINTS:
         behind = text[before.end() :]
-        if any(mark.decode() in behind[:_NEAR] for mark in client.marks):
+        if any(word in behind[:_NEAR] for word in words_of(client)):
             message = message._replace(text=behind)
             records = client.understand(message)
     if records is None:

@@ -119,7 +119,7 @@ class Header:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled where it is looked for first: of many headers that are made while a layout is learned few are."""
+        """The compiled pattern. Learning makes many headers and matches few, so it is compiled at the first use."""
         return _compile(self.regex)
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fsm.logs import LEARNED, Client, Format, Message, clients
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.ends import understand, without_context
+from fsm.logs.layouts.ends import understand, without_context, words_of
 from fsm.logs.layouts.frames import Frame, Named, Peeled, clean, peel_all
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header
 from fsm.logs.layouts.java_layouts import without_trace
@@ -240,7 +240,7 @@ class Layout:
 
     @cached_property
     def _marks(self) -> tuple[str, ...]:
-        return tuple(mark.decode() for one in clients() if one.name in self.speaking for mark in one.marks)
+        return tuple(word for one in clients() if one.name in self.speaking for word in words_of(one))
 
     def _peel(self, entry: str) -> tuple[str | None, list[Peeled]]:
         """The text of an entry behind all frames, and the frames of its first line."""

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from fsm.logs.exports.tables import Table
 from fsm.logs.exports.xml_events import XmlEvents
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.ends import end_with_fields, find_end, find_tail, line_end, without_end
+from fsm.logs.layouts.ends import end_with_fields, find_end, find_tail, line_end, without_end, words_of
 from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
 from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, split
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of
@@ -93,15 +93,10 @@ def _marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
         return []
     out = []
     for client in clients:
-        places = [place for mark in _words(client) if (place := line.find(mark)) >= 0]
+        places = [place for mark in words_of(client) if (place := line.find(mark)) >= 0]
         if places:
             out.append((client, min(places)))
     return out
-
-
-@lru_cache(maxsize=64)
-def _words(client: Client) -> tuple[str, ...]:
-    return tuple(mark.decode() for mark in client.marks)
 
 
 def _find_marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]:
