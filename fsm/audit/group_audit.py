@@ -99,7 +99,8 @@ def judge_rows(
     given = list(assignments(group, (one for one in from_coordinator if one.record.ts_ms > 0)))
     if from_coordinator:
         findings = list(_with_coordinator(findings, from_coordinator, given, limits.clock_skew_ms))
-    findings = list(weigh(name_weak_spots(findings, rows, from_coordinator, given, limits.clock_skew_ms), files))
+    named = name_weak_spots(findings, rows, from_coordinator, given, limits.clock_skew_ms)
+    findings = list(weigh(named, files, keys))
     shown = {Place(e.file, e.offset) for found in findings for e in found.evidence}
     lines = {place: Line(*known_lines[place]) for place in shown if place in known_lines}
     lines |= records.lines(shown - lines.keys())

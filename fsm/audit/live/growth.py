@@ -251,7 +251,9 @@ def _about(
         yield to_file(SUMMARY, growth.was, -1, [""])._replace(key=OF_FILE + growth.was)
     for group in sorted(touched):
         settled = growth.size if growth.over else state.settled
-        values = [growth.was, tuple(state.worth), list(growth.gone), settled, *map(tuple, facts.get(group, ()))]
+        own = facts.get(group, ())
+        worth = state.worth.about(one.client_id for one in own)
+        values = [growth.was, tuple(worth), list(growth.gone), settled, *map(tuple, own)]
         yield to_file(FACTS, growth.name, since, values)._replace(key=group)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from fsm.audit.findings import Finding, Severity
+from fsm.audit.findings import Finding, FindingKind, Severity
+from fsm.audit.hygiene.identity import Key
+from fsm.audit.reading.records import Source
 from fsm.logs.layouts.layout import LOSSES
 
 _SECOND_MS = 1000
@@ -71,27 +73,68 @@ class FileFacts(NamedTuple):
     """What its layout leaves out, as `fsm.logs.layouts.layout.Description` names it."""
     too_little: tuple[str, ...] = ()
     """As `TooLittle.client`."""
+    missed_of: tuple[str, ...] = ()
+    """Client ids that lines of `missed` name; the empty one where lines name none."""
+
+    def about(self, client_ids: Iterable[str]) -> FileFacts:
+        """The facts for a group to which only these clients belong."""
+        kept = {"", *client_ids}
+        return self._replace(missed_of=tuple(one for one in self.missed_of if one in kept))
 
     def doubts(self, client: str) -> bool:
         """Whether too little of what a client says in the file was understood."""
         return client in self.too_little or "" in self.too_little
 
+    def may_lack(self, client: str) -> bool:
+        """Whether a line of a client in the file may be one that was not understood."""
+        return client in self.missed_of or "" in self.missed_of
 
-def weigh(findings: Iterable[Finding], files: Mapping[str, FileFacts]) -> Iterator[Finding]:
-    """The findings, less severe where they rest on what a layout leaves out, which they then say.
+
+_BY_ABSENCE = frozenset(FindingKind) - {
+    FindingKind.CONFIG_LAG,
+    FindingKind.FENCING_LOOP,
+    FindingKind.LISTENER_ERROR,
+    FindingKind.PARTITIONS_LOST,
+    FindingKind.REBALANCE_STORM,
+    FindingKind.UNPARSED_LINES,
+}
+"""Kinds that a missing line can cause: something is said to have lasted, or not to have happened."""
+_OF_ALL_MEMBERS = frozenset({FindingKind.UNOWNED_PARTITION, FindingKind.UNASSIGNED_WORK})
+"""Kinds that a missing line of any member can cause."""
+
+
+def weigh(
+    findings: Iterable[Finding], files: Mapping[str, FileFacts], members: Mapping[Source, Key]
+) -> Iterator[Finding]:
+    """The findings, less severe where they rest on what a layout leaves out or on lines that were not understood,
+    which they then say.
 
     A date or year that was taken from elsewhere matters where several files are compared, whole seconds where what
-    happened took less than two, ends of lines and lines between others always.
+    happened took less than two, ends of lines and lines between others always. Lines of a member that were not
+    understood matter where a finding says that something did not happen, or lasted.
     """
+    lacking = {key.member for (_, client, f), key in members.items() if f in files and files[f].may_lack(client)}
     for found in findings:
         shown = sorted({one.file for one in found.evidence})
         lost = [name for name in (*_DAY, *_CLOCK, *LOSSES) if any(name in files[f].lost for f in shown if f in files)]
         days = [name for name in lost if name in _DAY and len(shown) > 1]
         whole_seconds = "milliseconds" in lost and 0 < found.end_ms - found.start_ms < 2 * _SECOND_MS
         reasons = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in LOSSES if name in lost)]
-        yield _doubt(found, reasons) if reasons and found.severity is not Severity.INFO else found
+        doubts = [f"a log does not tell {' and '.join(f'the {name}' for name in reasons)}"] if reasons else []
+        if found.kind in _BY_ABSENCE:
+            about = lacking if found.kind in _OF_ALL_MEMBERS else lacking.intersection((found.member, *found.others))
+            doubts += [f"not every line of {_name(sorted(about))} was understood"] if about else []
+        yield _doubt(found, doubts) if doubts and found.severity is not Severity.INFO else found
 
 
-def _doubt(found: Finding, lost: Sequence[str]) -> Finding:
-    summary = f"{found.summary} (a log does not tell {' and '.join(f'the {name}' for name in lost)})"
-    return replace(found.lower_severity(), summary=summary)
+def _name(members: Sequence[str]) -> str:
+    """The first members by their names, and the number of the others."""
+    more = len(members) - _MOST_NAMED
+    return ", ".join(members[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _doubt(found: Finding, doubts: Sequence[str]) -> Finding:
+    return replace(found.lower_severity(), summary=f"{found.summary} ({'; '.join(doubts)})")
+
+
+_MOST_NAMED = 3

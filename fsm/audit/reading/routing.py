@@ -6,6 +6,7 @@ They run in the tasks of Spark, in a loop, and in memory alike.
 from __future__ import annotations
 
 import marshal
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
@@ -95,7 +96,9 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
 def worth_of(pieces: Sequence[PieceSummary], min_understood: float) -> FileFacts:
     lost = sorted({name for one in pieces for name in one.lost})
     doubted = (one.client for one in unparsed.too_little(pieces, min_understood))
-    return FileFacts(sum(one.missed for one in pieces), tuple(lost), tuple(doubted))
+    missed, named = sum(one.missed for one in pieces), sum((Counter(one.missed_of) for one in pieces), Counter[str]())
+    clients = sorted({*named, *([""] if missed > named.total() else [])})
+    return FileFacts(missed, tuple(lost), tuple(doubted), tuple(clients))
 
 
 def _send_facts(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]], worth: FileFacts) -> Iterator[Sent]:
@@ -105,7 +108,8 @@ def _send_facts(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]],
         if home is not None:
             by_home.setdefault(home[0], []).append(one)
     for home_group, own in sorted(by_home.items()):
-        yield to_file(FACTS, own[0].file, 0, [tuple(worth), *map(tuple, own)])._replace(key=home_group)
+        about = worth.about(one.client_id for one in own)
+        yield to_file(FACTS, own[0].file, 0, [tuple(about), *map(tuple, own)])._replace(key=home_group)
 
 
 def receive(rows: Iterable[Sent], held: IO[bytes]) -> tuple[GroupRecords, list[Facts], dict[str, FileFacts]]:

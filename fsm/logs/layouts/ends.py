@@ -75,13 +75,15 @@ def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None
 
 
 def without_context(text: str) -> Iterator[str]:
-    """The text without the field, the id or the place in a source file at its end; at most `_MOST_CONTEXT` times."""
+    """The text without the field, id, remark or place in a source file at its end; at most `_MOST_CONTEXT` times."""
     first, last = text[:-_LONGEST_CONTEXT], text[-_LONGEST_CONTEXT:]
     for _ in range(_MOST_CONTEXT):
         found = _SOURCE_PLACE.search(last)
         tail = structured.json_tail(last) if last.endswith("}") else None
         if found:
             shorter = last[: found.start()]
+        elif remark := _REMARK.match(last):
+            shorter = remark[1]
         else:
             shorter = tail[0].rstrip() if tail and tail[1] else without_end(_last_unit(last, behind=()), last)
         if shorter == last or _OWN_END.match(last, len(shorter)):
@@ -94,8 +96,14 @@ _LONGEST_CONTEXT, _MOST_CONTEXT, _NEAR = 200, 3, 60
 _COMPLAINTS = frozenset({"WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "SEVERE"})
 """The levels at which an application quotes a client's message rather than that a client says who owns what."""
 _PAIR, _ID = r"[A-Za-z][\w.-]{0,60}=(?:\"[^\"\n]*\"|[^\s\"\[\]]+)", r"[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"
-_CONTEXT_BEFORE = re.compile(rf"(?:(?:{_PAIR}|{_ID}|\[(?:{_PAIR}|{_ID})(?:,? (?:{_PAIR}|{_ID}))*\])[ \t]+)+")
+_DASH = r"(?:-{1,2}|[|~\u2013\u2014]|//|::)"
+_BRACKETED = rf"\[(?:{_PAIR}|{_ID})(?:,? (?:{_PAIR}|{_ID}))*\]"
+_CONTEXT_BEFORE = re.compile(rf"(?:(?:{_PAIR}|{_ID}|{_BRACKETED}|[^\[\](){{}},:|\"'\n]{{1,60}}[ \t]{_DASH})[ \t]+)+")
 _SOURCE_PLACE = re.compile(r"[ \t]+[(\[]?[\w$]+\.[a-z]{1,5}:\d+[)\]]?[ \t]*\Z")
+_REMARK = re.compile(
+    rf"(.*\S)[ \t]+{_DASH}[ \t]+(?![^\n]*(?:trunc|cut|more|omit|\S-\d+\s*\Z))[^\[\](){{}},:|\n]{{1,80}}\Z"
+)
+"""Words behind a dash or a bar: no partition, which may be the next one of a list, and no word that a list was cut."""
 _OWN_END = re.compile(r"(?i)[,:]|[ \t]*[#\[({<]?\d{1,7}[\])}>]?[ \t]*\Z|[ \t]*\W?(?:trunc|cut|more|omit)", re.ASCII)
 """What may well be the message's own: the next item of a list, a short number, a word that the list was cut."""
 

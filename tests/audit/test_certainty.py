@@ -1,0 +1,68 @@
+"""Findings that may come from lines that were not understood are less severe, and say so."""
+
+from pathlib import Path
+
+import pytest
+from recordings import logs
+
+from fsm.audit import audit_files
+from fsm.audit.findings import Finding, FindingKind, Severity, finding
+from fsm.audit.hygiene.identity import Key
+from fsm.audit.reading.certainty import FileFacts, weigh
+from fsm.audit.rows import Place
+
+SAID = "(not every line of a was understood)"
+
+
+def found(kind: FindingKind, member: str = "a", others: tuple[str, ...] = ()) -> Finding:
+    return finding(kind, "g", member, 1, 9_000, summary="what", places=[Place("A.log", 0)], others=others)
+
+
+@pytest.mark.parametrize(
+    ("missed_of", "one", "lower"),
+    [
+        (("client-a",), found(FindingKind.ILLEGAL_TRANSITION), True),
+        (("",), found(FindingKind.ILLEGAL_TRANSITION), True),
+        (("client-b",), found(FindingKind.ILLEGAL_TRANSITION), False),
+        ((), found(FindingKind.ILLEGAL_TRANSITION), False),
+        (("client-a",), found(FindingKind.DOUBLE_OWNERSHIP, "c", ("a",)), True),
+        (("client-a",), found(FindingKind.DOUBLE_OWNERSHIP, "c", ("d",)), False),
+        (("client-a",), found(FindingKind.UNOWNED_PARTITION, "c"), True),
+        (("client-a",), found(FindingKind.FENCING_LOOP), False),
+    ],
+)
+def test_a_line_that_was_not_understood_counts_for_whom_it_concerns(
+    missed_of: tuple[str, ...], one: Finding, lower: bool
+) -> None:
+    """Lines without a client id count for every client of the file, and any member may own a partition."""
+    files = {"A.log": FileFacts(1, (), (), missed_of)}
+    (weighed,) = weigh([one], files, {("g", "client-a", "A.log"): Key("g", "a")})
+    assert (weighed.severity is not one.severity) == lower
+    assert weighed.summary == (f"{one.summary} {SAID}" if lower else one.summary)
+
+
+def test_facts_for_a_group_leave_out_other_clients() -> None:
+    facts = FileFacts(3, (), (), ("", "a", "b"))
+    assert facts.about(["b", "c"]).missed_of == ("", "b")
+
+
+@pytest.mark.parametrize("scenario", ["j02_second_joins", "j07_maxpoll", "x02_coop_rolling"])
+def test_no_error_is_made_of_lines_that_were_not_understood(scenario: str, tmp_path: Path) -> None:
+    """Every third line of the clients ends with what no client prints; the kinds of errors stay those of the whole."""
+    audits = []
+    for folder, behind in (("whole", ""), ("broken", ", by bob")):
+        for name, data in logs("java")[scenario].items():
+            lines = data.decode().splitlines()
+            text = "\n".join(
+                line + behind if i % 3 == 0 and "clientId" in line else line for i, line in enumerate(lines)
+            )
+            path = tmp_path / folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text + "\n")
+        audits.append(audit_files(sorted((tmp_path / folder).iterdir())))
+    whole, broken = ({(f.kind, f.member) for f in one.findings if f.severity is Severity.ERROR} for one in audits)
+    assert broken <= whole
+    assert FindingKind.UNPARSED_LINES in {f.kind for f in audits[1].findings}
+    illegal = [f.summary for f in audits[1].findings if f.kind is FindingKind.ILLEGAL_TRANSITION]
+    assert bool(illegal) == (scenario != "j07_maxpoll")
+    assert all("not every line of" in summary for summary in illegal)
