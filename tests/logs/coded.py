@@ -78,6 +78,15 @@ def supervised(line: Line, size: int) -> Writer:
     return write
 
 
+def journald_bytes(e: Event) -> str:
+    """`journalctl -o json` of a line with colours: the message as a list of its bytes."""
+    text = f"\x1b[2m{e.at:%H:%M:%S}\x1b[0;39m \x1b[32m{e.level:>5}\x1b[0;39m {e.text}" + (
+        f"\n{e.trace}" if e.trace else ""
+    )
+    fields = {"__REALTIME_TIMESTAMP": str(e.ts_ms * 1000), "PRIORITY": "6", "MESSAGE": [*text.rstrip().encode()]}
+    return json.dumps(fields, separators=(",", ":"))
+
+
 def recorded(events: Sequence[Event]) -> str:
     """asciinema's version 3, whose events are what a terminal was given at once."""
     text = ended(kafka_line, "\r\n")(events)
@@ -109,6 +118,7 @@ CODED: dict[str, Writer] = {
         f"{encoded(part)}\n" for e in events for part in logback_line(e).split("\n")
     ),
     "kinesis": lines(lambda e: json.dumps({"data": encoded(logback_line(e)), "approximateArrivalTimestamp": e.ts_ms})),
+    "coloured lines of journald": lines(journald_bytes),
     "rich text": rich_text,
     "page of paragraphs": page(lambda e: f"<p>{escape(logback_line(e))}</p>\n"),
     "page of text": lambda events: page(lambda e: f"{escape(kafka_line(e))}\n")(events).replace("</p>", "</p><pre>"),

@@ -197,7 +197,7 @@ SOMETIMES: dict[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
     "an id": (lambda _: "", lambda i: f" 123e4567-e89b-12d3-a456-{i:012x}"),
     "a source": (lambda _: "", lambda i: f" (ConsumerCoordinator.java:{300 + i})"),
     "a remark": (lambda _: "", lambda i: f" - request {i}"),
-    "a column": (lambda _: "", lambda i: " | bob"),
+    "a column": (lambda _: "", lambda _: " | bob"),
     "a remark before": (lambda i: f"request {i} - ", lambda _: ""),
     "a field before": (lambda i: f"traceId={i * 7919:x} ", lambda _: ""),
     "brackets before": (lambda i: f"[{i * 7919:08x}] ", lambda _: ""),
@@ -229,7 +229,8 @@ def test_what_only_some_messages_have_changes_nothing(name: str, every: int, tmp
 
 
 @pytest.mark.parametrize(
-    "behind", ["", " traceId=7", ", truncated=true", " truncated=true", " - and 2 more", " -- cut", " | foo-2", " - foo-2"]
+    "behind",
+    ["", " traceId=7", ", truncated=true", " truncated=true", " - and 2 more", " -- cut", " | foo-2", " - foo-2"],
 )
 def test_half_a_list_is_no_list_whatever_stands_behind(behind: str) -> None:
     whole = () if behind in ("", " traceId=7") else ("foo-0, foo-1",)

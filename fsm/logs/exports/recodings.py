@@ -366,6 +366,25 @@ def _string(found: re.Match[bytes]) -> bytes:
     return json.dumps(data.decode("utf-8", "replace")).encode() if _is_text(data) else found[0]
 
 
+_NUMBERS = re.compile(rb'(?<=":)\s?\[((?:\s?\d{1,3},){7,}\s?\d{1,3})\]')
+
+
+def _byte_lists(head: bytes) -> Recode | None:
+    """Strings of JSON as lists of their bytes: journald exports a message with control characters, as colours, so."""
+    if b"[" not in head or not head.lstrip(b" \t\r\n\xef\xbb\xbf[").startswith(b"{"):
+        return None
+    found = [_string_of_numbers(one) != one[0] for one in islice(_NUMBERS.finditer(head), _LOOKED_AT)]
+    if not found or sum(found) < len(found) / 2:
+        return None
+    return lambda parts: (_NUMBERS.sub(_string_of_numbers, part) for part in _lines(parts))
+
+
+def _string_of_numbers(found: re.Match[bytes]) -> bytes:
+    numbers = [int(one) for one in found[1].split(b",")]
+    data = bytes(numbers) if max(numbers) < 256 else b""
+    return json.dumps(data.decode("utf-8", "replace")).encode() if b" " in data and _is_text(data) else found[0]
+
+
 # -- pages and rich text -------------------------------------------------------------------------------------
 
 
@@ -420,6 +439,7 @@ RECODINGS: Sequence[Recoding] = (
     Recoding("rich text", _rich_text),
     Recoding("base64", _base64),
     Recoding("base64 values", _base64_values),
+    Recoding("lists of bytes", _byte_lists),
     Recoding("octet counting", _octets),
     Recoding("supervisord", _supervisord),
     Recoding("line ends", _end_lines),
