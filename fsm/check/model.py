@@ -187,6 +187,8 @@ class Wire:
     """Whether a step that would exceed the capacity waits for room; then nothing remains unknown."""
     start: Queue = EMPTY
     """The messages in flight initially."""
+    outdates: Callable[[Any, Any], bool] | None = None
+    """Whether the receiver of a message refuses a late one that was sent before it."""
 
 
 class View(Protocol):

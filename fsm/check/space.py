@@ -155,7 +155,7 @@ class Space:
         one = self.model.wires[wire]
         found = [self.message(one.sender, message, (wire, place)) for place, message in enumerate(_messages(one.start))]
         line, late = found[: len(one.start.line)], found[len(one.start.line) :]
-        return self.queue(wire, tuple(sorted(line) if one.reorders else line), tuple(sorted(late)))
+        return self.queue(wire, tuple(sorted(line) if one.reorders else line), sort_late(one, late))
 
     @property
     def nbytes(self) -> int:
@@ -333,7 +333,7 @@ class Space:
             if what == _SEND:
                 line = (*line, *message)
             else:
-                late = tuple(sorted((*late, *line))) if what == _HANG_UP and can_be_late else late
+                late = sort_late(one, (*late, *line)) if what == _HANG_UP and can_be_late else late
                 line = ()
         if one.reorders:
             line = tuple(sorted(line))
@@ -361,12 +361,14 @@ class Space:
                 continue  # one of equal messages stands for all
             rest = (*line[:at], *line[at + 1 :])
             received = self._hear(_RECEIVED, wire, message)
-            after = self.queue(wire, rest, late)
+            in_time = self._drop_outdated(one, late, message)
+            after = self.queue(wire, rest, in_time)
             yield after, receiver, received, self.action(one.receiver, "receives", "", wire, message), FREE
             for kind, fault, notification in one.disturbances:
                 if kind not in self.kinds:
                     continue
-                again = late if fault is Fault.LOSE else tuple(sorted((*late, message)))
+                others = in_time if fault is Fault.DUPLICATE else late
+                again = others if fault is Fault.LOSE else sort_late(one, (*others, message))
                 after = self.queue(wire, rest, again)
                 who, given = receiver, received
                 if fault is not Fault.DUPLICATE and notification is Notification.SENDER:
@@ -378,10 +380,19 @@ class Space:
                 actor = self.model.components[who].name if who >= 0 else ""
                 yield after, who, given, self.action(actor, fault.value, kind, wire, message), PAID
         for at, message in enumerate(late):
-            if message not in late[:at]:
-                after = self.queue(wire, line, (*late[:at], *late[at + 1 :]))
+            if one.outdates is not None or message not in late[:at]:
+                older = self._drop_outdated(one, late[:at], message)
+                after = self.queue(wire, line, (*older, *late[at + 1 :]))
                 received = self._hear(_LATE, wire, message)
                 yield after, receiver, received, self.action(one.receiver, "receives late", "", wire, message), FREE
+
+    def _drop_outdated(self, one: Wire, late: tuple[int, ...], message: int) -> tuple[int, ...]:
+        """The late messages that can still arrive after a message that was sent later than they."""
+        outdates = one.outdates
+        if outdates is None or not late:
+            return late
+        arrived = self.messages.value(message)
+        return tuple(other for other in late if not outdates(arrived, self.messages.value(other)))
 
     def _hear(self, kind: str, wire: int, message: int) -> int:
         notice = self._tell(kind, self.model.wires[wire], self.messages.value(message))
@@ -391,6 +402,11 @@ class Space:
         if kind == _UNDELIVERED:
             return Undelivered(wire.receiver, message)
         return Missed(wire.sender, message) if kind == _MISSED else Received(wire.sender, message, kind == _LATE)
+
+
+def sort_late(one: Wire, late: Iterable[int]) -> tuple[int, ...]:
+    """Late messages of a wire in a fixed order: that in which they were sent, where it matters."""
+    return tuple(late) if one.outdates is not None else tuple(sorted(late))
 
 
 def _input_key(given: Any, origin: tuple[Any, ...]) -> Any:

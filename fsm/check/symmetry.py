@@ -20,6 +20,7 @@ import numpy as np
 from fsm.check.endless import EndlessError, within
 from fsm.check.memo import Growing, Ids
 from fsm.check.model import Choice, Component, Step
+from fsm.check.space import sort_late
 from fsm.check.steps import Steps
 from fsm.errors import InputError
 
@@ -100,7 +101,7 @@ class Symmetry:
         one = self.model.wires[wire]
         ends = [renaming.names.get(end, end) for end in (one.sender, one.receiver)]
         for at, other in enumerate(self.model.wires):
-            policy = [(w.disturbances, w.reorders, w.at_most, w.waits) for w in (one, other)]
+            policy = [(w.disturbances, w.reorders, w.at_most, w.waits, w.outdates) for w in (one, other)]
             keepers = [self.model.components[self.space.keepers[w]].name for w in (wire, at)]
             keepers[0] = renaming.names.get(keepers[0], keepers[0])
             is_like = policy[0] == policy[1] and keepers[0] == keepers[1] and renaming(one.start) == other.start
@@ -144,7 +145,7 @@ class Symmetry:
             line, late = ([self._message(wire, message, renaming) for message in found] for found in lines)
             other = self._wires[number][wire]
             line = sorted(line) if self.model.wires[other].reorders else line
-            renamed[other] = space.queue(other, tuple(line), tuple(sorted(late)))
+            renamed[other] = space.queue(other, tuple(line), sort_late(self.model.wires[other], late))
         after = space.parts[there].number(rename(cell.part.component, cell.part.states.value(state), renaming))
         return target.ids.number((after, *(renamed[wire] for wire in target.wires)))
 

@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from fsm.coordinator import coordinator as steps
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.context import Context, Image, Topic
+from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.persistent import PersistentMap
 from fsm.coordinator.model.step import Answer, Request, RequestBody, Step
 from fsm.coordinator.storage.load import load
@@ -30,7 +32,14 @@ from fsm.coordinator.storage.replay import Replayed, replay_segment
 from fsm.errors import InputError
 from fsm.protocol.check import find_fault, quick_check
 from fsm.protocol.codec import API_OF
-from fsm.protocol.messages import DescribedConsumerGroup, DescribedGroup
+from fsm.protocol.messages import (
+    DISCONNECTED,
+    ConsumerGroupHeartbeatRequest,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    JoinGroupRequest,
+    SyncGroupRequest,
+)
 from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord, batch_of, write_batch
 from fsm.protocol.records import Record
 
@@ -87,6 +96,8 @@ class Host:
         """Called with each step after it was taken."""
         self._tokens = 0
         self._log: _Log | None = None
+        self._connections: PersistentMap[tuple[str, str], int] = PersistentMap()
+        """The connection that each member used last."""
 
     @property
     def now_ms(self) -> int:
@@ -109,10 +120,13 @@ class Host:
         client_host: str = HOST,
         fresh_id: str | None = None,
         token: int | None = None,
+        connection: int | None = None,
     ) -> Sent:
         """Sends a client's request, by default in the newest version of its API and at the instant of the last step.
 
         `fresh_id` is the random part of a member id that the broker creates; by default it is derived from the token.
+        `connection` is the number of the client's connection; a later one has a higher number. A dialect that closes
+        older connections (F29) answers `DISCONNECTED` to a member that has used a later one.
         Raises `InputError`, without any change, for a message that is no request of a group coordinator, has a field of
         another type, or an unknown version.
         """
@@ -128,12 +142,24 @@ class Host:
         self._tokens = self._tokens + 1 if token is None else token
         if now_ms is not None and now_ms != self.context.now_ms:
             self.context = self.context.at(now_ms)
+        if connection is not None and not self._is_latest(message, connection):
+            return Sent(self._tokens, (Answer(self._tokens, DISCONNECTED),))
         request = Request(self._tokens, client_id, client_host, version, message, fresh_id)
         step = steps.handle(self.state, request, self.context)
         self.take(step)
         if self.resolves and self.state.groups.resolving:
             self.resolve()
         return Sent(request.token, step.answers)
+
+    def _is_latest(self, message: RequestBody, connection: int) -> bool:
+        """Whether a request's member has used no later connection; notes the connection if so."""
+        member = member_of(message)
+        if member is None or Choice.OLDER_CONNECTION_IS_CLOSED not in self.context.dialect:
+            return True
+        known = self._connections.get(member, -1)
+        if known < connection:
+            self._connections = _with_connection(self._connections, member, connection)
+        return bool(known <= connection)
 
     def advance(self, to_ms: int) -> tuple[Answer, ...]:
         """Advances the time; each timer that is due by then expires at its own instant. Returns the answers."""
@@ -207,7 +233,7 @@ class Host:
 
     def take_over(self, found: Replayed) -> None:
         """Sets the state that was loaded from a log; its members' timers start now."""
-        self.state = found.state
+        self.state, self._connections = found.state, PersistentMap()
         self.take(load(found.state, self.context))
 
     def _set_clock(self, now_ms: int | None) -> None:
@@ -253,6 +279,26 @@ class Host:
             data += write_batch(batch)
             offset += len(batch.records)
         return bytes(data)
+
+
+def member_of(message: Any) -> tuple[str, str] | None:
+    """The group and the member that sent a request, if it names its own; a member sends these on one connection."""
+    return (message.group_id, message.member_id) if type(message) in _OF_MEMBERS and message.member_id else None
+
+
+def _with_connection(
+    known: PersistentMap[tuple[str, str], int], member: tuple[str, str], connection: int
+) -> PersistentMap[tuple[str, str], int]:
+    """The connections with that of a member. Of too many the older half is forgotten."""
+    if len(known) >= _MOST_CONNECTIONS and member not in known:
+        newest = sorted(known.items(), key=itemgetter(1))[_MOST_CONNECTIONS // 2 :]
+        known = PersistentMap(newest)
+    return known.set(member, connection)
+
+
+_OF_MEMBERS = frozenset({ConsumerGroupHeartbeatRequest, JoinGroupRequest, SyncGroupRequest})
+"""Not heartbeats of the classic protocol: franz-go sends those on another connection than JoinGroup and SyncGroup."""
+_MOST_CONNECTIONS = 100_000
 
 
 def _batch(offset: int, one: Appended) -> Batch:

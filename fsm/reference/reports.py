@@ -68,9 +68,9 @@ REPORTS = (
         "and for good where it was a join (`FULL_WHILE_IN_DOUBT`). It costs the names of the topics and the owned "
         "partitions in each such heartbeat, and the assignment in each answer. Or close a given-up connection "
         "abortively.",
-        "Name the assignment in every answer (F30), at 20 bytes a topic and 4 a partition; or until a report shows "
-        "that it "
-        "was heard, which needs a state that the log does not keep.",
+        "Close the older connection when a member uses a later one, and handle nothing that arrives on it (F29). The "
+        "broker keeps one number for each member, and the log nothing. That also ends W6, W10, W19 to W21 and W24. Or "
+        "name the assignment in every answer, at 20 bytes a topic and 4 a partition.",
         "Watch the lag of each partition, not the state of the group; restart the member that is shown as its owner.",
         "`unowned_partition` with the cause `late_request`, from the members' logs (INFO) and the coordinator's "
         "records: `__consumer_offsets`, or a broker's log at DEBUG. A partition counts as assigned to a member that "
@@ -181,11 +181,7 @@ REPORTS = (
         "Two users. A's commits are refused with STALE_MEMBER_EPOCH, and its next ordinary heartbeat is fenced.",
         "Very low: a join has to outlive its connection.",
         "Nothing but to close a given-up connection abortively: the member id is one for life.",
-        "Let a join of a member that holds partitions end its membership first, so that the epochs so far are refused "
-        "(F29). It costs a rebalance where an answer to a join was lost, within the assignment interval, too. Clients "
-        "of releases that believe answers of "
-        "an "
-        "earlier membership (H12) may then rejoin once more for each of them.",
+        "Close the older connection when a member uses a later one (F29; see W8).",
         "Nothing.",
     ),
     Report(
@@ -201,11 +197,9 @@ REPORTS = (
         "Two users until A's next heartbeat; A's commits of the partition are refused.",
         "Very low: a late request and two rebalances within its life.",
         "Nothing but to close a given-up connection abortively.",
-        "Let a report of the previous epoch give up nothing that was assigned at its epoch or later (F32). It costs "
-        "one more "
-        "heartbeat where an answer was lost. All of W6, W8 and W10 end where a broker refuses a heartbeat on a "
-        "connection "
-        "that is older than the one on which the member spoke last.",
+        "Close the older connection when a member uses a later one (F29; see W8). Or let a report of the previous "
+        "epoch give up nothing that was assigned at its epoch or later, which costs one more heartbeat where an answer "
+        "was lost, and does not end W24.",
         "Nothing.",
     ),
     Report(
@@ -355,8 +349,7 @@ REPORTS = (
         "Real: one answer to a first heartbeat is lost, or comes after request.timeout.ms.",
         "Leave with epoch -2 before it joins again, where it does not know what became of a join.",
         "Take a join under the holder's own member id for its own, as it does of a dynamic member (F9, F37; open as "
-        "pull request 23542 of apache/kafka). What it held is given up, and its earlier epochs are refused, as F29 has "
-        "it: else a late join is the one of W6.",
+        "pull request 23542 of apache/kafka). A late join is then the one of W6, which F29 ends.",
         "Start the process once more when the session is over, or remove the instance id "
         "(`Admin.removeMembersFromConsumerGroup`).",
     ),
@@ -395,8 +388,7 @@ REPORTS = (
         "Very low: a leave outlives its connection, a session and a join. It takes no session once a static member may "
         "join again under its own id (F37).",
         "Nothing but to close a given-up connection abortively: a leave names no epoch of the membership that it ends.",
-        "Keep what a static member has to give up when it leaves for a while, until it is back, which gives it up, or "
-        "its session is over (F39). Where it went in earnest others wait so long for that partition.",
+        "Close the older connection when a member uses a later one (F29; see W8).",
         "Nothing.",
         "`double_ownership`, from the members' logs.",
     ),
@@ -414,10 +406,7 @@ REPORTS = (
         "Two users of 1 until B's next heartbeat, which is refused with ILLEGAL_GENERATION, as are its commits.",
         "Very low: a join has to outlive its connection, within a migration.",
         "Nothing but to close a given-up connection abortively.",
-        "Let a join whose subscription names an earlier generation give up nothing that was assigned then or since "
-        "(F32): the subscription has the generation since version 2; an older one is believed. Where only an answer "
-        "was lost it costs one more round of that member. A client that writes such a version and never names a "
-        "generation would give nothing up.",
+        "Close the older connection when a member uses a later one for its JoinGroup (F29; see W8).",
         "Nothing.",
         "`double_ownership`, from the members' logs.",
     ),
@@ -436,9 +425,9 @@ REPORTS = (
         "B's SyncGroup is answered with no bytes, which its client cannot read: the application is ended.",
         "Very low.",
         "Take an assignment of no bytes as an empty one.",
-        "Refuse a leader's assignments that leave a member of the round out, or name another one (F42). A group whose "
-        "assignor leaves out who gets nothing would never come to an assignment: it has to name them. Or store the "
-        "number of a round before its members hear it.",
+        "Close the older connection when a member uses a later one (F29; see W8). Or refuse a leader's assignments "
+        "that leave a member of the round out, or name another one; an assignor then has to name those who get "
+        "nothing, too. Or store the number of a round before its members hear it.",
         "Start the application once more.",
     ),
     Report(
@@ -487,7 +476,7 @@ REPORTS = (
     Report(
         "W24",
         "A late acknowledgement gives up what was assigned at its own epoch",
-        "4.4.0 (raw requests); by the checker's word all releases, and with `fixed` rules, too.",
+        "4.4.0 (raw requests); by the checker's word all releases.",
         "make confirm",
         (
             "A owns six partitions. B joins, is to have three, and acknowledges at epoch 3 that it owns nothing.",
@@ -499,9 +488,8 @@ REPORTS = (
         "partition away; B's commits are refused.",
         "Very low, but likelier than W10: one late request and one rebalance.",
         "Nothing but to close a given-up connection abortively.",
-        "Nothing by what a report says: one who was told to give a partition up reports the same at the same epoch. A "
-        "broker can refuse a heartbeat on a connection that is older than the one on which the member spoke last, "
-        "which ends W6, W8, W10 and this one.",
+        "Close the older connection when a member uses a later one (F29; see W8). No rule about reports helps: one who "
+        "was told to give a partition up reports the same at the same epoch.",
         "Nothing.",
         "`double_ownership`, from the members' logs.",
     ),

@@ -27,6 +27,7 @@ from fsm.protocol.assignment import TopicPartition
 from fsm.protocol.codec import API_BY_KEY, RequestHeader, encode_response
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
+    DISCONNECTED,
     Api,
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,
@@ -277,7 +278,8 @@ class Brokers:
         request, connection, header = asked.request, asked.connection, asked.header
         token = next(self._tokens)
         client_id, host = header.client_id or "", f"/{connection.peer}"
-        context = RequestContext(token, connection.broker, client_id, host, header.api_version, now_ms, self._random)
+        numbers = token, connection.broker, connection.number
+        context = RequestContext(*numbers, client_id, host, header.api_version, now_ms, self._random)
         if type(request) in GROUP_REQUESTS:
             answers = self.cluster.coordinators.send(request, context)
             if len(answers) == 1 and answers[0].token == token:
@@ -341,6 +343,10 @@ class Brokers:
         """Sends an answer unless a fault prevents it. None: the request expects none."""
         rule = asked.rule
         if asked.is_repeat:
+            return
+        if response is DISCONNECTED:
+            self._record(asked, None, None)
+            self._hang_up(asked.connection, now_ms)
             return
         if rule is not None and response is not None:
             if rule.do is Do.LOSE:

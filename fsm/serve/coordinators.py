@@ -159,10 +159,18 @@ class Coordinators:
 
     def _hand(self, partition: int, message: Any, context: RequestContext) -> list[Answer]:
         """Passes a request to the partition's coordinator."""
-        token, _, client_id, client_host, version, now_ms, random = context
+        token, _, connection, client_id, client_host, version, now_ms, random = context
         host = self._host(partition, int(now_ms))
         fresh_id = str(UUID(int=random.getrandbits(128), version=4)) if type(message) is JoinGroupRequest else None
-        sent = host.send(client_id, message, version, client_host=client_host, fresh_id=fresh_id, token=token)
+        sent = host.send(
+            client_id,
+            message,
+            version,
+            client_host=client_host,
+            fresh_id=fresh_id,
+            token=token,
+            connection=connection,
+        )
         self._arm(partition, host)
         return list(sent.answers)
 

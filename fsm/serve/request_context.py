@@ -12,6 +12,8 @@ class RequestContext(NamedTuple):
     token: int
     """Identifies the request, whose answer may come later."""
     broker: int
+    connection: int
+    """The number of the connection; a later one has a higher number."""
     client_id: str
     client_host: str
     """The client's host as Kafka prints it: `/127.0.0.1`."""

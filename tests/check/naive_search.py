@@ -154,7 +154,8 @@ class Naive:
         for i in range(len(line) if wire.reorders else min(1, len(line))):
             message, rest = line[i], (*line[:i], *line[i + 1 :])
             heard = Received(wire.sender, message)
-            yield from self.step(self.put(state, at, rest, late), receiver, heard, 0)
+            kept = late if wire.outdates is None else tuple(one for one in late if not wire.outdates(message, one))
+            yield from self.step(self.put(state, at, rest, kept), receiver, heard, 0)
             for kind, fault, told in wire.disturbances:
                 if kind in self.kinds:
                     again = late if fault is Fault.LOSE else (*late, message)
@@ -168,14 +169,16 @@ class Naive:
                     else:
                         yield from self.step(lost, receiver, Missed(wire.sender, message), 1, kind)
         for i, message in enumerate(late):
-            rest = self.put(state, at, line, (*late[:i], *late[i + 1 :]))
+            older = [one for one in late[:i] if wire.outdates is None or not wire.outdates(message, one)]
+            rest = self.put(state, at, line, (*older, *late[i + 1 :]))
             yield from self.step(rest, receiver, Received(wire.sender, message, late=True), 0)
 
     def put(self, state: State, at: int, line: tuple[Any, ...], late: tuple[Any, ...]) -> State:
         if self.model.wires[at].reorders:
             line = tuple(sorted(line, key=repr))
         queues = list(state[1])
-        queues[at] = Queue(line, tuple(sorted(late, key=repr)))
+        in_order = self.model.wires[at].outdates is not None
+        queues[at] = Queue(line, late if in_order else tuple(sorted(late, key=repr)))
         return state[0], tuple(queues)
 
     def step(self, state: State, who: int, given: Any, cost: int, kind: str = "") -> Iterator[Move]:

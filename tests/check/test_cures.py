@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import pytest
 from models import classic_group, consumer_group, mixed_group
 
 from fsm.check import Verdict, Walk, check
+from fsm.check.model import Model
 from fsm.coordinator.model.dialect import Choice as Coordinator
 from fsm.coordinator.model.dialect import Dialect as Rules
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
+from fsm.errors import LocalProtocolError
 from fsm.member.dialect.choices import Choice
 from fsm.member.dialect.dialect import Dialect, choices_of, custom
 
@@ -93,7 +95,7 @@ def test_a_fixed_group_is_clean(kinds: Sequence[str], topics: dict[str, int], st
 
 
 @pytest.mark.deep
-def test_a_fixed_coordinator_repeats_what_it_grants() -> None:
+def test_a_fixed_coordinator_handles_no_abandoned_request_after_its_repetition() -> None:
     """W8 ends there for clients of releases, too; what is left after a late request are W1 and H17, the client's."""
     assert "the group settles" in lengths(checked(["late"]))
     assert lengths(checked(["late"], coordinator="fixed")) == {"held by the coordinator's book": 13, "one user": 20}
@@ -139,23 +141,48 @@ def test_fixed_groups_are_clean_for_one_disturbance_of_all_kinds(options: dict[s
     assert (verdict.word, verdict.states, verdict.cut.keys()) == ("holds", states, set(known))
 
 
-@pytest.mark.slow
-def test_a_late_report_gives_up_what_was_assigned_since() -> None:
-    """W10: it takes two disturbances. All else of the coordinator's `fixed` stands, and does not help."""
-    rules = broker_without(Coordinator.OLD_REPORT_IS_OLD)
-    verdict = checked(["late", "poll_timeout"], 2, client="fixed", coordinator=rules)
-    assert lengths(verdict) == {"held by the coordinator's book": 20, "one user": 29}
+LATE: dict[str, Callable[[str | Rules], Model]] = {
+    "W10": lambda rules: consumer_group(client="fixed", coordinator=rules),
+    "W19": lambda rules: consumer_group(client="fixed", coordinator=rules, static=True),
+    "W21": lambda rules: classic_group(coordinator=rules),
+    "W24": lambda rules: consumer_group(3, {"foo": 6}, client="fixed", coordinator=rules),
+}
+"""The models of the paths on which an abandoned request is handled after its repetition."""
 
 
-@pytest.mark.parametrize("rules", ["4.4.0", "fixed"])
-def test_a_late_report_gives_up_what_was_assigned_at_its_own_epoch(rules: str) -> None:
-    """W24, which has no cure: it is what a member says that was told to give the partition up, and has."""
-    walk = Walk(consumer_group(3, {"foo": 6}, client="fixed", coordinator=rules))
-    for step in Path(__file__).with_name("late-report.txt").read_text(encoding="utf-8").splitlines():
+def read_steps(number: str) -> list[str]:
+    """The path of a weak spot."""
+    return Path(__file__).with_name("paths").joinpath(f"{number}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def take_steps(model: Model, steps: Sequence[str]) -> Walk:
+    """Takes the steps, which live objects take, too."""
+    walk = Walk(model)
+    for step in steps:
         walk.take(step)
+    assert model.replay is not None
+    assert model.replay(walk.path).differs == ""
+    return walk
+
+
+@pytest.mark.parametrize(
+    "rules", ["4.4.0", broker_without(Coordinator.OLDER_CONNECTION_IS_CLOSED)], ids=["4.4.0", "fixed but for it"]
+)
+@pytest.mark.parametrize("number", ["W10", "W19", "W24"])
+def test_a_late_request_gives_up_what_was_assigned_since(number: str, rules: str | Rules) -> None:
+    walk = take_steps(LATE[number](rules), read_steps(number))
     assert walk.list_broken() == ["held by the coordinator's book", "one user"]
-    assert walk.model.replay is not None
-    assert walk.model.replay(walk.path).differs == ""
+
+
+@pytest.mark.parametrize("number", LATE)
+def test_a_fixed_coordinator_closes_the_older_connection(number: str) -> None:
+    """The late request of these paths is not handled there."""
+    steps = read_steps(number)
+    late = next(i for i, step in enumerate(steps) if ", late: " in step)
+    walk = take_steps(LATE[number]("fixed"), steps[:late])
+    assert walk.list_broken() == []
+    with pytest.raises(LocalProtocolError, match="no such step here"):
+        walk.take(steps[late])
 
 
 # Static members. A join of a process that is over, which comes late, and one that comes too soon are cut off.
@@ -314,7 +341,7 @@ def test_a_group_is_converted_before_its_first_generation(protocol: str) -> None
         ),
         pytest.param(
             "late",
-            Coordinator.OLD_REPORT_IS_OLD,
+            Coordinator.OLDER_CONNECTION_IS_CLOSED,
             {"held by the coordinator's book": 19},
             marks=pytest.mark.deep,
         ),
@@ -340,104 +367,10 @@ def test_mixed_groups_are_clean_for_one_disturbance_of_all_kinds(protocol: str, 
     assert (verdict.word, verdict.states, verdict.cut) == ("holds", states, {})
 
 
-LEFT_LATE = """
-a subscribes
-a polls
-broker receives from a: joins, owns nothing
-a receives from broker: epoch 2, is assigned foo-0, foo-1
-b subscribes
-b polls
-a poll timer runs out
-a polls
-late on the way from a to broker (late): leaves for a while
-broker receives from a: joins, owns nothing
-a receives from broker: epoch 3, is assigned foo-0, foo-1
-a polls
-a returns from its callback
-broker receives from b: joins, owns nothing
-broker receives from a: heartbeat at epoch 3, owns foo-0, foo-1
-broker receives from a, late: leaves for a while
-"""
-
-
-@pytest.mark.parametrize(
-    ("rules", "broken"),
-    [(FIXED, []), (broker_without(Coordinator.STATIC_LEAVE_KEEPS_PENDING), ["held by the coordinator's book"])],
-    ids=["fixed", "without it"],
-)
-def test_a_late_leave_of_a_static_member_releases_nothing(rules: Rules, broken: list[str]) -> None:
-    """W19 ends there. Live objects take that path, too."""
-    walk = Walk(consumer_group(client="fixed", coordinator=rules, static=True))
-    for step in LEFT_LATE.strip().splitlines():
-        walk.take(step)
-    assert walk.list_broken() == broken
-    assert walk.model.replay is not None
-    assert walk.model.replay(walk.path).differs == ""
-
-
-LOST_ROUND = """
-a subscribes
-a polls
-broker receives from a: JoinGroup, owns nothing
-a receives from broker: MEMBER_ID_REQUIRED: a-a0
-a polls
-broker receives from a: JoinGroup as a-a0, owns nothing
-b subscribes
-b polls
-broker receives from b: JoinGroup, owns nothing
-b receives from broker: MEMBER_ID_REQUIRED: b-b0
-b polls
-broker initial rebalance delay is over
-a receives from broker: generation 1 as a-a0, leads
-a polls
-a heartbeat interval is over
-broker receives from a: SyncGroup of generation 1, gives a-a0: foo-0, foo-1
-a receives from broker: is assigned foo-0, foo-1
-a polls
-broker receives from b: JoinGroup as b-b0, owns nothing
-broker receives from a: Heartbeat of generation 1
-a receives from broker: REBALANCE_IN_PROGRESS
-a returns from its callback
-a returns from its callback
-broker receives from a: JoinGroup as a-a0, owns nothing
-a receives from broker: generation 2 as a-a0, leads
-a polls
-b receives from broker: generation 2 as b-b0
-b polls
-broker fails over
-broker receives from b: SyncGroup of generation 2
-b receives from broker: UNKNOWN_MEMBER_ID
-b polls
-broker receives from b: JoinGroup, owns nothing
-b receives from broker: MEMBER_ID_REQUIRED: b-b1
-b polls
-broker receives from b: JoinGroup as b-b1, owns nothing
-late on the way from a to broker (late): SyncGroup of generation 2, gives a-a0: foo-0; b-b0: foo-1
-a polls
-broker receives from a: JoinGroup as a-a0, owns nothing
-broker receives from a, late: SyncGroup of generation 2, gives a-a0: foo-0; b-b0: foo-1
-"""
-
-
-@pytest.mark.parametrize(
-    ("rules", "state"),
-    [
-        (FIXED, "COMPLETING_REBALANCE, generation 2; a0 has foo-0, foo-1; b1 has nothing"),
-        (
-            broker_without(Coordinator.ASSIGNMENT_NAMES_EVERY_MEMBER),
-            "STABLE, generation 2; a0 has foo-0; b1 has nothing",
-        ),
-    ],
-    ids=["fixed", "without it"],
-)
-def test_assignments_of_a_lost_round_are_not_taken(rules: Rules, state: str) -> None:
-    """W21 ends there: a failover lost the round, and its number is that of the next one."""
-    walk = Walk(classic_group(coordinator=rules))
-    for step in LOST_ROUND.strip().splitlines():
-        walk.take(step)
-    assert walk.state()["broker"] == state
-    assert walk.model.replay is not None
-    assert walk.model.replay(walk.path).differs == ""
+def test_assignments_of_a_lost_round_are_taken() -> None:
+    """W21: a failover lost the round, and its number is that of the next one. Live objects take the path, too."""
+    walk = take_steps(classic_group(coordinator="4.4.0"), read_steps("W21"))
+    assert walk.state()["broker"] == "STABLE, generation 2; a0 has foo-0; b1 has nothing"
 
 
 @pytest.mark.slow

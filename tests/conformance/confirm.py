@@ -42,8 +42,6 @@ from fsm.check.model import Action, PairProperty, View
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.conformance.topics import Topics
-from fsm.coordinator.model.dialect import Choice as CoordinatorChoice
-from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.member.classic.state import ClassicMember
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -215,14 +213,14 @@ def spots() -> Iterator[Spot]:
     )
     late = questions(consumer_group(client="fixed"), unheard)
     yield Spot("W6", "a late join gives up what is used", late, ("late",), 1, "untold double")
-    rules = coordinator_dialect(RELEASE).with_choices(CoordinatorChoice.JOIN_BEGINS_ANEW)
     yield Spot(
         "W10",
         "a late report gives up what was assigned since",
-        questions(consumer_group(client="fixed", coordinator=rules), unheard),
+        late,
         ("late", "poll_timeout"),
         2,
         "untold double",
+        steps=read_steps("W10"),
     )
     lost = questions(consumer_group(), unheard)
     yield Spot("W1", "two users, while an answer is lost", lost, ("unanswered",), 1, "untold double")
@@ -252,10 +250,10 @@ def spots() -> Iterator[Spot]:
     )
     unaware = "a classic member whose time to join was over joins again, and goes on with what it had"
     yield Spot("W2", unaware, removed, ("rebalance_timeout",), 1, "untold double", "bidirectional")
-    rules = rules.with_choices(CoordinatorChoice.OLD_REPORT_IS_OLD)
-    leaves = questions(consumer_group(client="fixed", coordinator=rules, static=True), unheard)
+    leaves = questions(consumer_group(client="fixed", static=True), unheard)
     goes = "a static member's leave is handled late, and releases what it is to give up"
-    yield Spot("W19", goes, leaves, ("expire", "late", "poll_timeout"), 3, "untold double")
+    kinds = ("expire", "late", "poll_timeout")
+    yield Spot("W19", goes, leaves, kinds, 3, "untold double", steps=read_steps("W19"))
     again = questions(mixed_group(client="fixed"), one_user(both, heard=False))
     yield Spot("W20", "a late join of a classic member gives up what is used", again, ("late",), 1, "untold double")
     alone = consumer_group(1, static=True)
@@ -272,9 +270,13 @@ def spots() -> Iterator[Spot]:
 def _late_report() -> Spot:
     """W24, which takes three members."""
     model = questions(consumer_group(3, {TOPIC: 6}, client="fixed"), one_user(("b", "c"), heard=False))
-    steps = (Path(__file__).parents[1] / "check" / "late-report.txt").read_text(encoding="utf-8")
     what = "a late report of a member's own epoch gives up what was assigned since"
-    return Spot("W24", what, model, ("late",), 1, "untold double", steps=steps, partitions=6)
+    return Spot("W24", what, model, ("late",), 1, "untold double", steps=read_steps("W24"), partitions=6)
+
+
+def read_steps(number: str) -> str:
+    """The path of a weak spot that is not searched for."""
+    return (Path(__file__).parents[1] / "check" / "paths" / f"{number}.txt").read_text(encoding="utf-8")
 
 
 # The broker

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from classic_scene import ClassicScene, assignment, subscribed
-from consumer_scene import IDS, START_MS, Scene, assigned, owned
+from consumer_scene import IDS, START_MS, Scene, assigned
 
 from fsm.coordinator.assignors import GroupSpec, MemberSpec, make_assignors
 from fsm.coordinator.consumer.reconciliation import Reconciliation, reconcile
@@ -20,6 +20,7 @@ from fsm.coordinator.coordinator import clean_up
 from fsm.coordinator.model.consumer_group import CurrentAssignment
 from fsm.coordinator.model.dialect import Choice, Dialect, dialect
 from fsm.coordinator.storage.replay import replay
+from fsm.protocol.messages import DISCONNECTED, ConsumerGroupHeartbeatRequest
 from fsm.protocol.records import Current, HeldTopic, Member, MemberKey, Record, RecordType
 from fsm.tables.consumer_group_member import State
 
@@ -227,18 +228,15 @@ def leave_group_of_a_consumer_member(rules: Dialect) -> Any:
     return found.go("m2")
 
 
-def heartbeat_after_a_join_of_the_same_member(rules: Dialect) -> Any:
-    """As of a client that has gone on since it gave that join up."""
-    found = scene(rules)
-    found.join("m1", "foo")
-    found.join("m1", "foo")
-    return found.beat("m1", 2)["error_code"]
-
-
-def heartbeat_after_an_answer_that_was_lost(rules: Dialect) -> Any:
-    found = scene(rules)
-    found.join("m1", "foo")
-    return assigned(found.beat("m1", 2))
+def join_on_an_older_connection(rules: Dialect) -> Any:
+    """The answer to a join that its member has sent again on a later connection."""
+    host = scene(rules).host
+    join = ConsumerGroupHeartbeatRequest(
+        "g", "m1", 0, rebalance_timeout_ms=1_000, subscribed_topic_names=("foo",), topic_partitions=()
+    )
+    host.send("m", join, connection=2)
+    (answer,) = host.send("m", join, connection=1).answers
+    return answer.body if answer.body is DISCONNECTED else answer.body.error_code.name
 
 
 def left_to_classic_members(rules: Dialect) -> Any:
@@ -251,18 +249,6 @@ def left_to_classic_members(rules: Dialect) -> Any:
     found.fetch(member_id)
     found.beat("m1", -1)
     return found.beat_of(member_id)
-
-
-def report_of_the_epoch_before(rules: Dialect) -> Any:
-    """Handled late: the member has been assigned both partitions since, and is to give one up."""
-    found = scene(rules, {"foo": 2})
-    found.join("m1", "foo")
-    found.join("m2", "foo")
-    found.beat("m1", -1)
-    found.beat("m2", 3, topic_partitions=[])
-    found.join("m3", "foo")
-    found.beat("m2", 3, topic_partitions=[])
-    return found.group.members["m2"].current.state.name
 
 
 def replaced_with_another_subscription(rules: Dialect) -> Any:
@@ -425,16 +411,6 @@ def replaced_while_another_one_waits(rules: Dialect) -> Any:
     return found.states
 
 
-def static_member_leaves_while_it_revokes(rules: Dialect) -> Any:
-    """What another one is assigned of foo 0 and 1, one of which the static member was to give up."""
-    found = scene(rules, {"foo": 2})
-    found.join("s1", "foo", instance_id="i1")
-    found.join("m2", "foo")
-    found.beat("s1", 2, instance_id="i1", topic_partitions=owned({"foo": [0, 1]}))
-    found.beat("s1", -2, instance_id="i1")
-    return assigned(found.beat("m2", 3, topic_partitions=[]))
-
-
 def joins_after_its_removal(rules: Dialect) -> Any:
     """The error of a classic member that was removed meanwhile, and goes on from its generation."""
     found = mixed(rules)
@@ -445,27 +421,11 @@ def joins_after_its_removal(rules: Dialect) -> Any:
     return found.mix(member_id, owned={"foo": [0]}, generation=generation)["error_code"]
 
 
-def late_join_of_a_classic_member(rules: Dialect) -> Any:
-    """What another one is assigned, where a classic member's first JoinGroup is handled once more, after it synced."""
-    found = mixed(rules, topics={"foo": 2})
-    (member_id,) = found.enter("c")
-    found.share(member_id, 1, assigns={member_id: {"foo": [0, 1]}})
-    found.join("m1", "foo")
-    found.mix(member_id, generation=-1)
-    return assigned(found.beat("m1", 2, topic_partitions=[]))
-
-
 def joins_before_the_first_generation(rules: Dialect) -> Any:
     found = mixed(rules)
     member_id = found.come(fresh_id="c")["member_id"]
     found.come(member_id)
     return found.join("m1", "foo")["error_code"]
-
-
-def leader_leaves_a_member_out(rules: Dialect) -> Any:
-    found = mixed(rules)
-    leader, _ = found.enter("a", "b")
-    return found.share(leader, 1, assigns={leader: {"foo": [0]}})["error_code"]
 
 
 Both = tuple[Callable[[Dialect], Any], Any, Any]
@@ -513,10 +473,8 @@ SIDES: dict[Choice, Both] = {
     Choice.EXTRA_SLOT_STAYS: (extra_slot, (("t", (1, 2)),), (("t", (1,)),)),
     Choice.PENDING_OFFSETS_KEEP_GROUP: (cleaned_under_a_transaction, True, False),
     Choice.TXN_COMMIT_ERRORS: (transaction_of_no_group, "group_id_not_found", "illegal_generation"),
-    Choice.JOIN_BEGINS_ANEW: (heartbeat_after_a_join_of_the_same_member, "fenced_member_epoch", None),
-    Choice.ASSIGNMENT_REPEATED: (heartbeat_after_an_answer_that_was_lost, {"foo": [0, 1]}, None),
+    Choice.OLDER_CONNECTION_IS_CLOSED: (join_on_an_older_connection, DISCONNECTED, "NONE"),
     Choice.CLASSIC_COMPUTES_TARGET: (left_to_classic_members, "rebalance_in_progress", None),
-    Choice.OLD_REPORT_IS_OLD: (report_of_the_epoch_before, "UNREVOKED_PARTITIONS", "STABLE"),
     Choice.OWED_JOIN_REBALANCES: (replaced_while_it_owes_a_join, "CompletingRebalance", "Stable"),
     Choice.CONVERSION_IN_REBALANCE_BUMPS: (converted_before_its_assignment, {"foo": [0, 1]}, {}),
     Choice.CONVERSION_KEEPS_HELD: (converted_before_it_gave_up, {}, {"foo": [1]}),
@@ -526,10 +484,8 @@ SIDES: dict[Choice, Both] = {
         "unknown_member_id",
         "group_id_not_found",
     ),
-    Choice.STATIC_LEAVE_KEEPS_PENDING: (static_member_leaves_while_it_revokes, None, {"foo": [1]}),
     Choice.REMOVED_MEMBER_IS_UNKNOWN: (joins_after_its_removal, "unknown_member_id", None),
     Choice.FIRST_CONVERSION_ELECTS_PROTOCOL: (joins_before_the_first_generation, None, "unknown_server_error"),
-    Choice.ASSIGNMENT_NAMES_EVERY_MEMBER: (leader_leaves_a_member_out, "illegal_generation", None),
     Choice.REPLACEMENT_REBALANCES_IF_WAITING: (replaced_while_another_one_waits, "PreparingRebalance", "Stable"),
     Choice.MOVED_TARGET_COUNTS_AS_STORED: (moved_target, ["7 s2 foo[0, 1]"], ["7 s2 foo[0, 1]", "7 s2 foo[0, 1]"]),
 }
@@ -557,13 +513,6 @@ def test_a_conversion_bumps_while_a_member_has_something_to_give_up() -> None:
 
 def test_who_was_assigned_all_that_it_owned_owes_no_join() -> None:
     assert replaced_when_it_has_joined_again(dialect("fixed")) == "Stable"
-
-
-@pytest.mark.parametrize(("has", "assigns"), [(True, None), (False, {"foo": [1]})])
-def test_a_late_join_of_a_classic_member_gives_up_nothing_where_old_reports_are_old(has: bool, assigns: Any) -> None:
-    """W20: F32 goes by the generation that a subscription names, too."""
-    rules, choice = dialect("4.4.0"), Choice.OLD_REPORT_IS_OLD
-    assert late_join_of_a_classic_member(rules.with_choices(choice) if has else rules) == assigns
 
 
 def test_a_classic_member_that_names_no_generation_gives_up_what_it_leaves_out() -> None:

@@ -9,9 +9,11 @@ from fsm.coordinator import BrokerConfig, Context, Host, Image, PersistentMap, S
 from fsm.errors import InputError
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
+    DISCONNECTED,
     ConsumerGroupHeartbeatRequest,
     DescribedConsumerGroup,
     DescribedGroup,
+    HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
@@ -145,6 +147,46 @@ def test_another_coordinator_knows_what_the_log_says() -> None:
     assert host.fail_over().remarks == ()
     (found,) = host.send("c", fetch, 9).answers[0].body.groups[0].topics
     assert (found.name, found.partitions[0].committed_offset) == ("foo", 5)
+
+
+def test_a_member_that_uses_a_later_connection_has_given_up_the_one_before() -> None:
+    """F29: a request on that one does nothing; other members, and heartbeats of classic ones, may still use it."""
+    host = a_host(release="fixed")
+
+    def is_refused(member_id: str, connection: int | None) -> bool:
+        (answer,) = host.send(member_id, joining(member_id), connection=connection).answers
+        return answer.body is DISCONNECTED
+
+    assert not is_refused("a", 3)
+    before = host.state
+    assert is_refused("a", 1)
+    assert host.state == before
+    assert not is_refused("b", 1)
+    assert not is_refused("a", 3)
+    assert not is_refused("a", None)
+    (answer,) = host.send("a", HeartbeatRequest("g", 1, "a"), connection=1).answers
+    assert answer.body is not DISCONNECTED
+    other = host.fork()
+    assert not is_refused("a", 4)
+    assert is_refused("a", 3)
+    host = other
+    assert not is_refused("a", 3)
+    host.fail_over()
+    assert not is_refused("a", 1)  # the connections are those of another broker
+
+
+def test_the_latest_connections_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of too many members those are forgotten whose connections are oldest."""
+    monkeypatch.setattr("fsm.coordinator.host._MOST_CONNECTIONS", 4)
+    host = a_host(release="fixed")
+    for number in range(1, 6):
+        host.send("c", ConsumerGroupHeartbeatRequest("g", f"m{number}", 7), connection=number)
+
+    def is_refused(number: int) -> bool:
+        (answer,) = host.send("c", ConsumerGroupHeartbeatRequest("g", f"m{number}", 7), connection=0).answers
+        return answer.body is DISCONNECTED
+
+    assert [is_refused(number) for number in (5, 4, 3, 2, 1)] == [True, True, True, False, False]
 
 
 def test_forks_go_their_own_ways() -> None:

@@ -76,6 +76,21 @@ def test_a_silent_member_is_removed_and_that_is_told() -> None:
     assert client.ask(heartbeat(2)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.parametrize(("release", "members"), [("fixed", 0), ("4.4.0", 1)])
+def test_a_fixed_broker_closes_the_connection_that_a_member_has_left(release: str, members: int) -> None:
+    """A join is abandoned and sent again on the next connection; its member leaves, and then the first join arrives."""
+    scene = Scene(release=release)
+    first, second = scene.client(), scene.client()
+    assert second.ask(join()).member_epoch > 0
+    assert second.ask(heartbeat(-1)).member_epoch == -1
+    answer = first.ask(join())
+    assert (answer is None, first.is_closed) == (members == 0, members == 0)
+    assert not second.is_closed
+    (group,) = second.ask(m.ConsumerGroupDescribeRequest(("g",))).groups
+    assert len(group.members) == members
+    assert [one.answered_ms is None for one in scene.exchanges("ConsumerGroupHeartbeat")] == [False, False, not members]
+
+
 def test_what_comes_after_a_request_that_waits_is_handled_after_its_answer() -> None:
     scene = Scene(settings={"group.initial.rebalance.delay.ms": "3000"})
     client, other = scene.client(), scene.client("B")

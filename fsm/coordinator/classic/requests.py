@@ -14,7 +14,6 @@ from fsm.coordinator.classic.draft import ClassicGroupDraft
 from fsm.coordinator.classic.join import refuse_stranger
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
-from fsm.coordinator.model.dialect import Choice
 from fsm.coordinator.model.step import Answer, Refused, Request, Step
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
@@ -43,21 +42,12 @@ def sync(
     try:
         _check_member(group, body)
         _refuse_strange_protocol(group, body)
-        if Choice.ASSIGNMENT_NAMES_EVERY_MEMBER in context.dialect:
-            _refuse_strange_assignments(group, body)
     except Refused as refused:
         draft.response = SyncGroupResponse(error_code=refused.code)
         draft.take_row(Event.SYNC_REFUSED)
     else:
         _sync(draft, stored)
     return draft.step()
-
-
-def _refuse_strange_assignments(group: ClassicGroup, body: SyncGroupRequest) -> None:
-    """A leader must assign to the members of its round, and to no other (F42)."""
-    named = {one.member_id for one in body.assignments}
-    if group.state is State.COMPLETING_REBALANCE and group.leader == body.member_id and named != {*group.members}:
-        raise Refused(ErrorCode.ILLEGAL_GENERATION, "the assignments are of other members than those of the round")
 
 
 def _sync(draft: ClassicGroupDraft, stored: ErrorCode) -> None:

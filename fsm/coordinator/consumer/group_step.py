@@ -68,8 +68,6 @@ class ConsumerGroupDraft(Draft[ConsumerGroup], ConsumerGroup, effects=(GroupEffe
     regex_change: RegexChange = RegexChange.NONE
     elects_another: bool = False
     """Whether the stored votes elect another assignor than those with the request's, in dialects where that counts."""
-    begins_anew: bool = False
-    """Whether the sender's join ended its own membership (F29)."""
     unused_patterns: tuple[str, ...] = ()
     """Regular expressions without any subscriber left."""
     seen_metadata: SubscribedMetadata | None = None

@@ -6,7 +6,7 @@ Source: KIP-848; `GroupCoordinatorService.consumerGroupHeartbeat` and `GroupMeta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import attrgetter
 
 from fsm.coordinator.consumer import membership
@@ -35,7 +35,6 @@ from fsm.tables.consumer_group import Event as GroupEvent
 from fsm.tables.consumer_group_member import Event
 
 ACCEPTED, CLIENT_MAKES_MEMBER_ID = Event.HEARTBEAT_ACCEPTED, Choice.CLIENT_MAKES_MEMBER_ID
-REPEATED = Choice.ASSIGNMENT_REPEATED
 
 # The request itself: the checks before the lookup of the group
 
@@ -104,45 +103,19 @@ def heartbeat(
     sent = request.body
     if group.members.by_id.get(sent.member_id) is None:
         membership.check_size(group, sent.member_id, sent.instance_id, context)
-    choices = context.dialect.choices
     joins = sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH
-    begins_anew = joins and Choice.JOIN_BEGINS_ANEW in choices
-    draft = (begins_anew and _end_membership(group, sent, context)) or open_group(group, context)
+    draft = open_group(group, context)
     before = _find_sender(draft, sent, sent.member_id or request.fresh_id)
     after, owned = _update(before, request), sent.topic_partitions
-    if owned is not None:
-        owned = membership.add_newer(before, sent.member_epoch, owned, context.dialect)
     member = update_member(draft, before, after, owned, topics_added_version=topics_added_version)
     draft.take_member_row(member.current.state, ACCEPTED, member)
     # The full assignment after a join, after an answer that may have been lost, and after a change.
     is_full = sent.topic_partitions is not None and sent.rebalance_timeout_ms != -1 and _subscribes(sent)
-    with_assignment = joins or is_full or before.current.assigned != member.current.assigned or REPEATED in choices
+    with_assignment = joins or is_full or before.current.assigned != member.current.assigned
     interval_ms = context.config.heartbeat_interval_ms(sent.group_id)
     assigned: TopicPartitions | None = member.assigned if with_assignment else None
     body = ConsumerGroupHeartbeatResponse(member.current.epoch, interval_ms, assigned, member_id=member.member_id)
     return draft.finish(Answer(request.token, body))
-
-
-def _end_membership(group: ConsumerGroup, sent: Heartbeat, context: Context) -> ConsumerGroupDraft | None:
-    """The group without a member that joins although it already holds partitions: the join ends its membership (F29).
-
-    The group epoch increases, and the next target does not wait for the assignment interval: else the next membership
-    could get the epoch of the previous one.
-    """
-    member = group.members.by_id.get(sent.member_id)
-    if member is None or member.is_classic or not member.current.held:
-        return None
-    is_own = member.instance_id == sent.instance_id and membership.is_itself(member, sent.member_id, context.dialect)
-    if sent.instance_id is not None and not is_own:
-        return None
-    members, targets = group.members.without(sent.member_id), group.targets.without(sent.member_id)
-    draft = open_group(replace(group, members=members, targets=targets, target_time_ms=0), context)
-    draft.begins_anew = True
-    draft.take_member_row(member.current.state, Event.LEFT, member)
-    if member.pattern and member.pattern not in members.patterns:
-        draft.unused_patterns, draft.regexes = (member.pattern,), draft.regexes.without(member.pattern)
-        draft.remove_unused_regexes()
-    return draft
 
 
 def _find_sender(draft: ConsumerGroupDraft, sent: Heartbeat, member_id: str) -> GroupMember:
@@ -213,13 +186,12 @@ def leave_for_a_while(
 ) -> Step[ConsumerGroup]:
     """A static member leaves with epoch -2; its session timer continues.
 
-    It has nothing pending any more (but see F39), and the assignment epochs of its partitions become 0.
+    It has nothing pending any more, and the assignment epochs of its partitions become 0.
     """
     draft, now = open_group(group, context), member.current
     keeps_epochs = Choice.ASSIGNMENT_EPOCHS in context.dialect
     assigned = tuple((partition, 0) for partition, _ in now.assigned) if keeps_epochs else now.assigned
-    pending = now.pending if Choice.STATIC_LEAVE_KEEPS_PENDING in context.dialect else ()
-    away = CurrentAssignment(now.state, LEAVE_GROUP_STATIC_MEMBER_EPOCH, now.previous_epoch, assigned, pending)
+    away = CurrentAssignment(now.state, LEAVE_GROUP_STATIC_MEMBER_EPOCH, now.previous_epoch, assigned, ())
     gone = GroupMember(member.member_id, member.metadata, away)
     draft.set_member(gone)
     draft.take_member_row(now.state, Event.STATIC_LEFT, gone)

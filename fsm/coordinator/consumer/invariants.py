@@ -391,10 +391,6 @@ def _interval(at: Moment) -> bool:
     interval_ms = at.context.config.assignment_interval_ms(at.after.group_id)
     if not at.has(Choice.ASSIGNMENT_INTERVAL) or not interval_ms or not at.before.target_time_ms:
         return True
-    if at.has(Choice.JOIN_BEGINS_ANEW) and at.sent is not None and at.sent.member_epoch == JOIN_GROUP_MEMBER_EPOCH:
-        member = at.before.members.by_id.get(at.sent.member_id)
-        if member is not None and member.current.held:
-            return True
     return at.context.now_ms >= at.before.target_time_ms + interval_ms
 
 

@@ -136,7 +136,7 @@ def _is_waiting(member: GroupMember) -> bool:
 
 def _bumps(draft: ConsumerGroupDraft, after: GroupMember) -> bool:
     """Whether the request increases the group epoch; checks the metadata if that is due."""
-    bumps = draft.names_changed or draft.regex_change is RESOLVED or draft.elects_another or draft.begins_anew
+    bumps = draft.names_changed or draft.regex_change is RESOLVED or draft.elects_another
     if draft.epoch == 0 and Choice.EMPTY_SUBSCRIPTION_NOT_BUMPED not in draft.context.dialect.choices:
         bumps = True
     if draft.regex_change is not NO_CHANGE and after.is_classic:

@@ -12,7 +12,6 @@ from fsm.coordinator.model.consumer_group import (
     ConsumerGroup,
     CurrentAssignment,
     GroupMember,
-    by_topic,
     new_member,
 )
 from fsm.coordinator.model.context import Context
@@ -73,14 +72,6 @@ def check_epoch(member: GroupMember, received: int, owned: TopicPartitions | Non
     is_previous = received < epoch and received == member.current.previous_epoch
     if not (is_previous and owned is not None and _owns_only(member, owned)):
         raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"epoch {received}, but {member.member_id} is at {epoch}")
-
-
-def add_newer(member: GroupMember, epoch: int, owned: TopicPartitions, dialect: Dialect) -> TopicPartitions:
-    """The partitions of a report, plus those assigned since, if the report is of an older epoch (F32)."""
-    if epoch >= member.epoch or Choice.OLD_REPORT_IS_OLD not in dialect:
-        return owned
-    held = (*member.current.assigned, *member.current.pending)
-    return by_topic((*flatten(owned), *(partition for partition, assigned_at in held if assigned_at >= epoch)))
 
 
 def _owns_only(member: GroupMember, owned: TopicPartitions) -> bool:

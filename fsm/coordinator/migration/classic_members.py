@@ -20,7 +20,6 @@ from fsm.coordinator.classic.requests import identities
 from fsm.coordinator.consumer.group_step import ConsumerGroupDraft, open_group
 from fsm.coordinator.consumer.member_update import update_member, will_rebalance
 from fsm.coordinator.consumer.membership import (
-    add_newer,
     check_size,
     find_holder,
     find_member,
@@ -57,9 +56,6 @@ from fsm.tables.consumer_group_member import Event, State
 
 COMPUTE_NOTHING = {Choice.REPLACEMENT_REBALANCES_IF_BUMPED, Choice.REPLACEMENT_REBALANCES_IF_STALE}
 """Without both of these choices a replacement executes the whole join before it ends the group."""
-
-GENERATION_SINCE = 2
-"""The version from which on a subscription has the generation of its owned partitions."""
 
 
 class Phase(Enum):
@@ -215,15 +211,8 @@ def _join(
     after = _update(before, joiner, subscription, context)
     ends = replaced is not None and not COMPUTE_NOTHING.isdisjoint(context.dialect.choices)
     owned, generation = by_id(subscription.owned_partitions, context.image), subscription.generation_id
-    if member_id in group.members.by_id:
-        if conversion.version_of(joiner.protocols[0].metadata) >= GENERATION_SINCE:
-            owned = add_newer(before, generation, owned, context.dialect)
-    elif (
-        generation > 0
-        and body.member_id
-        and joiner.instance_id is None
-        and Choice.REMOVED_MEMBER_IS_UNKNOWN in context.dialect
-    ):
+    was_removed = generation > 0 and body.member_id and joiner.instance_id is None
+    if was_removed and member_id not in group.members.by_id and Choice.REMOVED_MEMBER_IS_UNKNOWN in context.dialect:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} was removed")
     version = topics_added_version
     member = update_member(draft, before, after, owned, topics_added_version=version, ends_group=ends)

@@ -295,31 +295,18 @@ class Choice(Enum):
         "KAFKA-20292",
     )
 
-    # What `fixed` has beside them: tickets are not known of any
-    JOIN_BEGINS_ANEW = (
+    # The rules that only `fixed` has: no tickets are known
+    OLDER_CONNECTION_IS_CLOSED = (
         "F29",
         "fixed",
-        "a member that holds partitions and joins leaves first: its earlier epochs are refused (W6)",
-        "it keeps its epoch, and what it was assigned counts as given up",
-    )
-    ASSIGNMENT_REPEATED = (
-        "F30",
-        "fixed",
-        "every answer names the assignment, so that none is lost with the answer that brought it (W8)",
-        "only where the assignment changed, and where the request says everything",
+        "a connection is closed when its member has used a later one; its requests are not handled (W6, W8, W10, W24)",
+        "a request that a member has sent again on a later connection is handled when it arrives",
     )
     CLASSIC_COMPUTES_TARGET = (
         "F31",
         "fixed",
         "classic members are told to rejoin while a target is due and nobody else is left to compute it (W5)",
         "they wait for a member of the consumer protocol, or for another one to join",
-    )
-
-    OLD_REPORT_IS_OLD = (
-        "F32",
-        "fixed",
-        "a report of an earlier epoch or generation gives up nothing that was assigned then or since (W10, W20)",
-        "what it leaves out counts as given up",
     )
     OWED_JOIN_REBALANCES = (
         "F33",
@@ -357,12 +344,6 @@ class Choice(Enum):
         "a member whose consumer group is gone, or a classic group now, is unknown: it joins again (W18)",
         "it is told GROUP_ID_NOT_FOUND",
     )
-    STATIC_LEAVE_KEEPS_PENDING = (
-        "F39",
-        "fixed",
-        "what a static member has to give up stays its own when it leaves with epoch -2, until it is back (W19)",
-        "it is released at once",
-    )
     REMOVED_MEMBER_IS_UNKNOWN = (
         "F40",
         "fixed",
@@ -374,12 +355,6 @@ class Choice(Enum):
         "fixed",
         "a classic group that waits for its first generation is converted by the protocol that it would elect (W12)",
         "it has none yet, so the conversion fails: UNKNOWN_SERVER_ERROR",
-    )
-    ASSIGNMENT_NAMES_EVERY_MEMBER = (
-        "F42",
-        "fixed",
-        "a classic leader's assignments that leave a member out, or name another one, are of another round (W21)",
-        "whoever is left out is assigned nothing, in no bytes at all",
     )
 
     def holds_in(self, release: str) -> bool:

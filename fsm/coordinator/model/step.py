@@ -73,7 +73,8 @@ class Answer(NamedTuple):
     """The answer to a request."""
 
     token: int
-    body: ResponseBody
+    body: ResponseBody | messages.TransportFailure
+    """The response, or that the connection is closed without one."""
 
 
 class Refused(Exception):  # noqa: N818  # an answer, not a fault of this program

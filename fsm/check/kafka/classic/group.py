@@ -34,6 +34,7 @@ from fsm.check.kafka.consumer.group import (
     choose_names,
     fewer_of,
     name_those,
+    outdates_of,
     rules_of,
 )
 from fsm.check.kafka.consumer.member import LIVES, Setting
@@ -125,7 +126,7 @@ def classic_group(
     return Model(
         f"classic-group, {members} {protocol} members, coordinator of {context.dialect.name}, {known}{options}",
         [*(one.component() for one in consumers), hub.component(), *cluster],
-        [*wires(names, known), *(known.wires(names) if topic_changes else [])],
+        [*wires(names, known, context.dialect), *(known.wires(names) if topic_changes else [])],
         asked.properties(),
         asked.goal(),
         asked.conditions(),
@@ -149,7 +150,7 @@ def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...
     return [ASSIGNORS[name] for name in named] * (members // len(named))
 
 
-def wires(names: Sequence[str], known: Topics) -> list[Wire]:
+def wires(names: Sequence[str], known: Topics, rules: Dialect) -> list[Wire]:
     """Connections between clients of either protocol and their coordinator."""
     features = {
         "line": lambda queue: len(queue.line),
@@ -161,7 +162,8 @@ def wires(names: Sequence[str], known: Topics) -> list[Wire]:
         "consumer joins": lambda queue: sum(map(is_consumer_join, queue.line)),
     }
     tell = partial(describe, names=known.all_names)
-    requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell) for name in names)
+    closes = outdates_of(rules)
+    requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell, outdates=closes) for name in names)
     answers = (Wire(BROKER, name, ANSWERS, features=features, describe=tell) for name in names)
     return [*requests, *answers]
 

@@ -189,7 +189,7 @@ class ClassicReplay:
                 self.broker.request(name, action)
             case _:
                 order = self.members[name].out.pop(0)
-                self.members[name].late += [order] if action.what == "late" else []
+                self.members[name].late.add([order] if action.what == "late" else [])
                 self.members[name].end(order, TIMED_OUT)
 
     def _begin_life(self, name: str, what: str) -> None:

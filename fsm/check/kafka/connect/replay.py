@@ -20,7 +20,7 @@ from fsm.check.kafka.connect.topic import READ_AT_START, TOPIC, Reading, TopicRe
 from fsm.check.kafka.connect.worker import WorkerModel, list_sent
 from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.live.broker import LiveBroker
-from fsm.check.kafka.live.consumers import Sent
+from fsm.check.kafka.live.consumers import Abandoned, Sent
 from fsm.check.kafka.live.idle_steps import BEATS, find_room
 from fsm.check.kafka.live.timed_replay import settle_times
 from fsm.check.kafka.live.tracing import exchange, turns
@@ -147,7 +147,7 @@ class _LiveWorker:
         self.trace = trace
         self.now_ms = now_ms
         self.out: list[Order] = []
-        self.late: list[Order] = []
+        self.late = Abandoned()
         self.back: list[tuple[Order, Any]] = []
         self.asks: list[TopicRequest] = []
         """Requests to the config topic that it has not handled."""
@@ -246,7 +246,7 @@ class _LiveWorker:
             self.process = self.process._replace(worker=replace(worker, heartbeats=beats))
 
     def _hang_up(self, life: Life) -> None:
-        self.late += self.out
+        self.late.add(self.out)
         self.out, self.back, self.asks, self.readings = [], [], [], []
         self.process = self.new._replace(lives=self.process.lives, life=life)
 
@@ -353,7 +353,7 @@ class ConnectReplay:
             case _ if 0 <= wire < many:
                 worker = self.workers[action.actor]
                 order = worker.out.pop(0)
-                worker.late += [order] if action.what == "late" else []
+                worker.late.add([order] if action.what == "late" else [])
                 worker.end(order, TIMED_OUT)
             case Action(actor=name) if many <= wire < 2 * many:
                 worker = self.workers[name]

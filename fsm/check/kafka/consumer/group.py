@@ -7,10 +7,10 @@ ends an application) and liveness (without further disturbance every subscribed 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
@@ -24,7 +24,9 @@ from fsm.check.kafka.targets import IS_EQUIVARIANT, equivariant_target
 from fsm.check.kafka.topics import CHANGES, CLUSTER, Topics
 from fsm.check.model import Condition, Disturbance, Fault, Model, Notification, View, Wire
 from fsm.coordinator.consumer.invariants import INVARIANTS
+from fsm.coordinator.host import member_of
 from fsm.coordinator.model.context import BrokerConfig, Context
+from fsm.coordinator.model.dialect import Choice as CoordinatorChoice
 from fsm.coordinator.model.dialect import Dialect as CoordinatorDialect
 from fsm.coordinator.model.dialect import dialect as coordinator_dialect
 from fsm.coordinator.model.persistent import PersistentMap
@@ -142,7 +144,7 @@ def consumer_group(
             hub.component(),
             *([known.component(receivers)] if topic_changes else []),
         ],
-        [*_wires(names, known), *(known.wires(receivers) if topic_changes else [])],
+        [*_wires(names, known, rules), *(known.wires(receivers) if topic_changes else [])],
         group.properties(),
         group.goal(),
         {f"{id_of(name, life)} is silent": _is_silent(group, name, life) for name in names for life in range(LIVES)},
@@ -171,8 +173,9 @@ def name_those(options: Mapping[str, object]) -> str:
     return "".join(f", {option}" for option, on in options.items() if on)
 
 
-def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
+def _wires(names: Sequence[str], known: Topics, rules: CoordinatorDialect) -> Iterator[Wire]:
     """The connections between members and their coordinator."""
+    closes = outdates_of(rules)
     tell = partial(describe_message, image_names=known.all_names)
     features = {
         "line": lambda queue: len(queue.line),
@@ -180,8 +183,18 @@ def _wires(names: Sequence[str], known: Topics) -> Iterator[Wire]:
         "joins": lambda queue: sum(map(is_consumer_join, queue.line)),
     }
     for name in names:
-        yield Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell)
+        yield Wire(name, BROKER, (*REQUESTS, *LOSING), features=features, describe=tell, outdates=closes)
         yield Wire(BROKER, name, ANSWERS, features=features, describe=tell)
+
+
+def outdates_of(rules: CoordinatorDialect) -> Callable[[Any, Any], bool] | None:
+    """The late requests that a coordinator refuses after a later one, if its rules close connections."""
+    return _outdates if CoordinatorChoice.OLDER_CONNECTION_IS_CLOSED in rules else None
+
+
+def _outdates(arrived: Any, late: Any) -> bool:
+    sender = member_of(getattr(arrived, "body", None))
+    return sender is not None and sender == member_of(getattr(late, "body", None))
 
 
 def _list_checked(dialects: Sequence[MemberDialect]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from fsm.check.kafka.classic.coordinator import (
     waiting,
 )
 from fsm.check.kafka.consumer.coordinator import BY_NAME, RESOLVED, let_pass
+from fsm.check.kafka.live.consumers import Abandoned
 from fsm.check.model import Action
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
@@ -34,7 +35,7 @@ class Client(Protocol):
     """A client: its requests in flight, its abandoned requests, and the responses in flight."""
 
     out: list[Any]
-    late: list[Any]
+    late: Abandoned
     back: list[tuple[Any, Any]]
 
 
@@ -64,18 +65,19 @@ class LiveBroker:
     def request(self, name: str, action: Action) -> None:
         """Handles a request of a client; nothing happens if the live client has none in flight."""
         client, late = self._clients[name], action.what == "receives late"
-        under_way = client.late if late else client.out
-        which = (i for i, one in enumerate(under_way) if self._is_same(one, action.message))
-        if not under_way:
+        if not (client.late if late else client.out):
             return
-        order = under_way.pop(next(which) if late else 0)
+        if late:
+            connection, order = client.late.take(lambda one: self._is_same(one, action.message))
+        else:
+            connection, order = client.late.connection, client.out.pop(0)
         token = len(self._asked) + 1
         self._asked[token] = name, client, order, late
         number = next_number(self._made[name], action.message, converts=self._converts)
         fresh = f"{name}{number}"
         before = self.host.state.groups.get(GROUP)
         version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
-        sent = self.host.send(name, order.body, version, fresh_id=fresh, token=token)
+        sent = self.host.send(name, order.body, version, fresh_id=fresh, token=token, connection=connection)
         if is_used(fresh, order.body, sent.answers, self.host.state.groups.get(GROUP)):
             self._made[name] = number + 1
         self._answer(before, sent.answers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -66,6 +66,27 @@ class Sent:
         return {name: at_ms for _, name, at_ms in self._known.values()}
 
 
+class Abandoned:
+    """The requests that a client has abandoned and a broker has not handled, each with its connection."""
+
+    def __init__(self) -> None:
+        self.connection = 0
+        """The number of the client's connection; another one follows when it abandons a request."""
+        self._orders: list[tuple[int, Any]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._orders)
+
+    def add(self, orders: Iterable[Any]) -> None:
+        """Adds requests of the connection, which is closed, even without one."""
+        self._orders += [(self.connection, order) for order in orders]
+        self.connection += 1
+
+    def take(self, is_it: Callable[[Any], bool]) -> tuple[int, Any]:
+        """The connection of a request, and the request, which now arrives."""
+        return self._orders.pop(next(i for i, (_, order) in enumerate(self._orders) if is_it(order)))
+
+
 class LiveMember:
     """A consumer with its own clock, its application and its connection; `metadata` is its client's."""
 
@@ -84,13 +105,14 @@ class LiveMember:
         self.close_due_ms = 0
         self.using: Partitions = ()
         self.out: list[Any] = []
-        self.late: list[Any] = []
+        self.late = Abandoned()
         self.back: list[tuple[Any, Any]] = []
         self.sent = Sent()
 
     def hand_over(self, after: T) -> T:
         """Passes the requests in flight to the next process of the same consumer, as late ones."""
-        after.late = [*self.late, *self.out]
+        self.late.add(self.out)
+        after.late = self.late
         return after
 
     @abstractmethod
@@ -185,7 +207,7 @@ class LiveMember:
 
     def _end(self, app: App) -> None:
         """Ends its process; its requests in flight become late."""
-        self.late += self.out
+        self.late.add(self.out)
         self.out, self.back, self.app, self.using = [], [], app, ()
 
     def subscribe(self, what: str) -> ApplicationEvent:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, TIMERS, App
@@ -245,7 +246,7 @@ class _Replay:
             self._request(action, consumer)
         else:
             order = consumer.out.pop(0)
-            consumer.late += [order] if action.what == "late" else []
+            consumer.late.add([order] if action.what == "late" else [])
             consumer.end(order, TIMED_OUT)
 
     def _learn(self, name: str, topics: tuple[str, ...]) -> None:
@@ -258,8 +259,10 @@ class _Replay:
     def _request(self, action: Action, consumer: LiveConsumer) -> None:
         """Handles a request, or loses it together with the broker that handled it."""
         name, late = consumer.model.name, action.what == "receives late"
-        waiting = consumer.late if late else consumer.out
-        order = waiting.pop(next(i for i, one in enumerate(waiting) if _same(one, action.message)) if late else 0)
+        if late:
+            connection, order = consumer.late.take(partial(_same, action.message))
+        else:
+            connection, order = consumer.late.connection, consumer.out.pop(0)
         bodies: list[Any]
         if action.what == "lost":
             self.host.take(load(self.host.state, self.host.context))
@@ -271,7 +274,8 @@ class _Replay:
             bodies = [refuse(order.body)]
         else:
             version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
-            bodies = [one.body for one in self.host.send(name, order.body, version).answers]
+            sent = self.host.send(name, order.body, version, connection=connection)
+            bodies = [one.body for one in sent.answers]
         if not late and consumer.app not in (App.DEAD, App.CRASHED):
             consumer.back += [(order, body) for body in bodies]
 

@@ -107,7 +107,7 @@ def mixed_group(
         f"mixed-group, {members - classic} members of {client}, {classic} {protocol} ones, policy {policy}, "
         f"coordinator of {context.dialect.name}, {known}{name_those(options)}",
         [*(one.component() for one in models.values()), hub.component()],
-        wires(names, known),
+        wires(names, known, context.dialect),
         asked.properties(),
         asked.goal(),
         asked.conditions(),
