@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`fsm.cli.main`, ready for Ctrl-C while that is loaded, too."""
+    """Runs `fsm.cli.main`; Ctrl-C is handled while that module is loaded, too."""
     try:
         from fsm import cli  # noqa: PLC0415
 

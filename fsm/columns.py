@@ -1,12 +1,12 @@
-"""A table as columns of integers: for Arrow and Spark, and to step a population of machines at once with NumPy.
+"""A table as columns of integers, for Arrow and Spark and for stepping many machines at once with NumPy.
 
     columns = TABLE.columns
     states = columns.start(1_000_000)                 # codes: positions in `columns.states`
     orders = columns.order(states, events)            # the effects of each machine: positions in `columns.orders`
     columns.step(states, events, out=states)          # in place; or states = columns.step(states, events)
 
-`events` has a code for each machine, as a position in `columns.events`. Where some are illegal, `IllegalSteps` has the
-positions of those machines; they stay where they are, and the others move. NumPy is loaded when something is stepped.
+`events` has one code per machine, a position in `columns.events`. If some events are illegal, `IllegalSteps` has the
+positions of those machines; they keep their state and all others move. NumPy is imported by the first step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int16]
 
 BLOCK = 1 << 16
-"""The number of machines stepped at a time, so that intermediate results stay in the processor's cache."""
+"""Machines per block. Intermediate results of a block fit into the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Columns:
     """A table as integer columns.
 
     `target[state * len(events) + event]` is the code of the next state, -1 where illegal; `kind` at the
-    same place is a `Kind` value. Codes are positions in `states` and `events`. The arrays speak the buffer
-    protocol: `numpy.frombuffer(columns.target, dtype="int16")` costs nothing.
+    same index is a `Kind` value. Codes are positions in `states` and `events`. The arrays support the buffer
+    protocol: `numpy.frombuffer(columns.target, dtype="int16")` copies nothing.
     """
 
     states: tuple[str, ...]
@@ -43,28 +43,28 @@ class Columns:
     target: array[int]
     kind: array[int]
     edges: tuple[tuple[int, int, tuple[int, ...]], ...]
-    """Observable single hops `(from, to, events that cause it)`, sorted; a path of three states gives three hops."""
+    """Single hops `(from, to, events that cause it)`, sorted; a path of three states gives three hops."""
     name: str
-    """The name of the table."""
+    """Name of the table."""
     initial: int
-    """The code of the state in which a machine begins."""
+    """Code of the initial state."""
     orders: tuple[tuple[str, ...], ...]
-    """Sequences of effects, each once, in the order in which the table has them; the first one is none at all."""
+    """Distinct sequences of effects, in table order; the first one is empty."""
     ordered: array[int]
-    """The effects of each cell, as a position in `orders`, at the same place as its `target`; 0 for an illegal one."""
+    """Position in `orders` of the effects of each cell, indexed like `target`; 0 for an illegal cell."""
 
     def start(self, count: int) -> Codes:
-        """This many machines in the initial state, as int16 codes."""
+        """Codes (int16) of `count` machines in the initial state."""
         import numpy as np  # noqa: PLC0415
 
         return np.full(count, self.initial, np.int16)
 
     def step(self, states: Codes, events: Codes, out: Codes | None = None) -> Codes:
-        """The next state of each machine, in `out` where that is given, which may be `states` itself.
+        """The next state of each machine, written to `out` if given; `out` may be `states` itself.
 
-        Arrays of int16 are taken as they are, of other integers as copies. Raises `IllegalSteps` where the table has no
-        cell: in `out` those machines have stayed where they were, and all others are in their next state. Raises
-        `FsmError` for codes that there are not, and for arrays of different lengths.
+        Arrays of int16 are used as they are, other integers are copied. Raises `IllegalSteps` if the table has no cell
+        for some machines: in `out` those keep their state and all others are in their next state. Raises `FsmError`
+        for unknown codes and for arrays of different lengths.
         """
         import numpy as np  # noqa: PLC0415
 
@@ -73,7 +73,7 @@ class Columns:
         first = ("", "")
         for block, places in self._places(states, events):
             here = after[block]
-            table.take(places, out=here, mode="clip")  # all are inside: nothing is clipped
+            table.take(places, out=here, mode="clip")  # all indices are in range: nothing is clipped
             if here.min() < 0:
                 bad = np.flatnonzero(here < 0)
                 codes, causes = np.divmod(places[bad], len(self.events))
@@ -85,7 +85,7 @@ class Columns:
         return after
 
     def order(self, states: Codes, events: Codes) -> Codes:
-        """The effects of each machine with that event, as positions in `orders`; 0 (none) for an illegal cell."""
+        """The effects of each machine's event, as positions in `orders`; 0 (none) for an illegal cell."""
         import numpy as np  # noqa: PLC0415
 
         table, found = np.frombuffer(self.ordered, np.int16), np.empty(len(states), np.int16)
@@ -94,9 +94,9 @@ class Columns:
         return found
 
     def _places(self, states: Codes, events: Codes) -> Iterator[tuple[slice, npt.NDArray[np.signedinteger]]]:
-        """The machines block by block, each block with the places of its cells.
+        """Blocks of machines as slices, each with the cell indices of its machines.
 
-        In a small table they are computed in 16 bits, which is faster.
+        Indices of a small table are computed in 16 bits, which is faster.
         """
         import numpy as np  # noqa: PLC0415
 
@@ -123,7 +123,7 @@ class Columns:
         return codes if codes.dtype == np.int16 else codes.clip(-1, np.iinfo(np.int16).max).astype(np.int16)
 
     def _check(self, role: str, codes: Codes, known: tuple[str, ...]) -> None:
-        """Raises `FsmError` for codes that there are not; without their sign those below 0 are large ones."""
+        """Raises `FsmError` for unknown codes. Viewed as unsigned, negative codes are large ones."""
         unsigned = codes.view("u2")
         if unsigned.max() >= len(known):
             wrong = codes[(unsigned >= len(known)).argmax()]

@@ -74,7 +74,7 @@ _IGNORE_KEYS = ("states", "events", "why", "clause")
 
 
 def to_document(table: Table) -> dict[str, Any]:
-    """The table as text, lists and dicts, in the order in which documents are written."""
+    """The table as text, lists and dicts, with keys in the order of a written document."""
     document: dict[str, Any] = {"fsm": SCHEMA, "name": table.name}
     document |= {key: getattr(table, key) for key in _PROSE if getattr(table, key)}
     states = tuple(cast("type[Symbol]", type(table.initial)))
@@ -110,7 +110,7 @@ def to_json(table: Table) -> str:
 
 
 def _body(table: Table, top: Table) -> dict[str, Any]:
-    """What a table has beside its name, prose and enums; steps are qualified where an effect is called as a state."""
+    """The keys of a table other than name, prose and enums; a step whose name is a state and an effect is qualified."""
     body: dict[str, Any] = {"initial": table.initial.name}
     for key in ("terminal", "exits"):
         if members := getattr(table, key):
@@ -203,7 +203,7 @@ def _build(
     enums: Mapping[str, type[Symbol]],
     around: frozenset[str] = frozenset(),
 ) -> Table:
-    """The table of a document, or one nested in it; `around` are the states of the tables that hold it."""
+    """The table of a document, or one nested in it; `around` has the states of the enclosing tables."""
     nested: dict[Symbol, Table] = {}
     outer = around | _own_states(fields)
     for holder, value in fields["nested"].mapping().values() if "nested" in fields else ():
@@ -231,7 +231,7 @@ def _build(
 
 
 def _own_states(fields: Mapping[str, Node]) -> frozenset[str]:
-    """Names of the states that a table has rows for, holds tables in, begins or ends in."""
+    """Names of a table's states: those of its rows, holders of nested tables, initial and terminal states."""
     rows = [state for row in fields["rows"].items() if "states" in row.mapping() for state in _of(row, "states")]
     ends = fields["terminal"].items() if "terminal" in fields else []
     holders = fields["nested"].mapping() if "nested" in fields else {}
@@ -243,7 +243,7 @@ def _of(row: Node, key: str) -> list[Node]:
 
 
 def _refuse_hidden_exits(fields: Mapping[str, Node], around: frozenset[str]) -> None:
-    """Raises `InputError` for a step of a nested table to a state around it that is not among its exits."""
+    """Raises `InputError` for a step of a nested table to a state of an enclosing table that is not among its exits."""
     inside = _own_states(fields) | {state.text() for state in (fields["exits"].items() if "exits" in fields else ())}
     for step in (step for row in fields["rows"].items() for step in _of(row, "steps")):
         name = step.text().removeprefix("State.")
@@ -253,7 +253,7 @@ def _refuse_hidden_exits(fields: Mapping[str, Node], around: frozenset[str]) -> 
 
 
 def _is_part(fields: Mapping[str, Node], is_nested: bool) -> bool:
-    """Whether the table stands inside another one only, as a nested table without exits does."""
+    """Whether the table is a part of another one. A nested table without exits is."""
     if "part" not in fields:
         return is_nested and "exits" not in fields
     is_part = _flag(fields["part"])
@@ -274,7 +274,7 @@ def _row(node: Node, members: _Members) -> Row | Ignore:
 
 
 def _at_rows(error: TableError, node: Node, rows: Sequence[Node]) -> InputError:
-    """The kernel counts the lines of a table; a reader of the document wants the lines of the file."""
+    """The error with line numbers of the file in place of the table's row numbers."""
     place = re.search(r"line (\d+)", error.problems[0])
     where = rows[int(place[1]) - 1].where if place else node.where
     return InputError(re.sub(r"\bline (\d+)", lambda m: rows[int(m[1]) - 1].label, str(error)), where)
@@ -312,7 +312,7 @@ def _flag(node: Node) -> bool:
     return FLAGS[node.text()]
 
 
-# JSON: places are paths.
+# JSON: positions are paths.
 
 
 def _json_node(text: str, where: str) -> Node:
@@ -327,7 +327,7 @@ def _json_node(text: str, where: str) -> Node:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it stands, repeated keys included."""
+    """A JSON object with its repeated keys."""
 
 
 def _from_json(data: Any, where: str, path: str, depth: int) -> Node:

@@ -1,7 +1,4 @@
-"""The exceptions of this package.
-
-`FsmError` is the root; catch it to catch them all. Nothing here knows Kafka.
-"""
+"""The exceptions of this package. `FsmError` is their root. This module is independent of Kafka."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ class FsmError(Exception):
 
 
 class TableError(FsmError):
-    """A table contradicts itself; raised while it is built or imported, before anything can run on it.
+    """A table is inconsistent; raised while it is built or imported.
 
     `problems` holds every defect found, one line each, in a fixed order.
     """
@@ -32,8 +29,8 @@ class TableError(FsmError):
         return type(self), (self.table, self.problems)
 
 
-class IllegalTransition(FsmError):  # noqa: N818  # a step that is refused, named as the design names it
-    """The table has no cell for this event in this state. The machine stays where it was.
+class IllegalTransition(FsmError):  # noqa: N818  # named as in the design
+    """The table has no cell for this event in this state. The machine's state is unchanged.
 
     `legal` names the events the state does handle, in table order.
     """
@@ -51,9 +48,9 @@ class IllegalTransition(FsmError):  # noqa: N818  # a step that is refused, name
 
 
 class IllegalSteps(FsmError):  # noqa: N818  # as the one above
-    """Of a population of machines some have no cell for their event. Those stay where they were.
+    """Some machines of a population have no cell for their event. Their states are unchanged.
 
-    `positions` are theirs, as an array that rises; the text names the first one.
+    `positions` is the ascending array of their positions; the text names the first one.
     """
 
     def __init__(self, machine: str, positions: npt.NDArray[np.intp], count: int, state: str, event: str) -> None:
@@ -70,7 +67,7 @@ class IllegalSteps(FsmError):  # noqa: N818  # as the one above
 
 
 class ProtocolError(FsmError):
-    """A protocol was violated; the machine is unchanged. The subclass says by whom."""
+    """A protocol was violated, by the side that the subclass names; the machine is unchanged."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -89,9 +86,9 @@ class RemoteProtocolError(ProtocolError):
 
 
 class InputError(FsmError):
-    """Input a user gave cannot be used: what, where (`file:line` or field) and the remedy, on one line.
+    """Unusable input of a user: what, where (`file:line` or field) and the remedy, on one line.
 
-    The command line prints it on stderr and exits with status 2.
+    The command line prints it to stderr and exits with status 2.
     """
 
     def __init__(self, what: str, where: str = "", remedy: str = "") -> None:

@@ -1,12 +1,12 @@
 """Machines that exchange messages: an effect of one that is an event of another one is a message to it.
 
-A *role* is a table under a name, for one machine of that name or for several: `client-0`, `client-1`. What follows from
-the tables alone is here, so that whoever checks such machines and whoever simulates them means the same by them:
+A *role* is a table under a name, for one machine of that name or for several: `client-0`, `client-1`. The checker and
+the simulator share these definitions, which follow from the tables alone:
 
-* who hears an effect: every machine of each role that has such an event, other than the one that orders it. Where the
-  step is taken on a message, the role of its sender is answered: only the sender hears it;
-* which events come from outside: those that no other machine orders;
-* what a place is: `door.OPEN`, `door.OPEN|AJAR`, and `client-1.HOLDING` of one machine among several.
+* the receivers of an effect: every machine of each role that has such an event, except the one that orders it. If the
+  step was caused by a message, the role of its sender is answered: of that role only the sender receives the effect;
+* external events: those that no other machine orders;
+* places: `door.OPEN`, `door.OPEN|AJAR`, and `client-1.HOLDING` for one machine among several.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ class Role:
     name: str
     table: Table
     count: int = 1
-    """Of its machines."""
+    """Number of its machines."""
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """Their names: that of the role where there is one alone."""
+        """Names of the machines: the role's own name if there is only one."""
         return (self.name,) if self.count == 1 else tuple(f"{self.name}-{i}" for i in range(self.count))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Machines, states, and how many of them are in one of these."""
+    """At least `least` of `machines` in one of the states."""
 
     text: str
     machines: tuple[str, ...]
     leaves: frozenset[Symbol]
-    """The states, those inside them included."""
+    """The states, nested ones included."""
     names: tuple[str, ...]
     least: int
-    """So many machines at once take the place."""
+    """Number of machines that must be there at the same time."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Roles that talk to each other. Raises `InputError` for two machines of one name."""
+    """Roles that exchange messages. Raises `InputError` for two machines of one name."""
 
     roles: tuple[Role, ...]
 
@@ -61,17 +61,17 @@ class Exchange:
 
     @cached_property
     def named(self) -> dict[str, Role]:
-        """The roles by their names."""
+        """Roles by name."""
         return {role.name: role for role in self.roles}
 
     @cached_property
     def role_of(self) -> dict[str, Role]:
-        """The role of each machine, by its name."""
+        """Role of each machine, by the machine's name."""
         return {name: role for role in self.roles for name in role.machines}
 
     @cached_property
     def listeners(self) -> dict[tuple[str, Symbol], tuple[Role, ...]]:
-        """Roles whose machines hear an effect of a machine of the first one, in the order of the roles."""
+        """(role, effect) -> the roles whose machines receive that effect, in the order of the roles."""
         alphabets = {role.name: {event.name for event in role.table.alphabet} for role in self.roles}
         return {
             (role.name, effect): tuple(
@@ -84,7 +84,7 @@ class Exchange:
         }
 
     def address(self, machine: str, effects: Iterable[Symbol], sender: str = "") -> Iterator[tuple[str, str]]:
-        """(receiver, message) of what a machine orders, in order; `sender` is whose message the step is taken on."""
+        """(receiver, message) for each effect of a machine, in order; `sender` sent the message behind the step."""
         role = self.role_of[machine]
         asked = self.role_of.get(sender)
         for effect in effects:
@@ -95,7 +95,7 @@ class Exchange:
                     yield from ((name, effect.name) for name in listener.machines if name != machine)
 
     def list_messages(self, role: Role) -> dict[str, set[str]]:
-        """The messages that machines of each role, by its name, may send to one of this role."""
+        """Role name -> messages that its machines may send to a machine of this role."""
         found: dict[str, set[str]] = {}
         for (sender, effect), listeners in self.listeners.items():
             if role in listeners:
@@ -103,22 +103,22 @@ class Exchange:
         return found
 
     def outside(self, role: Role) -> tuple[Symbol, ...]:
-        """Events of a role that no machine sends it."""
+        """External events of a role: those that no machine sends it."""
         received = set().union(*self.list_messages(role).values())
         return tuple(event for event in role.table.alphabet if event.name not in received)
 
     def wires(self) -> Iterator[tuple[str, str]]:
-        """(sender, receiver): machines between which messages pass, by the order of the roles."""
+        """(sender, receiver) of all machines between which messages may pass, in the order of the roles."""
         for role in self.roles:
             for other in self.roles:
                 if role.name in self.list_messages(other):
                     yield from ((a, b) for a in role.machines for b in other.machines if a != b)
 
     def places(self, text: str, *, every: bool = False) -> tuple[Place, ...]:
-        """The places in a text, `door.OPEN|AJAR,lift.MOVING`, where the same one twice means two machines.
+        """The places in a text such as `door.OPEN|AJAR,lift.MOVING`. A repeated place means that many machines.
 
-        One that names a role is taken by any of its machines, or with `every` by all of them. Raises `InputError` for
-        one that there is not.
+        A place that names a role is taken by any of its machines, or with `every` by all of them. Raises `InputError`
+        for an unknown place.
         """
         given = [part.strip() for part in text.split(",")]
         return tuple(self._place(one, given.count(one), every) for one in dict.fromkeys(given))
@@ -143,7 +143,7 @@ class Exchange:
 
 
 def leaves_in(table: Table, states: Sequence[Symbol]) -> frozenset[Symbol]:
-    """The states a machine can be in that are among these or inside them."""
+    """The leaf states that are among these states or nested in them."""
     found: set[Symbol] = set()
     for state in states:
         nested = _find_nested(table, state)
@@ -158,7 +158,7 @@ def _find_nested(table: Table, state: Symbol) -> Table | None:
 
 
 def exchange_of(given: Iterable[Table | Role]) -> Exchange:
-    """Of tables, with a machine of each, and of roles. Raises `InputError` for two of one name."""
+    """The exchange of these roles, and of tables as roles of one machine. Raises `InputError` for a repeated name."""
     roles = tuple(one if isinstance(one, Role) else Role(one.name, one) for one in given)
     names = [role.name for role in roles]
     if len(set(names)) < len(names):

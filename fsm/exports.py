@@ -1,4 +1,4 @@
-"""Names that a package offers and loads when they are first used (PEP 562)."""
+"""Lazy exports of a package (PEP 562)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from importlib import import_module
 
 
 def on_demand(package: str, names: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
-    """A `__getattr__` for the package: a name is taken from its module, which is imported then.
+    """A `__getattr__` for the package that imports a name's module on first use.
 
-    `names` has what each module, within the package, is to give. Raises `AttributeError` for any other name.
+    `names` maps modules of the package to the names they define. The function raises `AttributeError` for any other.
     """
     homes = {name: module for module, given in names.items() for name in given}
 

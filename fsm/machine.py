@@ -1,29 +1,27 @@
-"""`bind`: a real `transitions` machine for any table, under a model of yours.
+"""`bind`: a `transitions` machine for any table, on a model of yours.
 
-The machine is one of that library's own: `Machine`, `HierarchicalMachine` for a table that nests others, and the locked
+The machine is one of that library's: `Machine`, `HierarchicalMachine` for a table with nested tables, and the locked
 and asynchronous kinds of both. Its usual interface works: `model.subscribed()`, `model.may_subscribed()`,
-`model.trigger("subscribed")`, `on_enter_STABLE` methods (they get its `EventData`), `machine.get_triggers(state)`. The
-table is the only way between states, so there are no automatic `to_STATE` triggers and no `model.to`.
+`model.trigger("subscribed")`, `on_enter_STABLE` methods (they get its `EventData`), `machine.get_triggers(state)`. Only
+the table moves a model between states, so there are no automatic `to_STATE` triggers and no `model.to`.
 
 All kinds add:
 
-* **One meaning.** States and effects are those of `table.compiled`, cell by cell. An ignored event is accepted and does
-  nothing; an event without a cell raises `IllegalTransition`. Both leave the state as it is. The error is a
-  `transitions.MachineError` as well, for code that catches the library's own.
-* **Order.** The steps of a row happen as written. A row that goes through states really does: an effect written between
-  two states finds the model in the first of them, and `on_enter` methods of every state on the way run.
-* **A failed step changes nothing.** If an effect raises, or is cancelled, the model's state is what it was before the
-  event, and the error reaches the caller. Effects that ran before it have happened and cannot be undone, and `on_exit`
-  and `on_enter` methods do not run for the way back.
-* **One event at a time.** An effect must not send its model the next event; it is refused with `FsmError`, because the
-  step it belongs to is not over. Send the event after the step. `EventQueue` does that for effects that raise further
-  events.
+* **The table's semantics.** States and effects are those of `table.compiled`, cell by cell. An ignored event does
+  nothing; an event without a cell raises `IllegalTransition`. Both leave the state unchanged. The error is also a
+  `transitions.MachineError`, for code that catches the library's own.
+* **Order.** The steps of a row run as written. An effect written between two states finds the model in the first of
+  them, and `on_enter` methods of every state on the path run.
+* **Atomic steps.** If an effect raises or is cancelled, the model's state is restored and the error reaches the caller.
+  Effects that ran before are not undone, and the restore runs no `on_exit` and `on_enter` methods.
+* **One event at a time.** An effect must not send its model another event: the step is still running, and `FsmError` is
+  raised. Send the event after the step; `EventQueue` does that for effects that raise further events.
 * **A record** for each transition, through structlog if it is configured or a logger is given, in the format of
   `fsm.trace`.
 
 The library's own queue (`queued=True`) is not used. If two threads meet, each may find the other's event in the queue
 and leave it to the other: neither runs it, and every later event is queued behind it and reported as done. An exception
-also empties that queue. `locked=True` is exact instead: one thread's event waits for the other's.
+also empties that queue. With `locked=True` one thread's event waits for the other's.
 """
 
 from __future__ import annotations
@@ -52,12 +50,12 @@ if TYPE_CHECKING:
     from fsm.render import Graph
 
 SEPARATOR = "."
-"""Separates a state from its enclosing state in the library's names of states."""
+"""Between a state and its enclosing state in the library's state names."""
 _TAKEN = frozenset({"state", "trigger", "may_trigger"})
 
 
 class IllegalTrigger(IllegalTransition, MachineError):  # noqa: N818  # named as its base
-    """The table has no cell for the event: the `IllegalTransition` of a bound machine."""
+    """The `IllegalTransition` of a bound machine."""
 
     __str__ = IllegalTransition.__str__  # the library's shows the text as a literal
 
@@ -74,26 +72,25 @@ def bind(
     member: str = "",
     now_ms: Callable[[], int] | None = None,
 ) -> TableMachine[E]:
-    """A machine of `transitions` that runs `table` under `model`, which gets `state` and a method for each event.
+    """A `transitions` machine that runs `table` on `model`, which gets `state` and a method for each event.
 
-    The model obeys an effect with the method of its lower-case name, or else with `on_effect(effect)`; arguments of
-    the event are passed on. With `asynchronous` events are awaited and effects may be coroutine functions; two
-    tasks wait for each other. With `locked` two threads do.
+    An effect calls the model's method of its lower-case name, or else `on_effect(effect)`; arguments of the event are
+    passed on. With `asynchronous` events are awaited and effects may be coroutine functions; concurrent tasks wait for
+    each other. With `locked` concurrent threads do.
 
     Type checkers know these methods of a model that inherits from its base in `fsm.tables.models`.
 
-    `logger` is a structlog logger (default: `structlog.get_logger()` where structlog is configured at this moment, else
-    nothing is written); records are written at level info. Their `ts_ms` is what `now_ms()` answers; without it the
-    record carries none, and it is for structlog's `TimeStamper` to stamp it. `group` and `member` are the record's
-    `group` and `member_id`.
+    `logger` is a structlog logger. Its default is `structlog.get_logger()` if structlog is configured at this moment;
+    otherwise nothing is written. Records have level info. Their `ts_ms` is the result of `now_ms()`; without it they
+    have none, and structlog's `TimeStamper` may add one. `group` and `member` are the record's `group` and `member_id`.
 
     One machine may run many models: `machine.add_model(other, member=...)` costs a small part of another `bind`.
-    `machine.get_graph()` draws the table as `fsm.render.get_graph` does, with the model's state lit, and so does
-    `model.get_graph()`, unless the model has such a method of its own; a notebook shows the machine by itself.
+    `machine.get_graph()` draws the table as `fsm.render.get_graph` does and highlights the model's state. So does
+    `model.get_graph()`, unless the model defines one. A notebook displays the machine as that drawing.
 
-    Raises `FsmError` if the model does not obey an effect, if a name it has already is that of an event, if it takes no
-    attributes (slots, a frozen dataclass), and for an initial state that the table does not have. Warns of a method
-    that is nearly named like an effect: `on_effect` would get the effect, and the method would never be called.
+    Raises `FsmError` if the model has no method for an effect, if an attribute of it has the name of an event, if it
+    takes no attributes (slots, a frozen dataclass), and for an initial state that the table does not have. Warns of a
+    method whose name is close to an effect's: `on_effect` would get the effect, and the method would never be called.
     """
     if locked and asynchronous:
         raise FsmError("a machine is either locked, for threads, or asynchronous, for tasks")
@@ -103,7 +100,7 @@ def bind(
 
 
 class TableMachine(Machine, Generic[E]):
-    """The plain kind, and the base of all kinds. Made by `bind`."""
+    """The plain kind and base of all kinds. Created by `bind`."""
 
     def __init__(self, table: Table, logger: Any, group: str, now_ms: Callable[[], int] | None) -> None:
         self._table = table
@@ -125,7 +122,7 @@ class TableMachine(Machine, Generic[E]):
                     self._add_line(_path(table, state), event.name.lower(), line)
 
     def add_model(self, model: Any, initial: Any = None, member: str = "") -> None:
-        """Runs the table under one more model. Raises as `bind` does."""
+        """Runs the table on one more model. Raises as `bind` does."""
         self._refuse(model)
         start = self._table.enter(initial or self._table.initial)
         if start not in self._table.leaves():
@@ -155,11 +152,11 @@ class TableMachine(Machine, Generic[E]):
         return super().dispatch(_trigger_name(trigger), *args, **kwargs)
 
     def get_graph(self, model: Any = None, **options: Any) -> Graph:
-        """The drawing of the table, with the state that the model is in; without a model, of the only one there is.
+        """The drawing of the table with the model's state highlighted. The default model is the machine's only one.
 
         `options` are those of `fsm.render.get_graph`, which raises `InputError`.
         """
-        from fsm.render import get_graph  # noqa: PLC0415  # a machine that nobody draws loads no drawing
+        from fsm.render import get_graph  # noqa: PLC0415  # loaded by drawing only
 
         shown = self.models[0] if model is None and len(self.models) == 1 else model
         return get_graph(self._table, **{"lit": "" if shown is None else _state_of(shown), **options})
@@ -171,7 +168,7 @@ class TableMachine(Machine, Generic[E]):
         return self.get_graph()._repr_markdown_()
 
     def _refuse(self, model: Any) -> None:
-        """Raises for a model that would silently be bound wrongly."""
+        """Raises `FsmError` for a model that cannot be bound, and warns of near misses in names."""
         where, events = f"{self._table.name}: {type(model).__name__}", self._steps.events
         taken = [name for name in events if hasattr(model, name)]
         if taken:
@@ -179,58 +176,59 @@ class TableMachine(Machine, Generic[E]):
         if model in self.models:
             raise FsmError(f"{where} is bound already, or compares equal to a model that is")
         names = [effect.name.lower() for effect in _list_effects(self._table)]
-        obeyed = {name: None if name in events else getattr(model, name, None) for name in names}
-        deaf = [name for name, method in obeyed.items() if method is None]
-        if deaf and not hasattr(model, "on_effect"):
-            raise FsmError(f"{where} obeys no {', '.join(deaf)}; give it these methods, or on_effect(effect)")
+        handlers = {name: None if name in events else getattr(model, name, None) for name in names}
+        missing = [name for name, method in handlers.items() if method is None]
+        if missing and not hasattr(model, "on_effect"):
+            raise FsmError(f"{where} obeys no {', '.join(missing)}; give it these methods, or on_effect(effect)")
         for method, _ in getmembers_static(type(model), isfunction):
-            near = [] if method in obeyed or method in events else get_close_matches(method, deaf, n=1, cutoff=0.85)
+            known = method in handlers or method in events
+            near = [] if known else get_close_matches(method, missing, n=1, cutoff=0.85)
             if near:
                 text = f"{where}.{method} obeys nothing; was {near[0]} meant? on_effect gets that effect"
                 warnings.warn(text, stacklevel=4)
-        waiting = [name for name, method in obeyed.items() if iscoroutinefunction(method or model.on_effect)]
-        if waiting and not isinstance(self, AsyncMachine):
-            raise FsmError(f"{where}: coroutines need asynchronous=True: {', '.join(waiting)}")
+        coroutines = [name for name, method in handlers.items() if iscoroutinefunction(method or model.on_effect)]
+        if coroutines and not isinstance(self, AsyncMachine):
+            raise FsmError(f"{where}: coroutines need asynchronous=True: {', '.join(coroutines)}")
 
     def _add_line(self, source: str, trigger: str, line: Row | Ignore) -> None:
-        """Adds one transition of the library. Its `after` does the steps beyond the first state that it enters."""
+        """Adds one transition of the library. Its `after` runs the steps behind the first state entered."""
         if isinstance(line, Ignore):
             self.add_transition(trigger, source, None)
             return
         (_, before), *entered = _segments(self._table, line)
         if not entered:
-            self.add_transition(trigger, source, None, before=self._orders(before))
+            self.add_transition(trigger, source, None, before=self._list_callbacks(before))
             return
         after: list[Any] = []
         for (here, _), (there, effects) in reversed(list(pairwise(entered))):
-            hop = self.transition_cls(here, there, after=[*self._orders(effects), *after])
+            hop = self.transition_cls(here, there, after=[*self._list_callbacks(effects), *after])
             after = [hop.execute]
         target, effects = entered[0]
-        after = [*self._orders(effects), *after]
-        self.add_transition(trigger, source, target, before=self._orders(before), after=after)
+        after = [*self._list_callbacks(effects), *after]
+        self.add_transition(trigger, source, target, before=self._list_callbacks(before), after=after)
 
-    def _orders(self, effects: list[Symbol]) -> list[Any]:
-        return [_order(effect, effect.name.lower() not in self._steps.events) for effect in effects]
+    def _list_callbacks(self, effects: list[Symbol]) -> list[Any]:
+        return [_make_callback(effect, effect.name.lower() not in self._steps.events) for effect in effects]
 
 
-def _order(effect: Symbol, may_be_method: bool) -> Callable[[EventData], Any]:
-    """The callback that has the model obey. A method with the name of an event sends that event and obeys nothing."""
+def _make_callback(effect: Symbol, may_be_method: bool) -> Callable[[EventData], Any]:
+    """The callback that carries out an effect. A method named like an event sends that event and is not called."""
     name = effect.name.lower()
 
-    def order(event: EventData) -> Any:
+    def call(event: EventData) -> Any:
         model: Any = event.model
         method = getattr(model, name, None) if may_be_method else None
         if method is None:
             return model.on_effect(effect, *event.args, **event.kwargs)
         return method(*event.args, **event.kwargs)
 
-    return order
+    return call
 
 
 class _Steps:
-    """The running steps, at most one per model: the library calls these hooks around every event.
+    """The running steps, at most one per model: hooks that the library calls around every event.
 
-    It is no part of the machine because a locked machine checks its lock whenever an attribute of its own is read.
+    They are not methods of the machine, because a locked machine takes its lock for every attribute that is read.
     """
 
     def __init__(self, table: Table, logger: Any, now_ms: Callable[[], int] | None) -> None:
@@ -246,13 +244,13 @@ class _Steps:
         self.loggers[id(model)] = self._logger.bind(member_id=member) if member and self._logger else self._logger
 
     def begin(self, event: EventData) -> None:
-        """Notes the state; the hierarchical kinds begin once for each level. Raises inside another step."""
+        """Stores the state. Hierarchical kinds call it once per level. Raises `FsmError` inside another step."""
         step = self._began.setdefault(id(event.model), (event, _state_of(event.model)))
         if step[0] is not event:
             self.refuse(event.model, event.event.name)
 
     def undo(self, event: EventData) -> None:
-        """Restores the previous state and raises the error of a step; or raises that there was no step."""
+        """Restores the state from before the step and raises the step's error, or `IllegalTrigger`."""
         step = self._began.get(id(event.model))
         if step is not None and step[0] is event:
             event.machine.set_state(step[1], event.model)
@@ -261,7 +259,7 @@ class _Steps:
         raise event.error or FsmError(f"{self._name}: the step failed")
 
     def end(self, event: EventData) -> None:
-        """Ends a step, and writes the record of a successful one."""
+        """Ends a step, and writes its record if it succeeded."""
         step = self._began.get(id(event.model))
         if step is not None and step[0] is event:
             del self._began[id(event.model)]
@@ -270,7 +268,7 @@ class _Steps:
                 self._record(event.model, step[1], name, self._cells[step[1], name])
 
     def refuse(self, model: object, name: str) -> None:
-        """Raises for an event inside the step of another one."""
+        """Raises `FsmError` for an event inside the step of another one."""
         raise FsmError(
             f"{self._name}: {name} arrived while {self._began[id(model)][0].event.name} is under way; an effect returns"
             " first and what follows from it is sent after the step (from another thread: bind with locked=True)"
@@ -298,7 +296,7 @@ class _Steps:
 
 
 class LockedTableMachine(TableMachine, LockedMachine):  # type: ignore[misc]
-    """For models that several threads send events to: one event at a time over all models of the machine."""
+    """For several threads: one event at a time over all models of the machine."""
 
 
 class _State(NestedState):
@@ -306,22 +304,22 @@ class _State(NestedState):
 
 
 class HierarchicalTableMachine(TableMachine, HierarchicalMachine):
-    """For tables that nest others."""
+    """For tables with nested tables."""
 
     state_cls = _State
 
 
 class LockedHierarchicalTableMachine(TableMachine, LockedHierarchicalMachine):  # type: ignore[misc]
-    """A machine that is locked, with nested states."""
+    """Locked, with nested states."""
 
     state_cls = _State
 
 
 class AsyncTableMachine(TableMachine, AsyncMachine):
-    """For asyncio: `await model.subscribed()`. Effects may be coroutine functions and run one after the other.
+    """For asyncio: `await model.subscribed()`. Effects may be coroutine functions and run sequentially.
 
-    Two tasks that send events to one model wait for each other, so no transition runs inside another; the library
-    would cancel the first. A cancelled event is a failed step, and the cancellation reaches the task that asked for it.
+    Two tasks that send events to one model wait for each other, so no transition runs inside another; the library would
+    cancel the first. A cancelled event is a failed step, and the cancellation reaches the cancelled task.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -331,12 +329,12 @@ class AsyncTableMachine(TableMachine, AsyncMachine):
 
     @staticmethod
     async def await_all(callables: list[Callable[[], Any]]) -> list[Any]:
-        """The library's hook for running callbacks: here in their order and in the caller's task, not all at once."""
+        """The library's hook for callbacks: runs them in order in the caller's task, not concurrently."""
         return [await call() for call in callables]
 
     async def process_context(self, func: Callable[[], Awaitable[Any]], model: object) -> bool:
-        """The library's hook around each event: here the model's lock."""
-        lock = self._locks.setdefault(self._turn(model), asyncio.Lock())
+        """The library's hook around each event: holds the model's lock."""
+        lock = self._locks.setdefault(self._lock_key(model), asyncio.Lock())
         task = asyncio.current_task()
         if task is not None and self._owners.get(lock) is task:
             self._steps.refuse(model, "an event")
@@ -347,7 +345,7 @@ class AsyncTableMachine(TableMachine, AsyncMachine):
             finally:
                 del self._owners[lock]
 
-    def _turn(self, model: object) -> int:
+    def _lock_key(self, model: object) -> int:
         return id(model)
 
 
@@ -356,11 +354,11 @@ class _AsyncState(NestedAsyncState):
 
 
 class HierarchicalAsyncTableMachine(AsyncTableMachine, HierarchicalAsyncMachine):  # type: ignore[misc]
-    """Both. The library keeps its place in the tree of states on the machine, so all its models share one lock."""
+    """Asynchronous, with nested states. All models share a lock: the library keeps the current scope on the machine."""
 
     state_cls = _AsyncState
 
-    def _turn(self, model: object) -> int:  # noqa: ARG002
+    def _lock_key(self, model: object) -> int:  # noqa: ARG002
         return 0
 
 
@@ -376,16 +374,16 @@ _KINDS: dict[tuple[bool, bool, bool], type[TableMachine]] = {
 
 
 class EventQueue:
-    """Events for one bound model, each taken after the step of the one before: for effects that raise further events.
+    """A FIFO queue of events for one bound model, for effects that raise further events.
 
-    An effect only puts its event; whoever sends the first one takes them all, in the order in which they were put:
+    An effect puts its event into the queue; the outermost `send` processes all queued events in order:
 
         events = EventQueue(consumer)
         events.send(Event.SUBSCRIBED)               # from outside: takes it, and what its effects put
         events.put(Event.CALLBACK_DONE, error=None) # within an effect: waits for its turn
 
-    The models of a machine that is locked or asynchronous are not for it: another thread or task is its own sender.
-    Raises `FsmError` for a model that is not bound; `send` and `run` do so for one of an asynchronous machine.
+    It is not meant for models of locked or asynchronous machines, where each thread or task sends its own events.
+    Raises `FsmError` for a model that is not bound; `send` and `run` raise it for a model of an asynchronous machine.
     """
 
     def __init__(self, model: Any) -> None:
@@ -396,23 +394,23 @@ class EventQueue:
         self._is_running = False
 
     def __len__(self) -> int:
-        """The number of waiting events."""
+        """The number of queued events."""
         return len(self._waiting)
 
     def put(self, event: Symbol | str, *args: Any, **kwargs: Any) -> None:
-        """Adds an event behind those that wait."""
+        """Appends an event."""
         self._waiting.append((event, args, kwargs))
 
     def send(self, event: Symbol | str, *args: Any, **kwargs: Any) -> None:
-        """Adds an event and takes all that wait; within a step that the queue sent, only adds it.
+        """Appends an event and processes the queue; within a step of the queue it only appends.
 
-        Raises what the step of an event raises. That event is gone, the ones behind it wait for the next `run`.
+        Raises what the step of an event raises. That event is removed; those behind it stay for the next `run`.
         """
         self.put(event, *args, **kwargs)
         self.run()
 
     def run(self) -> None:
-        """Takes the events that wait, and those that they raise."""
+        """Processes the queued events and those they raise."""
         if self._is_running:
             return
         self._is_running = True
@@ -431,7 +429,7 @@ class EventQueue:
 
 
 def _with_name(trigger: Callable[..., Any], event: Symbol | str, *args: Any, **kwargs: Any) -> Any:
-    """The library's `model.trigger` and `model.may_trigger`, for members of the Event enum, too."""
+    """The library's `model.trigger` and `model.may_trigger`, which accept members of the Event enum here."""
     return trigger(_trigger_name(event), *args, **kwargs)
 
 
@@ -445,7 +443,7 @@ def _state_of(model: Any) -> Symbol:
 
 
 def _triggers(table: Table) -> dict[str, Symbol]:
-    """Method name -> event. Raises `FsmError` where names are not apart, or are names the library needs."""
+    """Method name -> event. Raises `FsmError` for names that collide with each other or with the library's."""
     triggers = {event.name.lower(): event for event in table.alphabet}
     bad = sorted(_TAKEN & triggers.keys())
     if bad or len(triggers) < len(table.alphabet):
@@ -461,11 +459,14 @@ def _states(table: Table) -> list[dict[str, Any]]:
 
 
 def _describe_nested(table: Table, state: Symbol) -> dict[str, Any]:
-    """With the `on_enter` and `on_exit` methods of models, which the library finds only where nothing is nested."""
+    """The library's definition of a state, with callbacks for the models' `on_enter` and `on_exit` methods.
+
+    The library finds these methods itself only in machines without nested states.
+    """
     found: dict[str, Any] = {
         "name": state,
-        "on_enter": [_tell("on_enter", state)],
-        "on_exit": [_tell("on_exit", state)],
+        "on_enter": [_make_state_callback("on_enter", state)],
+        "on_exit": [_make_state_callback("on_exit", state)],
     }
     nested = table.nested.get(state)
     if nested is None:
@@ -474,18 +475,18 @@ def _describe_nested(table: Table, state: Symbol) -> dict[str, Any]:
     return {**found, "children": children, "initial": nested.initial}
 
 
-def _tell(what: str, state: Symbol) -> Callable[[EventData], Any]:
-    name = f"{what}_{state.name}"
+def _make_state_callback(prefix: str, state: Symbol) -> Callable[[EventData], Any]:
+    name = f"{prefix}_{state.name}"
 
-    def tell(event: EventData) -> Any:
+    def call(event: EventData) -> Any:
         method = getattr(event.model, name, None)
         return None if method is None else method(event)
 
-    return tell
+    return call
 
 
 def _path(table: Table, state: Symbol) -> str:
-    """The library's name of a state: its own after those of the states that hold it."""
+    """The library's name of a state: the enclosing states' names, then its own."""
     for holder, nested in table.nested.items():
         if state in nested.all_states():
             return f"{holder.name}{SEPARATOR}{_path(nested, state)}"
@@ -493,7 +494,7 @@ def _path(table: Table, state: Symbol) -> str:
 
 
 def _segments(table: Table, line: Row) -> Iterator[tuple[str, list[Symbol]]]:
-    """Effects in the state where the event comes; then each state entered, with the effects that are due there."""
+    """(state, effects to run there): first "" for the state of the event, then each state that the row enters."""
     state, effects = "", list[Symbol]()
     for step in line.steps:
         if isinstance(step, type(table.initial)):
@@ -505,7 +506,7 @@ def _segments(table: Table, line: Row) -> Iterator[tuple[str, list[Symbol]]]:
 
 
 def _list_effects(table: Table) -> list[Symbol]:
-    """Effects that some row orders, in the order of their enum."""
+    """Effects used by some row, in enum order."""
     used = {e for cell in table.compiled.values() for e in cell.effects}
     return sorted(used, key=lambda effect: effect.code)
 
@@ -522,6 +523,6 @@ def _record_logger(logger: Any, machine: str, group: str) -> Any:
 
 
 def _wants_info(logger: Any) -> bool:
-    """Asks the logger before a record is made; one that cannot be asked wants everything."""
+    """Whether the logger writes level info; True if it has no `is_enabled_for`."""
     ask = getattr(logger, "is_enabled_for", None)
     return ask is None or ask(logging.INFO)

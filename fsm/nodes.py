@@ -1,8 +1,8 @@
 """Documents as values with their positions, for errors with `file:line`.
 
-A document is text, lists and mappings and nothing else: no tag, no alias and no anchor is resolved, so nothing in a
-document is executed and nothing small can grow. Sizes and depth are bounded. Whatever does not fit is one `InputError`
-with `file:line`. The caller decides the type of a text (a number, a flag, null).
+A document consists of text, lists and mappings only. Tags, aliases and anchors are not resolved, so a document cannot
+execute code or expand to more than its own size. Size and depth are bounded. Every error is an `InputError` with
+`file:line`. The caller decides the type of a text (number, flag, null).
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ if TYPE_CHECKING:
     import yaml
 
 SIZE_LIMIT = 256 * 1024
-"""Longest document that is read, in characters."""
+"""Maximum length of a document in characters."""
 DEPTH_LIMIT = 40
-"""Deepest nesting of lists and mappings that is read; a nested table takes two levels."""
+"""Maximum nesting depth of lists and mappings; a nested table takes two levels."""
 NUMBER_LIMIT = 2**63 - 1
-"""Largest number that is read: Kafka's largest."""
+"""Largest number in a document: Kafka's int64."""
 
 FLAGS = {"yes": True, "no": False, "true": True, "false": False}
-"""How a flag is written."""
 _NULLS = ("null", "~", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of the document with its place: a text, a list, or a mapping whose keys have places too."""
+    """A value of the document with its position: a text, a list, or a mapping whose keys have positions too."""
 
     value: str | list[Node] | dict[str, tuple[Node, Node]]
     where: str
     label: str
-    """The place inside the file, for the texts of a `TableError`."""
+    """Position inside the file, for the texts of a `TableError`."""
     plain: bool = False
-    """A text without quotes, which may mean a number, a flag or nothing."""
+    """True for an unquoted text, which may be a number, a flag or null."""
 
     def text(self) -> str:
         """The text. Raises `InputError` for a list or a mapping."""
@@ -59,7 +58,7 @@ class Node:
         raise InputError("must be a mapping", self.where)
 
     def fields(self, known: Sequence[str], required: Sequence[str] = ()) -> dict[str, Node]:
-        """The values by key, all of them known and the required ones present."""
+        """The values by key. Raises `InputError` for an unknown key and for a missing required one."""
         fields = {}
         for name, (key, value) in self.mapping().items():
             if name not in known:
@@ -72,11 +71,11 @@ class Node:
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing stands there, or the word for nothing."""
+        """Whether the value is empty or `null`."""
         return self.plain and self.value in _NULLS
 
     def number(self) -> int:
-        """A whole number. Raises `InputError` for anything else, and for one that Kafka has no room for."""
+        """A whole number. Raises `InputError` for anything else and beyond `NUMBER_LIMIT`."""
         text = self.text()
         digits = text.removeprefix("-")
         if not (self.plain and digits.isascii() and digits.isdigit()):
@@ -86,7 +85,7 @@ class Node:
         return int(text)
 
     def flag(self) -> bool:
-        """Yes or no. Raises `InputError` for anything else."""
+        """The flag's value. Raises `InputError` if it is not one of `FLAGS`."""
         text = self.text()
         if not self.plain or text not in FLAGS:
             raise InputError(f"{short(text)} is neither yes nor no", self.where)
@@ -94,36 +93,36 @@ class Node:
 
 
 def nearest(name: str, known: Sequence[str], *, others: str = "") -> str:
-    """What to do about a name that is not among the known ones; `others` tells whatever else it may be."""
+    """A remedy for an unknown name: the closest known one and `others`, or else the list of known names."""
     near = difflib.get_close_matches(name[:80], known, n=1)
     meant = f"did you mean {near[0]}?" if near else ""
     return " ".join(filter(None, (meant, others))) or "it has " + (", ".join(known[:20]) or "none")
 
 
 def short(text: str) -> str:
-    """A text of the document in quotes, as long as a line of an error may hold."""
+    """A text of the document in quotes, cut to 60 characters for error messages."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def refuse_size(text: str, where: str, role: str) -> None:
-    """Raises `InputError` for a text that is too long."""
+    """Raises `InputError` for a text longer than `SIZE_LIMIT`."""
     if len(text) > SIZE_LIMIT:
         raise InputError(f"{len(text)} characters; a {role} has at most {SIZE_LIMIT}", where)
 
 
 def refuse_half_characters(text: str, where: str) -> None:
-    """Raises `InputError` for half of a UTF-16 pair, which escapes can make and no file can be written with."""
+    """Raises `InputError` for half of a surrogate pair, which escapes can produce and UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
         raise InputError("not text: half of a surrogate pair", where) from None
 
 
-# YAML: places are lines. The library's events are read one by one, so that nothing is built from them but nodes.
+# YAML: positions are lines. Nodes are built from the library's events, so that nothing else is constructed.
 
 
 def yaml_node(text: str, where: str, role: str) -> Node:
-    """The one document in the text, which is to be a `role`. Raises `InputError` with `where:line` otherwise."""
+    """The single document in the text; errors call it a `role`. Raises `InputError` with `where:line`."""
     import yaml  # noqa: PLC0415
 
     refuse_size(text, where, role)
@@ -141,7 +140,7 @@ _PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag
 
 
 def _compose(events: Iterator[yaml.Event], where: str, role: str) -> Node:
-    """The one document in the events. Open lists and mappings stand on a stack, so depth costs no recursion."""
+    """The single document in the events. Open lists and mappings are kept on a stack, without recursion."""
     import yaml  # noqa: PLC0415
 
     open_: list[tuple[str, bool, list[Node]]] = [(where, False, [])]
@@ -166,7 +165,7 @@ def _compose(events: Iterator[yaml.Event], where: str, role: str) -> Node:
 
 
 def _refuse_event(event: yaml.NodeEvent, place: str, role: str) -> None:
-    """No alias, no anchor and no tag: none of them is needed, and each of them has been an attack."""
+    """Raises `InputError` for aliases, anchors and tags: none is needed, and each has been used in attacks."""
     import yaml  # noqa: PLC0415
 
     if isinstance(event, yaml.AliasEvent) or event.anchor is not None:

@@ -1,7 +1,7 @@
-"""The step kernel: what a row of a table does to the state of a machine.
+"""The step kernel: carries out a table's rows on the state of a machine.
 
-A state is a value: a class under `@frozen`. One step of the machine opens it as a `Draft`, which has the same fields to
-be changed and one method for each effect of the table, takes the rows that its decisions name, and closes:
+A state is an immutable value, a class decorated with `@frozen`. A step opens it as a `Draft`, which has the same
+fields, mutable, and one method per effect of the table; takes the rows for its events; and closes the draft:
 
     @frozen
     class Door:
@@ -16,8 +16,8 @@ be changed and one method for each effect of the table, takes the rows that its 
     draft.take(TABLE.compiled, Event.KNOCKED)
     door = draft.close()
 
-An effect may return the event that falls due before the row's next step, or a `Pause`, which ends the row early and
-leaves the rest of its steps to be performed later. This module knows no Kafka.
+An effect may return an event to be taken before the row's next step, or a `Pause`, which ends the row early and returns
+its remaining steps to be performed later. This module is independent of Kafka.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Effect = Callable[..., "Symbol | Pause | None"]
 
 @dataclass_transform(field_specifiers=(field,), frozen_default=True)
 def value(cls: type[S]) -> type[S]:
-    """Makes a class of annotated fields a value: immutable, slotted, hashable, equal by its fields, identity first.
+    """Class decorator: an immutable, slotted, hashable dataclass. Equality compares identity first, then fields.
 
-    It is a `dataclass` and takes `dataclasses.field` (without `init=False`), but one that is made four times as fast.
+    It takes `dataclasses.field` (without `init=False`). An instance is made four times as fast as a frozen dataclass's.
     """
     made = dataclass(frozen=True, slots=True, init=False)(cls)
     same_fields = made.__eq__
@@ -54,40 +54,40 @@ def value(cls: type[S]) -> type[S]:
 
 @dataclass_transform(field_specifiers=(field,))
 def frozen(cls: type[S]) -> type[S]:
-    """Makes a class a `value` that has drafts.
+    """Class decorator: a `value` that can be opened as a `Draft`.
 
-    Type checkers are told that its fields can be assigned, because those of its drafts can; an instance of the class
-    itself refuses with `dataclasses.FrozenInstanceError`.
+    Type checkers see its fields as assignable, because those of its drafts are. An instance of the class itself raises
+    `dataclasses.FrozenInstanceError`.
     """
     return value(cls)
 
 
 class Pause(Enum):
-    """What an effect returns to end its row early."""
+    """Return value of an effect that ends its row early."""
 
     BEFORE = "The effect did nothing yet: it is the first of the steps that are left."
     AFTER = "The effect is done: the steps behind it are left."
 
 
 class Draft(Generic[S]):
-    """A state opened for one step: its fields, to be changed, and a method for each effect of its tables.
+    """A state opened for one step: its fields, mutable, and a method for each effect of its tables.
 
     A subclass also inherits from the state's class and names the enums of its effects: `class DoorDraft(Draft[Door],
-    Door, effects=Effect)`. The method of an effect has its name in lower case. Raises `TableError` when the subclass is
-    made and an effect has no method. What a step needs beside the state are attributes that the subclass adds.
+    Door, effects=Effect)`. The method of an effect has its name in lower case. Defining a subclass without a method for
+    some effect raises `TableError`. A subclass may add attributes for what a step needs beside the state.
     """
 
-    if not TYPE_CHECKING:  # a checker that saw them would let any attribute be assigned
+    if not TYPE_CHECKING:  # a type checker that saw them would allow assignment to any attribute
 
         def __new__(cls, *_: object, **__: object) -> Any:
-            return object.__new__(cls)  # not as the value that it also is
+            return object.__new__(cls)  # not `__new__` of the value class, which is a base as well
 
         __setattr__ = object.__setattr__
         __delattr__ = object.__delattr__
         __hash__ = None
 
     stored: S
-    """The state that was opened."""
+    """The opened state."""
     state: Any
     methods: ClassVar[dict[Symbol, Effect]] = {}
     _open: ClassVar[Callable[[Any, Any], None]]
@@ -112,24 +112,24 @@ class Draft(Generic[S]):
 
     @staticmethod
     def of(stored: Any) -> Any:
-        """A draft that is opened without `__init__`, for steps that have no time for it."""
-        raise NotImplementedError(stored)  # written for each class
+        """A draft opened without the cost of `__init__`."""
+        raise NotImplementedError(stored)  # generated for each subclass
 
     def close(self) -> S:
-        """The state as the step leaves it: the stored one itself where nothing changed."""
-        raise NotImplementedError  # written for each class
+        """The new state; the stored object itself if nothing changed."""
+        raise NotImplementedError  # generated for each subclass
 
     def take(self, cells: Compiled, event: Symbol, *subject: object) -> tuple[Symbol, ...]:
-        """Performs the row of `event` in the draft's state; gives the steps that a `Pause` left.
+        """Performs the row of `event` in the draft's state; returns the steps that a `Pause` left.
 
-        Raises `IllegalTransition` before anything is done where the table has no such cell.
+        Raises `IllegalTransition`, with nothing changed, if the table has no such cell.
         """
         return self.perform(cells, cells.by_state[self.state][event].steps, *subject)
 
     def perform(self, cells: Compiled, steps: tuple[Symbol, ...], *subject: object) -> tuple[Symbol, ...]:
-        """Performs steps of a row in order: a state is entered, an effect's method is called with the `subject`.
+        """Performs steps of a row in order: enters states, calls the methods of effects with the `subject`.
 
-        An event that a method returns is taken before the next step. Gives the steps that a `Pause` left.
+        An event that a method returns is taken before the next step. Returns the steps that a `Pause` left.
         """
         methods = self.methods
         for position, step in enumerate(steps):
@@ -143,15 +143,15 @@ class Draft(Generic[S]):
         return ()
 
     def enter(self, state: Symbol) -> None:
-        """Goes to a state of the table."""
+        """Sets the state; subclasses may do more."""
         self.state = state
 
 
 def _maker(state: type[Any]) -> Callable[..., Any]:
-    """`__new__` of a state's class.
+    """A `__new__` for a state's class.
 
-    `dataclass` sets each field of a frozen instance through `object.__setattr__`, a call a field. Here a plain object
-    of the same layout is filled, and then becomes an instance of the class.
+    `dataclass` sets each field of a frozen instance by one call of `object.__setattr__`. This one fills a plain object
+    of the same layout and then assigns its `__class__`.
     """
     made: dict[str, Any] = {"blank": _blank(state), "new": object.__new__, "missing": MISSING}
     signature, lines = ["cls"], []
@@ -173,19 +173,19 @@ def _maker(state: type[Any]) -> Callable[..., Any]:
     if hasattr(state, "__post_init__"):
         lines.append("self.__post_init__()")
     maker = compile_function(f"__new__({', '.join(signature)})", [*lines, "return self"], made)
-    maker.__qualname__ = state.__qualname__  # as an error about an argument names it
+    maker.__qualname__ = state.__qualname__  # shown in errors about arguments
     return maker
 
 
 def _blank(state: type[Any]) -> type[Any]:
-    """A class of the same layout, without a rule about assignment."""
+    """A class of the same layout whose instances are mutable."""
     return type(
         state.__name__, (state.__base__ or object,), {"__slots__": state.__slots__, "__setattr__": object.__setattr__}
     )
 
 
 def _reduce(self: Any) -> tuple[object, ...]:
-    """For `pickle` and `copy`."""
+    """`__reduce__` of values, for `pickle` and `copy`."""
     return _restore, (type(self), tuple(getattr(self, f.name) for f in fields(self)))
 
 
@@ -197,9 +197,9 @@ def _restore(state: type[Any], values: tuple[object, ...]) -> object:
 
 
 def _copiers(draft: type[Any], state: type[Any]) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """`of(stored)`, `open(draft, stored)` and `close(draft)` for a class of drafts and the class of their states.
+    """The functions `of(stored)`, `open(draft, stored)` and `close(draft)` for a draft class and its state's class.
 
-    Straight code, as `dataclass` writes its own: a loop over the fields would cost more than most steps do.
+    They are generated without loops, as `dataclass` does: a loop over the fields would cost more than most steps.
     """
     names = [f.name for f in fields(state)]
     made: dict[str, Any] = {"cls": draft, "frozen": state, "blank": _blank(state), "new": object.__new__}
@@ -221,7 +221,7 @@ def _copiers(draft: type[Any], state: type[Any]) -> tuple[Callable[..., Any], Ca
 
 
 def compile_function(head: str, lines: list[str], names: dict[str, Any]) -> Callable[..., Any]:
-    """The function of this head and these lines, which sees the names; all of it is written by the caller."""
+    """Compiles a function from its head and body lines, with `names` as globals. The source must be trusted."""
     exec(compile("\n    ".join([f"def {head}:", *lines]), "<fsm>", "exec"), names)  # noqa: S102  # names of fields, which are identifiers
     made: Callable[..., Any] = names[head.partition("(")[0]]
     return made

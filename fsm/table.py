@@ -1,19 +1,17 @@
 """The kernel: a state machine as a finite map from (state, event) to a state and effects.
 
-A row holds enum members only. There are no guards: the code that decides names its decision as the
-event, so a step is one look-up and a picture of the table is the whole truth. Every (state, event)
-pair is one of three kinds of cell:
+A row holds enum members only. There are no guards: the deciding code expresses its decision as the event, so a step is
+one look-up and a diagram of the table is complete. Every (state, event) pair is one of three kinds of cell:
 
-* a **row**: the event is handled; the machine goes through states and orders effects, in the order written;
-* an **ignore**: the event is expected there and does nothing, for a reason that is written down;
+* a **row**: the event is handled; the machine enters states and orders effects, in the order written;
+* an **ignore**: the event is expected and does nothing, for a documented reason;
 * **illegal**: there is no cell, and a step raises `IllegalTransition`.
 
-A state may hold a nested `Table`: the machine is then in a state of the nested table, whose own cells
-come first and the holder's cells second. Nested rows may leave to states of the holder's table, which
-the nested table lists as its `exits`.
+A state may hold a nested `Table`: the machine is then in a state of the nested table, whose own cells take precedence
+over the holder's. Nested rows may go to states of the holder's table, which the nested table lists as its `exits`.
 
-A table checks itself when it is built and raises `TableError` with every defect it found. This module
-knows no Kafka, does no IO and imports nothing heavy.
+A table is checked when it is built; `TableError` lists every defect. This module is independent of Kafka, does no IO
+and has only light imports.
 """
 
 from __future__ import annotations
@@ -29,16 +27,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, cast
 from fsm.columns import Columns
 from fsm.errors import IllegalTransition, TableError
 
-if TYPE_CHECKING:  # what a checker needs: `Table` alone is a table of any three enums
+if TYPE_CHECKING:  # defaults make `Table` without parameters a table of any three enums
     from typing_extensions import TypeVar
 
 
 class Symbol(Enum):
     """Base of the State, Event and Effect enums of a table.
 
-    The text of a member is its meaning, for readers of the table and of its diagrams. The value is the
-    member's position, so `member.code` can stand for it in a column of integers. Members hash by
-    identity, which keeps a look-up by member as fast as one by object.
+    The text of a member is its meaning, shown in diagrams. Its value is its position, `member.code`, which represents
+    it in columns of integers. Members hash by identity, which makes look-ups by member fast.
     """
 
     meaning: str
@@ -76,7 +73,7 @@ else:
 
 
 class Kind(Enum):
-    """The three kinds of cell, as they are coded in `Columns.kind`."""
+    """The three kinds of cell, as coded in `Columns.kind`."""
 
     ILLEGAL = 0
     IGNORE = 1
@@ -85,40 +82,40 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[S_co, E_co, F_co]):
-    """One line of a table: in any of `states`, on any of `events`, do `steps` in order.
+    """One line of a table: in any of `states`, on any of `events`, perform `steps` in order.
 
-    `steps` mixes states (the machine goes there, and is there for the steps that follow) and effects
-    (orders to the code around the table). Without a state in `steps` the machine stays where it is.
+    `steps` mixes states, which the machine enters before the following steps, and effects, which the code around the
+    table carries out. Without a state in `steps` the machine keeps its state.
     """
 
     states: tuple[S_co, ...]
     events: tuple[E_co, ...]
     steps: tuple[S_co | F_co, ...]
     clause: str = ""
-    """Where the row comes from: a number of the table's own, a KIP section, a Kafka class at a commit."""
+    """Source of the row: a number of the table's own, a KIP section, a Kafka class at a commit."""
     note: str = ""
-    """What a reader should know beside the clause."""
+    """A remark beside the clause."""
 
     @property
     def path(self) -> tuple[S_co, ...]:
-        """States that the row enters, in order."""
+        """States entered, in order."""
         enum = type(self.states[0])
         return tuple([step for step in self.steps if isinstance(step, enum)])
 
     @property
     def target(self) -> S_co | None:
-        """The state that the row leads to: the last one it enters; None where the machine stays where it is."""
+        """The last state entered; None if the machine keeps its state."""
         path = self.path
         return path[-1] if path else None
 
     @property
     def effects(self) -> tuple[F_co, ...]:
-        """Effects that the row orders, in order."""
+        """Effects ordered, in order."""
         enum = type(self.states[0])
         return cast("tuple[F_co, ...]", tuple([step for step in self.steps if not isinstance(step, enum)]))
 
     def __str__(self) -> str:
-        """The row on one line: where it begins, on what, where it leads, and its steps where they say more.
+        """The row on one line: states, events, target, and the steps if they contain more than the target.
 
         >>> class State(Symbol):
         ...     OUT, IN = "Outside.", "Inside."
@@ -144,22 +141,22 @@ class Ignore(Generic[S_co, E_co]):
 
 
 class Cell(NamedTuple, Generic[S_co, F_co]):
-    """What one event does in one state: the answer of a step."""
+    """The result of one event in one state."""
 
     target: S_co
-    """The state afterwards; the same one where the row stays or the event is ignored."""
+    """The next state; the same one if the row enters none or the event is ignored."""
     effects: tuple[F_co, ...]
-    """Effects in the order they are due."""
+    """Effects, in order."""
     path: tuple[S_co, ...]
-    """States entered on the way, the last one being `target`; empty where nothing is entered."""
+    """States entered, in order; `target` is the last one. Empty if none is entered."""
     steps: tuple[S_co | F_co, ...]
-    """States and effects interleaved, as the row is written."""
+    """States and effects interleaved, as in the row."""
     source: Row[S_co, Any, F_co] | Ignore[S_co, Any]
-    """The line of the table this comes from."""
+    """The line of the table."""
 
     @property
     def ignored(self) -> bool:
-        """True where the event is deliberately ignored."""
+        """Whether the event is deliberately ignored."""
         return isinstance(self.source, Ignore)
 
 
@@ -174,7 +171,7 @@ def row(
     clause: str = "",
     note: str = "",
 ) -> Row[S, E, G]:
-    """A row. One member or several on the left; then states and effects in the order they happen."""
+    """A `Row` for one state or several, one event or several, and states and effects in order."""
     return Row(_members(states), _members(events), steps, clause, note)
 
 
@@ -185,24 +182,24 @@ def each(
     clause: str = "",
     note: str = "",
 ) -> Iterator[Row[S, E, Any]]:
-    """The same row once for each state, for tables that list them one by one."""
+    """The same row as one `Row` per state."""
     for state in states:
         yield row(state, events, *steps, clause=clause, note=note)
 
 
 def ignore(states: S | Iterable[S], events: E | Iterable[E], *, why: str, clause: str = "") -> Ignore[S, E]:
-    """A deliberate no-op, with its reason."""
+    """An `Ignore`: a deliberate no-op, with its reason."""
     return Ignore(_members(states), _members(events), why, clause)
 
 
 class Compiled(dict[tuple[S, E], Cell[S, F]], Generic[S, E, F]):
-    """A table made for stepping: `compiled[state, event]` is the `Cell`.
+    """A table compiled for stepping: `compiled[state, event]` is the `Cell`.
 
-    A plain dict look-up where the cell exists; `IllegalTransition` where it does not. Nested tables are
-    flattened: the states are leaf states. Treat it as read-only.
+    It is a plain dict look-up that raises `IllegalTransition` for a missing cell. Nested tables are flattened: the
+    states are leaf states. Treat it as read-only.
 
-    `by_state[state][event]` is the same cell at about half the price, for loops over many events: no pair
-    has to be made and hashed. It raises the same.
+    `by_state[state][event]` is the same cell at about half the cost, because no pair is created and hashed. It raises
+    the same error.
     """
 
     __slots__ = ("by_state", "initial", "name", "terminal")
@@ -243,24 +240,24 @@ def _by_state(table: Compiled[S, E, F]) -> dict[S, StateCells[S, E, F]]:
     found: dict[S, StateCells[S, E, F]] = {}
     for (state, event), cell in table.items():
         found.setdefault(state, StateCells(table, state))[event] = cell
-    for cell in table.values():  # a state without cells still answers: everything is illegal there
+    for cell in table.values():  # a state without cells has an entry, too: every event is illegal there
         found.setdefault(cell.target, StateCells(table, cell.target))
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class Table(Generic[S, E, F]):
-    """A machine: its states and events, where it begins, where it ends, and its lines.
+    """A state machine: its states and events, initial and terminal states, and its lines.
 
-    `rows` takes rows and ignores in any order (lists from `each` may be unpacked into it). `terminal`
-    states are never left. `exits` are states of the holder's table that a nested table may go to.
-    `doc` is what a reader must know: sources, and what the source draws wrongly or leaves open.
+    `rows` takes rows and ignores in any order (lists from `each` may be unpacked into it). `terminal` states are never
+    left. `exits` are states of the holder's table that a nested table may go to. `doc` has the sources, and errors and
+    omissions in them.
 
-    A table with `exits` or marked `part` is written to be nested: what depends on the whole (reachability,
-    ways out, members nobody uses) is checked when the table that holds it is built.
+    A table with `exits` or marked `part` is meant to be nested: reachability, ways out and unused members are checked
+    when the outermost table is built.
 
-    Raises `TableError` listing every defect: a line that names a foreign member, two cells for one pair, a
-    way out of a terminal state, a state that is unreachable or cannot be left, an effect or event never used.
+    Raises `TableError` listing every defect: a line that names a foreign member, two cells for one pair, a way out of a
+    terminal state, a state that is unreachable or cannot be left, an effect or event never used.
     """
 
     name: str
@@ -270,11 +267,11 @@ class Table(Generic[S, E, F]):
     nested: Mapping[S, Table[S, E, F]] = field(default_factory=dict)
     exits: tuple[S, ...] = ()
     part: bool = False
-    """True for a table that stands only inside another one and is left only by its holder's rows."""
+    """True for a table that exists only inside another one and is left only by its holder's rows."""
     effects: type[F] | None = None
-    """The Effect enum; None for a table that orders nothing."""
+    """The Effect enum; None for a table without effects."""
     events: type[E] | None = None
-    """The Event enum; found from the rows when not given."""
+    """The Event enum; taken from the rows if None."""
     title: str = ""
     source: str = ""
     doc: str = ""
@@ -289,7 +286,7 @@ class Table(Generic[S, E, F]):
 
     @cached_property
     def states(self) -> tuple[S, ...]:
-        """States of this table in the order of their enum, without those of nested tables and without exits."""
+        """States of this table in enum order, without those of nested tables and without exits."""
         outside = set(self.exits)
         for table in self.nested.values():
             outside.update(table.all_states())
@@ -306,7 +303,7 @@ class Table(Generic[S, E, F]):
         return named
 
     def all_states(self) -> tuple[S, ...]:
-        """Every state at every depth, holders before what they hold."""
+        """Every state at every depth, holders before their nested states."""
         found: list[S] = []
         for state in self.states:
             found.append(state)
@@ -315,7 +312,7 @@ class Table(Generic[S, E, F]):
         return tuple(found)
 
     def leaves(self) -> tuple[S, ...]:
-        """States a machine can be in: holders are replaced by what they hold."""
+        """States a machine can be in: holders are replaced by their nested states."""
         return _leaves(self, self.states)
 
     @property
@@ -325,23 +322,23 @@ class Table(Generic[S, E, F]):
 
     @property
     def alphabet(self) -> tuple[E, ...]:
-        """Events the table knows at any depth, in the order of their enum."""
+        """All events, in enum order."""
         return tuple(self.event_type)
 
     @property
     def all_effects(self) -> tuple[F, ...]:
-        """Effects of the table, in the order of their enum; none where it orders nothing."""
+        """All effects, in enum order; empty for a table without effects."""
         return () if self.effects is None else tuple(cast("Iterable[F]", self.effects))
 
     def lines(self) -> Iterator[tuple[Table[S, E, F], Row[S, E, F] | Ignore[S, E]]]:
-        """Every line with the table it stands in, nested tables after the table that holds them."""
+        """(table, line) of every line, nested tables after their holder."""
         for line in self.rows:
             yield self, line
         for table in self.nested.values():
             yield from table.lines()
 
     def enter(self, state: S) -> S:
-        """The leaf a machine is in after going to `state`."""
+        """The leaf state of a machine that enters `state`."""
         for holder, table in self.nested.items():
             if state is holder:
                 return table.enter(table.initial)
@@ -351,7 +348,7 @@ class Table(Generic[S, E, F]):
 
     @cached_property
     def compiled(self) -> Compiled[S, E, F]:
-        """The form to step on, built once."""
+        """The table compiled for stepping, built once."""
         cells: dict[tuple[S, E], Cell[S, F]] = {}
         for states, line in _flat_lines(self):
             for state, cell in _cells(self, states, line):
@@ -365,7 +362,7 @@ class Table(Generic[S, E, F]):
 
     @cached_property
     def columns(self) -> Columns:
-        """The integer form, built once."""
+        """The table as integer columns, built once."""
         states, events = (*self.leaves(), *self.exits), self.alphabet
         position = {s: i for i, s in enumerate(states)}
         target = array("h", [-1]) * (len(states) * len(events))
@@ -391,7 +388,7 @@ class Table(Generic[S, E, F]):
         )
 
     def kind(self, state: S, event: E) -> Kind:
-        """Which of the three kinds of cell the pair is."""
+        """The kind of the pair's cell."""
         cell = self.compiled.get((state, event))
         return Kind.ILLEGAL if cell is None else Kind.IGNORE if cell.ignored else Kind.ROW
 
@@ -413,7 +410,7 @@ class Table(Generic[S, E, F]):
 
 
 def _flat_lines(table: Table[S, E, F]) -> Iterator[tuple[tuple[S, ...], Row[S, E, F] | Ignore[S, E]]]:
-    """Each line with the leaves it is about, the innermost table's lines first."""
+    """(leaf states, line) of every line, the innermost table's lines first."""
     for nested in table.nested.values():
         yield from _flat_lines(nested)
     for line in table.rows:
@@ -427,7 +424,7 @@ def _leaves(table: Table[S, E, F], states: Iterable[S]) -> tuple[S, ...]:
 def _cells(
     table: Table[S, E, F], states: tuple[S, ...], line: Row[S, E, F] | Ignore[S, E]
 ) -> Iterator[tuple[S, Cell[S, F]]]:
-    """What the line does in each of the states: the same wherever it goes to another one."""
+    """(state, cell) for each of the states."""
     if isinstance(line, Ignore):
         yield from ((state, Cell(state, (), (), (), line)) for state in states)
         return
@@ -451,13 +448,13 @@ def _hops(
     return hops
 
 
-# What a table must not be. Each check yields one line per defect.
+# Checks of a table. Each yields one line per defect.
 
 
 def _problems(table: Table) -> Iterator[str]:
     foreign = list(_foreign_members(table))
     yield from foreign
-    if foreign:  # the other checks would only repeat it
+    if foreign:  # the other checks would report the same defects again
         return
     found = False
     for check in _CHECKS:
@@ -470,7 +467,7 @@ def _problems(table: Table) -> Iterator[str]:
 
 
 def _foreign_members(table: Table) -> Iterator[str]:
-    """Members of an enum this table does not use in that place, and lines without states or events."""
+    """Members of a wrong enum, and lines without states or events."""
     if not any(line.events for line in table.rows):
         yield "has no rows that name an event"
         return
@@ -512,7 +509,7 @@ def _duplicate_cells(table: Table) -> Iterator[str]:
 
 
 def _misfits(table: Table) -> Iterator[str]:
-    """Nested tables share the holder's enums, leave only to states of the holder and hold each state once."""
+    """Defects of nesting: other enums than the holder's, exits to foreign states, states in two nested tables."""
     outside = {*table.states, *table.exits}
     for nested in table.nested.values():
         for state in nested.exits:
@@ -570,7 +567,7 @@ def _unreachable(table: Table) -> Iterator[str]:
 
 
 def _traps(table: Table) -> Iterator[str]:
-    """A state where a machine comes to rest, that is not terminal and yet has no way out."""
+    """Non-terminal states without a way out, and terminal states that a holder's row leaves."""
     resting = {table.compiled.initial, *(cell.target for cell in table.compiled.values())}
     left = {state for (state, _), cell in table.compiled.items() if cell.target is not state}
     final = set(table.compiled.terminal)

@@ -1,10 +1,10 @@
-"""`TraceRecord`: one thing a machine or its application did, as logs tell it and as `bind` writes it.
+"""`TraceRecord`: one observed action of a machine or its application.
 
-One record is one JSON object on one line. The same record comes from our own machines (through structlog),
-from every log parser in `fsm.logs`, and goes into the audit. Fields that a source cannot tell keep their
-default, and defaults are left out of the JSON. `SCHEMA` numbers the form; a reader refuses a newer one.
+A record is one JSON object on one line. Bound machines write records through structlog, the parsers in `fsm.logs`
+extract them from logs, and the audit reads them. Fields that a source does not have keep their default, and defaults
+are left out of the JSON. `SCHEMA` numbers the format; a reader refuses a newer one.
 
-A record says what was *seen*. It does not say what follows from it: that is the audit's work.
+A record holds what was *seen*. Conclusions are the audit's.
 """
 
 from __future__ import annotations
@@ -19,91 +19,91 @@ from typing import Any
 from fsm.errors import InputError
 
 SCHEMA = 1
-"""Version of the JSON form. Raised when a field changes its meaning; new optional fields do not raise it."""
+"""Version of the JSON format. Incremented when a field changes its meaning, not for new optional fields."""
 
 Partition = tuple[str, int]
 """(topic, partition)"""
 
 
 class Kind(StrEnum):
-    """What a record is about. `thread` matters: callbacks are the application's, the rest the background's."""
+    """What a record is about. Callbacks run on the application's thread, all else on the background thread."""
 
     TRANSITION = "transition"
-    """A machine went from `state` to `next_state` (equal for a self transition); `event` where the source tells."""
+    """A machine went from `state` to `next_state` (equal for a self transition), on `event` if the source has it."""
     STARTED = "started"
-    """A consumer object came into being: a new incarnation of (group, client_id). `settings` holds what was printed."""
+    """A consumer was created: a new incarnation of (group, client_id). `settings` holds the printed configuration."""
     VERSION = "version"
     """The client library's version in `settings["version"]`; often without group or client_id."""
     MEMBER_ID = "member_id"
     """The member's id is `member_id` from here on (it may change in classic groups)."""
     SUBSCRIBED = "subscribed"
-    """The application subscribed: to `topics`, and to what the pattern in `detail` matches."""
+    """The application subscribed to `topics` and to the pattern in `detail`."""
     EFFECTIVE_TOPICS = "effective_topics"
-    """Existing topics that the subscription means (librdkafka's classic members name topics this way alone): an empty
-    `topics` starts the list anew, others add to it."""
+    """Existing topics that match the subscription (librdkafka's classic members print topics only this way). An empty
+    `topics` resets the list, others add to it."""
     UNSUBSCRIBED = "unsubscribed"
     """The application unsubscribed."""
     JOINING = "joining"
-    """A join was sent, or decided on, for the reason in `detail`."""
+    """A join was sent or scheduled, for the reason in `detail`."""
     JOINED = "joined"
     """The coordinator accepted the member; `epoch` is the member epoch or the generation."""
     SYNCED = "synced"
-    """Classic only: the generation `epoch` is agreed."""
+    """Classic only: generation `epoch` was synchronised."""
     HEARTBEAT_SENT = "heartbeat_sent"
-    """A heartbeat request left with `epoch`."""
+    """A heartbeat request with `epoch` was sent."""
     HEARTBEAT_OK = "heartbeat_ok"
     """A heartbeat was answered without error, with `epoch`."""
     HEARTBEAT_GIVEN_UP = "heartbeat_given_up"
-    """The client gave up a heartbeat that was on its way: its connection ended, or nothing answered in time."""
+    """The client gave up a heartbeat in flight: the connection ended or the request timed out."""
     TARGET = "target"
-    """The coordinator gave a new target assignment; `full` where it is readable."""
+    """The coordinator sent a new target assignment; `full` if it is readable."""
     RECONCILING = "reconciling"
-    """A reconciliation begins: `full` is what will be owned, `partitions` is added, `revoked` is taken away."""
+    """A reconciliation begins: `full` is the resulting assignment, `partitions` are added, `revoked` are removed."""
     REVOKE_DECIDED = "revoke_decided"
-    """The background thread decided to revoke `partitions`; the application has not been told yet."""
+    """The background thread decided to revoke `partitions`; the callback has not run yet."""
     REVOKE_BEGIN = "revoke_begin"
     """The revoked callback starts for `partitions`."""
     REVOKE_END = "revoke_end"
-    """The revoked callback returned; `partitions` where the source repeats them."""
+    """The revoked callback returned; `partitions` if the source repeats them."""
     ASSIGN_BEGIN = "assign_begin"
     """The assigned callback starts for the added `partitions`: the application owns them from here."""
     ASSIGN_END = "assign_end"
     """The assigned callback returned."""
     LOST_DECIDED = "lost_decided"
-    """The client counts its assignment as lost, for the reason in `detail`. The application has not been told yet, and
-    may never be: where no `LOST_END` follows, there was no callback."""
+    """The client counts its assignment as lost, for the reason in `detail`. The callback has not run yet: if no
+    `LOST_END` follows, there was none."""
     LOST_BEGIN = "lost_begin"
     """The lost callback starts for `partitions`."""
     LOST_END = "lost_end"
     """The lost callback returned."""
     OWNED = "owned"
-    """The application owns exactly `full` now, whatever was said before."""
+    """The application owns exactly `full` now, regardless of earlier records."""
     ADDED = "added"
-    """`partitions` entered the assignment inside the client, once the application had accepted them."""
+    """`partitions` entered the client's own assignment, after the assigned callback."""
     DROPPED = "dropped"
-    """`partitions` left the assignment inside the client; a callback may or may not have told the application."""
+    """`partitions` left the client's own assignment, with or without a callback."""
     CALLBACK_FAILED = "callback_failed"
     """The callback named in `event` (`assigned`, `revoked`, `lost`) raised; `detail` is its error."""
     POLL_EXPIRED = "poll_expired"
-    """max.poll.interval passed without a poll and the client acts on it."""
+    """max.poll.interval passed without a poll, and the client acts on it."""
     POLL_LATE = "poll_late"
-    """The application polls again after that."""
+    """The application polls again after its poll interval expired."""
     FENCED = "fenced"
     """The coordinator no longer knows this member or its epoch; `detail` is the error name."""
     FATAL = "fatal"
     """An error that ends the membership for good; `detail` is the error name."""
     ERROR = "error"
-    """Any other error that concerns the membership; `detail` says which."""
+    """Any other error that concerns the membership, named in `detail`."""
     COORDINATOR_LOST = "coordinator_lost"
     COORDINATOR_FOUND = "coordinator_found"
     GENERATION_RESET = "generation_reset"
-    """Classic only: generation and, mostly, member id are given up, for the reason in `detail`."""
+    """Classic only: generation and usually member id were reset, for the reason in `detail`."""
     LEAVE_BEGIN = "leave_begin"
-    """The client says that it leaves the group, for the reason in `detail`."""
+    """The client starts to leave the group, for the reason in `detail`."""
     LEAVE_SENT = "leave_sent"
-    """The leave request left."""
+    """The leave request was sent."""
     LEFT = "left"
-    """The coordinator confirmed, or the client counts itself out of the group."""
+    """The coordinator confirmed the leave, or the client no longer counts itself as a member."""
     COMMIT_FAILED = "commit_failed"
     """An offset commit was refused or timed out; `detail` is the error."""
     CLOSE_BEGIN = "close_begin"
@@ -115,47 +115,47 @@ class Kind(StrEnum):
     TARGET_COMPUTED = "target_computed"
     """Coordinator: the target assignment for `epoch` was computed by the assignor in `detail`."""
     MEMBER_STATE = "member_state"
-    """Coordinator: it counts the member in `next_state` at `epoch`, with `full` assigned and `revoked` still to be
-    given up; topics by their ids where the source knows no names."""
+    """Coordinator: the member is in `next_state` at `epoch`, with `full` assigned and `revoked` pending revocation;
+    topics are ids if the source has no names."""
     TOPIC_NAMES = "topic_names"
-    """Coordinator: `settings` names topics by their ids, by which it calls them elsewhere."""
+    """Coordinator: `settings` maps topic ids, as used in other records, to names."""
     GROUP_STATE = "group_state"
-    """Coordinator: the group is one of `machine` and, where the source tells, in `next_state`; `epoch` is its epoch or
+    """Coordinator: the group runs `machine` and is in `next_state`, if the source has it; `epoch` is its epoch or
     generation, `detail` the reason."""
     UNITS_STARTED = "units_started"
-    """Connect: `partitions` run from here; the connector is the topic, a task its number, the instance -1."""
+    """Connect: `partitions` were started. The topic is the connector, the number the task or -1 for the connector."""
     UNITS_STOPPING = "units_stopping"
-    """Connect: `partitions` were told to stop."""
+    """Connect: `partitions` are being stopped."""
     UNITS_STOPPED = "units_stopped"
-    """Connect: `partitions` do not run any more."""
+    """Connect: `partitions` have stopped."""
     UNITS_FAILED = "units_failed"
     """Connect: `partitions` failed, did not stop in time, or could not be started, as `event` says; see `detail`."""
     CONFIG_TOPIC = "config_topic"
-    """Connect: the config topic says what `event` names of the connectors in `topics` or the tasks in `partitions`."""
+    """Connect: the config topic has an `event` for the connectors in `topics` or the tasks in `partitions`."""
     SETTINGS = "settings"
     """Connect: the `settings` of a process that has started."""
 
 
 @dataclass(slots=True)
 class TraceRecord:
-    """One thing seen. Times are epoch milliseconds; partitions are (topic, number).
+    """One observation. Times are epoch milliseconds; partitions are (topic, number).
 
-    Nobody changes a record. It is not frozen, because then it takes five times as long to make one, and an audit makes
-    two of each.
+    Treat records as immutable. The class is not frozen, because then creating one takes five times as long, and an
+    audit creates two of each.
     """
 
     ts_ms: int
     kind: Kind
     group: str = ""
     client_id: str = ""
-    """As printed; several processes may share one."""
+    """As printed; several processes may share it."""
     member_id: str = ""
     instance_id: str = ""
     """`group.instance.id` of a static member."""
     thread: str = ""
-    """`app`, `background`, `coordinator`, or empty where the source does not tell."""
+    """`app`, `background`, `coordinator`, or empty if the source does not have it."""
     machine: str = ""
-    """Name of the table that `state`, `event` and `next_state` belong to."""
+    """Name of the table of `state`, `event` and `next_state`."""
     state: str = ""
     event: str = ""
     next_state: str = ""
@@ -164,19 +164,19 @@ class TraceRecord:
     partitions: tuple[Partition, ...] = ()
     revoked: tuple[Partition, ...] = ()
     full: tuple[Partition, ...] | None = None
-    """The whole assignment where the line prints it; None where it does not."""
+    """The whole assignment; None if the line does not print it."""
     topics: tuple[str, ...] = ()
     detail: str = ""
     """Reason or error, at most `DETAIL_LIMIT` characters."""
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """The record as one JSON line, keys in field order, defaults left out, `v` first."""
+        """The record as one JSON line: `v` first, keys in field order, defaults left out."""
         return json.dumps({"v": SCHEMA, **to_dict(self)}, ensure_ascii=False, separators=(",", ":"))
 
 
 DETAIL_LIMIT = 500
-"""Longest `detail`, in characters; longer texts are cut by their writers."""
+"""Maximum length of `detail` in characters; writers cut longer texts."""
 
 _DEFAULTS: dict[str, Any] = {f.name: f.default for f in fields(TraceRecord) if f.name != "settings"}
 _PARTITIONS = ("partitions", "revoked", "full")
@@ -196,9 +196,9 @@ def to_dict(record: TraceRecord) -> dict[str, Any]:
 
 
 def from_json(line: str) -> TraceRecord:
-    """The record that `to_json` wrote.
+    """The record of a line that `to_json` wrote.
 
-    Raises `InputError` naming the field for anything else: other JSON, an unknown kind or field, a newer schema.
+    Raises `InputError` naming the field for other JSON, an unknown kind or field, or another schema.
     """
     try:
         data = json.loads(line)
@@ -216,7 +216,7 @@ def from_json(line: str) -> TraceRecord:
 
 
 def _refuse_half_characters(record: TraceRecord) -> None:
-    """JSON can escape half of a UTF-16 pair, which no file can be written with."""
+    """Raises `InputError` for half of a surrogate pair, which JSON can escape and UTF-8 cannot encode."""
     for name, value in to_dict(record).items():
         try:
             json.dumps(value, ensure_ascii=False).encode()
@@ -225,7 +225,7 @@ def _refuse_half_characters(record: TraceRecord) -> None:
 
 
 def from_dict(data: Mapping[str, Any]) -> TraceRecord:
-    """The record that `to_dict` gave. Raises `InputError` naming the field that does not fit."""
+    """The record of a dict that `to_dict` returned. Raises `InputError` naming the invalid field."""
     values = dict(data)
     for name in sorted(values.keys() - _DEFAULTS.keys() - {"settings"}):
         raise InputError("no such field in a trace record", name)
@@ -251,7 +251,7 @@ def from_dict(data: Mapping[str, Any]) -> TraceRecord:
 
 
 def _whole(value: object, bits: int) -> bool:
-    """Whether the value is a number that fits Kafka's and Arrow's integers; True and False are none."""
+    """Whether the value is an int of that many bits after the sign; booleans are not."""
     return type(value) is int and -(1 << bits) <= value < 1 << bits
 
 
@@ -279,16 +279,16 @@ def _settings(value: object) -> dict[str, str]:
 
 
 def by_partition(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
-    """Sorted, without repeats: the order in which partitions are reported."""
+    """Sorted, without duplicates: the order of partitions in reports."""
     return tuple(sorted(set(partitions)))
 
 
 def as_trace(_logger: object, _name: str, entry: Mapping[str, Any]) -> str:
-    """A structlog processor, the last of its chain: the entry of a record as the line of `TraceRecord.to_json`.
+    """A structlog processor, the last of its chain: formats a record's entry as `TraceRecord.to_json` does.
 
-    The time is `ts_ms`, or else structlog's `timestamp` (a number of seconds or an ISO text), or else 0. What a
-    logger was bound to and a record has no field for (a host, a log level) goes into `settings`. An entry that is no
-    record, having no `kind`, becomes a plain JSON object: `from_json` refuses it.
+    The time is `ts_ms`, or else structlog's `timestamp` (seconds or ISO text), or else 0. Keys without a field of a
+    record (a host, a log level) go into `settings`. An entry without `kind` is no record; it becomes a plain JSON
+    object, which `from_json` refuses.
     """
     if "kind" not in entry:
         return json.dumps(dict(entry), ensure_ascii=False, separators=(",", ":"), default=str)
