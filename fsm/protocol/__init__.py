@@ -1,8 +1,7 @@
-"""Kafka's vocabulary, without behaviour: messages, records and their bytes, error codes, settings, assignments.
+"""Kafka's data types: messages, records and their binary encoding, error codes, settings, assignments.
 
-Everything here is a frozen, hashable value that says what was asked, answered, assigned or stored. Who decides what
-stands above: in the members, the coordinator and the workers. Requests and responses are in `fsm.protocol.messages`,
-records of `__consumer_offsets` in `fsm.protocol.records`.
+All are frozen, hashable values without protocol logic, which is in the members, the coordinator and the workers.
+Requests and responses are in `fsm.protocol.messages`, records of `__consumer_offsets` in `fsm.protocol.records`.
 
 * `encode_request`, `decode_request`, `decode_header`, `encode_response`, `decode_response`: frames of the wire
 * `encode`, `decode`: a message or a struct alone

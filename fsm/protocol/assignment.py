@@ -1,4 +1,4 @@
-"""Assignments: by topic id, as the wire and the coordinator have them, and by topic name, as applications see them."""
+"""Assignments by topic id, for the wire and the coordinator, and by topic name, for applications."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ TopicId = Annotated[str, Kind.UUID]
 """A topic's UUID in Kafka's base64 text of 22 characters."""
 
 NO_TOPIC_ID: TopicId = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The UUID of zeros, which stands for none."""
+"""The zero UUID: no topic."""
 
 TopicPartition = tuple[str, int]
 """(topic name, partition)"""
 
 TopicPartitions = tuple[Annotated[tuple[TopicId, tuple[int, ...]], Named("topic_id", "partitions")], ...]
-"""Partitions by topic id: ids sorted, no id twice, partitions of an id sorted and not empty."""
+"""Partitions by topic id: ids sorted and unique, partitions of an id sorted and not empty."""
 
 Partitions = tuple[TopicPartition, ...]
-"""Partitions by topic name, sorted, none twice."""
+"""Partitions by topic name, sorted and unique."""
 
 
 def topic_partitions(given: Mapping[TopicId, Iterable[int]]) -> TopicPartitions:
-    """Partitions by topic id in their one canonical form; topics without partitions are left out."""
+    """The canonical form of partitions by topic id; topics without partitions are left out."""
     found = ((topic_id, tuple(sorted(set(numbers)))) for topic_id, numbers in given.items())
     return tuple(sorted((topic_id, numbers) for topic_id, numbers in found if numbers))
 
 
 def numbers_by_topic(given: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, be it a name or an id, both in the order in which they come."""
+    """Partition numbers by topic name or id, topics and numbers in input order."""
     found: dict[str, list[int]] = {}
     for topic, number in given:
         found.setdefault(topic, []).append(number)
@@ -38,31 +38,32 @@ def numbers_by_topic(given: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def flatten(given: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[TopicPartition]:
-    """Partitions by topic, be it a name or an id, one by one."""
+    """(topic name or id, partition) for each partition."""
     return ((topic, number) for topic, numbers in given for number in numbers)
 
 
 def partitions(given: Iterable[TopicPartition]) -> Partitions:
-    """Partitions by name, sorted and without repeats."""
+    """The partitions, sorted and unique."""
     return tuple(sorted(set(given)))
 
 
 def without(these: Partitions, those: Iterable[TopicPartition]) -> Partitions:
-    """`these` that are not among `those`."""
+    """Those of `these` that are not in `those`, in order."""
     left_out = set(those)
     return tuple(p for p in these if p not in left_out)
 
 
 def among(these: Partitions, those: Iterable[TopicPartition]) -> Partitions:
-    """`these` that are among `those`, too."""
+    """Those of `these` that are in `those`, in order."""
     kept = set(those)
     return tuple(p for p in these if p in kept)
 
 
 class LocalAssignment(NamedTuple):
-    """What a member was assigned, with a counter of its own: each change of partitions is a new local epoch.
+    """A member's assignment with a local counter: each change of partitions is a new local epoch.
 
-    Equal only where both agree: the same partitions given back later are another assignment, to be acknowledged anew.
+    Two are equal only if epoch and partitions are. Partitions assigned again later are a new assignment, which the
+    member acknowledges again.
     """
 
     local_epoch: int
@@ -70,11 +71,11 @@ class LocalAssignment(NamedTuple):
 
     @property
     def is_none(self) -> bool:
-        """Whether nothing was assigned so far; an empty assignment is something else."""
+        """Whether there was no assignment yet, which differs from an empty one."""
         return self.local_epoch < 0
 
     def update(self, received: TopicPartitions) -> LocalAssignment:
-        """Itself where `received` names the same partitions, else `received` under the next local epoch."""
+        """Itself if `received` has the same partitions, else `received` with the next local epoch."""
         if not self.is_none and self.partitions == received:
             return self
         return LocalAssignment(self.local_epoch + 1, received)
@@ -85,7 +86,7 @@ NONE = LocalAssignment(-1, ())
 
 
 class TopicNames(Mapping[TopicId, str]):
-    """Topic names by id; a value: it cannot change, compares by content and hashes once."""
+    """Topic names by id: immutable, compared by content, with a cached hash."""
 
     __slots__ = ("_hash", "_names")
 
@@ -112,7 +113,7 @@ class TopicNames(Mapping[TopicId, str]):
         return f"TopicNames({self._names!r})"
 
     def only(self, topic_ids: Iterable[TopicId]) -> TopicNames:
-        """The names of these ids alone; itself where that leaves nothing out."""
+        """Restricted to these ids; itself if none is left out."""
         wanted = set(topic_ids)
         if self._names.keys() <= wanted:
             return self
@@ -120,9 +121,8 @@ class TopicNames(Mapping[TopicId, str]):
         return TopicNames(left) if left else NO_NAMES
 
     def name(self, assigned: TopicPartitions) -> Partitions:
-        """The partitions by name. Raises `KeyError` for an id that has none."""
+        """The partitions by name. Raises `KeyError` for an id without a name."""
         return partitions((self._names[topic_id], p) for topic_id, p in flatten(assigned))
 
 
 NO_NAMES = TopicNames()
-"""No topic is known by name."""

@@ -1,4 +1,4 @@
-"""Whether a message has values of the types that it declares: for the edges where somebody else's code hands one in."""
+"""Checks a message's values against its declared types, for messages that come from a user's code."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fsm.protocol.schema import Kind, Struct, Type, struct_of
 
 
 class Fault(NamedTuple):
-    """A value that is not what its field declares."""
+    """A value that does not have its field's declared type."""
 
     field: str
-    """Where it stands: `topics[0].partitions`."""
+    """Path of the field: `topics[0].partitions`."""
     value: Any
     expected: str
 
@@ -25,7 +25,7 @@ Check = Callable[[Any], Fault | None]
 
 
 def find_fault(message: Any) -> Fault | None:
-    """The first fault of a message of `fsm.protocol.messages`, in the order of its fields; None for a good one."""
+    """The first fault of a message of `fsm.protocol.messages`, in field order; None for a valid message."""
     cls = type(message)
     if cls not in _CHECKS:
         _CHECKS[cls] = _check_of_struct(struct_of(cls))
@@ -108,9 +108,9 @@ def _check_of_value(kind: Kind) -> Check:
 
 
 def quick_check(cls: type[Any]) -> Callable[[Any], bool]:
-    """A function that tells at little cost that a message has no fault; what it does not pass may still have none.
+    """A cheap check: True means that a message has no fault, False that `find_fault` must decide.
 
-    It is written for the class, as `dataclass` writes its own, and does not look into arrays and structs.
+    The function is generated for the class, as `dataclass` does, and does not look into arrays and structs.
     """
     tests = " and ".join(_quick_test(f"m.{field.name}", field.type) for field in struct_of(cls).fields)
     check: Callable[[Any], bool] = eval(f"lambda m: {tests or 'True'}", {"ErrorCode": ErrorCode})  # noqa: S307  # names of fields, which are identifiers

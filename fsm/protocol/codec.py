@@ -1,8 +1,8 @@
-"""Messages as bytes, in every version that clients and brokers of Kafka 4 have: bodies, and frames with their headers.
+"""Encodes and decodes messages in every version of Kafka 4: bodies, and frames with their headers.
 
-A frame is what stands behind its length on a connection. Its header is flexible where its body is; the header of an
-ApiVersions response never is, so that a client that is too new can read it. What is read of a frame takes at most 48
-times its bytes in memory, whatever the frame claims: whoever reads from a connection bounds both by the frame's size.
+A frame is the bytes behind the length prefix. Its header is flexible if its body is, except for ApiVersions responses,
+whose header a client with newer versions must be able to read. A decoded frame takes at most 48 times its bytes in
+memory, whatever its lengths claim, so a limit on the frame size bounds both.
 
 Source: `RequestHeader.json`, `ResponseHeader.json`; KIP-482 (flexible versions), KIP-511 (ApiVersions).
 """
@@ -22,17 +22,17 @@ from fsm.protocol.schema import Int16
 T = TypeVar("T")
 
 API_OF: Mapping[type[Any], Api] = {message: api for api in APIS.values() for message in (api.request, api.response)}
-"""Every request and response to its API."""
+"""API by request and response class."""
 API_BY_KEY: Mapping[int, Api] = {api.key: api for api in APIS.values()}
 
 
 def encode(message: Any, version: int) -> bytes:
-    """The bytes of a message. Raises `InputError` for a version that is not known, or a field that does not fit."""
+    """The bytes of a message. Raises `InputError` for an unknown version or a field that does not fit."""
     return encode_as(message, version, _flexible(API_OF[type(message)], version))
 
 
 def decode(cls: type[T], data: bytes, version: int) -> T:
-    """The message of these bytes. Raises `InputError` for bytes that are none."""
+    """The message in these bytes. Raises `InputError` for an unknown version or invalid bytes."""
     return decode_all(cls, data, version, _flexible(API_OF[cls], version))
 
 
@@ -43,13 +43,11 @@ def _flexible(api: Api, version: int) -> bool:
 
 
 NO_TAGS = b"\0"
-"""How the end of a flexible header without tagged fields is written."""
+"""The tag section of a flexible header without tagged fields."""
 _pack_id = struct.Struct(">i").pack
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request."""
-
     api_key: Int16
     api_version: Int16
     correlation_id: int
@@ -58,17 +56,15 @@ class RequestHeader(NamedTuple):
 
 
 class Tags(NamedTuple):
-    """Tagged fields that nobody knows."""
+    """A tag section without known tagged fields."""
 
 
 class ResponseHeader(NamedTuple):
-    """What stands before every response."""
-
     correlation_id: int
 
 
 def encode_request(message: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The frame of a request."""
+    """The frame of a request. Raises `InputError` as `encode` does."""
     api = API_OF[type(message)]
     flexible = _flexible(api, version)
     head = encode_as(RequestHeader(api.key, version, correlation_id, client_id), 0, False)
@@ -76,14 +72,14 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
 
 
 def decode_header(frame: bytes) -> RequestHeader:
-    """The header of a request, whatever its API and version. Raises `InputError` for a frame that is too short."""
+    """The header of a request of any API and version. Raises `InputError` for a frame that is too short."""
     return decode_as(RequestHeader, frame, 0, False)[0]
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
-    """Header and request of a frame. Raises `InputError` for a request or version that is not known.
+    """Header and request of a frame. Raises `InputError` for an unknown request or version, or invalid bytes.
 
-    What stands behind the request is passed over, as brokers do: librdkafka 2.16 sends three bytes behind a Metadata.
+    Bytes behind the request are ignored, as by brokers: librdkafka 2.16 sends three bytes behind a Metadata request.
     """
     header, at = decode_as(RequestHeader, frame, 0, False)
     if header.api_key not in API_BY_KEY:
@@ -96,7 +92,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
 
 
 def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
-    """The frame of a response."""
+    """The frame of a response. Raises `InputError` as `encode` does."""
     flexible = _flexible(API_OF[type(message)], version)
     try:
         head = _pack_id(correlation_id)
@@ -108,7 +104,7 @@ def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
 
 
 def decode_response(cls: type[T], frame: bytes, version: int) -> tuple[int, T]:
-    """Correlation id and response of a frame. Raises `InputError` for bytes that are none."""
+    """Correlation id and response of a frame. Raises `InputError` as `decode` does."""
     flexible = _flexible(API_OF[cls], version)
     header, at = decode_as(ResponseHeader, frame, 0, flexible and cls is not ApiVersionsResponse)
     return header.correlation_id, decode_all(cls, frame, version, flexible, at)

@@ -1,7 +1,7 @@
-"""Settings of a consumer, under Kafka's keys in snake case, checked as they are made.
+"""Validated settings of a consumer, named like Kafka's keys in snake case.
 
-Source: `ConsumerConfig` and what its consumers refuse beside it. Durations are milliseconds and carry `_ms`, as their
-keys carry `.ms`; bounds are Kafka's, the largest values its integers'.
+Source: `ConsumerConfig` and further checks of Kafka's consumers. Durations are milliseconds and end with `_ms`, as
+their keys end with `.ms`. Bounds are Kafka's; upper bounds are those of its integers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from fsm.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConfig:
-    """What rules a member of a consumer group. Raises `InputError` naming the setting that cannot be used."""
+    """Settings of a group member. Raises `InputError` naming the invalid setting."""
 
     group_id: str
     client_id: str = ""
     group_instance_id: str | None = None
-    """Set for a static member: its place in the group outlives its process."""
+    """Set for a static member."""
     group_remote_assignor: str | None = None
-    """The coordinator's assignor to ask for; None leaves the choice to the coordinator."""
+    """Requested server-side assignor; None leaves the choice to the coordinator."""
     client_rack: str | None = None
-    """None, or empty as Kafka has it, where the client does not know its rack."""
+    """None if unknown; an empty text, Kafka's default, becomes None."""
     max_poll_interval_ms: int = 300_000
-    """Longest time between two polls; also the rebalance timeout that a member announces."""
+    """Maximum time between two polls; also the rebalance timeout that the member sends."""
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
     retry_backoff_ms: int = 100
@@ -50,9 +50,9 @@ class ConsumerConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> ConsumerConfig:
-        """From Kafka's own keys (`group.id`, `max.poll.interval.ms`); keys that rule no membership are passed over.
+        """From Kafka's own keys (`group.id`, `max.poll.interval.ms`); keys without a field here are ignored.
 
-        Raises `InputError` naming the key whose value cannot be read, or `group.id` where it is missing.
+        Raises `InputError` naming the key whose value is invalid, or `group.id` if it is missing.
         """
         if "group.id" not in settings:
             raise InputError("missing", "group.id")
@@ -82,7 +82,7 @@ _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
 
 
 def check_kind(name: str, annotation: str, value: object) -> None:
-    """Raises `InputError` where a setting's value is not of the type it is annotated with."""
+    """Raises `InputError` if a setting's value does not have the annotated type."""
     base, _, null = annotation.partition(" | ")
     kind, words = _KINDS.get(base.partition("[")[0], (object, ""))
     if null and value is None:
@@ -92,7 +92,7 @@ def check_kind(name: str, annotation: str, value: object) -> None:
 
 
 def check_bounds(name: str, value: int, least: int, most: int) -> None:
-    """Raises `InputError` where a duration is not within its bounds."""
+    """Raises `InputError` for a duration outside its bounds."""
     if value < least:
         raise InputError(f"must be at least {least} ms, not {value}", name)
     if value > most:
@@ -100,14 +100,14 @@ def check_bounds(name: str, value: int, least: int, most: int) -> None:
 
 
 def _check_instance_id(text: str) -> None:
-    """The rules of topic names."""
+    """Raises `InputError` unless the id satisfies the rules of topic names."""
     if not _LEGAL_ID.fullmatch(text) or text in (".", ".."):
         rule = "1 to 249 ASCII letters, digits, '.', '_' and '-', and neither '.' nor '..'"
         raise InputError(f"must be {rule}, not {text!r}", "group_instance_id")
 
 
 def read_setting(key: str, annotation: str, text: str) -> Any:
-    """The value of one of Kafka's settings, as it is annotated. Raises `InputError` where it cannot be read."""
+    """The value of one of Kafka's settings, parsed as annotated. Raises `InputError` if it cannot be parsed."""
     text, kind = str(text), annotation.partition("[")[0]
     if kind == "tuple":
         return tuple(part.strip() for part in text.split(",") if part.strip())

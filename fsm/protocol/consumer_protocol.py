@@ -1,7 +1,7 @@
-"""What consumers of a classic group tell each other through the coordinator, which passes it on as bytes.
+"""The embedded consumer protocol: subscriptions and assignments of a classic group, opaque bytes to the coordinator.
 
-The bytes are a version and one of two structs. A version above 3 is read as 3 and what follows is passed over, as a
-Java consumer does.
+The bytes are a version and one of two structs. A version above 3 is read as 3 and trailing bytes are ignored, as by a
+Java consumer.
 
 Source: `ConsumerProtocolSubscription.json` and `ConsumerProtocolAssignment.json`, versions 0 to 3.
 """
@@ -31,7 +31,7 @@ class TopicPartition(NamedTuple):
 
 
 class ConsumerProtocolSubscription(NamedTuple):
-    """A subscription as it is sent."""
+    """Wire form of `Subscription`."""
 
     topics: tuple[str, ...]
     user_data: bytes | None
@@ -41,7 +41,7 @@ class ConsumerProtocolSubscription(NamedTuple):
 
 
 class ConsumerProtocolAssignment(NamedTuple):
-    """An assignment as it is sent."""
+    """Wire form of `Assignment`."""
 
     assigned_partitions: tuple[TopicPartition, ...]
     user_data: bytes | None
@@ -49,30 +49,30 @@ class ConsumerProtocolAssignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member wants and holds, as it joins."""
+    """A joining member's topics and owned partitions."""
 
     topics: tuple[str, ...]
     """Sorted."""
     user_data: bytes | None = None
-    """The assignor's own, for itself in the leader."""
+    """The assignor's own data, for the assignor of the leader."""
     owned_partitions: Partitions = ()
     """Since version 1. An eager member owns nothing when it joins."""
     generation_id: int = -1
-    """Since version 2: the generation in which it came to own them."""
+    """Since version 2: the generation of the owned partitions."""
     rack_id: str | None = None
     """Since version 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the leader gives to a member."""
+    """The leader's assignment for a member."""
 
     partitions: Partitions
     user_data: bytes | None = None
 
 
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """The bytes of one version; what the version does not know is left out."""
+    """The bytes of a version; fields that it does not have are left out."""
     s = subscription
     owned = _by_topic(s.owned_partitions)
     sent = ConsumerProtocolSubscription(s.topics, s.user_data, owned, s.generation_id, s.rack_id)
@@ -80,26 +80,26 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Raises `RemoteProtocolError` where the bytes end early or a length makes no sense."""
+    """The subscription in these bytes. Raises `RemoteProtocolError` for truncated bytes and invalid lengths."""
     _, found = read(ConsumerProtocolSubscription, data)
     owned = partitions(flatten(found.owned_partitions))
     return Subscription(tuple(sorted(found.topics)), found.user_data, owned, found.generation_id, found.rack_id)
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    """The bytes of one version; all four are alike."""
+    """The bytes of a version; all four have the same fields."""
     sent = ConsumerProtocolAssignment(_by_topic(assignment.partitions), assignment.user_data)
     return encode_as(sent, version, False, version.to_bytes(2, "big"))
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Raises `RemoteProtocolError` where the bytes end early, as those of no assignment do."""
+    """The assignment in these bytes. Raises `RemoteProtocolError` for truncated bytes, empty ones included."""
     _, found = read(ConsumerProtocolAssignment, data)
     return Assignment(partitions(flatten(found.assigned_partitions)), found.user_data)
 
 
 def read(cls: type[T], data: bytes) -> tuple[int, T]:
-    """The version, as far as it is known, and the struct. Raises `RemoteProtocolError` for bytes that are none."""
+    """The version, at most `HIGHEST_VERSION`, and the struct. Raises `RemoteProtocolError` for invalid bytes."""
     version = min(int.from_bytes(data[:2], "big", signed=True), HIGHEST_VERSION)
     if len(data) < 2 or version < 0:
         raise RemoteProtocolError(

@@ -1,7 +1,7 @@
-"""Kafka's binary encoding, for the wire and for `__consumer_offsets`: compiled once for each struct and version.
+"""Kafka's binary encoding, for the wire and for `__consumer_offsets`, compiled once per struct and version.
 
-A reader takes bytes and a place in them, and gives a value and the place behind it; a writer appends a value. Unknown
-tagged fields are skipped. Bytes are not trusted: what cannot be read is refused with its field and its place.
+A reader takes bytes and a position and returns a value and the position behind it; a writer appends a value. Unknown
+tagged fields are skipped. Bytes are not trusted: errors name the field and the position.
 
 Source: the message format of apache/kafka (`clients/src/main/resources/common/message/README.md`).
 """
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def decode_as(cls: type[T], data: bytes, version: int, flexible: bool, at: int = 0) -> tuple[T, int]:
-    """The value that begins at a place, and the place behind it. Raises `InputError` for bytes that are none."""
+    """The value at a position, and the position behind it. Raises `InputError` for invalid bytes."""
     try:
         found: tuple[T, int] = codec_of(cls, version, flexible).read(data, at)
     except Unreadable as problem:
@@ -46,7 +46,7 @@ def decode_as(cls: type[T], data: bytes, version: int, flexible: bool, at: int =
 
 
 def decode_all(cls: type[T], data: bytes, version: int, flexible: bool, at: int = 0) -> T:
-    """The value that takes all the bytes from a place on. Raises `InputError` for bytes that are none."""
+    """The value in all the bytes from a position on. Raises `InputError` for invalid or trailing bytes."""
     found, end = decode_as(cls, data, version, flexible, at)
     if end != len(data):
         raise InputError(f"{len(data) - end} bytes too many", f"{cls.__name__}, byte {end}")
@@ -54,7 +54,7 @@ def decode_all(cls: type[T], data: bytes, version: int, flexible: bool, at: int 
 
 
 def encode_as(value: Any, version: int, flexible: bool, head: bytes = b"") -> bytes:
-    """The bytes of a value, behind a head. Raises `InputError` naming a field that cannot be written."""
+    """`head` followed by the bytes of a value. Raises `InputError` naming a field that cannot be written."""
     out = bytearray(head)
     try:
         codec_of(type(value), version, flexible).write(out, value)
@@ -64,7 +64,7 @@ def encode_as(value: Any, version: int, flexible: bool, head: bytes = b"") -> by
 
 
 def codec_of(cls: type[Any], version: int, flexible: bool) -> Codec:
-    """How a message or record is read and written in one version."""
+    """Reader and writer of a message or record in one version, cached."""
     key = cls, version, flexible
     found = _CODECS.get(key)
     if found is None:
@@ -76,7 +76,7 @@ _CODECS: dict[tuple[type[Any], int, bool], Codec] = {}
 
 
 def struct_codec(declared: Struct, version: int, flexible: bool) -> Codec:
-    """How a struct is read and written in one version."""
+    """Reader and writer of a struct in one version."""
     parts = tuple(_parts(declared.fields, version, flexible))
     tagged = _tagged_fields(declared.fields, version) if flexible else None
     least = sum(part.least for part in parts) + flexible
@@ -84,7 +84,7 @@ def struct_codec(declared: Struct, version: int, flexible: bool) -> Codec:
 
 
 def _parts(declared: Sequence[Field], version: int, flexible: bool) -> Iterator[Part]:
-    """What is read next: fields of fixed size that follow each other at once, all others one by one."""
+    """Consecutive fields of fixed size as one part, every other field as its own."""
     plain = (field for field in declared if field.is_in(version) and field.wire.tag is None)
     for is_fixed, run in groupby(plain, key=lambda field: field.type.kind in FORMS):
         if is_fixed:

@@ -1,4 +1,4 @@
-"""Kafka's error codes, as they stand in responses. A code is data in a response; it is no Python exception.
+"""Kafka's error codes in responses. A code is data, not a Python exception.
 
 Source: `org.apache.kafka.common.protocol.Errors` of Kafka 4.4.
 """
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """A code and its number on the wire. Recordings and logs write the name."""
+    """An error code with its number on the wire. Recordings and logs contain the name."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ErrorCode | None:
-        """A code of a later release: it keeps its number and has the name `ERROR_<number>`."""
+        """The code `ERROR_<number>` for a number of a later release; None if it is no int16."""
         if not isinstance(value, int) or not -(1 << 15) <= value < 1 << 15:
             return None
         code = int.__new__(cls, value)
@@ -158,7 +158,7 @@ class ErrorCode(IntEnum):
 
     @property
     def passes(self) -> bool:
-        """Whether Kafka counts the error as retriable: the same request may succeed later."""
+        """Whether the error is retriable: the same request may succeed later."""
         return self in RETRIABLE
 
 

@@ -1,8 +1,8 @@
-"""Messages and records as JSON documents: as recordings have messages, and as Kafka's tools print records.
+"""Messages and records as JSON documents, in two forms: messages of recordings, and records printed by Kafka's tools.
 
-Both write bytes in base64, a topic id as its base64 text and an array as a list, and leave out a tagged field at its
-default. Recordings have Kafka's names in snake case, durations without `_ms`, an error code by its name in lower case
-(None where there is no error), and no throttle time. Kafka's tools print lower camel case.
+In both, bytes are base64, a topic id is its base64 text, an array is a list, and a tagged field at its default is left
+out. Recordings have Kafka's names in snake case, durations without `_ms`, error codes as lower-case names (None for no
+error), and no throttle time. Kafka's tools print lower camel case.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ THROTTLE = "throttle_time"
 
 
 def to_recorded(message: Any, version: int) -> dict[str, Any]:
-    """A message as recordings have it: the fields of this version."""
+    """A message in the form of recordings: the fields of this version."""
     body = _dump_struct(struct_of(type(message)), message, version, recorded_label)
     body.pop(THROTTLE, None)
     return body
 
 
 def from_recorded(cls: type[T], body: Mapping[str, Any], version: int) -> T:
-    """The message of a recorded body; what is left out has Kafka's default.
+    """The message of a recorded body; missing fields have Kafka's default.
 
-    Raises `InputError` naming a field that the version does not have, that has to be there, or that is of another type.
+    Raises `InputError` naming a field that the version does not have, that is required, or that has another type.
     """
     found: T = _load_struct(struct_of(cls), body, version, recorded_label, cls.__name__, complete=False)
     return found
 
 
 def to_printed(value: Any, version: int) -> dict[str, Any]:
-    """The value of a record as Kafka's tools print it."""
+    """A record's value in the form of Kafka's tools."""
     return _dump_struct(struct_of(type(value)), value, version, printed_label)
 
 
 def from_printed(cls: type[T], body: Mapping[str, Any], version: int) -> T:
-    """The value that was printed so. Raises `InputError` naming a field that is missing or of another type."""
+    """The value that was printed. Raises `InputError` naming a field that is missing or has another type."""
     found: T = _load_struct(struct_of(cls), body, version, printed_label, cls.__name__, complete=True)
     return found
 
@@ -59,7 +59,7 @@ def printed_label(name: str) -> str:
 
 
 def error_name(code: ErrorCode) -> str | int | None:
-    """An error code as recordings have it; a code that is not known is a number.
+    """An error code in the form of recordings; an unknown code is a number.
 
     >>> error_name(ErrorCode.FENCED_MEMBER_EPOCH), error_name(ErrorCode.NONE), error_name(ErrorCode(5000))
     ('fenced_member_epoch', None, 5000)

@@ -1,7 +1,7 @@
-"""Numbers, strings, bytes, ids and arrays in Kafka's binary encoding: how each is read and written.
+"""Readers and writers of numbers, strings, bytes, ids and arrays in Kafka's binary encoding.
 
-A reader takes bytes and a place in them, and gives a value and the place behind it; a writer appends a value. Bytes are
-not trusted: a length is held against what is left before anything is made of it.
+A reader takes bytes and a position and returns a value and the position behind it; a writer appends a value. Bytes are
+not trusted: a length is compared with the remaining bytes before anything is allocated.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Write = Callable[[bytearray, Any], None]
 
 
 class Codec(NamedTuple):
-    """How values of one type are read and written."""
+    """Reader and writer of one type."""
 
     read: Read
     write: Write
     least: int = 1
-    """The fewest bytes that a value takes."""
+    """Minimum size of a value in bytes."""
 
 
-class Unreadable(Exception):  # noqa: N818  # becomes an `InputError` where it is known what is read
-    """Bytes or a value that are none of this type: what is wrong, where, and in which fields, the innermost first."""
+class Unreadable(Exception):  # noqa: N818  # internal: callers raise `InputError` or `RemoteProtocolError` from it
+    """Invalid bytes or an invalid value: the problem, its position, and the path of fields, innermost first."""
 
     def __init__(self, what: str, at: int = -1, *fields: str) -> None:
         super().__init__(what)
@@ -37,7 +37,7 @@ class Unreadable(Exception):  # noqa: N818  # becomes an `InputError` where it i
         self.fields = [*fields]
 
     def refusal(self, name: str) -> InputError:
-        """The error for whoever gave it."""
+        """The `InputError` for the caller; `name` is the struct's."""
         place = "" if self.at < 0 else f", byte {self.at}"
         return InputError(str(self), ".".join([name, *reversed(self.fields)]) + place)
 
@@ -45,11 +45,11 @@ class Unreadable(Exception):  # noqa: N818  # becomes an `InputError` where it i
 # Numbers.
 
 FORMS = {Kind.INT8: "b", Kind.INT16: "h", Kind.INT32: "i", Kind.INT64: "q", Kind.BOOL: "?", Kind.CODE: "h"}
-"""What has a fixed size, as `struct` calls it."""
+"""`struct` formats of the types of fixed size."""
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of variable length."""
+    """An unsigned varint and the position behind it. Raises `Unreadable` if it is longer than ten bytes."""
     found = shift = 0
     for end in range(at + 1, at + 11):
         byte = data[end - 1]
@@ -61,7 +61,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """An unsigned number of variable length."""
+    """The bytes of an unsigned varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -71,7 +71,7 @@ def varint(value: int) -> bytes:
 
 
 def number(form: str) -> Codec:
-    """One fixed number."""
+    """Codec of a number of fixed size; `form` is its `struct` format."""
     layout = struct.Struct(f">{form}")
     unpack, pack, size = layout.unpack_from, layout.pack, layout.size
 
@@ -84,7 +84,7 @@ def number(form: str) -> Codec:
     return Codec(read, write, size)
 
 
-# Lengths in front of strings, bytes and arrays; -1 is null.
+# Length prefixes of strings, bytes and arrays; -1 is null.
 
 
 def _read_compact_length(data: bytes, at: int) -> tuple[int, int]:
@@ -109,7 +109,7 @@ COMPACT = Codec(_read_compact_length, _write_compact_length)
 def make_sized(
     length: Codec, is_nullable: bool, load: Callable[[bytes], Any], dump: Callable[[Any], bytes | memoryview]
 ) -> Codec:
-    """Strings and bytes."""
+    """Codec of strings or bytes behind a length prefix."""
     read_length, write_length, least = length
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -135,7 +135,7 @@ def make_sized(
 
 
 def array(length: Codec, is_nullable: bool, element: Codec, form: str = "") -> Codec:
-    """An array; one of fixed numbers is read and written at once."""
+    """Codec of an array. Elements of fixed size, with the `struct` format `form`, are read and written in one call."""
     read_length, write_length, _ = length
     read_one, write_one, least = element
 
@@ -188,12 +188,12 @@ _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/"
 
 class _Codes(dict[int, ErrorCode]):
     def __missing__(self, number: int) -> ErrorCode:
-        """An unknown code is kept, so that a frame full of them takes no more memory than others."""
+        """Caches an unknown code, so that a frame full of them takes no more memory than others."""
         return self.setdefault(number, ErrorCode(number))
 
 
 CODES = _Codes({int(code): code for code in ErrorCode})
-"""The error code of each number, known or not."""
+"""Error code by number, also for unknown codes."""
 
 
 def _read_code(data: bytes, at: int) -> tuple[ErrorCode, int]:
@@ -208,7 +208,7 @@ NULL_STRUCT, NULL_TAGGED_STRUCT = 0xFF, 0
 
 
 def nullable(whole: Codec, null: int) -> Codec:
-    """A struct behind a byte that says whether it is there."""
+    """Codec of a nullable struct: a marker byte, then the struct unless the byte is `null`."""
     read_whole, write_whole, _ = whole
 
     def read(data: bytes, at: int) -> tuple[Any, int]:

@@ -1,7 +1,7 @@
-"""Records as Kafka's dump tool prints them: what consumers say inside the record of a classic group is spelled out.
+"""Records in the form of Kafka's dump tool, which decodes subscriptions and assignments in records of classic groups.
 
-`kafka-dump-log.sh --offsets-decoder` decodes subscription and assignment of a group whose protocol type is `consumer`,
-each in its own version, which it does not print. Everything else is as the console formatters have it.
+`kafka-dump-log.sh --offsets-decoder` decodes them if the group's protocol type is `consumer`, each in its own version,
+which it does not print. Everything else has the form of the console formatters.
 
 Source: `DumpLogSegments` of apache/kafka.
 """
@@ -22,7 +22,7 @@ from fsm.protocol.records import ClassicGroup, Record, to_json
 
 
 def to_dump_json(record: Record) -> dict[str, Any]:
-    """The record as the dump tool prints it."""
+    """The record in the form of the dump tool."""
     printed = to_json(record)
     if isinstance(record.value, ClassicGroup) and record.value.protocol_type == PROTOCOL_TYPE:
         for shown, member in zip(printed["value"]["members"], record.value.members, strict=True):
@@ -32,7 +32,7 @@ def to_dump_json(record: Record) -> dict[str, Any]:
 
 
 def _decode(cls: type[Any], data: bytes, undecoded: Any) -> Any:
-    """Bytes of something else stay as they are."""
+    """The decoded struct, or `undecoded` for bytes of another format."""
     if not data:
         return ""
     try:

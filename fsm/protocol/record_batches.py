@@ -1,11 +1,10 @@
-"""Record batches, as segments of a log and the messages Produce and Fetch have them: read, written, checked.
+"""Reads, writes and validates record batches of log segments, Produce and Fetch.
 
-Batches compressed with gzip are read and written; those of snappy, lz4 and zstd are refused where records are wanted,
-unless the reader brings what inflates them. Bytes are not trusted: what a batch inflates to is bounded, and records are
-held against the bytes there are.
+Batches compressed with gzip are read and written; records in snappy, lz4 and zstd are refused unless the caller passes
+a decompressor. Bytes are not trusted: the decompressed size is bounded, and lengths of records are checked.
 
 Source: the record batch format, magic 2 (`DefaultRecordBatch`, `DefaultRecord`, `EndTransactionMarker` of
-apache/kafka); what brokers refuse: `ProduceRequest.validateRecords`, `LogValidator`, and a broker of 4.4.
+apache/kafka); refusals of brokers: `ProduceRequest.validateRecords`, `LogValidator`, and a broker of 4.4.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ COMPRESSION, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NONE, GZIP, OPAQUE = 0, 1, (2, 3, 4)
 LARGEST_INFLATED = 16 << 20
-"""Bytes that the records of a compressed batch may take."""
+"""Maximum decompressed size of a batch's records, in bytes."""
 Inflate = Callable[[str, bytes, int], bytes]
-"""Gives what a codec, by its name, has made these bytes of. Raises `InputError` where it cannot, or for more bytes than
-the last argument allows."""
+"""Decompresses bytes of the named codec. Raises `InputError` if it cannot, or if the result is longer than the last
+argument."""
 
 
 class BatchHead(NamedTuple):
-    """What stands before the records of a batch."""
+    """The header of a batch."""
 
     base_offset: int
     length: int
@@ -53,7 +52,7 @@ class BatchHead(NamedTuple):
     partition_leader_epoch: int
     magic: int
     crc: int
-    """Of all that follows."""
+    """CRC-32C of everything behind this field."""
     attributes: int
     last_offset_delta: int
     base_timestamp_ms: int
@@ -65,7 +64,7 @@ class BatchHead(NamedTuple):
 
     @property
     def compression(self) -> int:
-        """The number of the codec."""
+        """The codec's position in `CODECS`."""
         return self.attributes & COMPRESSION
 
 
@@ -79,14 +78,14 @@ class LogRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def decode(self) -> Record:
-        """What the record says. Raises `InputError` where it is none of the coordinator's."""
+        """The decoded record. Raises `InputError` if it is not a record of the group coordinator."""
         if self.key is None:
             raise InputError("a record without a key", f"offset {self.offset}")
         return decode(self.key, self.value)
 
 
 class EndOfTransaction(NamedTuple):
-    """The one record of a control batch: how the transaction of its producer ended."""
+    """The record of a control batch: the end of a producer's transaction."""
 
     committed: bool
     coordinator_epoch: int
@@ -94,7 +93,7 @@ class EndOfTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that were appended together, or not at all."""
+    """Records that were appended atomically."""
 
     base_offset: int
     records: tuple[LogRecord, ...]
@@ -104,13 +103,13 @@ class Batch:
     producer_epoch: int = -1
     base_sequence: int = -1
     last_offset_delta: int = 0
-    """Distance to the last offset the batch had when it was written; compaction may have removed that record."""
+    """Distance to the batch's last offset when it was written; compaction may have removed that record."""
     base_timestamp_ms: int = 0
     max_timestamp_ms: int = field(default=0)
 
     @classmethod
     def of(cls, records: Sequence[LogRecord], **fields: int) -> Batch:
-        """The batch of one or more records: offsets and times are theirs, all else is given."""
+        """The batch of one or more records, with their offsets and timestamps; other fields are passed in."""
         first, times = records[0], [record.timestamp_ms for record in records]
         fields |= {"last_offset_delta": records[-1].offset - first.offset}
         fields |= {"base_timestamp_ms": times[0], "max_timestamp_ms": max(times)}
@@ -125,7 +124,7 @@ class Batch:
         return bool(self.attributes & CONTROL)
 
     def end_of_transaction(self) -> EndOfTransaction:
-        """What a control batch says. Raises `InputError` for a batch that is none."""
+        """The end of transaction in a control batch. Raises `InputError` for another batch."""
         key, value = (self.records[0].key, self.records[0].value) if self.records else (None, None)
         if not self.is_control or key is None or value is None:
             raise InputError("not a control batch", f"offset {self.base_offset}")
@@ -137,16 +136,15 @@ class Batch:
 
 
 def batch_of(base_offset: int, records: Iterable[Record], now_ms: int, **fields: int) -> Batch:
-    """A batch of these records, all with one time stamp, as the coordinator appends the records of a step."""
+    """A batch of these records with one timestamp, as the coordinator appends the records of a step."""
     return Batch.of([LogRecord(base_offset + i, now_ms, *encode(one)) for i, one in enumerate(records)], **fields)
 
 
 def read_batches(segment: bytes | memoryview) -> Iterator[Batch]:
-    """The batches of a segment, one after the other.
+    """The batches of a segment, lazily.
 
-    Raises `InputError` naming the byte where a batch is damaged, compressed with another codec than gzip, of another
-    magic, or where the segment ends inside one; the batches before have been given by then. Zeros behind the last batch
-    are the space Kafka keeps.
+    Raises `InputError` with the byte position of a batch that is damaged, truncated, compressed with a codec other than
+    gzip, or of another magic, after yielding the batches before it. Zeros behind the last batch are preallocated space.
     """
     place = 0
     for head, data in split_batches(segment):
@@ -170,9 +168,9 @@ def read_batches(segment: bytes | memoryview) -> Iterator[Batch]:
 
 
 def read_records(batch: bytes, inflate: Inflate) -> Iterator[LogRecord]:
-    """The records of a batch of `split_batches`, each read when it is asked for, so that many take no memory.
+    """The records of a batch of `split_batches`, lazily, in constant memory.
 
-    `inflate` does what gzip does for other codecs. Raises `InputError` as `read_batches` does.
+    `inflate` decompresses snappy, lz4 and zstd. Raises `InputError` as `read_batches` does.
     """
     head = BatchHead._make(HEAD.unpack_from(batch))
     try:
@@ -182,7 +180,7 @@ def read_records(batch: bytes, inflate: Inflate) -> Iterator[LogRecord]:
 
 
 def split_batches(segment: bytes | memoryview) -> Iterator[tuple[BatchHead, bytes]]:
-    """Head and bytes of each batch; its records are not looked at. Raises `InputError` as `read_batches` does."""
+    """Header and bytes of each batch; records are not decoded. Raises `InputError` as `read_batches` does."""
     data = memoryview(segment)
     at = 0
     while at < len(data) and any(data[at : at + BEFORE_LENGTH]):
@@ -201,10 +199,10 @@ def split_batches(segment: bytes | memoryview) -> Iterator[tuple[BatchHead, byte
 
 
 def check_produced(data: bytes) -> BatchHead:
-    """The head of the one batch that a producer sent for a partition.
+    """The header of the single batch that a producer sent for a partition.
 
-    Raises `RemoteProtocolError` for what a broker refuses, with the error code of its answer. What is compressed with
-    snappy, lz4 or zstd is not looked into.
+    Raises `RemoteProtocolError` with a broker's error code for a batch that brokers refuse. Records compressed with
+    snappy, lz4 or zstd are not checked.
     """
     end = BEFORE_LENGTH + int.from_bytes(data[8:BEFORE_LENGTH], "big", signed=True)
     if len(data) < HEAD.size or end > len(data):
@@ -240,7 +238,7 @@ def _refuse(what: str, code: ErrorCode) -> RemoteProtocolError:
 
 
 def move_batch(batch: bytes, base_offset: int, partition_leader_epoch: int) -> bytes:
-    """The batch at another offset, under another leader: the checksum covers neither."""
+    """The batch with another offset and leader epoch; the checksum covers neither."""
     epoch = partition_leader_epoch.to_bytes(4, "big", signed=True)
     return base_offset.to_bytes(8, "big") + batch[8:BEFORE_LENGTH] + epoch + batch[BEFORE_CRC - 1 :]
 
@@ -265,7 +263,7 @@ def _records(data: bytes, head: BatchHead) -> Iterator[LogRecord]:
 
 
 def _inflate(batch: bytes, head: BatchHead, inflate: Inflate | None = None) -> bytes:
-    """The records as they were before they were compressed. Raises `Unreadable`, and what `inflate` raises."""
+    """The decompressed records. Raises `Unreadable`, and what `inflate` raises."""
     if head.compression == NONE:
         return batch[HEAD.size :]
     if head.compression in OPAQUE and inflate is not None:
@@ -286,7 +284,7 @@ def _inflate(batch: bytes, head: BatchHead, inflate: Inflate | None = None) -> b
 
 def _record(data: bytes, at: int, head: BatchHead) -> tuple[LogRecord, int]:
     length, begin = _read_zigzag(data, at)
-    # A byte of attributes, which nobody uses, comes first.
+    # The first byte has the record's attributes, which are unused.
     time, at = _read_zigzag(data, begin + 1)
     offset, at = _read_zigzag(data, at)
     key, at = _read_blob(data, at)
@@ -307,7 +305,7 @@ def _record(data: bytes, at: int, head: BatchHead) -> tuple[LogRecord, int]:
 
 
 def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
-    """A signed number of variable length."""
+    """A signed varint and the position behind it."""
     found, at = read_varint(data, at)
     return found >> 1 ^ -(found & 1), at
 
@@ -326,7 +324,7 @@ def _read_blob(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def write_batch(batch: Batch) -> bytes:
-    """The bytes of a batch, checksum included; compressed if it says gzip."""
+    """The bytes of a batch with its checksum, compressed if its attributes say gzip."""
     body = b"".join(_encode(record, batch) for record in batch.records)
     if batch.attributes & COMPRESSION == GZIP:
         body = gzip.compress(body, mtime=0)

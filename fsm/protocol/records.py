@@ -1,11 +1,11 @@
-"""What the group coordinator writes to `__consumer_offsets`: every record as a typed value, with its exact bytes.
+"""Records of `__consumer_offsets` as typed values, encoded to and decoded from their exact bytes.
 
 A record is a key and a value, or a tombstone. The key begins with the record type, the value with its version. `decode`
-and `encode` are each other's inverse on what Kafka wrote.
+and `encode` are inverse to each other on Kafka's records.
 
 Source: the message definitions of Kafka's group coordinator
 (`group-coordinator/src/main/resources/common/message/*.json`, apache/kafka 4.4). Records of share and streams groups
-are named, not read.
+are recognised but not decoded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fsm.step import value
 
 
 class RecordType(IntEnum):
-    """The number that a key begins with."""
+    """The int16 at the beginning of a key."""
 
     LEGACY_OFFSET_COMMIT = 0
     OFFSET_COMMIT = 1
@@ -83,7 +83,7 @@ class RegularExpressionKey(NamedTuple):
 
 
 class OtherKey(NamedTuple):
-    """A type that is not read here: its number, and the key's other bytes."""
+    """The key of a type that is not decoded: its number and remaining bytes."""
 
     type: int
     rest: bytes
@@ -132,7 +132,7 @@ class ClassicGroup:
 
 @value
 class GroupEpoch:
-    """Type 3: the group epoch and what the subscribed topics looked like."""
+    """Type 3: the group epoch and a hash of the subscribed topics' metadata."""
 
     epoch: int
     metadata_hash: Annotated[Int64, Wire(tag=0)] = 0
@@ -146,7 +146,7 @@ class PartitionRacks(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """A subscribed topic, as releases before 4.1 kept it."""
+    """A subscribed topic in records before 4.1."""
 
     topic_id: TopicId
     topic_name: str
@@ -156,7 +156,7 @@ class TopicMetadata(NamedTuple):
 
 @value
 class SubscriptionMetadata:
-    """Type 4: what the subscribed topics looked like, before 4.1."""
+    """Type 4: metadata of the subscribed topics, before 4.1."""
 
     topics: tuple[TopicMetadata, ...]
 
@@ -169,7 +169,7 @@ class ClassicProtocol(NamedTuple):
 
 
 class ClassicMember(NamedTuple):
-    """What makes a member of a consumer group a classic one."""
+    """Session timeout and protocols of a classic member in a consumer group."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...]
@@ -177,7 +177,7 @@ class ClassicMember(NamedTuple):
 
 @value
 class Member:
-    """Type 5: who a member is and what it subscribes to."""
+    """Type 5: a member's identity and subscription."""
 
     instance_id: str | None
     rack_id: str | None
@@ -188,12 +188,12 @@ class Member:
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic_member_metadata: Annotated[ClassicMember | None, Wire(tag=0), Absent(ClassicMember(0, ()))] = None
-    """Always written, also None: what its absence means is an empty struct."""
+    """Always written, also if None: without the tag it is an empty struct."""
 
 
 @value
 class TargetEpoch:
-    """Type 6: the epoch of the target, and when it was computed (0: unknown)."""
+    """Type 6: the epoch of the target assignment, and when it was computed (0: unknown)."""
 
     assignment_epoch: int
     assignment_timestamp: Annotated[Int64, Wire(tag=0)] = 0
@@ -208,13 +208,13 @@ class Topic(NamedTuple):
 
 @value
 class Target:
-    """Type 7: a member's part of the target."""
+    """Type 7: a member's target assignment."""
 
     topic_partitions: tuple[Topic, ...]
 
 
 class HeldTopic(NamedTuple):
-    """Partitions of one topic that a member holds, and the epochs they were assigned at, in the same order."""
+    """A member's partitions of one topic, and the epochs at which they were assigned, in the same order."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
@@ -224,7 +224,7 @@ class HeldTopic(NamedTuple):
 
 @value
 class Current:
-    """Type 8: what a member was handed and must give up."""
+    """Type 8: a member's current assignment and its partitions pending revocation."""
 
     member_epoch: int
     previous_member_epoch: int
@@ -240,7 +240,7 @@ class ResolvedRegularExpression:
 
     topics: tuple[str, ...]
     version: Int64
-    """The version of the metadata image that was searched."""
+    """Version of the metadata image that the expression was resolved against."""
     timestamp: Int64
 
 
@@ -258,22 +258,20 @@ Value = (
 
 
 class Record(NamedTuple):
-    """A key with its value, or its tombstone."""
-
     key: Key
     value: Value | bytes | None
-    """None: a tombstone. Bytes: the value of a type that is not read here."""
+    """None: a tombstone. Bytes: the value of a type that is not decoded."""
     version: int = 0
     """The version of the value's schema."""
 
 
 class Format(NamedTuple):
-    """How the records of one type are laid out."""
+    """Schema of one record type."""
 
     key: type[Any]
     value: type[Any]
     newest: int = 0
-    """The newest version of the value that is read."""
+    """The newest known version of the value."""
     flexible_since: int = 0
 
 
@@ -293,9 +291,9 @@ FORMATS: Mapping[RecordType, Format] = {
 
 
 def decode(key: bytes, value: bytes | None) -> Record:
-    """The record of these bytes.
+    """The record of a key and a value.
 
-    Raises `InputError` for a type that Kafka 4.4 does not have, a version newer than the type has, or other bytes.
+    Raises `InputError` for an unknown type, an unknown version of the value, or invalid bytes.
     """
     number = _short(key, "type of a record")
     if number in OTHER_GROUPS:
@@ -336,7 +334,7 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    """The record as Kafka's console formatters print it: `{"key": {"type", ...}, "value": {"version", ...}}`."""
+    """The record in the form of Kafka's console formatters: `{"key": {"type", ...}, "value": {"version", ...}}`."""
     key, value, version = record
     if isinstance(key, OtherKey):
         return {"key": {"type": key.type}, "value": None}
@@ -345,7 +343,7 @@ def to_json(record: Record) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> Record:
-    """The record that was printed so. Raises `InputError` naming what is missing or unknown."""
+    """The record that `to_json` printed. Raises `InputError` naming what is missing or unknown."""
     try:
         return _from_json(document["key"], document["value"])
     except (KeyError, TypeError, ValueError) as problem:
@@ -359,6 +357,6 @@ def _from_json(key: Mapping[str, Any], value: Mapping[str, Any] | None) -> Recor
     found = from_printed(form.key, {**key, "type": kind}, 0)
     if value is None:
         return Record(found, None)
-    # The tools print a field `version` over the version of the value.
+    # Type 16 has a field `version`, which the tools print in place of the value's version.
     version = 0 if kind is T.CONSUMER_GROUP_REGULAR_EXPRESSION else int(value["version"])
     return Record(found, from_printed(form.value, value, version), version)

@@ -1,13 +1,13 @@
-"""How a field of a message or record says what Kafka's schema says of it: as an annotation beside its Python type.
+"""Kafka's message schema as annotations of Python fields.
 
-The Python type tells most: `str` is a string, `bool` a boolean, `bytes` are bytes, `int` is an int32, `ErrorCode` an
-int16, `tuple[T, ...]` an array, a NamedTuple or dataclass a struct, and `| None` makes any of them nullable. The rest
-is said by `Annotated`: another width, and a `Wire` for the versions that have the field, its tag, its null.
+The Python type determines the wire type: `str` is a string, `bool` a boolean, `bytes` are bytes, `int` is an int32,
+`ErrorCode` an int16, `tuple[T, ...]` an array, a NamedTuple or dataclass a struct, and `| None` makes any of them
+nullable. `Annotated` adds another integer width, and a `Wire` with the field's versions, tag and nullability:
 
     group_instance_id: Annotated[str | None, Wire(since=5)] = None
 
-Fields stand in wire order. One that a version does not have reads as its default and is not written. `struct_of` gives
-the declaration as data: `encoding` compiles it into readers and writers, `json_form` into documents.
+Fields are in wire order. A field that a version does not have reads as its default and is not written. `struct_of`
+returns the declaration as data: `encoding` compiles it into readers and writers, `json_form` into documents.
 
 Source: the message format of apache/kafka (`clients/src/main/resources/common/message/README.md`).
 """
@@ -27,7 +27,7 @@ LATEST = 1 << 15
 
 
 class Kind(Enum):
-    """What the bytes of a value are."""
+    """The wire type of a value."""
 
     INT8 = "b"
     INT16 = "h"
@@ -49,18 +49,18 @@ Int64 = Annotated[int, Kind.INT64]
 
 
 class Wire(NamedTuple):
-    """What the schema says of a field besides its type."""
+    """A field's schema besides its type."""
 
     since: int = 0
     until: int = LATEST
-    """The last version that has it."""
+    """The last version with the field."""
     tag: int | None = None
     null_since: int = 0
-    """The first version in which a field that may be None may be null."""
+    """The first version in which a nullable field may be null."""
 
 
 class Absent(NamedTuple):
-    """What it means that a version or message is without the field, where that is not the default of a new value."""
+    """The value of a field that a version or message does not have, if it differs from the default of a new value."""
 
     value: Any
 
@@ -95,21 +95,20 @@ class Field(NamedTuple):
     type: Type
     wire: Wire
     default: Any
-    """What a version without the field, or a message without the tag, means."""
+    """Value for a version without the field or a message without the tag."""
     is_required: bool
-    """A new value must give it."""
+    """Whether the field has no default for a new value."""
 
     def is_in(self, version: int) -> bool:
-        """Whether the version has it."""
         return self.wire.since <= version <= self.wire.until
 
 
 class Struct(NamedTuple):
-    """The fields of a struct in wire order, and what it is in Python."""
+    """The fields of a struct in wire order, and its Python class."""
 
     fields: tuple[Field, ...]
     cls: type[Any] | None
-    """A dataclass, a NamedTuple, or `tuple`; None where it is the value of its only field."""
+    """A dataclass, a NamedTuple, or `tuple`; None if the Python value is that of the only field."""
 
 
 def struct_of(cls: type[Any]) -> Struct:
@@ -148,11 +147,11 @@ _EMPTY = {
     Kind.BYTES: b"",
     Kind.ARRAY: (),
 }
-"""What a field is by default where its declaration names nothing."""
+"""Defaults of fields whose declaration has none."""
 
 
 def _split(hint: Any, marks: tuple[Any, ...] = ()) -> tuple[Type, tuple[Any, ...]]:
-    """The type of a field, and everything that `Annotated` says of it."""
+    """The type of a field, and the metadata of its `Annotated`."""
     if get_origin(hint) is Annotated:
         bare, *more = get_args(hint)
         return _split(bare, (*more, *marks))

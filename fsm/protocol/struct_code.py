@@ -1,8 +1,8 @@
-"""The reader and the writer of a struct: written as Python line by line, as `dataclass` writes methods, and compiled.
+"""Generates the reader and writer of a struct as Python source and compiles them, as `dataclass` does with methods.
 
-That is three times as fast as to walk through the fields of each value. What is short, which nearly everything is, is
-read and written on the spot; all else is left to the functions of `primitives`. For the strings `group_id` and
-`instance_id`, the latter of which may be null, the reader is
+That is three times as fast as a loop over the fields of each value. Short values, nearly all, are handled inline;
+everything else calls functions of `primitives`. For the string `group_id` and the nullable string `instance_id` the
+reader is
 
     def read(data, at):
         end = len(data)
@@ -38,34 +38,34 @@ from fsm.protocol.schema import Field, Kind, Struct
 from fsm.step import compile_function
 
 OWN_NAMES = frozenset({"at", "cls", "data", "end", "given", "new", "out", "place", "problem", "raw", "size"})
-"""What no field may be called."""
+"""Names used by generated code, which no field may have."""
 
 
 class Numbers(NamedTuple):
-    """Fields of fixed size behind each other, read and written at once."""
+    """Consecutive fields of fixed size, read and written in one call."""
 
     fields: tuple[Field, ...]
     layout: struct.Struct
 
     @property
     def least(self) -> int:
-        """Bytes that they take."""
+        """Size in bytes."""
         return self.layout.size
 
 
 class One(NamedTuple):
-    """A field that stands by itself."""
+    """A single field of variable size."""
 
     fields: tuple[Field]
     codec: Codec
     null: int | None = None
-    """The byte that says that it is null."""
+    """The byte that marks null."""
     is_compact: bool = False
-    """A string or bytes behind a compact length."""
+    """Whether it is a string or bytes with a compact length."""
 
     @property
     def least(self) -> int:
-        """The fewest bytes that it takes."""
+        """Minimum size in bytes."""
         return self.codec.least
 
 
@@ -73,8 +73,6 @@ Part = Numbers | One
 
 
 class Tagged(NamedTuple):
-    """A tagged field."""
-
     tag: int
     field: Field
     codec: Codec
@@ -84,7 +82,7 @@ class Tagged(NamedTuple):
 
 
 def reader(declared: Struct, parts: Sequence[Part], tagged: Sequence[Tagged] | None) -> Read:
-    """The function that reads the struct; `tagged` is None in versions without tags."""
+    """Compiles the reader of a struct; `tagged` is None in versions without tags."""
     if taken := OWN_NAMES.intersection(field.name for field in declared.fields):
         raise TypeError(f"a field cannot be called {min(taken)}")
     names: dict[str, Any] = {"cls": declared.cls, "new": tuple.__new__, "CODES": CODES}
@@ -187,7 +185,7 @@ def _build_value(declared: Struct, found: Iterable[str]) -> str:
 
 
 def writer(declared: Struct, parts: Sequence[Part], tagged: Sequence[Tagged] | None) -> Write:
-    """The function that writes the struct."""
+    """Compiles the writer of a struct; `tagged` is None in versions without tags."""
     names: dict[str, Any] = {"UNFIT": UNFIT, "unwritable": _unwritable, "text": str.encode, "varint": varint}
     of = {field.name: _spell_field(declared, field.name) for field in declared.fields}
     body = [f"place = {_first(declared)!r}"]
@@ -217,7 +215,7 @@ def _unwritable(problem: Exception, place: str) -> Unreadable:
 
 
 def _spell_field(declared: Struct, name: str) -> str:
-    """How a field of the value is called in the writer."""
+    """The expression for a field of the value in the writer."""
     if declared.cls is None:
         return "value"
     return f"value.{name}" if is_dataclass(declared.cls) else name
@@ -248,7 +246,7 @@ def _writing(part: Part, of: Mapping[str, str], names: dict[str, Any]) -> Iterat
 
 
 def _tags_writer(tagged: Sequence[Tagged]) -> Write:
-    """A tagged field at its default is left out."""
+    """A function that writes the tag section without fields at their default."""
 
     def write(out: bytearray, values: Any) -> None:
         found = [(one, value) for one, value in zip(tagged, values, strict=True) if value != one.field.default]

@@ -1,4 +1,4 @@
-"""Topic patterns of subscriptions (KIP-848): RE2 syntax, matched in full and in linear time, whoever wrote them.
+"""Topic patterns of subscriptions (KIP-848): RE2 syntax, full matches, in linear time.
 
 Kafka's coordinator uses RE2/J, which has the syntax of RE2 (https://github.com/google/re2/wiki/Syntax) and, other
 than RE2, refuses two groups of one name.
@@ -16,22 +16,22 @@ import re2
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _NAMES = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]])*\]|\(\?P?<(\w+)>", re.DOTALL)
-"""Finds names of groups: what is quoted, escaped or in brackets names none."""
+"""Finds names of groups; skips quoted, escaped and bracketed text."""
 
 
 def find_problem(pattern: str) -> str | None:
-    """What is wrong with the pattern, in RE2's words; None for one that compiles."""
+    """RE2's error message for the pattern; None if it compiles."""
     compiled = _compile(pattern)
     return compiled if isinstance(compiled, str) else None
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the pattern matches the whole name; False for one that does not compile."""
+    """Whether the pattern matches the whole name; False if it does not compile."""
     return bool(select(pattern, (name,)))
 
 
 def select(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The names that the pattern matches in full, sorted; none for one that does not compile."""
+    """The names that the pattern matches in full, sorted; empty if it does not compile."""
     compiled = _compile(pattern)
     return () if isinstance(compiled, str) else tuple(sorted(name for name in names if compiled.fullmatch(name)))
 

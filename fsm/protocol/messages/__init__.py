@@ -1,13 +1,13 @@
-"""Requests and responses, one type each, with Kafka's own names in snake case (`_ms` where a field is a duration).
+"""Requests and responses, one type each, with Kafka's names in snake case (`_ms` for durations).
 
-A message has the fields of all versions; which version has which is said beside each field (`fsm.protocol.schema`).
-None is Kafka's null. Structs inside a message are NamedTuples. Beside messages and their structs there are
+A message has the fields of all versions; annotations give the versions of each field (`fsm.protocol.schema`). None is
+Kafka's null. Structs inside a message are NamedTuples. Beside messages and their structs there are
 
-* `APIS`, `Api`: every request that is known here, with its response and its versions
-* `ConsumerRequest`, `ConsumerResponse`, `ClassicRequest`, `ClassicResponse`: what members of a protocol send and get
+* `APIS`, `Api`: every known request with its response and versions
+* `ConsumerRequest`, `ConsumerResponse`, `ClassicRequest`, `ClassicResponse`: the messages of a member of each protocol
 * `TransportFailure`, `DISCONNECTED`, `TIMED_OUT`, `UNSUPPORTED_VERSION`: why a request got no response
-* `Offsets`, `commit_topics`, `commit_results`: offsets by partition, and what they are in a commit and in its response
-* `UNKNOWN_MEMBER_ID`, `UNKNOWN_GENERATION_ID`, `NOT_ASKED`, `NO_REPLICA`: what stands where there is nothing to say
+* `Offsets`, `commit_topics`, `commit_results`: offsets by partition, and their form in a commit and its response
+* `UNKNOWN_MEMBER_ID`, `UNKNOWN_GENERATION_ID`, `NOT_ASKED`, `NO_REPLICA`: values for an absent id, set or replica
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NEVER = LATEST
 
 
 class Api(NamedTuple):
-    """One kind of request: its number, its two messages, and the versions that clients and brokers of Kafka 4 have."""
+    """One API: its key, request and response, and the versions of clients and brokers of Kafka 4."""
 
     key: int
     request: type[Any]
@@ -83,7 +83,7 @@ APIS: Mapping[str, Api] = {
         Api(75, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, 0, 0, 0),
     )
 }
-"""Every request by its name."""
+"""API by name."""
 
 ConsumerRequest = ConsumerGroupHeartbeatRequest | OffsetCommitRequest
 ConsumerResponse = ConsumerGroupHeartbeatResponse | OffsetCommitResponse

@@ -1,6 +1,6 @@
 """Messages of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Metadata and assignments are bytes here; `consumer_protocol` reads those of consumers.
+Metadata and assignments are opaque bytes; `consumer_protocol` decodes those of consumers.
 
 Source: `JoinGroupRequest.json`, `SyncGroupRequest.json`, `HeartbeatRequest.json`, `LeaveGroupRequest.json` and their
 responses.
@@ -16,12 +16,12 @@ from fsm.protocol.schema import Wire
 from fsm.step import value
 
 UNKNOWN_MEMBER_ID = ""
-"""The member id of a JoinGroup before the coordinator gave one."""
+"""Member id of a JoinGroup without an id from the coordinator."""
 UNKNOWN_GENERATION_ID = -1
 
 
 class JoinGroupRequestProtocol(NamedTuple):
-    """An assignor that the member supports, with what the leader needs to know of the member."""
+    """An assignor that the member supports, with the member's metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -29,7 +29,7 @@ class JoinGroupRequestProtocol(NamedTuple):
 
 @value
 class JoinGroupRequest:
-    """A member asks to be in the next generation. The answer waits until the others have joined as well."""
+    """Joins the next generation. The response is delayed until the join phase ends."""
 
     group_id: str
     session_timeout_ms: int
@@ -42,7 +42,7 @@ class JoinGroupRequest:
 
 
 class JoinGroupResponseMember(NamedTuple):
-    """A member of the generation, as its leader is told."""
+    """A member of the generation, in the leader's response."""
 
     member_id: str
     group_instance_id: Annotated[str | None, Wire(since=5)] = None
@@ -51,7 +51,7 @@ class JoinGroupResponseMember(NamedTuple):
 
 @value
 class JoinGroupResponse:
-    """The new generation; `members` are told to its leader only."""
+    """The new generation; `members` is empty except for the leader."""
 
     throttle_time_ms: Annotated[int, Wire(since=2)] = field(default=0, kw_only=True)
     error_code: ErrorCode = field(default=ErrorCode.NONE, kw_only=True)
@@ -60,13 +60,13 @@ class JoinGroupResponse:
     protocol_name: Annotated[str | None, Wire(null_since=7)] = None
     leader: str = ""
     skip_assignment: Annotated[bool, Wire(since=9)] = field(default=False, kw_only=True)
-    """The leader is a static member that came back: the assignment stays what it was."""
+    """True for a leader that is a restarted static member: the assignment does not change."""
     member_id: str = UNKNOWN_MEMBER_ID
     members: tuple[JoinGroupResponseMember, ...] = ()
 
 
 class SyncGroupRequestAssignment(NamedTuple):
-    """What a member is to get."""
+    """The leader's assignment for one member."""
 
     member_id: str
     assignment: bytes
@@ -74,7 +74,7 @@ class SyncGroupRequestAssignment(NamedTuple):
 
 @value
 class SyncGroupRequest:
-    """A member asks for its assignment; the leader's request carries everyone's."""
+    """Requests a member's assignment; the leader's request contains all members' assignments."""
 
     group_id: str
     generation_id: int
@@ -98,7 +98,7 @@ class SyncGroupResponse:
 
 @value
 class HeartbeatRequest:
-    """A member of a generation is alive."""
+    """Keeps a member's session of a generation alive."""
 
     group_id: str
     generation_id: int
@@ -108,14 +108,14 @@ class HeartbeatRequest:
 
 @value
 class HeartbeatResponse:
-    """Whether the generation still stands."""
+    """An error code if the generation is no longer current."""
 
     throttle_time_ms: Annotated[int, Wire(since=1)] = field(default=0, kw_only=True)
     error_code: ErrorCode = ErrorCode.NONE
 
 
 class MemberIdentity(NamedTuple):
-    """A member that leaves, and why."""
+    """A leaving member, and its reason."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -124,16 +124,16 @@ class MemberIdentity(NamedTuple):
 
 @value
 class LeaveGroupRequest:
-    """Members leave the group."""
+    """Removes members from the group."""
 
     group_id: str
     member_id: Annotated[str, Wire(until=2)] = field(default="", kw_only=True)
-    """Up to version 2 a member leaves by itself, without `members`."""
+    """The only leaving member, up to version 2."""
     members: Annotated[tuple[MemberIdentity, ...], Wire(since=3)] = ()
 
 
 class MemberResponse(NamedTuple):
-    """What became of one member's leave."""
+    """Result for one member."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -142,7 +142,7 @@ class MemberResponse(NamedTuple):
 
 @value
 class LeaveGroupResponse:
-    """What became of each member that was to leave, or why the whole request was refused."""
+    """Result for each member, or the error of the whole request."""
 
     throttle_time_ms: Annotated[int, Wire(since=1)] = field(default=0, kw_only=True)
     error_code: ErrorCode = ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Messages that find a broker's place in the cluster: ApiVersions, FindCoordinator, Metadata, DescribeCluster.
+"""Messages about brokers and the cluster: ApiVersions, FindCoordinator, Metadata, DescribeCluster.
 
 Source: `ApiVersionsRequest.json`, `FindCoordinatorRequest.json`, `MetadataRequest.json`, `DescribeClusterRequest.json`
 and their responses.
@@ -15,22 +15,22 @@ from fsm.protocol.schema import Int8, Int16, Int64, Wire
 from fsm.step import value
 
 NOT_ASKED = -(1 << 31)
-"""Authorized operations of whoever did not ask for them."""
+"""Authorized operations in a response to a request that did not include them."""
 
 
 @value
 class ApiVersionsRequest:
-    """Asks which requests the broker knows."""
+    """Asks for the APIs that the broker supports."""
 
     client_software_name: Annotated[str, Wire(since=3)] = ""
     client_software_version: Annotated[str, Wire(since=3)] = ""
     cluster_id: Annotated[str | None, Wire(since=5)] = None
-    """The cluster and the broker that the client takes the peer for."""
+    """Cluster id, and below node id, that the client expects."""
     node_id: Annotated[int, Wire(since=5)] = -1
 
 
 class ApiVersion(NamedTuple):
-    """One request and its versions."""
+    """The versions of one API."""
 
     api_key: Int16
     min_version: Int16
@@ -46,7 +46,7 @@ class SupportedFeatureKey(NamedTuple):
 
 
 class FinalizedFeatureKey(NamedTuple):
-    """A feature and the levels that the cluster has settled on."""
+    """A feature and its finalized levels in the cluster."""
 
     name: str
     max_version_level: Int16
@@ -55,7 +55,7 @@ class FinalizedFeatureKey(NamedTuple):
 
 @value
 class ApiVersionsResponse:
-    """The requests that the broker knows."""
+    """The APIs and features that the broker supports."""
 
     error_code: ErrorCode = ErrorCode.NONE
     api_keys: tuple[ApiVersion, ...] = ()
@@ -68,7 +68,7 @@ class ApiVersionsResponse:
 
 @value
 class FindCoordinatorRequest:
-    """Asks who coordinates a group (key type 0) or a transaction (1); up to version 3 a single one."""
+    """Asks for the coordinators of groups (key type 0) or transactions (1); up to version 3 for a single one."""
 
     key: Annotated[str, Wire(until=3)] = field(default="", kw_only=True)
     key_type: Annotated[Int8, Wire(since=1)] = 0
@@ -76,7 +76,7 @@ class FindCoordinatorRequest:
 
 
 class Coordinator(NamedTuple):
-    """The coordinator of one of the keys."""
+    """The coordinator of one key."""
 
     key: str
     node_id: int
@@ -88,7 +88,7 @@ class Coordinator(NamedTuple):
 
 @value
 class FindCoordinatorResponse:
-    """Who coordinates each key; up to version 3 the fields of the one coordinator stand by themselves."""
+    """The coordinator of each key; up to version 3 the fields of a single one are at top level."""
 
     throttle_time_ms: Annotated[int, Wire(since=1)] = field(default=0, kw_only=True)
     error_code: Annotated[ErrorCode, Wire(until=3)] = field(default=ErrorCode.NONE, kw_only=True)
@@ -108,7 +108,7 @@ class MetadataRequestTopic(NamedTuple):
 
 @value
 class MetadataRequest:
-    """Asks for brokers and topics; None means all topics."""
+    """Asks for brokers and topics; with `topics` None for all topics."""
 
     topics: Annotated[tuple[MetadataRequestTopic, ...] | None, Wire(null_since=1)] = None
     allow_auto_topic_creation: Annotated[bool, Wire(since=4)] = True
@@ -117,7 +117,7 @@ class MetadataRequest:
 
 
 class MetadataResponseBroker(NamedTuple):
-    """A broker and where it listens."""
+    """A broker and its endpoint."""
 
     node_id: int
     host: str
@@ -150,7 +150,7 @@ class MetadataResponseTopic(NamedTuple):
 
 @value
 class MetadataResponse:
-    """Brokers and topics as the broker knows them."""
+    """Brokers and topics in the broker's metadata."""
 
     throttle_time_ms: Annotated[int, Wire(since=3)] = field(default=0, kw_only=True)
     brokers: tuple[MetadataResponseBroker, ...] = ()
@@ -171,7 +171,7 @@ class DescribeClusterRequest:
 
 
 class DescribeClusterBroker(NamedTuple):
-    """A broker and where it listens."""
+    """A broker and its endpoint."""
 
     broker_id: int
     host: str

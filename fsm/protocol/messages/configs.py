@@ -17,7 +17,7 @@ from fsm.step import value
 
 
 class DescribeConfigsResource(NamedTuple):
-    """A resource, and the settings that are wanted; None: all."""
+    """A resource, and the requested settings; None: all."""
 
     resource_type: Int8
     resource_name: str
@@ -34,7 +34,7 @@ class DescribeConfigsRequest:
 
 
 class DescribeConfigsSynonym(NamedTuple):
-    """Where else the setting has a value."""
+    """The setting's value in another source."""
 
     name: str
     value: str | None
@@ -42,7 +42,7 @@ class DescribeConfigsSynonym(NamedTuple):
 
 
 class DescribeConfigsResourceResult(NamedTuple):
-    """One setting of a group or a topic, and where its value comes from."""
+    """One setting and the source of its value."""
 
     name: str
     value: str | None
@@ -73,7 +73,7 @@ class DescribeConfigsResponse:
 
 
 class AlterableConfig(NamedTuple):
-    """What becomes of one setting: it is set (operation 0), deleted (1), appended to (2) or loses values (3)."""
+    """A change of one setting: set (operation 0), delete (1), append (2) or subtract (3)."""
 
     name: str
     config_operation: Int8
@@ -81,7 +81,7 @@ class AlterableConfig(NamedTuple):
 
 
 class AlterConfigsResource(NamedTuple):
-    """A resource, and what becomes of its settings."""
+    """Changes of one resource's settings."""
 
     resource_type: Int8
     resource_name: str
@@ -90,14 +90,14 @@ class AlterConfigsResource(NamedTuple):
 
 @value
 class IncrementalAlterConfigsRequest:
-    """Settings are to be changed; those that are not named stay."""
+    """Changes the named settings."""
 
     resources: tuple[AlterConfigsResource, ...]
     validate_only: bool = False
 
 
 class AlterConfigsResourceResponse(NamedTuple):
-    """What became of one resource."""
+    """Result for one resource."""
 
     error_code: ErrorCode
     error_message: str | None
@@ -107,7 +107,7 @@ class AlterConfigsResourceResponse(NamedTuple):
 
 @value
 class IncrementalAlterConfigsResponse:
-    """What became of each resource."""
+    """Result for each resource."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     responses: tuple[AlterConfigsResourceResponse, ...] = ()
@@ -115,9 +115,9 @@ class IncrementalAlterConfigsResponse:
 
 @value
 class ListConfigResourcesRequest:
-    """Asks which resources have settings: those of the types named, none named means all.
+    """Asks for resources that have settings, of the given types; no type means all.
 
-    Version 0 is what was ListClientMetricsResources: it asks for clients' metrics only.
+    Version 0, formerly ListClientMetricsResources, asks for client metrics only.
     """
 
     resource_types: Annotated[tuple[Int8, ...], Wire(since=1)] = ()

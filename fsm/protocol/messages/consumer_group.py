@@ -16,7 +16,7 @@ from fsm.step import value
 
 @value
 class ConsumerGroupHeartbeatRequest:
-    """A member's heartbeat: joins (epoch 0), stays, acknowledges what it owns, or leaves (epoch -1 or -2)."""
+    """A member's heartbeat: joins (epoch 0), keeps the session, acknowledges owned partitions, or leaves (-1 or -2)."""
 
     group_id: str
     member_id: str
@@ -24,19 +24,19 @@ class ConsumerGroupHeartbeatRequest:
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
-    """-1 where it has not changed since the last heartbeat."""
+    """-1 if unchanged since the last heartbeat."""
     subscribed_topic_names: tuple[str, ...] | None = None
-    """None where unchanged."""
+    """None if unchanged."""
     subscribed_topic_regex: Annotated[str | None, Wire(since=1)] = None
-    """None where unchanged, the empty text where there is none any more."""
+    """None if unchanged, empty to remove it."""
     server_assignor: str | None = None
     topic_partitions: TopicPartitions | None = None
-    """What the member owns; None where unchanged."""
+    """Owned partitions; None if unchanged."""
 
 
 @value
 class ConsumerGroupHeartbeatResponse:
-    """The coordinator's answer. An assignment is present only where there is something new to say."""
+    """The coordinator's answer; `assignment` is None if unchanged."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     error_code: ErrorCode = field(default=ErrorCode.NONE, kw_only=True)
@@ -96,7 +96,7 @@ class DescribedConsumerGroup(NamedTuple):
 
 @value
 class ConsumerGroupDescribeResponse:
-    """Each group as it stands."""
+    """The state of each group."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     groups: tuple[DescribedConsumerGroup, ...] = ()

@@ -25,7 +25,7 @@ NO_REPLICA = ReplicaState()
 
 
 class FetchPartition(NamedTuple):
-    """A partition, and from where it is read."""
+    """A partition and its fetch offset."""
 
     partition: int
     current_leader_epoch: Annotated[int, Wire(since=9)] = -1
@@ -46,7 +46,7 @@ class FetchTopic(NamedTuple):
 
 
 class ForgottenTopic(NamedTuple):
-    """Partitions that the session no longer wants."""
+    """Partitions to remove from the fetch session."""
 
     topic: Annotated[str, Wire(until=12)] = ""
     topic_id: Annotated[TopicId, Wire(since=13)] = NO_TOPIC_ID
@@ -72,29 +72,25 @@ class FetchRequest:
 
 
 class EpochEndOffset(NamedTuple):
-    """Where the log of a leader epoch ends."""
+    """End offset of a leader epoch."""
 
     epoch: int = -1
     end_offset: Int64 = -1
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """The leader of the partition, and its epoch."""
-
     leader_id: int = -1
     leader_epoch: int = -1
 
 
 class SnapshotId(NamedTuple):
-    """Where the snapshot to be fetched ends."""
+    """End of the snapshot to be fetched."""
 
     end_offset: Int64 = -1
     epoch: int = -1
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction whose records do not count."""
-
     producer_id: Int64
     first_offset: Int64
 
@@ -124,7 +120,7 @@ class FetchableTopicResponse(NamedTuple):
 
 
 class NodeEndpoint(NamedTuple):
-    """Where a leader listens."""
+    """A leader's endpoint."""
 
     node_id: int
     host: str
@@ -144,10 +140,10 @@ class FetchResponse:
 
 
 class ListOffsetsPartition(NamedTuple):
-    """A partition, and the time whose first offset is wanted.
+    """A partition, and the timestamp whose first offset is requested.
 
-    The time is -1 for the end, -2 for the beginning, -3 for the largest time; -4 and -5 name tiered storage's ends, -6
-    what is not in it yet.
+    -1 is the end of the log, -2 the beginning, -3 the record with the largest timestamp; -4 and -5 are the ends of
+    tiered storage, -6 is the first offset not in it.
     """
 
     partition_index: int
@@ -164,7 +160,7 @@ class ListOffsetsTopic(NamedTuple):
 
 @value
 class ListOffsetsRequest:
-    """Asks for offsets by time."""
+    """Asks for offsets by timestamp."""
 
     replica_id: int = field(default=-1, kw_only=True)
     isolation_level: Annotated[Int8, Wire(since=2)] = field(default=0, kw_only=True)
@@ -198,7 +194,7 @@ class ListOffsetsResponse:
 
 
 class OffsetForLeaderPartition(NamedTuple):
-    """A partition, and the leader epoch whose end is wanted."""
+    """A partition, and the leader epoch whose end is requested."""
 
     partition: int
     current_leader_epoch: int = -1
@@ -214,7 +210,7 @@ class OffsetForLeaderTopic(NamedTuple):
 
 @value
 class OffsetForLeaderEpochRequest:
-    """Asks where leader epochs end, so that a consumer finds out whether the log was truncated."""
+    """Asks for the ends of leader epochs; consumers detect log truncation with it."""
 
     replica_id: Annotated[int, Wire(since=3)] = field(default=-2, kw_only=True)
     """-1 for a consumer."""
@@ -222,7 +218,7 @@ class OffsetForLeaderEpochRequest:
 
 
 class EndOfLeaderEpoch(NamedTuple):
-    """Where the leader epoch of one partition ends; `EpochEndOffset` of this response."""
+    """End of a leader epoch of one partition; `EpochEndOffset` in Kafka's schema of this response."""
 
     error_code: ErrorCode
     partition: int
@@ -239,7 +235,7 @@ class OffsetForLeaderTopicResult(NamedTuple):
 
 @value
 class OffsetForLeaderEpochResponse:
-    """Where each leader epoch ends."""
+    """The end of each leader epoch."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     topics: tuple[OffsetForLeaderTopicResult, ...] = ()

@@ -1,4 +1,4 @@
-"""Messages that look at groups and end them: DescribeGroups, ListGroups, DeleteGroups.
+"""Messages of admin clients about groups: DescribeGroups, ListGroups, DeleteGroups.
 
 Source: `DescribeGroupsRequest.json`, `ListGroupsRequest.json`, `DeleteGroupsRequest.json` and their responses.
 """
@@ -33,7 +33,7 @@ class DescribedGroupMember(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """One classic group; `Dead` where there is none."""
+    """One classic group; in state `Dead` if it does not exist."""
 
     error_code: ErrorCode
     error_message: Annotated[str | None, Wire(since=6)]
@@ -48,7 +48,7 @@ class DescribedGroup(NamedTuple):
 
 @value
 class DescribeGroupsResponse:
-    """Each group as it stands."""
+    """The state of each group."""
 
     throttle_time_ms: Annotated[int, Wire(since=1)] = field(default=0, kw_only=True)
     groups: tuple[DescribedGroup, ...] = ()
@@ -56,7 +56,7 @@ class DescribeGroupsResponse:
 
 @value
 class ListGroupsRequest:
-    """Asks which groups there are."""
+    """Asks for the groups of a broker."""
 
     states_filter: Annotated[tuple[str, ...], Wire(since=4)] = ()
     types_filter: Annotated[tuple[str, ...], Wire(since=5)] = ()
@@ -73,7 +73,7 @@ class ListedGroup(NamedTuple):
 
 @value
 class ListGroupsResponse:
-    """The groups of the broker that was asked."""
+    """The groups whose coordinator the broker is."""
 
     throttle_time_ms: Annotated[int, Wire(since=1)] = field(default=0, kw_only=True)
     error_code: ErrorCode = ErrorCode.NONE
@@ -82,13 +82,13 @@ class ListGroupsResponse:
 
 @value
 class DeleteGroupsRequest:
-    """Empty groups are to be removed."""
+    """Deletes empty groups."""
 
     groups_names: tuple[str, ...]
 
 
 class DeletableGroupResult(NamedTuple):
-    """What became of one group."""
+    """Result for one group."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -97,7 +97,7 @@ class DeletableGroupResult(NamedTuple):
 
 @value
 class DeleteGroupsResponse:
-    """What became of each group."""
+    """Result for each group."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     results: tuple[DeletableGroupResult, ...] = ()

@@ -40,7 +40,7 @@ class OffsetCommitRequestTopic(NamedTuple):
 
 @value
 class OffsetCommitRequest:
-    """Offsets to be committed by a member at its epoch; an epoch of -1 is none."""
+    """Commits a member's offsets at its epoch; without membership the epoch is -1."""
 
     group_id: str
     generation_id_or_member_epoch: int = -1
@@ -56,7 +56,7 @@ class OffsetCommitRequest:
 
 
 def commit_topics(offsets: Offsets) -> tuple[OffsetCommitRequestTopic, ...]:
-    """The offsets as a request has them: by topic."""
+    """The offsets in a request's form: by topic."""
     return tuple(
         OffsetCommitRequestTopic(
             topic, partitions=tuple(OffsetCommitRequestPartition(p, offset) for (_, p), offset in found)
@@ -66,14 +66,14 @@ def commit_topics(offsets: Offsets) -> tuple[OffsetCommitRequestTopic, ...]:
 
 
 class OffsetCommitResponsePartition(NamedTuple):
-    """What became of one partition's offset."""
+    """Result for one partition's offset."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.NONE
 
 
 class OffsetCommitResponseTopic(NamedTuple):
-    """What became of the offsets of one topic."""
+    """Results of one topic's partitions."""
 
     name: Annotated[str, Wire(until=9)] = ""
     topic_id: Annotated[TopicId, Wire(since=10)] = NO_TOPIC_ID
@@ -82,14 +82,14 @@ class OffsetCommitResponseTopic(NamedTuple):
 
 @value
 class OffsetCommitResponse:
-    """What became of each partition's offset."""
+    """Result for each partition's offset."""
 
     throttle_time_ms: Annotated[int, Wire(since=3)] = field(default=0, kw_only=True)
     topics: tuple[OffsetCommitResponseTopic, ...] = ()
 
     @property
     def errors(self) -> tuple[tuple[TopicPartition, ErrorCode], ...]:
-        """The partitions whose offset was not committed, and why."""
+        """Partitions whose offset was not committed, with the error."""
         return tuple(
             ((topic.name, partition), code)
             for topic in self.topics
@@ -99,7 +99,7 @@ class OffsetCommitResponse:
 
 
 def commit_results(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> tuple[OffsetCommitResponseTopic, ...]:
-    """What became of each partition, as a response has it: by topic."""
+    """The partitions' error codes in a response's form: by topic."""
     return tuple(
         OffsetCommitResponseTopic(
             topic, partitions=tuple(OffsetCommitResponsePartition(p, code) for (_, p), code in found)
@@ -117,7 +117,7 @@ class OffsetFetchRequestTopics(NamedTuple):
 
 
 class OffsetFetchRequestGroup(NamedTuple):
-    """A group whose offsets are wanted, and the member that asks."""
+    """A group whose offsets are requested, and the requesting member."""
 
     group_id: str
     member_id: Annotated[str | None, Wire(since=9)] = None
@@ -128,7 +128,7 @@ class OffsetFetchRequestGroup(NamedTuple):
 
 @value
 class OffsetFetchRequest:
-    """Asks for committed offsets; up to version 7 of one group."""
+    """Asks for committed offsets; up to version 7 for a single group."""
 
     group_id: Annotated[str, Wire(until=7)] = ""
     topics: Annotated[tuple[OffsetFetchRequestTopics, ...] | None, Wire(until=7, null_since=2)] = None
@@ -137,7 +137,7 @@ class OffsetFetchRequest:
 
 
 class OffsetFetchResponsePartitions(NamedTuple):
-    """One partition's offset, -1 where none is committed; `OffsetFetchResponsePartition` up to version 7."""
+    """One partition's offset, -1 if none is committed; `OffsetFetchResponsePartition` up to version 7."""
 
     partition_index: int
     committed_offset: Int64 = -1
@@ -173,8 +173,6 @@ class OffsetFetchResponse:
 
 
 class OffsetDeleteRequestPartition(NamedTuple):
-    """A partition whose committed offset is to be deleted."""
-
     partition_index: int
 
 
@@ -187,7 +185,7 @@ class OffsetDeleteRequestTopic(NamedTuple):
 
 @value
 class OffsetDeleteRequest:
-    """Committed offsets are no longer wanted."""
+    """Deletes committed offsets."""
 
     group_id: str
     topics: tuple[OffsetDeleteRequestTopic, ...]
@@ -195,7 +193,7 @@ class OffsetDeleteRequest:
 
 @value
 class OffsetDeleteResponse:
-    """What became of each partition's offset."""
+    """Result for each partition's offset."""
 
     error_code: ErrorCode = ErrorCode.NONE
     throttle_time_ms: int = field(default=0, kw_only=True)
@@ -221,7 +219,7 @@ class TxnOffsetCommitRequestTopic(NamedTuple):
 
 @value
 class TxnOffsetCommitRequest:
-    """Offsets to be committed with a transaction."""
+    """Commits offsets as part of a transaction."""
 
     transactional_id: str
     group_id: str
@@ -234,7 +232,7 @@ class TxnOffsetCommitRequest:
 
 
 class TxnOffsetCommitResponseTopic(NamedTuple):
-    """What became of the offsets of one topic."""
+    """Results of one topic's partitions."""
 
     name: Annotated[str, Wire(until=5)] = ""
     topic_id: Annotated[TopicId, Wire(since=6)] = NO_TOPIC_ID
@@ -243,7 +241,7 @@ class TxnOffsetCommitResponseTopic(NamedTuple):
 
 @value
 class TxnOffsetCommitResponse:
-    """What became of each partition's offset."""
+    """Result for each partition's offset."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     topics: tuple[TxnOffsetCommitResponseTopic, ...] = ()

@@ -34,17 +34,17 @@ class TopicProduceData(NamedTuple):
 
 @value
 class ProduceRequest:
-    """Records to be appended. Brokers of Kafka 4 also announce versions 0 to 2, and refuse them (KAFKA-18659)."""
+    """Appends records. Brokers of Kafka 4 also announce versions 0 to 2, and refuse them (KAFKA-18659)."""
 
     transactional_id: str | None = field(default=None, kw_only=True)
     acks: Int16 = -1
-    """Who has to have the records before there is an answer: 1 the leader, -1 all; with 0 there is no answer."""
+    """Replicas that must have the records before the response: 1 the leader, -1 all. With 0 there is no response."""
     timeout_ms: int = 30_000
     topic_data: tuple[TopicProduceData, ...] = ()
 
 
 class BatchIndexAndErrorMessage(NamedTuple):
-    """A record that was the reason to refuse its batch."""
+    """A record that caused its batch to be refused."""
 
     batch_index: int
     batch_index_error_message: str | None = None
@@ -52,7 +52,7 @@ class BatchIndexAndErrorMessage(NamedTuple):
 
 @value
 class PartitionProduceResponse:
-    """What became of one batch."""
+    """Result for one batch."""
 
     index: int
     error_code: ErrorCode = ErrorCode.NONE
@@ -65,7 +65,7 @@ class PartitionProduceResponse:
 
 
 class TopicProduceResponse(NamedTuple):
-    """What became of one topic's batches."""
+    """Result for one topic's batches."""
 
     name: Annotated[str, Wire(until=12)] = ""
     topic_id: Annotated[TopicId, Wire(since=13)] = NO_TOPIC_ID
@@ -74,7 +74,7 @@ class TopicProduceResponse(NamedTuple):
 
 @value
 class ProduceResponse:
-    """What became of each batch."""
+    """Result for each batch."""
 
     responses: tuple[TopicProduceResponse, ...] = ()
     throttle_time_ms: int = field(default=0, kw_only=True)
@@ -83,7 +83,7 @@ class ProduceResponse:
 
 @value
 class InitProducerIdRequest:
-    """A producer asks for its id and epoch, and ends what an earlier one left open.
+    """Asks for a producer's id and epoch, and ends an open transaction of its predecessor.
 
     Version 6 (KIP-939) is not stable in 4.4: its brokers announce 5.
     """
@@ -110,7 +110,7 @@ class InitProducerIdResponse:
 
 @value
 class AddOffsetsToTxnRequest:
-    """The offsets of this group belong to the transaction."""
+    """Adds the offsets of a group to the transaction."""
 
     transactional_id: str
     producer_id: Int64
@@ -120,7 +120,7 @@ class AddOffsetsToTxnRequest:
 
 @value
 class AddOffsetsToTxnResponse:
-    """Whether the transaction knows of the group."""
+    """Whether the group was added."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     error_code: ErrorCode = ErrorCode.NONE
@@ -128,7 +128,7 @@ class AddOffsetsToTxnResponse:
 
 @value
 class EndTxnRequest:
-    """The transaction is to be committed or aborted."""
+    """Commits or aborts a transaction."""
 
     transactional_id: str
     producer_id: Int64
@@ -138,7 +138,7 @@ class EndTxnRequest:
 
 @value
 class EndTxnResponse:
-    """Whether the transaction ends; since version 5 with the id and epoch for the next one."""
+    """Whether the transaction ends; since version 5 with the producer id and epoch for the next one."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     error_code: ErrorCode = ErrorCode.NONE

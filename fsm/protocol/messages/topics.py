@@ -31,8 +31,6 @@ class CreatableTopicConfig(NamedTuple):
 
 
 class CreatableTopic(NamedTuple):
-    """A new topic."""
-
     name: str
     num_partitions: int
     replication_factor: Int16
@@ -42,7 +40,7 @@ class CreatableTopic(NamedTuple):
 
 @value
 class CreateTopicsRequest:
-    """Topics are to be created."""
+    """Creates topics."""
 
     topics: tuple[CreatableTopic, ...]
     timeout_ms: int = 60_000
@@ -50,7 +48,7 @@ class CreateTopicsRequest:
 
 
 class CreatableTopicConfigs(NamedTuple):
-    """A setting of the topic that was created."""
+    """A setting of a created topic."""
 
     name: str
     value: str | None
@@ -60,7 +58,7 @@ class CreatableTopicConfigs(NamedTuple):
 
 
 class CreatableTopicResult(NamedTuple):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str
     topic_id: Annotated[TopicId, Wire(since=7)] = NO_TOPIC_ID
@@ -74,7 +72,7 @@ class CreatableTopicResult(NamedTuple):
 
 @value
 class CreateTopicsResponse:
-    """What became of each topic."""
+    """Result for each topic."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     topics: tuple[CreatableTopicResult, ...] = ()
@@ -89,7 +87,7 @@ class DeleteTopicState(NamedTuple):
 
 @value
 class DeleteTopicsRequest:
-    """Topics are to be deleted: up to version 5 by name, later by name or id."""
+    """Deletes topics: up to version 5 by name, later by name or id."""
 
     topics: Annotated[tuple[DeleteTopicState, ...], Wire(since=6)] = ()
     topic_names: Annotated[tuple[str, ...], Wire(until=5)] = ()
@@ -97,7 +95,7 @@ class DeleteTopicsRequest:
 
 
 class DeletableTopicResult(NamedTuple):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: Annotated[str | None, Wire(null_since=6)]
     topic_id: Annotated[TopicId, Wire(since=6)] = NO_TOPIC_ID
@@ -107,7 +105,7 @@ class DeletableTopicResult(NamedTuple):
 
 @value
 class DeleteTopicsResponse:
-    """What became of each topic."""
+    """Result for each topic."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     responses: tuple[DeletableTopicResult, ...] = ()
@@ -121,7 +119,7 @@ class CreatePartitionsAssignment(NamedTuple):
 
 @value
 class CreatePartitionsTopic:
-    """A topic and how many partitions it is to have."""
+    """A topic and its new number of partitions."""
 
     name: str
     count: int
@@ -130,7 +128,7 @@ class CreatePartitionsTopic:
 
 @value
 class CreatePartitionsRequest:
-    """Topics are to have more partitions."""
+    """Adds partitions to topics."""
 
     topics: tuple[CreatePartitionsTopic, ...]
     timeout_ms: int = 0
@@ -138,7 +136,7 @@ class CreatePartitionsRequest:
 
 
 class CreatePartitionsTopicResult(NamedTuple):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -147,20 +145,18 @@ class CreatePartitionsTopicResult(NamedTuple):
 
 @value
 class CreatePartitionsResponse:
-    """What became of each topic."""
+    """Result for each topic."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     results: tuple[CreatePartitionsTopicResult, ...] = ()
 
 
 class TopicRequest(NamedTuple):
-    """A topic to be described."""
-
     name: str
 
 
 class Cursor(NamedTuple):
-    """The first partition that the answer before had no room for."""
+    """The first partition of the next page."""
 
     topic_name: str
     partition_index: int
@@ -168,7 +164,7 @@ class Cursor(NamedTuple):
 
 @value
 class DescribeTopicPartitionsRequest:
-    """Asks for partitions, page by page; no topic named means all."""
+    """Asks for partitions, in pages; no topics means all."""
 
     topics: tuple[TopicRequest, ...] = ()
     response_partition_limit: int = 2000
@@ -202,7 +198,7 @@ class DescribeTopicPartitionsResponseTopic(NamedTuple):
 
 @value
 class DescribeTopicPartitionsResponse:
-    """A page of partitions, and where the next one begins; None after the last."""
+    """A page of partitions, and the cursor of the next one; None after the last."""
 
     throttle_time_ms: int = field(default=0, kw_only=True)
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...] = ()

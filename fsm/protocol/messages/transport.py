@@ -1,4 +1,4 @@
-"""What a request may get instead of a response."""
+"""Failures of a request that got no response."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from fsm.step import value
 
 @value
 class TransportFailure:
-    """A request that got no response: what went wrong on the way."""
+    """Why a request got no response."""
 
     name: str
-    """Kafka's exception, as `DisconnectException`."""
+    """Kafka's exception: `DisconnectException`."""
     retriable: bool = True
     disconnected: bool = False
-    """The connection is gone: the coordinator must be found again."""
+    """Whether the connection was closed, so that the coordinator must be found again."""
 
 
 DISCONNECTED = TransportFailure("DisconnectException", disconnected=True)
