@@ -1,10 +1,10 @@
-"""A coordinator compared with Kafka's rules: seeded walks of groups, each step compared with our coordinator.
+"""Compares a coordinator with Kafka's rules: seeded walks of groups, each step compared with our coordinator.
 
-Ours follows the peer: what is not a rule's decision (ids, instants, when a background task is done) comes from there.
+Ours follows the peer, which supplies what no rule decides: ids, instants, completion of background tasks.
 
-* `compare`, `WalkResult`, `FirstDifference`: walks of a peer, and how far each went
-* `Broker`, `OwnCoordinator`, `Peer`: a broker on a socket, our coordinator in this process, and what both are
-* `FAMILIES`, `Family`: what walks are made of
+* `compare`, `WalkResult`, `FirstDifference`: walks a peer; the result of each walk
+* `Broker`, `OwnCoordinator`, `Peer`: a broker on a socket, our coordinator in this process, and their interface
+* `FAMILIES`, `Family`: kinds of walks
 * `lines`, `document`: results as text and as a JSON document
 """
 

@@ -1,7 +1,7 @@
-"""Targets that an assignor might as well have computed: taken over from a recording if another order gives them.
+"""Adopts recorded targets that differ from the computed one only by how the assignor breaks ties.
 
-Kafka's assignors walk hash maps of members and topics; where that order breaks a tie, every order is right. A recorded
-target is adopted only if the very same assignor gives it for some order of its members and topics.
+Kafka's assignors iterate over hash maps of members and topics; if that order breaks a tie, every order is correct. A
+recorded target is adopted only if the same assignor computes it for some order of members and topics.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from fsm.protocol.assignment import TopicPartitions, topic_partitions
 from fsm.protocol.records import RecordType
 
 MOST_ORDERS = 5_040
-"""How many orders are tried: all of seven members."""
+"""Maximum number of orders tried: all permutations of seven members."""
 
 
 class Ties:
-    """The targets recorded in one step, which are adopted if the rules allow them."""
+    """The targets recorded in one step, adopted if the rules allow them."""
 
     def __init__(self, records: Sequence[Mapping[str, Any]], extra_slot_stays: bool = True) -> None:
         self.recorded = dict(_find_targets(records))
         self.assignor: Callable[..., Assignments] = partial(uniform_assignor, extra_slot_stays=extra_slot_stays)
         self.adopted = 0
         self.tried: list[tuple[GroupSpec, bool]] = []
-        """Groups for which it is known whether the recorded target is one of theirs."""
+        """Groups tried before, and whether the recorded target is allowed for them."""
 
     def begin(self) -> None:
-        """Prepares for another attempt at a request: forgets adopted targets."""
+        """Resets the count of adopted targets before another attempt at a request."""
         self.adopted = 0
 
     def adopt(self, name: str, group: GroupSpec, computed: Assignments) -> Assignments:
-        """The recorded target if it is a different one that the rules allow, else the computed one."""
+        """The recorded target if it differs from the computed one and is allowed, else the computed one."""
         if name != "uniform" or not self.recorded:
             return computed
         wanted = {member_id: spec.previous for member_id, spec in group.members.items()}
@@ -47,7 +47,7 @@ class Ties:
         return wanted
 
     def _is_allowed(self, group: GroupSpec, wanted: Assignments) -> bool:
-        """Whether the assignor gives this target for another order of the same group."""
+        """Whether the assignor computes this target for another order of the same group."""
         for spec, allowed in self.tried:
             if spec == group:
                 return allowed

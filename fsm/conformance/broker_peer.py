@@ -1,10 +1,10 @@
-"""A broker on a socket as a walk sees it: one connection per client, because a delayed join holds its own up.
+"""A broker on a socket as the peer of a walk, with one connection per client, because a delayed join blocks its own.
 
-In a cluster a group is walked on the broker that coordinates it, wherever that says that it listens.
+In a cluster a group is walked on its coordinator, at the address in the metadata.
 
-What rules its groups is asked for: settings by DescribeConfigs, topics by Metadata, records by fetching the group's
-partition of `__consumer_offsets`, the description by ConsumerGroupDescribe, else DescribeGroups. What the broker does
-not support is left out and reported.
+Settings are read by DescribeConfigs, topics by Metadata, records by Fetch of the group's partition of
+`__consumer_offsets`, the group's description by ConsumerGroupDescribe, else DescribeGroups. What the broker does not
+support is left out and reported.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from fsm.wire.dialogue import VERSIONS, PeerError
 from fsm.wire.login import PLAINTEXT, Security
 
 NEEDED = ("Metadata", "FindCoordinator")
-"""APIs without which no walk is possible."""
+"""APIs that every walk needs."""
 
 BROKER = 4
 """The resource type of a broker's settings."""
 READY_S, DELAYED_S, MEANWHILE_S = 60.0, 0.03, 0.003
 PASSING = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 SETTLED_MS = 250
-"""How long the coordinator usually takes to learn of a change of topics that the broker's metadata shows."""
+"""Usual delay until the coordinator knows a change of topics that the broker's metadata shows."""
 
 
 class Broker:
-    """One broker, asked by one walk after the other."""
+    """One broker, for consecutive walks."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Broker:
         security: Security = PLAINTEXT,
         reads_log: bool = True,
     ) -> None:
-        """Connects and asks what rules its groups; `settings` win over what it tells.
+        """Connects and reads the settings of groups; `settings` override those of the broker.
 
-        Raises `PeerError` where it does not answer as a broker would, `InputError` where it lacks what a walk needs.
+        Raises `PeerError` if it does not answer like a broker, `InputError` if it lacks what a walk needs.
         """
         self.release = release
         self.host, self.port, self.timeout_s, self.security = host, port, timeout_s, security
@@ -163,7 +163,7 @@ class Broker:
         raise PeerError(f"{self._control.peer}: no coordinator for {self.group} within {READY_S:g} s")
 
     def _turn_to(self, host: str, port: int) -> None:
-        """A broker that is alone is asked where it was found, whatever it calls itself."""
+        """Selects the broker to send requests to. A single broker keeps the given address, not the advertised one."""
         if len(self._nodes) == 1:
             host, port = self.host, self.port
         if self._coordinator.is_closed or (self._coordinator.host, self._coordinator.port) != (host, port):
@@ -186,7 +186,7 @@ class Broker:
         return self._observe(self._collect(n, expected.answered), expected.records)
 
     def _choose_connection(self, name: str) -> Connection:
-        """The connection of a client; another one while an earlier request of it is delayed."""
+        """A connection of the client without a request in flight."""
         for suffix in range(len(self._clients) + 1):
             key = f"{name}/{suffix}"
             if key not in self._clients:
@@ -196,9 +196,9 @@ class Broker:
         raise AssertionError("a new connection waits for nothing")
 
     def _collect(self, n: int, expected: frozenset[int]) -> list[Response]:
-        """Receives responses until all expected ones have come, and unexpected ones that come meanwhile.
+        """Receives responses until all expected ones have arrived, and others that arrive meanwhile.
 
-        One that does not come in time is missing in what was observed.
+        Expected responses that do not arrive in time are missing in the result.
         """
         found: list[Response] = []
         until = time.monotonic() + self.timeout_s
@@ -228,7 +228,7 @@ class Broker:
         return self._observe(found, 0)
 
     def _observe(self, responses: list[Response], records: int) -> Observed:
-        """The present log and description; a timer that fires in between affects both."""
+        """The current log and description, consistent with each other if a timer fires in between."""
         read = self._read_log(records)
         described = self._describe()
         while more := self._read_log(0):
@@ -237,9 +237,9 @@ class Broker:
         return Observed(tuple(responses), read, described)
 
     def _describe(self) -> Mapping[str, Any] | None:
-        """The group as the broker describes it; None where it knows none.
+        """The broker's description of the group; None if it has no such group.
 
-        ConsumerGroupDescribe is asked first; a group that it does not know may be a classic one.
+        ConsumerGroupDescribe is sent first; a group that is unknown to it may be a classic one.
         """
         if "ConsumerGroupDescribe" not in self.unsupported:
             described = self._coordinator.call(ConsumerGroupDescribeRequest((self.group,))).groups[0]

@@ -1,7 +1,7 @@
-"""The clients of a walk: the state of each according to the last responses.
+"""The clients of a walk, with their state according to the last responses.
 
-A client knows no more than its answers. Most of its requests are what a real client would send next; the others are
-what a broken or late one would: old epochs, parts of an assignment, another member's id, invalid fields.
+A client's state depends only on its responses. Most of its requests are those of a real client; the others are those of
+a faulty or late one: old epochs, parts of an assignment, another member's id, invalid fields.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fsm.protocol.messages import (
 
 UNKNOWN_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAATQ"
 OUT, PENDING, REJOINING, IN = "out", "pending", "rejoining", "in"
-"""Not in the group, with an id to join under, told to join again, in the group."""
+"""States: not in the group, has an id to join with, must rejoin, in the group."""
 ENDS_MEMBERSHIP = {
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_MEMBER_EPOCH,
@@ -49,26 +49,26 @@ class Client:
     regex: str | None = None
     assigned: TopicPartitions = ()
     synced: bool = False
-    """A classic member that has its assignment."""
+    """Whether a classic member has its assignment."""
     leads: bool = False
     protocol: str | None = None
     others: tuple[str, ...] = ()
-    """Ids of the members, as the leader knows them."""
+    """Ids of the members, in a leader's JoinGroup response."""
     delayed: int | None = None
-    """The step whose answer has not come."""
+    """The step without a response yet."""
     timeout_ms: int = 30_000
     session_ms: int = 45_000
     rack_id: str | None = None
     lives: int = 0
-    """How often it joined under another id."""
+    """Number of member ids used."""
 
     def heartbeat(self, **fields: Any) -> ConsumerGroupHeartbeatRequest:
-        """A ConsumerGroupHeartbeat that says no more than it has to, and these fields."""
+        """A minimal ConsumerGroupHeartbeat with these fields."""
         minimal = ConsumerGroupHeartbeatRequest(self.group, self.member_id, self.epoch, self.instance_id)
         return replace(minimal, **fields)
 
     def full_heartbeat(self, **fields: Any) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat that says everything."""
+        """A heartbeat with all fields of a full request."""
         known = {
             "rack_id": self.rack_id,
             "rebalance_timeout_ms": self.timeout_ms,
@@ -79,7 +79,7 @@ class Client:
         return self.heartbeat(**(known | fields))
 
     def learn(self, request: Any, answer: Any) -> None:
-        """Takes the answer to one of its requests."""
+        """Updates the state from the answer to a request."""
         if getattr(request, "member_id", self.member_id) != self.member_id:
             return
         if isinstance(answer, ConsumerGroupHeartbeatResponse):

@@ -1,10 +1,9 @@
-"""Compares an observed step of a coordinator with a recorded one: the fields that differ.
+"""Compares an observed step of a coordinator with a recorded one, field by field.
 
-Compared are answers, records and the description of the group, every field, with these exceptions: texts of errors,
-instants inside records, and the value of a metadata hash of a broker that has one of its own, of which only counts
-whether two are equal. Lists that are sets (topics of an assignment, members of a description) are compared as sets, and
-so are records of one type that follow each other, about one member each: their order is that of a hash map. So is that
-of the topics inside the bytes of a classic member's assignment, which are compared by what they say.
+All fields of answers, records and the group's description are compared, except error texts and instants inside records.
+Metadata hashes of a broker with another hash function are compared for equality among themselves only. Lists that are
+sets (topics of an assignment, members of a description) are compared as sets. So are consecutive records of one type,
+one per member, and the topics inside the bytes of a classic member's assignment: their order is that of a hash map.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from fsm.protocol.records import RecordType
 ABSENT = "(absent)"
 NOT_COMPARED = frozenset({"error_message", "commitTimestamp", "expireTimestamp", "currentStateTimestamp"})
 INSTANTS = frozenset({"assignmentTimestamp"})
-"""Fields of which only counts whether they are known."""
+"""Fields that are compared by whether they are known."""
 
 SETS = {"topic_partitions": "topic_id", "topicPartitions": "topicId", "assignedPartitions": "topicId"}
 SETS |= {"partitionsPendingRevocation": "topicId"}
-"""Lists that are sets, and what tells their elements apart."""
+"""Lists that are sets, with the key of their elements."""
 
 
 class FieldDifference(NamedTuple):
-    """One field that is not what was recorded."""
+    """One field that differs from the recording."""
 
     field: str
     expected: Any
@@ -44,31 +43,31 @@ class Shown(NamedTuple):
     """The observable results of a step."""
 
     answers: Mapping[int, Mapping[str, Any]]
-    """By the step they answer."""
+    """By the step that they answer."""
     records: Sequence[Mapping[str, Any]]
-    """The records as Kafka's tools print them."""
+    """In the form of Kafka's tools."""
     described: Mapping[str, Any] | None
     """None if there is no such group."""
 
 
 @dataclass(frozen=True)
 class Hashes:
-    """Which of our metadata hashes stands for which recorded one; equal content has equal hashes on both sides.
+    """The correspondence of recorded metadata hashes and ours; equal content has equal hashes on both sides.
 
-    Who was once seen to compute Kafka's hash, as we do, computes it always: from then on only the same number will do.
+    Once a peer is seen to compute Kafka's hash, as we do, its hashes must equal ours.
     """
 
     ours: Mapping[int, int] = field(default_factory=dict)
     are_the_same: bool = False
 
     def matches(self, expected: int, got: int) -> bool:
-        """Whether the pair contradicts none before."""
+        """Whether the pair is consistent with earlier ones."""
         if self.are_the_same or expected == 0 or got == 0:
             return expected == got
         return self.ours.get(expected, got) == got and all(e == expected for e, g in self.ours.items() if g == got)
 
     def knowing(self, expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]]) -> Hashes:
-        """With the pairs of these records, too."""
+        """Itself extended by the pairs of these records."""
         pairs = {}
         for one, other in zip(expected, got, strict=False):
             if one["key"]["type"] == RecordType.CONSUMER_GROUP_METADATA and one["value"] and other["value"]:
@@ -82,7 +81,7 @@ def _hash(record: Mapping[str, Any]) -> int:
 
 
 def find_differences(expected: Shown, got: Shown, hashes: Hashes) -> Iterator[FieldDifference]:
-    """Every field that differs: answers by step, then records in order, then the description."""
+    """The fields that differ: answers by step, then records in order, then the description."""
     for to in sorted(expected.answers.keys() | got.answers.keys()):
         yield from _compare(f"answer to {to}", expected.answers.get(to, ABSENT), got.answers.get(to, ABSENT))
     yield from _compare_records(expected.records, got.records, hashes)
@@ -105,18 +104,18 @@ def _compare_records(
 
 
 def sort_runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The records, those of one type that follow each other sorted: a broker writes them as its maps are walked."""
+    """The records, consecutive ones of one type sorted: a broker writes them in the order of its hash maps."""
     runs = groupby(records, lambda record: (record["key"]["type"], record["value"] is None))
     return [record for _, run in runs for record in sorted(run, key=label)]
 
 
 def labels(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every record in short."""
+    """The label of each record."""
     return [label(record) for record in records]
 
 
 def label(record: Mapping[str, Any]) -> str:
-    """A record in short: type, what its key names besides the group, `t` for a tombstone.
+    """A short label of a record: its type, `t` for a tombstone, the parts of its key except the group.
 
     >>> label({"key": {"type": 8, "groupId": "g", "memberId": "m1"}, "value": None})
     '8t m1'
@@ -165,7 +164,7 @@ def _normalize(name: str, value: Any) -> Any:
 
 
 def _decode(assignment: str) -> Any:
-    """The decoded assignment of a classic member: version, partitions, user data; other bytes stay as they are."""
+    """The decoded assignment of a classic member: version, partitions, user data; other bytes are unchanged."""
     data = b64decode(assignment)
     try:
         found = decode_assignment(data)
@@ -175,12 +174,12 @@ def _decode(assignment: str) -> Any:
 
 
 def _topic_of(name: str, entry: Mapping[str, Any]) -> str:
-    """The key of the entries of such a list; inside the record of a classic group it is the topic's name."""
+    """The key of an entry of such a list; inside the record of a classic group it is the topic's name."""
     return str(entry.get(SETS[name], entry.get("topic")))
 
 
 def _sort_partitions(topic: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The topic with its partitions ascending, and their epochs with them."""
+    """The topic with its partitions and their epochs in ascending order of partitions."""
     epochs = topic.get("assignmentEpochs")
     if epochs is None:
         return {**topic, "partitions": sorted(topic["partitions"])}

@@ -1,4 +1,4 @@
-"""Families of walks: who takes part and what they do, in the proportions of the recorded walks."""
+"""Families of walks: their clients and actions, in the proportions of the recorded walks."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ class Family:
 
     what: str
     consumer: bool = True
-    """Clients of the consumer protocol take part."""
+    """Whether it has clients of the consumer protocol."""
     classic: bool = False
-    """Clients of the classic protocol take part."""
+    """Whether it has clients of the classic protocol."""
     clients: int = 5
     instances: tuple[str, ...] = ()
-    """Ids of static members; a client may be any of them."""
+    """Instance ids of static members; a client may use any of them."""
     switches: float = 0.0
-    """How often a client that joins speaks the other protocol than it is used to."""
+    """Probability that a joining client switches its protocol."""
     cooperative: bool = False
     patterns: tuple[str, ...] = ()
     commits: bool = False
     changes_topics: bool = False
     waits: bool = False
-    """Time passes: timers run out."""
+    """Whether it has waits, so that timers expire."""
 
     def needs(self) -> tuple[str, ...]:
-        """Requests without which the family cannot be walked."""
+        """APIs that the family needs."""
         apis: tuple[str, ...] = ("ConsumerGroupHeartbeat",) if self.consumer else ()
         if self.classic:
             apis += ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
@@ -44,7 +44,7 @@ class Family:
 
 
 SEVERAL_VERSIONS = ("OffsetCommit", "OffsetFetch")
-"""Requests that clients in the field send in many versions; walks send each in all that both sides speak."""
+"""Requests that clients in the field send in many versions; walks send each version that both sides support."""
 
 TOPICS = {"foo": 6, "bar": 3, "baz": 2}
 """The topics of walks, with their partition counts."""
@@ -52,7 +52,7 @@ TOPICS = {"foo": 6, "bar": 3, "baz": 2}
 STATIC = ("i1", "i2")
 PATTERNS = ("foo", "ba[rz]", "foo.*", "nothing", ".*a.*", "[")
 ADMIN_PATTERNS = (*PATTERNS, ".*-t[12]", "conform-.*")
-"""The topics of such a walk have names of their own."""
+"""Such a walk has topics with names of its own."""
 
 FAMILIES: Mapping[str, Family] = {
     "plain": Family("members of the consumer protocol join, acknowledge, change their minds, leave"),
@@ -87,7 +87,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def choose(names: str) -> tuple[str, ...]:
-    """The families of a list with commas, all where it is empty. Raises `InputError` for one that there is not."""
+    """The families of a comma-separated list, all if it is empty. Raises `InputError` for an unknown one."""
     given = tuple(name.strip() for name in names.split(",") if name.strip())
     for name in given:
         if name not in FAMILIES:

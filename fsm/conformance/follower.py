@@ -1,18 +1,18 @@
-"""Our coordinator, led along the steps of another one: each step compared with what that showed.
+"""Our coordinator, following the steps of another one, each compared with the observation.
 
-What is not the machine's decision comes from the other side: ids that the broker made, the time, when a background task
-was done. What neither side can know exactly may have gone in several ways, and each that shows what was seen is kept as
-a candidate until a later step tells them apart:
+The other side supplies what no rule decides: ids made by the broker, the time, completion of background tasks. If the
+order of events is unknown, every order that matches the observation is kept as a candidate until a later step excludes
+it:
 
 - a timer that is due within the slack of a step's end has fired or has not;
-- a background task is done up to `RESOLVED_MS` after it was started;
-- a request within the slack of an instant from which requests are decided otherwise came before it or after;
+- a background task is done up to `RESOLVED_MS` after its start;
+- a request within the slack of an instant that changes decisions came before it or after;
 - an answer may be in flight for as long as the slack;
-- up to `IMAGE_KNOWN_MS` after a change of topics the coordinator may still work with the metadata image before it;
-- where an assignor may break a tie either way, the recorded target is taken if the same assignor gives it for another
+- up to `IMAGE_KNOWN_MS` after a change of topics the coordinator may still use the previous metadata image;
+- if an assignor may break a tie either way, the recorded target is adopted if the same assignor computes it for another
   order of members or topics.
 
-How many steps needed which of these is counted.
+The number of steps that needed each of these is counted.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from fsm.protocol.records import Record
 
 SLACK_MS = 150
 RESOLVED_MS = 5_000
-"""How long it may take until a resolution of regular expressions is done."""
+"""Maximum duration of a resolution of regular expressions."""
 IMAGE_KNOWN_MS = 5_000
-"""How long it may take until the coordinator knows a new metadata image.
+"""Maximum delay until the coordinator has a new metadata image.
 
-A broker shows new metadata first and hands it to its coordinators later, when it has applied it to its own replicas
+A broker shows new metadata first and passes it to its coordinators after it has applied it to its own replicas
 (`BrokerMetadataPublisher.onMetadataUpdate`, `CoordinatorRuntime.onMetadataUpdate` of apache/kafka 4.4).
 """
 STARTED_MS = 1_700_000_000_000
-"""When walks begin: instants of a broker are never near 0, which means unknown."""
+"""Start time of walks. It is not near 0, which means unknown."""
 A_YEAR_MS = 365 * 24 * 3_600_000
 MOST_CANDIDATES = 16
 MOST_EVENTS = 100
-"""How many timers, tasks and requests are handled in one step; a step in which more happens is refused."""
+"""Maximum number of timers, tasks and requests in one step; a step with more is refused."""
 NO_ID = "none-was-made"
 
 
 class Freedoms(NamedTuple):
-    """How many steps needed something that a recording cannot fix."""
+    """Number of steps that match only with a freedom that a recording does not determine."""
 
     ties: int = 0
-    """A target that the assignor might as well have computed."""
+    """A target with ties broken in another way."""
     reordered: int = 0
     """Records of one type in another order of a hash map."""
     early_or_late: int = 0
-    """A decision on the other side of an instant near it, or an answer in flight."""
+    """A decision on the other side of a nearby deadline, or an answer in flight."""
     old_images: int = 0
     """The metadata image before a change of topics."""
 
@@ -72,25 +72,25 @@ NO_FREEDOMS = Freedoms()
 
 
 class Update(NamedTuple):
-    """A metadata image that has yet to reach the coordinator."""
+    """A metadata image that has not reached the coordinator."""
 
     image: Image
     until_ms: int
-    """When it has reached the coordinator, at the latest."""
+    """Latest time of its arrival at the coordinator."""
     is_old: bool = False
-    """The topics were changed in an earlier step."""
+    """Whether the topics were changed in an earlier step."""
 
 
 class InFlight(NamedTuple):
-    """An answer that was given and has not been seen."""
+    """An answer that was sent and has not been observed."""
 
     message: Any
     until_ms: int
-    """When it is seen, at the latest."""
+    """Latest time of its observation."""
 
 
 def _do(host: Host, act: Callable[[Host], object]) -> tuple[Host, list[Step[Any]]]:
-    """The host after something has happened, and its steps; the one given stays as it is."""
+    """A fork of the host after `act`, and its steps; the given host is unchanged."""
     after, steps = host.fork(), list[Step[Any]]()
     after.on_step = steps.append
     act(after)
@@ -103,25 +103,25 @@ class Candidate(NamedTuple):
 
     host: Host
     pending: tuple[Update, ...] = ()
-    """The images after its own, which it does not know yet."""
+    """Newer images that have not reached it."""
     hashes: Hashes = Hashes()
     in_flight: PersistentMap[int, InFlight] = PersistentMap()
     """By the step that is answered."""
     freedoms: Freedoms = NO_FREEDOMS
 
     def update(self) -> Candidate:
-        """When the next image has reached it."""
+        """The candidate after the next image has reached it."""
         host, _ = _do(self.host, partial(Host.update, image=self.pending[0].image))
         return self._replace(host=host, pending=self.pending[1:])
 
     def differs_from(self, other: Candidate, slack_ms: int) -> bool:
-        """Whether they differ by more than instants within the slack; what they needed does not count."""
+        """Whether they differ by more than instants within the slack; freedoms are not compared."""
         atoms = zip_longest(*(_atoms((*one[1:4], one.host.context.image, one.host.state)) for one in (self, other)))
         return not all(a == b or (_is_instant(a) and _is_instant(b) and abs(a - b) <= slack_ms) for a, b in atoms)
 
 
 class Run(NamedTuple):
-    """One way a step may have gone."""
+    """One possible course of a step."""
 
     host: Host
     pending: tuple[Update, ...] = ()
@@ -129,14 +129,14 @@ class Run(NamedTuple):
     log: tuple[Record, ...] = ()
     happened: tuple[Happened, ...] = ()
     events: int = 0
-    """How many timers, tasks and requests were handled."""
+    """Number of timers, tasks and requests handled."""
     ties: int = 0
     is_natural: bool = True
-    """Every instant was as the clock says."""
+    """Whether every decision follows the clock."""
     has_old_image: bool = False
-    """Something was decided, or is described, by the metadata before an earlier change of topics."""
+    """Whether a decision or the description uses the metadata before an earlier change of topics."""
     just_before: Host | None = None
-    """Before its last timer or task, where that was about when the step was over: a description may still show it."""
+    """The host before its last timer or task, if that was near the step's end: a description may still show it."""
     described: Mapping[str, Any] | None = None
 
     def add(self, act: Callable[[Host], object], **changes: Any) -> Run:
@@ -165,11 +165,11 @@ class Fit(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A step compared with ours."""
+    """The result of comparing a step with ours."""
 
     fits: tuple[Fit, ...]
     differences: tuple[FieldDifference, ...]
-    """The fields in which the most natural run differs, if no run matches."""
+    """The differing fields of the most natural run, if no run matches."""
     happened: tuple[Happened, ...]
     """The decisions of our tables in the most natural run."""
     described: Mapping[str, Any] | None
@@ -177,7 +177,7 @@ class Verdict(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether a run fits that leaves no answer in flight."""
+        """Whether a run without an answer in flight fits."""
         return any(not fit.after.in_flight for fit in self.fits)
 
 
@@ -187,11 +187,11 @@ class Expectation(NamedTuple):
     answered: frozenset[int]
     """The steps that are answered."""
     records: int
-    """At least so many."""
+    """Minimum number of records."""
 
 
 class Follower:
-    """Our coordinator and what it may be."""
+    """Our coordinator's possible states along a walk."""
 
     def __init__(
         self,
@@ -203,9 +203,9 @@ class Follower:
         slack_ms: int = SLACK_MS,
         ignored: tuple[str, ...] = (),
     ) -> None:
-        """Set up as a broker is; `ignored` of `records`, `group` is not compared.
+        """Configured like a broker; `ignored` names what is not compared, of `records` and `group`.
 
-        Raises `InputError` for settings that cannot be read.
+        Raises `InputError` for invalid settings.
         """
         context = Context(STARTED_MS, dialect(release), BrokerConfig.of(settings), first_image(topics))
         self.group = group
@@ -214,9 +214,9 @@ class Follower:
         self.slack_ms = slack_ms
         self.ignored = ignored
         self.candidates: tuple[Candidate, ...] = (Candidate(Host(context, resolves=False)),)
-        """The candidates, those first that needed the least freedom, and among them those with the newest image."""
+        """The candidates, sorted by least freedoms, then newest image."""
         self.described: Mapping[str, Any] | None = None
-        """The group as it was described after the last step."""
+        """The description of the group after the last step."""
         self.log: tuple[Record, ...] = ()
         """The records that the last step appended."""
         self._extra_slot_stays = Choice.EXTRA_SLOT_STAYS in context.dialect
@@ -230,20 +230,20 @@ class Follower:
 
     @property
     def freedoms(self) -> Freedoms:
-        """The least freedoms that were needed so far."""
+        """The least freedoms needed so far."""
         return self.candidates[0].freedoms
 
     def follow(self, step: WalkStep, until_ms: int, answer: Any) -> Sequence[FieldDifference]:
-        """Follows one step; gives what differs, and stays where it was if anything does."""
+        """Follows one step and returns its differences; unchanged if there are any."""
         verdict = self.compare(step, until_ms, answer)
         if verdict.fits:
             self.accept(verdict)
         return verdict.differences
 
     def compare(self, step: WalkStep, until_ms: int, answer: Any) -> Verdict:
-        """Compares one step with ours; nothing changes.
+        """Compares one step with ours, without changes.
 
-        `answer` is what the step's request was answered with, now or later; `until_ms` when the step was over.
+        `answer` is the response to the step's request, now or later; `until_ms` is the end of the step.
         """
         described = self.described if step.described is None else step.described or None
         if step.request:
@@ -295,7 +295,7 @@ class Follower:
         return {to: to_recorded(message, self._versions[to]) for to, message in messages.items()}
 
     def accept(self, verdict: Verdict) -> None:
-        """Goes on from all that fits."""
+        """Continues with all fits as candidates."""
         self.candidates = self._begin((fit.after for fit in verdict.fits), (), 0)
         best = min(verdict.fits, key=lambda fit: sum(fit.after.freedoms))
         self.log = best.run.log
@@ -303,7 +303,7 @@ class Follower:
         self.image = verdict.image
 
     def expect(self, n: int, request: WalkRequest, t_ms: int) -> Expectation:
-        """The certain results of this request as step `n`, without taking it."""
+        """The certain results of this request as step `n`, without changes."""
         imagined = WalkStep(n, t_ms, request, 0, None, (), (), None)
         starts = self._begin(self.candidates, (), t_ms)
         runs = [(start, run) for start in starts for run in self._runs(start, imagined, t_ms, None, Ties(()))]
@@ -311,7 +311,7 @@ class Follower:
         return Expectation(frozenset.intersection(*answered), min(len(run.log) for _, run in runs))
 
     def _begin(self, candidates: Iterable[Candidate], updates: tuple[Update, ...], t_ms: int) -> tuple[Candidate, ...]:
-        """The possible states when a step begins: images that are due have reached it, others may have."""
+        """The possible states at the begin of a step: images that are due have arrived, others may have."""
         found: list[Candidate] = []
         for candidate in candidates:
             known = [candidate._replace(pending=(*candidate.pending, *updates))]
@@ -327,7 +327,7 @@ class Follower:
         return tuple(distinct[:MOST_CANDIDATES])
 
     def _describe(self, start: Candidate, step: WalkStep, until_ms: int, answer: Any, ties: Ties) -> Iterator[Run]:
-        """Every run as it is described: when all is done, after the next images, a moment before the last event."""
+        """Every run with its possible descriptions: at its end, after the next images, before its last event."""
         for way in self._runs(start, step, until_ms, answer, ties):
             runs = [way]
             while runs[-1].pending:
@@ -342,7 +342,7 @@ class Follower:
                 yield way._replace(described=earlier, is_natural=False)
 
     def _runs(self, start: Candidate, step: WalkStep, until_ms: int, answer: Any, ties: Ties) -> Iterator[Run]:
-        """Ways the step may have gone, the one that follows from the clock alone first."""
+        """The possible courses of the step, the one that follows the clock first."""
         host = start.host.fork()
         host.context = replace(host.context, adopt=ties.adopt)
         run = Run(host, start.pending)
@@ -358,7 +358,7 @@ class Follower:
                 yield from self._background(after, until_ms)
 
     def _handle(self, before: Run, send: Callable[..., object], now_ms: int, ties: Ties) -> Iterator[Run]:
-        """After the request; also on the other side of an instant near it from which it is decided otherwise."""
+        """Runs after the request, also on the other side of a nearby deadline that changes the decision."""
         turns = find_deadlines_ms(before.host.state, before.host.context)
         near = [turn for turn in turns if abs(turn - now_ms) <= self.slack_ms]
         decided: list[Any] = []
@@ -372,14 +372,14 @@ class Follower:
                 yield run._replace(ties=ties.adopted, is_natural=is_natural)
 
     def _new_members(self, step: WalkStep) -> Sequence[str]:
-        """Ids of members that the step made known: a broker may have made one in a request it answered later."""
+        """Member ids that first appear in the step; a broker may make one in a request that it answers later."""
         known = (self.described or {}).get("members", {})
         return [member_id for member_id in (step.described or {}).get("members", {}) if member_id not in known]
 
     def _background(self, run: Run, until_ms: int) -> Iterator[Run]:
-        """The runs after images, tasks and timers up to then, in any order; those that are due come first.
+        """The runs after images, tasks and timers until then, in any order; those that are due come first.
 
-        An image that reaches the coordinator before or after everything else is a matter of the steps around this one.
+        An image that arrives before or after everything else belongs to the previous or next step.
         """
         now_ms = STARTED_MS + until_ms
         deadline_ms = run.host.next_deadline_ms()
@@ -410,13 +410,13 @@ class Follower:
 
 
 def _count_old_image(candidate: Candidate) -> Candidate:
-    """After a step that shows that the newest image had not reached it."""
+    """The candidate after a step that excludes the newest image, counted as a freedom."""
     freedoms = candidate.freedoms
     return candidate._replace(freedoms=freedoms._replace(old_images=freedoms.old_images + 1))
 
 
 def _atoms(value: Any) -> Iterator[Any]:
-    """The parts of a value, in order."""
+    """The leaf values of a nested value, in order."""
     if is_dataclass(value):
         for part in fields(value):
             if part.compare:
@@ -436,14 +436,14 @@ def _is_instant(value: Any) -> bool:
 
 
 def handled_ms(step: WalkStep) -> int:
-    """When the broker handled the request: just before it answered, or when it was sent if it was delayed."""
+    """When the broker handled the request: at its answer, or at its send time for requests that may be delayed."""
     own = [r.t_ms for r in step.responses if r.to == step.n]
     delays = step.request is not None and step.request.api in {"JoinGroup", "SyncGroup"}
     return own[0] if own and not delays else step.t_ms
 
 
 def find_fresh_id(request: WalkRequest, answer: Any, new_members: Sequence[str] = ()) -> str:
-    """The random part of the member id that a request without one was given: as the answer or the group shows it."""
+    """The random part of the member id assigned to a request without one, from the answer or the group."""
     if getattr(request.message, "member_id", ""):
         return NO_ID
     prefix = f"{getattr(request.message, 'group_instance_id', None) or f'c-{request.client}'}-"

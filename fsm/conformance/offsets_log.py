@@ -21,7 +21,7 @@ SMALLEST = 1 << 31
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """The partition that a group's records go to.
+    """The partition of a group's records.
 
     >>> partition_of("g1", 4), partition_of("polygenelubricants", 50)
     (2, 0)
@@ -32,7 +32,7 @@ def partition_of(group_id: str, partitions: int) -> int:
 
 
 class OffsetsLog:
-    """The end of one partition: every `read` gives what one group got since the one before."""
+    """The tail of one partition: each `read` returns a group's records since the previous one."""
 
     def __init__(self, connection: Connection, group_id: str, partitions: int) -> None:
         self.connection = connection
@@ -42,7 +42,7 @@ class OffsetsLog:
         self.offset = self._fetch().high_watermark
 
     def read(self) -> tuple[Mapping[str, Any], ...]:
-        """The group's new records as Kafka's tools print them. Raises `PeerError` for a log that cannot be read."""
+        """The group's new records in the form of Kafka's tools. Raises `PeerError` if the log cannot be read."""
         found: list[Mapping[str, Any]] = []
         while (fetched := self._fetch()).high_watermark > self.offset:
             entries = list(self._entries(fetched.records or b""))

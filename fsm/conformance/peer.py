@@ -1,7 +1,7 @@
-"""The interface of a walk to a coordinator, and our own coordinator behind it: a broker without sockets.
+"""The interface of a walk to a coordinator, and our own coordinator behind it, without sockets.
 
-Every request and every answer of ours goes through the bytes of the wire, every record through the bytes of the log. A
-coordinator that follows another release than it is compared with shows where the two part.
+Our requests and answers are encoded and decoded as on the wire, records as in the log. A coordinator that follows
+another release than it is compared with shows the differences of the two.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.assignment.interval.ms": "0",
 }
-"""The settings of walks; timers are covered by families of their own."""
+"""Broker settings of walks; timers have families of their own."""
 
 STEP_MS = 3
-"""How long a request takes on this clock."""
+"""Duration of a request on this clock."""
 
 
 class Observed(NamedTuple):
@@ -42,7 +42,7 @@ class Observed(NamedTuple):
 
 
 class Peer(Protocol):
-    """A coordinator that may be asked: a broker on a socket, or our own in this process."""
+    """A coordinator to be walked: a broker on a socket, or our own in this process."""
 
     @property
     def release(self) -> str:
@@ -50,11 +50,11 @@ class Peer(Protocol):
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The broker settings that rule groups, by Kafka's names."""
+        """The broker settings of groups, by Kafka's names."""
 
     @property
     def topics(self) -> Mapping[str, TopicChange]:
-        """The topics at the beginning of the walk."""
+        """The topics at the start of the walk."""
 
     @property
     def keeps_log(self) -> bool:
@@ -62,20 +62,20 @@ class Peer(Protocol):
 
     @property
     def unsupported(self) -> Mapping[str, str]:
-        """Requests that cannot be sent to it, and why."""
+        """APIs that cannot be used, and why."""
 
     @property
     def versions(self) -> Mapping[str, range]:
-        """The versions in which requests of several are sent to it; those of a request that it lacks are not told."""
+        """Versions of the requests that are sent in several; without those that the peer does not support."""
 
     def now_ms(self) -> int:
         """The walk's clock."""
 
     def begin(self, group: str) -> str:
-        """A walk begins, of this group; of another one if the peer knows it already. Gives the group's name."""
+        """Begins a walk and returns the group's name, another one than given if the peer has such a group already."""
 
     def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
-        """Sends the request of step `n`, and waits for what it is going to bring, though not for ever."""
+        """Sends the request of step `n`, and waits for the expected results, with a timeout."""
 
     def wait(self, wait_ms: int) -> Observed:
         """Lets time pass."""
@@ -84,16 +84,16 @@ class Peer(Protocol):
         """Creates, grows or deletes a topic, and waits until the metadata shows it."""
 
     def close(self) -> None:
-        """Closes what it has opened."""
+        """Closes its connections."""
 
 
 class OwnCoordinator:
-    """Our coordinator, asked by one walk after the other: each finds it as it was made."""
+    """Our coordinator, for consecutive walks; each starts with a fresh one."""
 
     keeps_log = True
 
     def __init__(self, release: str, settings: Mapping[str, str], follows: str = "") -> None:
-        """Compared with one release, it follows that or another."""
+        """It is compared with `release` and follows that release or `follows`."""
         self.release = release
         self.settings = {**SETTINGS, **settings}
         self.unsupported: dict[str, str] = {}
@@ -139,17 +139,17 @@ class OwnCoordinator:
         topic_id = _topic_id(self._image.version + 100) if known is None else known.topic_id
         change = TopicChange(action, topic, topic_id, partitions)
         self._image = change.apply(self._image)
-        self._hand_over(self._image)
+        self._publish_image(self._image)
         return change
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
     def _clock_ms(self) -> int:
         return STARTED_MS + self._now_ms
 
-    def _hand_over(self, image: Image) -> None:
-        """The coordinator gets to know the metadata."""
+    def _publish_image(self, image: Image) -> None:
+        """Passes the metadata image to the coordinator."""
         self.host.update(image)
 
     def _run_background(self) -> None:
@@ -167,7 +167,7 @@ class OwnCoordinator:
         return Response(answer.token, self._now_ms, _encode_and_decode(answer.body, self._versions.pop(answer.token)))
 
     def _append(self, records: tuple[Record, ...]) -> list[Mapping[str, Any]]:
-        """The records as they are read back from the log."""
+        """The records, written to bytes of the log and read back."""
         if not records:
             return []
         written = write_batch(batch_of(self._offset, records, self._clock_ms()))

@@ -1,4 +1,4 @@
-"""The results of a comparison as text for readers of the KIP, and as one JSON document."""
+"""The results of a comparison as text and as one JSON document."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.json_form import error_name, to_recorded
 
 STEPS_BEFORE, FIELDS, WIDEST, SAME = 6, 12, 160, 40
-"""How many steps and fields are shown, how wide a value is, and how much of it may be the same on both sides."""
+"""Steps and fields shown, width of a value, and length of the equal part shown before a difference."""
 FREEDOMS = ("ties", "reordered", "near a deadline", "old metadata")
 
 
 def document(peer: Peer, results: Sequence[WalkResult], seed: int) -> dict[str, Any]:
-    """Everything, for other programs."""
+    """All results as a JSON document."""
     return {
         "dialect": peer.release,
         "seed": seed,
@@ -55,7 +55,7 @@ def _difference(found: FirstDifference) -> dict[str, Any]:
 
 
 def lines(peer: Peer, results: Sequence[WalkResult], seed: int) -> Iterator[str]:
-    """A line for each family, then the first difference of each in full."""
+    """One line per family, then the first difference of each in full."""
     for api, why in sorted(peer.unsupported.items()):
         yield f"not spoken: {api} {why}"
     if "DescribeConfigs" in peer.unsupported:
@@ -66,7 +66,7 @@ def lines(peer: Peer, results: Sequence[WalkResult], seed: int) -> Iterator[str]
         yield _summary(one)
     for one in results:
         if one.difference:
-            yield from ("", *_story(one, one.difference, seed, peer.release))
+            yield from ("", *_describe_difference(one, one.difference, seed, peer.release))
 
 
 def _summary(result: WalkResult) -> str:
@@ -79,8 +79,8 @@ def _summary(result: WalkResult) -> str:
     return f"{result.family:15} {result.equal:6} steps equal: {'; '.join(parts) or 'none'}"
 
 
-def _story(result: WalkResult, found: FirstDifference, seed: int, release: str) -> Iterator[str]:
-    """The first difference: where, after what, the request, what Kafka decides, field by field."""
+def _describe_difference(result: WalkResult, found: FirstDifference, seed: int, release: str) -> Iterator[str]:
+    """Lines of the first difference: the step, earlier steps, the request, Kafka's decisions, the fields."""
     yield f"{result.family}, seed {seed}: first difference at step {found.step}"
     for step in found.before[-STEPS_BEFORE:]:
         errors = [_outcome(step, response) for response in step.responses]
@@ -119,7 +119,7 @@ def _decision(happened: Happened) -> str:
 
 
 def _shorten(expected: Any, got: Any) -> tuple[str, str]:
-    """Both in short; what is too long for a line begins a little before the first difference."""
+    """Both values as text; texts that are too long are cut around the first difference."""
     one, other = _text(expected), _text(got)
     if max(len(one), len(other)) <= WIDEST:
         return one, other

@@ -1,4 +1,4 @@
-"""Steps of a walk: what one seeded client asked a coordinator, and what that answered, wrote and described."""
+"""Steps of a walk: a client's request, and the coordinator's answers, records and description."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Response(NamedTuple):
     """An answer that arrived during a step."""
 
     to: int
-    """The step it answers."""
+    """The step that it answers."""
     t_ms: int
     message: Any
 
@@ -47,17 +47,17 @@ class TopicChange(NamedTuple):
     topic: str
     topic_id: str
     partitions: int
-    """0 for a topic that is deleted."""
+    """0 for a deleted topic."""
 
     def apply(self, image: Image) -> Image:
-        """The metadata after it."""
+        """The metadata after the change."""
         if self.action == "delete":
             return Image(image.topics.without(self.topic), image.version + 1)
         return Image(image.topics.set(self.topic, Topic(self.topic_id, self.partitions)), image.version + 1)
 
 
 def first_image(topics: Mapping[str, TopicChange]) -> Image:
-    """The metadata when a walk begins."""
+    """The metadata at the start of a walk."""
     return Image(PersistentMap({name: Topic(topic.topic_id, topic.partitions) for name, topic in topics.items()}), 1)
 
 
@@ -71,9 +71,9 @@ class WalkStep(NamedTuple):
     admin: TopicChange | None
     responses: tuple[Response, ...]
     records: tuple[Mapping[str, Any], ...]
-    """The records as Kafka's tools print them."""
+    """In the form of Kafka's tools."""
     described: Mapping[str, Any] | None
-    """None where the description stayed as it was, empty if there is no such group."""
+    """None if the description is unchanged, empty if there is no such group."""
 
     def __str__(self) -> str:
         if self.request:
@@ -82,7 +82,7 @@ class WalkStep(NamedTuple):
 
     @property
     def answer(self) -> Any:
-        """The response to its request within the step; None if there was none."""
+        """The response to the step's request, None if it did not arrive within the step."""
         return next((response.message for response in self.responses if response.to == self.n), None)
 
 
@@ -91,7 +91,7 @@ CLASSIC = 0
 
 
 def record_group(group: DescribedConsumerGroup | DescribedGroup | None) -> Mapping[str, Any] | None:
-    """The description as recordings have it; None if there is no such group."""
+    """The description in the form of recordings; None if there is no such group."""
     if group is None:
         return None
     if isinstance(group, DescribedConsumerGroup):

@@ -1,4 +1,4 @@
-"""The topics of a broker: made, grown and deleted, and waited for until its metadata has them so."""
+"""Creates, grows and deletes topics of a broker, and waits until its metadata shows the change."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ READY_S, TIMEOUT_MS = 60.0, 10_000
 
 
 class Topics:
-    """The topics that one connection can reach."""
+    """The topics of one broker."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.made: list[str] = []
-        """The topics that walks created and did not delete."""
+        """Topics that walks created and did not delete."""
 
     def all(self) -> dict[str, TopicChange]:
         """Every topic by name: a regular expression may match any of them."""
@@ -38,14 +38,14 @@ class Topics:
         return {t.name: TopicChange("create", t.name, t.topic_id, len(t.partitions)) for t in found if t.name}
 
     def partitions(self, name: str) -> int:
-        """How many the topic has; 0 where there is none."""
+        """The number of partitions of the topic; 0 if there is no such topic."""
         found = self._find(name)
         return len(found.partitions) if found else 0
 
     def ensure(self, name: str, partitions: int) -> None:
-        """Makes the topic where it is missing.
+        """Creates the topic if it is missing.
 
-        Raises `PeerError` where the broker refuses, `InputError` where it is another one than it should be.
+        Raises `PeerError` if the broker refuses, `InputError` if the topic has another number of partitions.
         """
         found = self.partitions(name)
         if not found:
@@ -56,7 +56,7 @@ class Topics:
             raise InputError(what, self.connection.peer, "delete it; it is made anew")
 
     def change(self, action: str, name: str, partitions: int) -> TopicChange:
-        """Creates, grows or deletes a topic. Raises `PeerError` where the broker refuses."""
+        """Creates, grows or deletes a topic. Raises `PeerError` if the broker refuses."""
         self._ask(action, name, partitions)
         if action == "create":
             self.made.append(name)
@@ -65,7 +65,7 @@ class Topics:
         return self._wait_until_settled(action, name, partitions)
 
     def remove_made(self) -> None:
-        """Deletes what walks left. Raises `PeerError` where the broker refuses."""
+        """Deletes the topics left by walks. Raises `PeerError` if the broker refuses."""
         for name in list(self.made):
             self.change("delete", name, 0)
 
@@ -73,7 +73,7 @@ class Topics:
         return next((topic for topic in metadata(self.connection, name).topics if not topic.error_code), None)
 
     def _wait_until_settled(self, action: str, name: str, partitions: int) -> TopicChange:
-        """The topic once the broker's metadata has it so."""
+        """The topic, when the broker's metadata shows the change. Raises `PeerError` after `READY_S`."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
             found = self._find(name)
@@ -95,7 +95,7 @@ class Topics:
 
 
 def metadata(connection: Connection, *names: str) -> MetadataResponse:
-    """The answer of Metadata, for these topics or all."""
+    """The Metadata response for these topics, or for all."""
     topics = tuple(MetadataRequestTopic(name=name) for name in names) if names else None
     found: MetadataResponse = connection.call(MetadataRequest(topics, allow_auto_topic_creation=False))
     return found

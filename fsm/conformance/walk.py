@@ -1,11 +1,11 @@
-"""A broker compared with our coordinator, step by step, in seeded walks.
+"""Compares a broker with our coordinator, step by step, in seeded walks.
 
     broker = Broker("127.0.0.1", 9092, "4.4.0", {})
     (result,) = compare(broker, ("plain",), seed=1, steps=500)
     result.difference    # None, or the first difference: step, fields, what our tables decided
 
-In each family one group is walked. A step goes to the peer; what that shows is followed by our coordinator in the
-peer's dialect. `expected` is what Kafka does, `got` what the peer did.
+Each family walks one group. A step is sent to the peer, and our coordinator follows the observation in the peer's
+dialect. `expected` is Kafka's behaviour, `got` the peer's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fsm.wire.dialogue import PeerError
 
 NOTHING_OBSERVED = Observed((), (), None)
 UNDER_WAY_MS = 100
-"""How long a response or a record may be delayed after the description shows the step it belongs to."""
+"""Delay of a response or a record after the description that shows its step."""
 
 
 @dataclass(frozen=True)
@@ -37,29 +37,29 @@ class FirstDifference:
     fields: tuple[FieldDifference, ...]
     """`expected` is Kafka's, `got` the peer's."""
     decided: tuple[Happened, ...]
-    """The decisions of Kafka in this step, according to our tables."""
+    """Kafka's decisions in this step, according to our tables."""
     before: tuple[WalkStep, ...]
-    """The steps of the walk before this one."""
+    """The earlier steps of the walk."""
     group: Mapping[str, Any] | None
-    """The group as it was described before this step."""
+    """The description of the group before this step."""
 
 
 @dataclass(frozen=True)
 class WalkResult:
-    """How far one family went."""
+    """The result of one family's walk."""
 
     family: str
     group: str
     requests: Mapping[str, int]
-    """How many steps of each kind were equal."""
+    """Number of equal steps by kind."""
     freedoms: Freedoms
     difference: FirstDifference | None
     unsupported: Mapping[str, str]
-    """Why the family could not be walked at all: the requests that cannot be sent to the peer."""
+    """APIs that the family needs and the peer does not support, and why; not empty if the family was not walked."""
 
     @property
     def equal(self) -> int:
-        """How many steps were equal."""
+        """Number of equal steps."""
         return sum(self.requests.values())
 
 
@@ -75,9 +75,9 @@ def compare(
     slack_ms: int = SLACK_MS,
     progress: Progress = lambda _family, _step: None,
 ) -> list[WalkResult]:
-    """Walks each family for so many steps, or up to its first difference.
+    """Walks each family for `steps` steps, or up to its first difference.
 
-    A peer that closes the connection, is silent or answers nonsense differs there. Raises `PeerError` if it cannot be
+    A closed connection, a timeout or an invalid answer is a difference. Raises `PeerError` if the peer cannot be
     reached for the next family.
     """
     return [_Walk(peer, family, seed, slack_ms).run(steps, progress) for family in families]
@@ -132,7 +132,8 @@ class _Walk:
             fields = (FieldDifference("connection", "an answer", str(problem)),)
             return FirstDifference(step, fields, (), tuple(self.steps), before)
         if verdict.differences:
-            return FirstDifference(step, _turn(verdict.differences), verdict.happened, tuple(self.steps), before)
+            differences = _swap_sides(verdict.differences)
+            return FirstDifference(step, differences, verdict.happened, tuple(self.steps), before)
         follower.accept(verdict)
         self.steps.append(step)
         kind = step.request.api if step.request else "a change of topics" if step.admin else "a wait"
@@ -140,7 +141,7 @@ class _Walk:
         return None
 
     def _compare(self, step: WalkStep, follower: Follower) -> tuple[WalkStep, Verdict]:
-        """The step compared with ours; what differs is looked at again a moment later, as of the same instant."""
+        """The step and its verdict; an incomplete one is compared again with late observations, as of the same time."""
         until_ms = self.peer.now_ms()
         verdict = follower.compare(step, until_ms, step.answer)
         if verdict.is_complete:
@@ -173,6 +174,6 @@ def _add_late(step: WalkStep, late: Observed) -> WalkStep:
     return step._replace(responses=responses, records=records, described=late.described or {})
 
 
-def _turn(found: Iterable[FieldDifference]) -> tuple[FieldDifference, ...]:
-    """In a recorded walk we are compared with Kafka; here our coordinator stands for Kafka."""
+def _swap_sides(found: Iterable[FieldDifference]) -> tuple[FieldDifference, ...]:
+    """Swaps `expected` and `got`: the follower expects the observation, but here our coordinator represents Kafka."""
     return tuple(FieldDifference(one.field, one.got, one.expected) for one in found)

@@ -1,7 +1,7 @@
-"""A seeded walker: what its clients do next, given what they were answered so far.
+"""A seeded walker: chooses the next step of a walk from the answers so far.
 
-The same seed and the same answers give the same walk. Which request comes next hangs on what a client knows; about one
-in twenty is malformed. Nothing here judges an answer.
+The same seed and the same answers give the same walk. The next request depends on the client's state; about one in
+twenty is malformed. Answers are not judged here.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ SHORT_SESSION_MS, SHORT_TIMEOUTS_MS = 6_000, (2_500, 4_000)
 LONG_TIMEOUTS_MS = (30_000, 60_000, 300_000)
 WAITS_MS = (150, 300, 700, 1_200)
 GROUPS_SINCE, TOPIC_IDS_SINCE = 8, 10
-"""The versions of OffsetFetch that ask for several groups; those of it and of OffsetCommit that name topics by id."""
+"""First version of OffsetFetch with several groups; first version of OffsetFetch and OffsetCommit with topic ids."""
 STRANGE, OUTSIDE = "conform-no-such-topic", 77
-"""A topic and a partition that there are not."""
+"""A topic and a partition that do not exist."""
 
 
 class Wait(NamedTuple):
-    """A step of the walk in which only time passes."""
+    """A step without a request."""
 
     wait_ms: int
 
 
 class Change(NamedTuple):
-    """Somebody changes the topics."""
+    """A change of the topics."""
 
     action: str
     topic: str
@@ -71,9 +71,9 @@ class Walker:
         forms: Random,
         versions: Mapping[str, range],
     ) -> None:
-        """`chance` draws the walk, which is the same whatever the `versions` are of requests that are sent in several.
+        """`chance` draws the walk, independently of `versions`.
 
-        `forms` draws which of them a request has, and whether it names topics and partitions that there are not.
+        `forms` draws the version of a request, and whether it has topics and partitions that do not exist.
         """
         self.chance = chance
         self.forms = forms
@@ -85,7 +85,7 @@ class Walker:
         self.own = self.topics if not family.changes_topics else {}
         self.clients = [self._make_client(i) for i in range(family.clients)]
         self.outsider = Client("m0", group, is_classic=True)
-        """Not of the group; sends for others."""
+        """A client outside the group that removes members."""
         self.requests: dict[int, tuple[Client, WalkRequest]] = {}
         self.created = 0
 
@@ -113,14 +113,14 @@ class Walker:
         return self._act_as_classic(active) if active.is_classic else self._act_as_consumer(active)
 
     def _choose_client(self, free: list[Client]) -> Client | None:
-        """Somebody whose requests are all answered, sooner one of the group than one who has yet to come."""
+        """A client without a request in flight, with probability 0.9 a member of the group if there is one."""
         inside = [client for client in free if client.state != OUT]
         if inside and self.chance.random() < 0.9:
             return self.chance.choice(inside)
         return self.chance.choice(free) if free else None
 
     def learn(self, step: WalkStep) -> None:
-        """Takes what a step showed."""
+        """Updates the clients and topics from a step."""
         if step.admin:
             self._learn_topics(step.admin)
         if step.request:
@@ -177,7 +177,7 @@ class Walker:
         return options[-1][1](self, client)
 
     def _enter(self, client: Client) -> WalkRequest:
-        """A client that is not in the group joins, perhaps with the other protocol, perhaps as another member."""
+        """A join of a client, possibly with the other protocol, possibly with a new member id."""
         if self.family.switches and self.chance.random() < self.family.switches:
             client.is_classic, client.member_id = not client.is_classic, ""
         client.timeout_ms = self.chance.choice(SHORT_TIMEOUTS_MS if self.family.waits else LONG_TIMEOUTS_MS)
@@ -283,7 +283,7 @@ class Walker:
         return _send(client, request, "fetch offsets", version)
 
     def _choose_version(self, message: type[Any]) -> int:
-        """Half of the time one of the last two, which members of the consumer protocol need."""
+        """A random version; half of the time one of the last two, which members of the consumer protocol need."""
         versions = self.versions[API_OF[message].name]
         return self.forms.choice(versions if self.forms.random() < 0.5 else versions[-2:])
 
@@ -341,7 +341,7 @@ class Walker:
         return _send(client, request, "heartbeat of a stranger")
 
     def _throw_out(self, victim: Client) -> WalkRequest:
-        """All clients wait for responses: an administrator removes one of them from the group."""
+        """An administrator's LeaveGroup for a member, used while all clients wait for responses."""
         return _send(self.outsider, _leave_group(victim), "throw out")
 
     def _leave_as_classic(self, client: Client) -> WalkRequest:
@@ -382,7 +382,7 @@ CONSUMER: Acts = (
     (6, Walker._leave),
     (5, Walker._send_malformed),
 )
-"""How often a member of the consumer protocol does what."""
+"""Weights of the actions of a consumer-protocol member."""
 
 CLASSIC: Acts = (
     (40, lambda _, client: _send(client, HeartbeatRequest(*_identify(client)), "heartbeat")),
@@ -393,4 +393,4 @@ CLASSIC: Acts = (
     (8, Walker._commit),
     (9, Walker._leave_as_classic),
 )
-"""How often a member of the classic protocol does what."""
+"""Weights of the actions of a classic member."""

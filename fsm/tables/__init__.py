@@ -1,9 +1,9 @@
-"""Every machine of the protocols, one module each: State, Event, Effect and TABLE.
+"""The state machines of the protocols, one module each: State, Event, Effect and TABLE.
 
-* `ALL`, `find`: every table in its order, and the one of a name;
-* `HAPPY_PATHS`: the events of a good day, by table.
+* `ALL`, `find`: every table in order, and one by name;
+* `HAPPY_PATHS`: the events of the normal course, by table.
 
-`fsm.tables.models` has typed bases for models that are bound to them. Who uses one table loads no other one.
+`fsm.tables.models` has typed bases for models that are bound to them. Importing one table loads no other.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Sources: `AbstractCoordinator` (its `MemberState` has these four states) and `Co
 against the logs of Java consumers 4.0 to 4.4, classic and during a migration: 3,324 steps in 228 logs, ten changes of
 state, each legal here, and no change is legal that was not seen.
 
-The client prints no state. Four lines of its log tell it: a join is sent (PREPARING_REBALANCE), a join succeeded
+The client prints no state. Four lines of its log imply it: a join is sent (PREPARING_REBALANCE), a join succeeded
 (COMPLETING_REBALANCE), a sync succeeded (STABLE), the generation is reset (UNJOINED).
 
 How to read a row:
@@ -15,12 +15,12 @@ How to read a row:
   state.
 * RESET_GENERATION without RESET_MEMBER_ID keeps the member id, as after ILLEGAL_GENERATION: the coordinator may still
   know it, and a join under it replaces the old membership instead of waiting for its end.
-* Resetting is done by whoever notices, often the heartbeat thread. The partitions stay with the application until its
-  next poll prepares the join and finds the generation gone: JOIN_PREPARED_LOST. So a member thrown out by
-  POLL_TIMEOUT owns its partitions, by its own view, until it polls.
+* The reset is done by the thread that detects the error, often the heartbeat thread. The partitions stay with the
+  application until its next poll prepares the join and finds the generation reset: JOIN_PREPARED_LOST. So a member
+  that left by POLL_TIMEOUT owns its partitions, by its own view, until it polls.
 * Before a join, an eager member revokes everything, a cooperative one only what is not subscribed any more. This
   happens once for each rebalance, however many joins that takes.
-* An answer is judged by the generation of its request. An error that answers an older generation is ANSWER_STALE.
+* A response is judged by the generation of its request. An error in response to an older generation is ANSWER_STALE.
 
 Discrepancies. The reaction to errors that a commit meets is part of the machine, as it resets the state. A member that
 leaves while a rebalance is under way gets the lost callback, not the revoked one, without any error. A fatal error
@@ -42,7 +42,7 @@ class State(Symbol):
 
 
 class Event(Symbol):
-    """What happens, decisions included."""
+    """What happened to the member, decisions included."""
 
     # Before and during a round
     REJOIN_REQUESTED = "Metadata or subscription changed, or the application asks for a rebalance."
@@ -92,7 +92,7 @@ class Event(Symbol):
 
 
 class Effect(Symbol):
-    """What the machine orders."""
+    """What the client does."""
 
     REVOKE_ALL_PARTITIONS = "Revoked callback for everything owned, which is then given up."
     REVOKE_UNSUBSCRIBED_TOPICS = "Revoked callback for partitions of topics that are not subscribed any more."
@@ -119,14 +119,14 @@ ALL = tuple(State)
 HEARTBEATING = (S.COMPLETING_REBALANCE, S.STABLE)
 REBALANCING = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
 ANSWERED = (*REBALANCING, S.STABLE)
-"""Where the answer to a heartbeat may come while the generation is the one it was sent with."""
+"""States in which a heartbeat of the current generation may be answered."""
 JOIN_OUT = (S.UNJOINED, S.PREPARING_REBALANCE)
-"""Where a join may be answered; UNJOINED if the member was reset while it was out."""
+"""States in which a join may be answered; UNJOINED if the member was reset while it was in flight."""
 SYNC_OUT = (S.UNJOINED, S.COMPLETING_REBALANCE)
-"""Where a sync may be answered, likewise."""
+"""States in which a sync may be answered; UNJOINED if the member was reset while it was in flight."""
 OTHERS_THAN_STABLE = (S.UNJOINED, S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
 RESET_ALL = (F.RESET_GENERATION, F.RESET_MEMBER_ID, F.REQUEST_REJOIN)
-"""After these the coordinator and the member know nothing of each other."""
+"""Effects of a complete reset of the membership."""
 KEEP_MEMBER_ID = (F.RESET_GENERATION, F.REQUEST_REJOIN)
 
 # fmt: off

@@ -30,7 +30,7 @@ class State(Symbol):
 
 
 class Event(Symbol):
-    """What reached the coordinator, or what it found out."""
+    """What reached the coordinator, or what it decided."""
 
     MEMBER_ID_GIVEN = "A worker without member id is given one and told to join with it."
     NEW_MEMBER_JOINED = "A worker that is not yet a member joined."

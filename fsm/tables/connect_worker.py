@@ -40,7 +40,7 @@ from fsm.table import Symbol, Table, ignore, row
 
 
 class State(Symbol):
-    """Where the worker stands. The names are this table's: Connect has no such enumeration."""
+    """The state of a worker. The names are this table's: Connect has no such enumeration."""
 
     DOWN = "Not running, or its herder thread has ended."
     DISCONNECTED = "The group's coordinator is unknown; units go on running for now."

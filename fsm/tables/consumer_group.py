@@ -45,9 +45,9 @@ class State(Symbol):
 
 
 class Event(Symbol):
-    """What one step of the coordinator did to the group, and what state that leaves it in."""
+    """What one step of the coordinator did to the group, and the resulting state."""
 
-    # A request that bumps the group epoch; of several reasons the first in this order names the event
+    # A request that bumps the group epoch; of several reasons, the first in this order determines the event
     MEMBER_JOINED_TARGET_STALE = "A new member with a subscription joined; the interval delays the target."
     MEMBER_JOINED_RECONCILING = "A new member with a subscription joined; the others are behind the new target."
     MEMBER_JOINED_ALL_STABLE = "The first member joined with a subscription and got its target at once."
@@ -72,7 +72,7 @@ class Event(Symbol):
     HEARTBEAT_ALL_STABLE = "A heartbeat or classic JoinGroup with nothing new; nobody is behind any more."
     MEMBER_REPLACED = "A new id took over a static member, at epoch 0; what it asks for follows as an event of its own."
     STATIC_MEMBER_LEFT = "A static member went away with epoch -2 and keeps its place until its session ends."
-    # Removals: leave, session, rebalance, join or sync timeout, LeaveGroup; one event for all that go in one step
+    # Removals: leave, session, rebalance, join or sync timeout, LeaveGroup; one event for all members of one step
     MEMBERS_REMOVED = "Members were removed and others remain."
     LAST_MEMBERS_REMOVED = "Members were removed and nobody remains."
     # Topics and patterns

@@ -38,7 +38,7 @@ from fsm.table import Symbol, Table, each, ignore, row
 
 
 class State(Symbol):
-    """The assignment state of a member, as it stands in its current-assignment record (type 8)."""
+    """The assignment state of a member, as in its current-assignment record (type 8)."""
 
     ABSENT = "No such member yet. Not a state of Kafka."
     STABLE = "Has all of its target that it may have, at its member epoch."

@@ -6,25 +6,25 @@ Source: `ConsumerMembershipManager`, `AbstractMembershipManager`, `MemberState`,
 How to read a row. The steps are the client's own, in its order: a state among them is a transition made at that
 point, an effect is carried out in the state that holds there. Three conventions keep a cell complete:
 
-* What every failed heartbeat does is written in every row of an `ERR_*` event: first `WIPE_SENT`, `FAIL_REQUEST`,
-  at the end `RUN_FAILURE_HOOK`. Only where a transition is refused are the later steps missing, since an
-  exception skips them there too.
-* What is decided before an event exists belongs to its emission and stands in the event's meaning, not in rows: a
-  poll renews the poll timer and consumes the subscription flag; a good response adopts the heartbeat interval and
-  closes the request, also where the membership then drops it; a tick without a coordinator passes on a fatal error
-  of the search for one; an attempt to reconcile asks for the names it misses. Ignored cells are truly without effect.
-* Some effects need nothing from the application when there is nothing to release or to commit. The event that
-  reports their end is then due inside the row, before its next step: `LOST_DONE_FENCE`, `LOST_DONE_FATAL`,
+* The effects of every failed heartbeat are in every row of an `ERR_*` event: first `WIPE_SENT`, `FAIL_REQUEST`,
+  at the end `RUN_FAILURE_HOOK`. Only if a transition is refused are the later steps missing, since an exception skips
+  them in Kafka, too.
+* What is decided before an event exists belongs to its emission and is part of the event's meaning, not of rows: a
+  poll renews the poll timer and consumes the subscription flag; a successful response adopts the heartbeat interval
+  and closes the request, even if the membership then drops it; a tick without a coordinator passes on a fatal error
+  of the search for one; an attempt to reconcile requests the missing topic names. Ignored cells have no effect at all.
+* Some effects need nothing from the application if there is nothing to release or to commit. The event that reports
+  their end is then due inside the row, before its next step: `LOST_DONE_FENCE`, `LOST_DONE_FATAL`,
   `LOST_DONE_STALE` after the three `RELEASE_LOST_*`, `COMMIT_DONE_*` after `COMMIT_CONSUMED`.
 
-Log lines are not effects. A row that orders nothing is handled all the same; its note says what that means.
+Log lines are not effects. A row without effects still handles its event; its note says how.
 
-Kafka attempts some transitions that its own relation forbids. The exception is swallowed and what came before it
-stays done: these cells are rows that stay, with the clause `ILL/...`.
+Kafka attempts some transitions that its own relation forbids. The exception is swallowed and the steps before it
+remain done: these cells are rows that stay, with the clause `ILL/...`.
 
 Clauses: U J R A S F P L X Z are rows of one state (UNSUBSCRIBED, JOINING, RECONCILING, ACKNOWLEDGING, STABLE,
 FENCED, PREPARE_LEAVING, LEAVING, FATAL, STALE), M those of a member, G those of nearly every state. Notes name
-hazards H2 to H20, places where 4.4 does what its authors hardly meant; the table keeps them.
+hazards H2 to H20, probably unintended behaviour of 4.4; the table keeps it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fsm.table import Symbol, Table, ignore, row
 
 
 class State(Symbol):
-    """Where the member stands in its group; the names are those of `MemberState`."""
+    """The state of the member; the names are those of `MemberState`."""
 
     UNSUBSCRIBED = "Not in the group: never joined, or left. The leave response may still be on its way."
     JOINING = "Joins with heartbeats of epoch 0, one after the other, until the coordinator answers."
@@ -48,7 +48,7 @@ class State(Symbol):
 
 
 class Event(Symbol):
-    """What happened, decisions included. Groups: application queue, heartbeat tick, responses, reconciliation."""
+    """What happened to the member, decisions included."""
 
     # Application queue
     SUBSCRIBE = "The application changed or repeated its subscription, or a poll re-evaluated its pattern."
@@ -107,7 +107,7 @@ class Event(Symbol):
 
 
 class Effect(Symbol):
-    """What the code around the table is ordered to do."""
+    """What the client does."""
 
     # Epoch
     ADOPT_EPOCH = "Take the member epoch of the response; tell the epoch listeners if it differs."
@@ -207,7 +207,7 @@ def _but(*left_out: State) -> tuple[State, ...]:
     return tuple(s for s in State if s not in left_out)
 
 
-# Sequences that the client, too, has in one place.
+# Sequences that the client has in one place, too.
 FAILED = (F.WIPE_SENT, F.FAIL_REQUEST)
 BEGIN_JOIN = (F.MARK_REJOINED, F.RESET_EPOCH, S.JOINING, F.DROP_TARGET)
 NEW_TARGET = (F.ADOPT_EPOCH, F.BUMP_TARGET, S.RECONCILING)
@@ -302,7 +302,7 @@ TABLE = Table(
     row(S.STABLE,           E.RESP_NEW,                 *NEW_TARGET, clause="S1"),
 
     # Any of the four states of a member
-    # The coordinator has given the partitions away already: they are lost, never revoked.
+    # The coordinator has already reassigned the partitions: they are lost, not revoked.
     row(MEMBER,             E.ERR_FENCE,                *ENTER_FENCED, clause="M1",
         note="The transition is logged with the old epoch. Where nothing has to be released, LOST_DONE_FENCE takes "
              "the member to JOINING before the request is reset."),
@@ -417,7 +417,7 @@ TABLE = Table(
     row((S.FENCED, S.STALE), E.ERR_FATAL,               *FAILED, F.ENQUEUE_ERROR, clause="ILL/err_fatal",
         note="The change to FATAL is refused in silence; the application gets the error all the same (H14)."),
 
-    # Expected, and nothing to do
+    # Expected, without effect
     ignore(NOT_IN_GROUP,    (E.RESP_NEGATIVE, E.RESP_EPOCH, E.RESP_SAME, E.RESP_NEW), clause="i1",
            why="a late response: not in the group any more"),
     ignore(S.LEAVING,       (E.RESP_NEGATIVE, E.RESP_EPOCH, E.RESP_SAME, E.RESP_NEW), clause="i2",

@@ -41,7 +41,7 @@ class State(Symbol):
 
 
 class Event(Symbol):
-    """The labels of the arrows, each part that happens rather than is done."""
+    """The parts of the arrows' labels that happen to the member."""
 
     SUBSCRIBED = "Consumer.subscribe()"
     HEARTBEAT_RETRIED = "A heartbeat that joins was sent again."
@@ -58,7 +58,7 @@ class Event(Symbol):
 
 
 class Effect(Symbol):
-    """The parts of the labels that are done rather than happen."""
+    """The parts of the arrows' labels that the member does."""
 
     TRIGGER_CALLBACKS = "Have the application's callbacks called."
     RESET_EPOCH = "Set the member epoch back."

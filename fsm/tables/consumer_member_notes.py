@@ -1,31 +1,31 @@
 """The consumer member as a list of states in the design notes describes it, with the notes' open questions as choices.
 
 Source: the client's design notes on KIP-848, the list of eight states that the document marks as one reviewer's
-notes, and the two questions below it. The list is prose: it names states and says when one goes to the next. This
-module turns each sentence into rows and says where a sentence was not enough.
+notes, and the two questions below it. The list is prose: it names states and transitions. This module turns each
+sentence into rows and notes where a sentence was not sufficient.
 
-The notes leave three questions open. Each is a field of `Choices`, `table(choices)` builds the machine that
-follows, and `TABLE` is the one that answers as Kafka did when it shipped:
+The notes leave three questions open. Each is a field of `Choices`, `table(choices)` builds the resulting machine, and
+`TABLE` has the answers of shipped Kafka:
 
 * Is a changed subscription sent at once? Kafka: no, the next interval heartbeat carries it. (librdkafka and
   franz-go chose yes.)
 * Does a changed subscription lead out of FATAL? Kafka: no, FATAL is terminal.
-* How is a running reconciliation stopped when the member unsubscribes or is fenced? Kafka: it is not. The step under
-  way ends, its result is dropped, and a new reconciliation waits for that.
+* How is a running reconciliation stopped when the member unsubscribes or is fenced? Kafka: it is not. The current step
+  ends, its result is dropped, and a new reconciliation waits for that.
 
-Where the list and shipped Kafka part (what the sentences say is kept):
+Differences between the list, which is kept, and shipped Kafka:
 
 * JOINING ends when the first heartbeat is *sent*, so there is no waiting for an answer and no retry in JOINING;
   shipped, the member stays until the response and goes to RECONCILING first.
-* Any assignment leads to RECONCILING, also one that is owned already.
+* Any assignment leads to RECONCILING, even if it is already owned.
 * UNSUBSCRIBING is one state (shipped: PREPARE_LEAVING, LEAVING) and is entered from FENCED too.
 * There is no state for a member whose application does not poll (shipped: STALE).
-* ACK leads to STABLE even where the target moved meanwhile; a newer assignment must come as an event of its own.
+* ACK leads to STABLE even if the target has changed meanwhile; a newer assignment must come as an event of its own.
 
-Where a sentence contradicts another one, the narrower one wins: unsubscribing and fencing may come at any time, yet
-FATAL is said to be without recovery, so both are ignored there; and a member that is fenced while it is
-UNSUBSCRIBING goes on leaving, as otherwise the fencing would make it join a group it was told to leave. What becomes of
-the partitions in FATAL is not said, so nothing is ordered; shipped Kafka calls the lost callback.
+Where two sentences contradict each other, the narrower one wins: unsubscribing and fencing may come at any time, but
+FATAL is without recovery, so both are ignored there; and a member that is fenced while UNSUBSCRIBING continues to
+leave, as otherwise the fencing would make it join a group that the application has left. The notes do not define what
+happens to the partitions in FATAL, so no effect is ordered; shipped Kafka calls the lost callback.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Event(Symbol):
 
 
 class Effect(Symbol):
-    """What the machine orders."""
+    """What the member does."""
 
     UPDATE_SUBSCRIPTION = "Store the new subscription; the next heartbeat carries it."
     HEARTBEAT_NOW = "Heartbeat in the next run of the event loop, whatever the interval says."
@@ -101,12 +101,12 @@ class Effect(Symbol):
 
 
 class Running(Enum):
-    """What becomes of a running reconciliation when the member unsubscribes or is fenced."""
+    """How a running reconciliation ends when the member unsubscribes or is fenced."""
 
     CANCEL = "cancel"
-    """It is given up at that moment; whatever it still reports is ignored."""
+    """It is cancelled at once, and its later results are ignored."""
     FINISH = "finish"
-    """The step under way ends first, and the next reconciliation waits for that."""
+    """The current step ends first, and the next reconciliation waits for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ class Choices:
     heartbeat_on_subscription_change: bool = False
     """Send the next heartbeat immediately when the subscription changes."""
     fatal_resubscribes: bool = False
-    """Let a changed subscription lead from FATAL to UNSUBSCRIBED; FATAL is then no terminal state."""
+    """A changed subscription leads from FATAL to UNSUBSCRIBED, which makes FATAL non-terminal."""
     running_reconciliation: Running = Running.FINISH
 
 
 DEFAULT = Choices()
 ALL_CHOICES = tuple(Choices(now, again, how) for now, again, how in product((False, True), (False, True), Running))
-"""Every combination, the default among them, in a fixed order."""
+"""Every combination, in a fixed order."""
 
 S, E, F = State, Event, Effect
 IN_GROUP = (S.JOINING, S.STABLE, S.RECONCILING, S.ACK)
@@ -130,7 +130,7 @@ LATE = "answers a heartbeat sent before the member came to this state"
 
 
 def table(choices: Choices) -> Table[State, Event, Effect]:
-    """The machine of the notes under `choices`. All 8 combinations build."""
+    """The table of the notes for these choices. All 8 combinations build."""
     lines = (*_common(), *_subscription(choices), *_fatal(choices), *_running(choices.running_reconciliation))
     return Table(
         name="consumer-member-notes",
@@ -201,7 +201,7 @@ def _common() -> tuple[Row | Ignore, ...]:
 
 
 def _subscription(choices: Choices) -> tuple[Row | Ignore, ...]:
-    """A changed subscription: sent at once or with the next interval heartbeat."""
+    """Rows of a changed subscription: sent at once or with the next interval heartbeat."""
     at_once = (F.HEARTBEAT_NOW,) if choices.heartbeat_on_subscription_change else ()
     return (
         row(
@@ -222,7 +222,7 @@ def _subscription(choices: Choices) -> tuple[Row | Ignore, ...]:
 
 
 def _fatal(choices: Choices) -> tuple[Row | Ignore, ...]:
-    """Into FATAL, and out of it where that is chosen."""
+    """Rows into FATAL, and out of it if chosen."""
     changed: Row | Ignore = ignore(
         S.FATAL,
         E.SUBSCRIPTION_CHANGED,
@@ -254,7 +254,7 @@ def _fatal(choices: Choices) -> tuple[Row | Ignore, ...]:
 
 
 def _running(how: Running) -> Iterator[Row | Ignore]:
-    """A reconciliation under way when the member unsubscribes or is fenced."""
+    """Rows of a reconciliation during which the member unsubscribes or is fenced."""
     cancelled = (F.DROP_RECONCILIATION,) if how is Running.CANCEL else ()
     given_back = (F.REVOKE_PARTITIONS, F.COMMIT_OFFSETS, F.LEAVE_GROUP)
     question = "list: UNSUBSCRIBING, FENCED (how to cancel)"
@@ -266,7 +266,7 @@ def _running(how: Running) -> Iterator[Row | Ignore]:
         why = "it was cancelled when the member left it"
         yield ignore((*behind, S.RECONCILING, S.ACK), E.ABANDONED_STEP_ENDED, why=why, clause=question)
         return
-    # ACK stays illegal: only a new reconciliation leads there, and that one waited for the old step.
+    # ACK stays illegal: only a new reconciliation leads there, and it has waited for the old step.
     yield row(behind, E.ABANDONED_STEP_ENDED, F.DROP_RECONCILIATION, clause=question)
     yield row(
         S.RECONCILING,

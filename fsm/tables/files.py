@@ -1,4 +1,4 @@
-"""What a name means where a table is asked for: one that comes along, a file that holds one, or `FILE.py:NAME`."""
+"""Resolves the name of a table: a shipped table, a YAML or JSON file, or `FILE.py:NAME`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fsm.nodes import SIZE_LIMIT
 from fsm.table import Table
 
 SUFFIXES = (".yaml", ".yml", ".json")
-"""Of files that hold a table."""
+"""Suffixes of table files."""
 
 
 def find_table(name: str, folder: Path | None = None) -> Table:
-    """The table of that name; files are looked for from the folder on, by default from where the process runs.
+    """The table of that name. File names are relative to the folder, by default the working directory.
 
-    Raises `InputError` for an unknown name, with the nearest ones, and for a file that is no table.
+    Raises `InputError` for an unknown name, with similar names, and for a file that is no table.
     """
     if is_python(name):
         found = run_file(name, folder)
@@ -30,27 +30,27 @@ def find_table(name: str, folder: Path | None = None) -> Table:
 
 
 def is_file(name: str, folder: Path | None = None) -> bool:
-    """Whether a name is that of a file, or of something in one."""
+    """Whether the name is that of a file, or of an object in a Python file."""
     path = (folder or Path()) / name
     return is_python(name) or path.suffix.lower() in SUFFIXES or "/" in name or path.is_file()
 
 
 def is_python(name: str) -> bool:
-    """Whether a name is that of something in a Python file."""
+    """Whether the name has the form `FILE.py:NAME`."""
     return ".py:" in name
 
 
 def run_file(name: str, folder: Path | None = None) -> object:
-    """What `FILE.py:NAME` is, None for a name that there is not; the file is run as the user's own program.
+    """Runs the file and returns the object `NAME` of `FILE.py:NAME`, None if it is not defined.
 
-    Raises `InputError` where it cannot be.
+    Raises `InputError` if the file cannot be run.
     """
-    import runpy  # noqa: PLC0415  # a table by its name needs none of it
+    import runpy  # noqa: PLC0415  # not needed for shipped tables
 
     file, _, attribute = name.rpartition(":")
     path = str((folder or Path()) / file)
     try:
-        sys.path.insert(0, str(Path(path).resolve().parent))  # as Python itself has it
+        sys.path.insert(0, str(Path(path).resolve().parent))  # as Python does for a script
         return runpy.run_path(path).get(attribute)
     except InputError:
         raise
@@ -59,10 +59,10 @@ def run_file(name: str, folder: Path | None = None) -> object:
 
 
 def _read(path: Path) -> Table:
-    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for
+    if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would block
         raise InputError("not a regular file", str(path), "give a table's name or file")
     try:
-        with path.open("rb") as file:  # a character is four bytes at most; the reader refuses what is longer
+        with path.open("rb") as file:  # a character has at most four bytes; the reader refuses longer texts
             text = file.read(4 * SIZE_LIMIT + 1).decode()
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", str(path), "save the table as UTF-8") from None

@@ -1,4 +1,4 @@
-"""Every table in its order, the one of a name, and the events of a good day by table."""
+"""The shipped tables in order, by name, and the events of their normal course."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALL: tuple[Table, ...] = (
     connect_group.TABLE,
     rdkafka_join_state.TABLE,
 )
-"""Every table, in the order in which they are listed, drawn and counted."""
+"""Every table, in the order of listings and diagrams."""
 # fmt: on
 
 HAPPY_PATHS: dict[str, str] = {
@@ -77,15 +77,15 @@ HAPPY_PATHS: dict[str, str] = {
         "INCREMENTAL_UNASSIGN_CALLED INCREMENTAL_UNASSIGN_DONE UNSUBSCRIBED_REVOKE UNASSIGN_CALLED UNASSIGN_DONE"
     ),
 }
-"""The normal course through each table: events from its initial state on."""
+"""Table name -> events of the normal course, from the initial state on."""
 
 
 def find(name: str) -> Table:
-    """The table of that name. Raises `InputError` with the nearest names if there is none."""
+    """The table of that name. Raises `InputError` with similar names if there is none."""
     tables = {table.name: table for table in ALL}
     if name in tables:
         return tables[name]
-    import difflib  # noqa: PLC0415  only a wrong name needs it
+    import difflib  # noqa: PLC0415  # for errors only
 
     near = difflib.get_close_matches(name[:60], tables, n=3)
     remedy = f"did you mean {' or '.join(near)}?" if near else "`fsm tables` lists them"

@@ -1,4 +1,4 @@
-"""Bases of models for type checkers: a model that inherits from one has the state and the events of its table.
+"""Base classes for type checkers: a model that inherits from one has the state and events of its table.
 
     class Prototype(ConsumerMemberNotesModel):
         ...
@@ -7,8 +7,8 @@
     bind(consumer_member_notes.TABLE, prototype)
     prototype.subscribed()          # checked; so are prototype.state and prototype.trigger(Event.SUBSCRIBED)
 
-`AsyncConsumerMemberNotesModel` is the one for `bind(asynchronous=True)`. The classes are empty: `bind` adds the methods
-when a model is bound, and `models.pyi` tells type checkers of them.
+`AsyncConsumerMemberNotesModel` is for `bind(asynchronous=True)`. The classes are empty: `bind` adds the methods at run
+time, and `models.pyi` declares them.
 """
 
 from __future__ import annotations

@@ -1,26 +1,27 @@
-"""librdkafka's join-state machine, for the classic and the consumer protocol: what `CGRPJOINSTATE` lines may show.
+"""librdkafka's join-state machine, for the classic and the consumer protocol: the legal sequences of `CGRPJOINSTATE`.
 
-Sources: rdkafka_cgrp.c of librdkafka at 4c3b017c3de8 (2.15 line), every place that sets the join state and every way to
-it; and recordings of librdkafka 2.16.0 (classic and consumer protocol, against test brokers, against Apache Kafka, and
-beside Java members). A clause names the function, and the protocols for which the step was seen in the recordings:
-`seen: classic`, `seen: consumer`, `seen: both`, or `read` where it is by reading only. 25 changes of state were
+Sources: rdkafka_cgrp.c of librdkafka at 4c3b017c3de8 (2.15 line), every place that sets the join state and every path
+to it; and recordings of librdkafka 2.16.0 (classic and consumer protocol, against test brokers, against Apache Kafka,
+and beside Java members). A clause names the function, and the protocols for which the step was seen in the recordings:
+`seen: classic`, `seen: consumer`, `seen: both`, or `read` if it is known from the source only. 25 changes of state were
 seen (11 with the consumer protocol, 22 with the classic one, 8 of them with both); reading adds 5:
 
 * WAIT_UNASSIGN_CALL to STEADY, if the client itself cannot carry out the call for an application without callbacks;
-* INIT, WAIT_INCR_UNASSIGN_TO_COMPLETE to WAIT_UNASSIGN_CALL, and WAIT_ASSIGN_CALL, WAIT_UNASSIGN_CALL to INIT, where
-  the application unsubscribes or closes, or metadata changes, in the middle of a rebalance.
+* INIT, WAIT_INCR_UNASSIGN_TO_COMPLETE to WAIT_UNASSIGN_CALL, and WAIT_ASSIGN_CALL, WAIT_UNASSIGN_CALL to INIT, if the
+  application unsubscribes or closes, or metadata changes, during a rebalance.
 
-How to read the table. The log prints states only; an event is the reason, decided where the code decides it. The
-name's end says which way a decision went: `_REVOKE` where the application must first give partitions up, `_REJOIN`
-where nothing has to be given up. WAIT_JOIN, WAIT_METADATA and WAIT_SYNC are of the classic protocol alone. A change
-to the state held already prints nothing. The join state does not end: closing ends the *other* machine of the same
-group, whose state becomes `term`, and the join state may be any.
+How to read the table. The log prints states only; events are the reasons, at the points where the code decides. The
+suffix of an event is the outcome of a decision: `_REVOKE` if the application must first revoke partitions, `_REJOIN` if
+not. WAIT_JOIN, WAIT_METADATA and WAIT_SYNC belong to the classic protocol only. A change to the current state prints
+nothing. The join state has no terminal state: closing ends the *other* machine of the same group, whose state becomes
+`term`, with any join state.
 
-Neither machine alone is a member's lifecycle: flags decide too. `LIFECYCLE` says which states of
-`fsm.tables.consumer_member` a join state and a condition stand for.
+Neither machine alone is a member's lifecycle, which also depends on flags. `LIFECYCLE` maps a join state and a
+condition to states of `fsm.tables.consumer_member`.
 
-Not told apart here: the two protocols (a table per protocol would call a log illegal that shows a client of unknown
-configuration), and share consumers, which use the same names. Before 1.6.0 the join states had other names.
+The table does not distinguish the two protocols, because a table per protocol would call some logs of a client of
+unknown configuration illegal, nor share consumers, which use the same names. Before 1.6.0 the join states had other
+names.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ PRINTED = {
     "wait-incr-unassign-to-complete": State.WAIT_INCR_UNASSIGN_TO_COMPLETE,
     "steady": State.STEADY,
 }
-"""The spelling of the log -> the state."""
+"""State by its spelling in the log."""
 
 
 def from_printed(text: str) -> State:
-    """The state that the log prints as `text`. Raises `InputError` for any other text."""
+    """The state printed as `text` in the log. Raises `InputError` for any other text."""
     try:
         return PRINTED[text]
     except KeyError:
@@ -86,7 +87,7 @@ class Event(Symbol):
     # An assignment, from SyncGroup or from a heartbeat
     ASSIGNMENT_TO_ADD = "A new assignment takes nothing away; it may be empty."
     ASSIGNMENT_TO_REVOKE = "A new assignment takes partitions away, which comes first."
-    # What the application calls, and what becomes of it
+    # Calls of the application, and their results
     ASSIGN_CALLED = "assign() or incremental_assign(), by the application or in its place."
     ASSIGN_REFUSED = "assign() by a consumer that closes or has met a fatal error: taken for an unassign()."
     UNASSIGN_CALLED = "unassign(), or any call of a consumer that closes or has met a fatal error."
@@ -114,7 +115,7 @@ class Event(Symbol):
 
 
 class Effect(Symbol):
-    """What a change of join state orders."""
+    """What librdkafka does on a change of join state."""
 
     SEND_JOIN_GROUP = "Send JoinGroup."
     SEND_SYNC_GROUP = "Send SyncGroup; a leader's carries all assignments."
@@ -138,10 +139,10 @@ IN_CALLBACK_OR_AFTER = (
     S.WAIT_INCR_UNASSIGN_TO_COMPLETE,
 )
 REBALANCING = (S.WAIT_SYNC, *IN_CALLBACK_OR_AFTER)
-"""Where most reasons from outside have to wait until the rebalance is over."""
+"""States in which most external reasons are postponed until the rebalance is over."""
 JOINING = (S.WAIT_JOIN, S.WAIT_METADATA)
 CLASSIC_ONLY = (S.WAIT_JOIN, S.WAIT_METADATA, S.WAIT_SYNC)
-"""States that a member of the consumer protocol never enters."""
+"""States of the classic protocol only."""
 
 # fmt: off
 TABLE = Table(
@@ -222,7 +223,7 @@ TABLE = Table(
             clause="rd_kafka_cgrp_assignment_done, rd_kafka_cgrp_consumer_assignment_done; seen: both",
             note="consumer protocol: seen only after a fatal error"),
 
-        # The group rebalances, says a classic heartbeat.
+        # A classic heartbeat is answered with REBALANCE_IN_PROGRESS.
         row(S.STEADY,                         E.REBALANCING_REVOKE,    S.WAIT_UNASSIGN_CALL,    F.DELEGATE_REVOKE,
             clause="rd_kafka_cgrp_group_is_rebalancing; seen: classic"),
         row(S.STEADY,                         E.REBALANCING_REJOIN,    S.INIT,
@@ -234,7 +235,7 @@ TABLE = Table(
             why="a rebalance is under way",
             clause="rd_kafka_cgrp_handle_Heartbeat, rd_kafka_cgrp_group_is_rebalancing"),
 
-        # The membership is lost; waits for the end of a rebalance under way.
+        # The membership is lost; postponed while a rebalance is under way.
         row((*EDGE_OF_ROUND, *JOINING),       E.MEMBERSHIP_LOST_REVOKE, S.WAIT_UNASSIGN_CALL,   F.MARK_LOST,
                                                                                                 F.DELEGATE_REVOKE,
             clause="rd_kafka_cgrp_revoke_all_rejoin_maybe, rd_kafka_cgrp_consumer_serve; "
@@ -246,7 +247,7 @@ TABLE = Table(
             why="a rebalance is under way: a consumer-protocol member acts on it afterwards, a classic one fails in it",
             clause="rd_kafka_cgrp_revoke_all_rejoin_maybe, rd_kafka_cgrp_consumer_serve"),
 
-        # A fatal error: the partitions go, the join state stays, and REJOIN_DUE follows where a rejoin was flagged.
+        # A fatal error releases the partitions; the join state stays; REJOIN_DUE follows if a rejoin was flagged.
         row(EDGE_OF_ROUND,                    E.FATAL_ERROR,                                    F.REPORT_ERROR,
                                                                                                 F.UNASSIGN_ALL,
             clause="rd_kafka_rebalance_op, rd_kafka_rebalance_op_incr; seen: consumer (STEADY), read (others)",
@@ -254,7 +255,7 @@ TABLE = Table(
         row((*JOINING, *REBALANCING),         E.FATAL_ERROR,                                    F.REPORT_ERROR,
             clause="rd_kafka_cgrp_handle_assign_op; read", note="calls the application makes from now on are refused"),
 
-        # Metadata shows other topics for the subscription (classic). Not held back by a rebalance under way.
+        # Metadata shows other topics for the subscription (classic). Not postponed during a rebalance.
         row((S.INIT, *CLASSIC_ONLY, S.WAIT_ASSIGN_CALL, S.WAIT_INCR_UNASSIGN_TO_COMPLETE, S.STEADY),
                                               E.METADATA_CHANGED_REVOKE, S.WAIT_UNASSIGN_CALL,  F.MARK_LOST,
                                                                                                 F.DELEGATE_REVOKE,
@@ -295,7 +296,7 @@ TABLE = Table(
 
 
 class Condition(Enum):
-    """What has to be known beside the join state to place a member of the consumer protocol in its lifecycle."""
+    """What determines a consumer-protocol member's lifecycle state beside its join state."""
 
     NOT_SUBSCRIBED = "no subscription"
     SUBSCRIBED = "a subscription, epoch 0"
@@ -312,21 +313,21 @@ class Condition(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """Which lifecycle states a join state stands for under a condition."""
+    """The lifecycle states of a join state under a condition."""
 
     join_states: tuple[State, ...]
     condition: Condition
     members: tuple[Member, ...]
-    """States of `consumer-member`; several where the log cannot tell them apart."""
+    """States of `consumer-member`; several if the log does not distinguish them."""
     line: str
-    """Facility of the log line that marks the entry, empty where none does."""
+    """Facility of the log line at the entry, empty if there is none."""
 
 
 _GIVING_UP = (S.WAIT_UNASSIGN_CALL, S.WAIT_INCR_UNASSIGN_TO_COMPLETE, S.WAIT_UNASSIGN_TO_COMPLETE)
 _RUNNING = (S.WAIT_UNASSIGN_CALL, S.WAIT_INCR_UNASSIGN_TO_COMPLETE, S.WAIT_ASSIGN_CALL)
 _USED = (S.INIT, *_RUNNING, S.WAIT_UNASSIGN_TO_COMPLETE, S.STEADY)
 
-# Java acknowledges when the heartbeat is sent, librdkafka when it is answered; hence no line of STABLE at the sending.
+# Java acknowledges when the heartbeat is sent, librdkafka when it is answered; so no log line marks STABLE at the send.
 # fmt: off
 LIFECYCLE = (
     Lifecycle((S.INIT,),          Condition.NOT_SUBSCRIBED,         (Member.UNSUBSCRIBED,),    "NOREJOIN"),
@@ -348,5 +349,5 @@ LIFECYCLE = (
 
 
 def lifecycle(join_state: State, condition: Condition) -> tuple[Member, ...]:
-    """The lifecycle states that the pair stands for; none where the two do not go together."""
+    """The lifecycle states of the pair; empty for an impossible pair."""
     return next((e.members for e in LIFECYCLE if e.condition is condition and join_state in e.join_states), ())

@@ -56,7 +56,7 @@ SEED_NAMES = {
 
 
 class Event(Symbol):
-    """Names for arrows without labels; see the module's text for the two heartbeats."""
+    """Names for arrows without labels; the module docstring explains the two heartbeats."""
 
     REVOCATION_NEEDED = "The new assignment takes partitions away."
     ASSIGNMENT_NEEDED = "The new assignment only adds partitions."
@@ -72,7 +72,7 @@ class Event(Symbol):
 
 
 class Effect(Symbol):
-    """What the steps describe as done."""
+    """The actions in the descriptions of the steps."""
 
     INVOKE_CALLBACK = "Have the application's callback called."
     MAKE_LOCAL_CHANGES = "Take the partitions out of the local assignment, or put them in."

@@ -27,7 +27,7 @@ class Late(OwnCoordinator):
                 self.hand_over()
         return observed
 
-    def _hand_over(self, image: Image) -> None:
+    def _publish_image(self, image: Image) -> None:
         if self.late:
             self.hand_over()
         self.late, self.requests = image, 0
