@@ -1,10 +1,10 @@
-"""The command line `fsm`: one module for each command, with `add(subparsers)` and `run(args) -> int`.
+"""The command line `fsm`: one module per command, with `add(subparsers)` and `run(args) -> int`.
 
-Exit status: 0 nothing found, 1 something found, 2 unusable input or arguments, with one line on stderr that says
-where and what to do. A command imports what it needs when it runs, so that `fsm tables` starts without Spark.
+Exit status: 0 nothing found, 1 something found, 2 unusable input or arguments, with one line on stderr that has the
+place and the remedy. A command imports its dependencies when it runs, so that `fsm tables` starts without Spark.
 
-* `main`: the command, with its arguments as a list
-* `parser`: its arguments, for whoever documents or checks a command line
+* `main`: runs a command line given as a list
+* `parser`: its argument parser, for documentation and checks of command lines
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ COMMANDS = (
     "tables", "draw", "replay", "dialects", "audit", "conform", "check", "explore", "simulate", "serve", "capture",
     "kit", "join",
 )  # fmt: skip
-"""Modules of this package, in the order of `fsm --help`. A new command is a module and its name here."""
+"""Modules of the commands, in the order of `fsm --help`."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 PIPE_CLOSED = 141
-"""Exit status after the reader of our output went away, as the shell reports it of other programs."""
+"""Exit status after the reader of stdout has closed it: a shell's status for SIGPIPE."""
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. argparse makes one for every argument it is told of; this one is cheap to make."""
+    """Help as wide as the terminal. argparse creates a formatter per argument, so this one is cheap to create."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns() - 2)
 
 
 def _columns() -> int:
-    """As `shutil.get_terminal_size` has it, without that module and all the compressors that it loads."""
+    """The width of the terminal, as of `shutil.get_terminal_size`, without the import of shutil and its compressors."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns):
         return int(columns)
@@ -52,15 +52,15 @@ def _columns() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports wrong arguments as every other unusable input: on one line."""
+    """Reports wrong arguments like any other unusable input: on one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raises `InputError` with the message and where help is."""
+        """Raises `InputError` with the message and a hint at `--help`."""
         raise InputError(message, remedy=f"see {self.prog} --help")
 
 
 def parser(names: Sequence[str] = COMMANDS) -> Parser:
-    """The arguments of `fsm` and of these commands."""
+    """The argument parser of `fsm` with these commands."""
     summary = "Kafka's rebalance protocols as executable state tables."
     top = Parser(prog="fsm", description=summary, formatter_class=Help, allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"fsm {__version__}", help="print the version")
@@ -71,7 +71,7 @@ def parser(names: Sequence[str] = COMMANDS) -> Parser:
 
 
 def add_command(commands: Any, name: str, summary: str, details: str, run: Any) -> argparse.ArgumentParser:
-    """A command's parser: `summary` is its line in `fsm --help`, `details` ends its own help with examples."""
+    """Adds a command's parser: `summary` is its line in `fsm --help`, `details` the end of its own help."""
     command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -85,7 +85,7 @@ def add_command(commands: Any, name: str, summary: str, details: str, run: Any) 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and gives its exit status."""
+    """Runs one command and returns its exit status."""
     given = sys.argv[1:] if argv is None else argv
     try:
         args = parser([name for name in COMMANDS if given[:1] == [name]] or COMMANDS).parse_args(given)
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return _refuse(f"{problem.filename or 'output'}: {problem.strerror}; check the disk and the permissions")
     except KeyboardInterrupt as stopped:
-        if not stopped.args:  # otherwise it is said already
+        if not stopped.args:  # with arguments, the command has already printed a message
             print("fsm: stopped", file=sys.stderr)  # noqa: T201
         return INTERRUPTED
     return status
@@ -112,12 +112,12 @@ def _refuse(message: str) -> int:
 
 
 def _drop_output() -> None:
-    """The interpreter flushes stdout once more on its way out, which must not fail again."""
+    """Redirects stdout to devnull, because the interpreter flushes it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def word_list(known: Sequence[str]) -> Any:
-    """An argparse type: a comma-separated list of known words, each once, in the order given."""
+    """An argparse type: a comma-separated list of known words, without duplicates, in order."""
 
     def parse(text: str) -> tuple[str, ...]:
         words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
@@ -130,7 +130,7 @@ def word_list(known: Sequence[str]) -> Any:
 
 
 def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
-    """An argparse type: a whole number, this one or a larger one, up to a largest one if there is one."""
+    """An argparse type: a whole number within these bounds, inclusive."""
     upto = "" if most is None else f" to {most}"
 
     def parse(text: str) -> int:
@@ -143,6 +143,6 @@ def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def out(text: str) -> None:
-    """Writes to stdout; a text that the terminal's encoding lacks a character for is written with its code."""
+    """Writes to stdout; characters that its encoding lacks are escaped."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,4 +1,4 @@
-"""What an argument means: a table by its name or its file, a setting of a broker, where one is."""
+"""Parses arguments of commands: a table by name or file, a broker setting, an address."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def find_table(name: str) -> Table:
-    """The table. Raises `InputError` for an unknown name, with the nearest ones, and for a file that is no table."""
+    """The table of a name or file. Raises `InputError` for an unknown name and for a file that is no table."""
     from fsm.tables.files import find_table as find
 
     return find(name)
 
 
 def has_key(name: str, key: str) -> bool:
-    """Whether a name is that of a YAML file whose document has this key: `deployment`, or `fsm` of a table."""
+    """Whether the name is that of a YAML file whose document has this key: `deployment`, or `fsm` for a table."""
     from pathlib import Path
 
     from fsm.errors import FsmError
@@ -36,7 +36,7 @@ def has_key(name: str, key: str) -> bool:
 
 
 def setting(text: str) -> tuple[str, str]:
-    """A broker's setting that rules groups, as `--set` has it. Raises `InputError`, where it can with the nearest."""
+    """Key and value of a `--set` option. Raises `InputError` for a setting that does not concern groups."""
     from fsm.coordinator.model.context import BrokerConfig
     from fsm.nodes import nearest, short
 
@@ -51,7 +51,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def address(text: str, option: str = "--broker") -> tuple[str, int]:
-    """Host and port of HOST:PORT. Raises `InputError` for what is none."""
+    """Host and port of HOST:PORT. Raises `InputError` for any other text."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
         raise InputError(f"must be HOST:PORT, not {text!r}", option)

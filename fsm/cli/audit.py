@@ -1,4 +1,4 @@
-"""`fsm audit`: the pipeline over real logs. Spark is imported when the command runs, not before."""
+"""`fsm audit`: the pipeline over real logs."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Audits, prints a summary or JSON, gives the exit status. Raises `InputError` for unusable input."""
+    """Audits, prints a summary or JSON, returns the exit status. Raises `InputError` for unusable input."""
     from fsm.audit.incidents.baseline import read_baseline
     from fsm.spark.audit import audit_logs
     from fsm.spark.progress import Progress
@@ -190,7 +190,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_forms(args: argparse.Namespace) -> None:
-    """Writes what was asked for in the forms of other tools, from the tables of the result."""
+    """Writes the result in the requested formats of other tools (JUnit, SARIF)."""
     if not args.junit and not args.sarif:
         return
     from fsm.audit.report.tool_formats import junit, sarif
@@ -208,11 +208,11 @@ def _write_forms(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """A signal that asks to end stops the audit as Ctrl-C does, so that it cleans up behind itself."""
-    came: list[int] = []
+    """SIGINT, SIGTERM and SIGHUP raise `KeyboardInterrupt`, so that the audit cleans up."""
+    received: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -221,8 +221,8 @@ def _stoppable() -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, FsmError) as stopped:
-        # What a signal broke off may look like an error of Spark; for a while pyspark itself hears Ctrl-C.
-        if not came and isinstance(stopped, FsmError):
+        # An interrupted job may look like an error of Spark, and pyspark itself handles Ctrl-C for some time.
+        if not received and isinstance(stopped, FsmError):
             raise
         print("fsm: stopped; no result was written", file=sys.stderr)  # noqa: T201
         raise KeyboardInterrupt("said") from None
@@ -232,7 +232,7 @@ def _stoppable() -> Iterator[None]:
 
 
 def _format(name: str) -> str:
-    """The name of a format; they are looked up when one is asked for, not whenever the command line is built."""
+    """The name of a format. Formats are loaded when the option is given, not when the parser is built."""
     known = ("auto", *sorted({one.name for one in formats()}))
     if name not in known:
         raise argparse.ArgumentTypeError(f"invalid choice: {name!r} (choose from {', '.join(map(repr, known))})")
@@ -248,7 +248,7 @@ def _layout(pattern: str) -> str:
 
 
 def _lag(args: argparse.Namespace) -> Lag:
-    """How far groups were behind, from where that was said to be."""
+    """The lag of groups, from the file of `--lag` or the broker of `--lag-from`."""
     if args.lag:
         from fsm.audit.lag import read_lag
 
@@ -270,7 +270,7 @@ def _zone(name: str) -> str:
 
 
 def _instant_ms(option: str, text: str | None, zone: str) -> int | None:
-    """An instant as ISO 8601, or as epoch milliseconds, in epoch milliseconds."""
+    """Epoch milliseconds of an instant in ISO 8601 or epoch milliseconds."""
     if text is None:
         return None
     if text.isascii() and text.isdigit():

@@ -1,11 +1,11 @@
-"""`fsm audit --compare`: two results, before and after a change."""
+"""`fsm audit --compare`: compares two results, before and after a change."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from fsm.cli.audit_summary import say
+from fsm.cli.audit_summary import print_text
 from fsm.cli.output import write
 from fsm.errors import InputError
 from fsm.render.wording import many
@@ -21,7 +21,7 @@ NEVER_THEN = (
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Registers what only a comparison takes."""
+    """Registers the options of a comparison."""
     command.add_argument(
         "--compare",
         action="store_true",
@@ -30,7 +30,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run_compare(args: argparse.Namespace) -> int:
-    """Writes the page; gives 1 where a group is worse than before. Raises `InputError` for folders without results."""
+    """Writes the page; returns 1 if a group is worse than before. Raises `InputError` for folders without results."""
     from fsm.render.report.compare import render_comparison
     from fsm.spark.compare import compare
 
@@ -45,12 +45,12 @@ def run_compare(args: argparse.Namespace) -> int:
     counts = ("errors", "warnings", "rebalances", "moved")
     for name in counts:
         before, after = getattr(changes.before.counts, name), getattr(changes.after.counts, name)
-        say(f"  {name.replace('moved', 'partitions moved'):18} {before:8} -> {after}\n")
+        print_text(f"  {name.replace('moved', 'partitions moved'):18} {before:8} -> {after}\n")
     for change in changes.worse[:5]:
         more = ", ".join(f"{count} {kind}{f' ({cause})' if cause else ''}" for kind, cause, count in change.came)
-        say(f"worse: {change.group}{f': more of {more}' if more else ''}\n")
+        print_text(f"worse: {change.group}{f': more of {more}' if more else ''}\n")
     summary = (
         f"{many(changes.worse_count, 'group')} worse, {changes.better_count} better, {changes.same_count} as before"
     )
-    say(f"{summary}; page: {page}\n")
+    print_text(f"{summary}; page: {page}\n")
     return 1 if changes.worse_count else 0

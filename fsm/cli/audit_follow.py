@@ -1,4 +1,4 @@
-"""`fsm audit --follow`: the audit while it happens."""
+"""`fsm audit --follow`: audits logs while they grow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from fsm.cli import at_least
 from fsm.cli.arguments import address
-from fsm.cli.audit_summary import check_understood, say_change
+from fsm.cli.audit_summary import check_understood, print_change
 from fsm.cli.security import read_security
 from fsm.errors import InputError
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Follow, Followed
@@ -36,7 +36,7 @@ ONLY_THEN = ("trigger_ms", "expire_ms", "close_ms", "exec", "stop_ms")
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Registers what only a followed audit takes."""
+    """Registers the options of a followed audit."""
     usual = Follow()
     command.add_argument(
         "--follow",
@@ -58,14 +58,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def refuse_options(args: argparse.Namespace) -> None:
-    """Raises `InputError` where something is asked that only a followed audit does."""
+    """Raises `InputError` for an option that needs `--follow`."""
     for name in ONLY_THEN:
         if getattr(args, name) is not None:
             raise InputError("needs --follow", f"--{name.replace('_', '-')}", "add it, or leave this out")
 
 
 def run_follow(args: argparse.Namespace, options: Options) -> int:
-    """Follows until it is stopped; gives the exit status. Raises `InputError` for what cannot be followed."""
+    """Follows until it is stopped; returns the exit status. Raises `InputError` for input that cannot be followed."""
     from fsm.spark.live.run import follow_logs
     from fsm.spark.sources import STDIN
 
@@ -87,7 +87,7 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
         lag=_lag_file(args),
         stop_ms=args.stop_ms,
     )
-    from fsm.cli.broker_lag import LagWatch  # clients' side of the protocol, which other audits do not need
+    from fsm.cli.broker_lag import LagWatch  # loads the client side of the protocol
     from fsm.cli.topic_copy import SCHEME, TopicCopy, place_of
     from fsm.cli.topic_files import TopicFiles
     from fsm.spark.live.lag_kept import KeptLag
@@ -120,7 +120,7 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
 
     before = signal.signal(signal.SIGTERM, stop)  # as Ctrl-C
     try:
-        result = follow_logs(followed, _tell(args.json), look)
+        result = follow_logs(followed, _make_alarm_printer(args.json), look)
     finally:
         signal.signal(signal.SIGTERM, before)
         for copy in copies:
@@ -132,7 +132,7 @@ def run_follow(args: argparse.Namespace, options: Options) -> int:
 
 
 def _lag_file(args: argparse.Namespace) -> str:
-    """Where it stands how far groups are behind. Raises `InputError` where nothing is to be had of it."""
+    """The path of the lag table, "" without one. Raises `InputError` if the lag cannot be read."""
     if args.lag:
         from fsm.audit.lag import read_lag
 
@@ -147,20 +147,20 @@ def _lag_file(args: argparse.Namespace) -> str:
 
 
 def _copy_path(out: Path, topic: Place) -> Path:
-    """Where a topic is copied to."""
+    """The folder of a topic's copy."""
     return out / CHECKPOINT / TOPICS / topic.folder
 
 
-def _tell(as_json: bool) -> Callable[[Sequence[Change]], None]:
-    def tell(alarms: Sequence[Change]) -> None:
+def _make_alarm_printer(as_json: bool) -> Callable[[Sequence[Change]], None]:
+    def print_alarms(alarms: Sequence[Change]) -> None:
         for one in alarms:
             if as_json:
                 sys.stdout.write(json.dumps(one.to_json()) + "\n")
             else:
-                say_change(one)
+                print_change(one)
         sys.stdout.flush()
 
-    return tell
+    return print_alarms
 
 
 def _command(text: str | None) -> tuple[str, ...]:

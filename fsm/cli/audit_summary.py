@@ -1,4 +1,4 @@
-"""What `fsm audit` prints: how much was understood, what was found, the worst incidents, and where the rest is."""
+"""The summary that `fsm audit` prints."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ if TYPE_CHECKING:
     from fsm.spark.audit import Result
 
 SHOWN = 5
-"""Incidents that the command prints; the report holds the rest."""
+"""Maximum number of incidents printed; the report has the rest."""
 FITS = 10
-"""Findings that it prints below all of them together, at least one below each."""
+"""Maximum number of findings printed below all incidents together, with at least one per incident."""
 NAMED = 5
-"""Files that it names for one reason."""
+"""Maximum number of files printed for one reason."""
 _COLOURS = {"error": "31", "warning": "33", "info": "2"}
 
 
 def print_summary(result: Result, out: Path) -> None:
-    """How much was understood, what was found, the worst of it, and where the rest is."""
+    """Prints the share understood, counts of findings, the worst incidents, and the path of the report."""
     read = result.inputs
     where = " in this process, without Spark" if result.master == IN_PROCESS else ""
-    say(
+    print_text(
         f"read {read['lines']} lines of {read['files']} files{where}; understood {result.understood}{_in_files(read)}\n"
     )
     if untimed := _list_timeless(read):
-        say(f"{untimed}\n")
+        print_text(f"{untimed}\n")
     _name_files("too little was understood of", list(map(_share, read["too_little"])), len(read["too_little"]))
     _name_files("no client was understood in", read["silent"], read["silent_files"])
     unreadable = [f"{file} ({why})" for file, why in read["unreadable"]]
     _name_files("not read, or not to the end:", unreadable, read["unreadable_files"])
     if older := read["older_results"]:
-        say(f"left out what an audit wrote itself: {', '.join(older)}\n")
+        print_text(f"left out what an audit wrote itself: {', '.join(older)}\n")
     for total in result.metrics["findings"]:
-        say("  ", *_colour(total["severity"], 8), f"{total['count']:6}  {total['kind']}\n")
+        print_text("  ", *_colour(total["severity"], 8), f"{total['count']:6}  {total['kind']}\n")
     if not result.metrics["findings"]:
-        say("  nothing found\n")
+        print_text("  nothing found\n")
     if known := read.get("known_findings"):
-        say(f"known by the baseline, and not told: {many(known, 'finding')}\n")
-    say(_count_incidents(result.metrics.get("incidents", {})))
+        print_text(f"known by the baseline, and not told: {many(known, 'finding')}\n")
+    print_text(_count_incidents(result.metrics.get("incidents", {})))
     shown = [one for one in result.incidents if one.incident.severity != "info"]
     for one in shown[:SHOWN]:
-        _say_incident(*one, at_most=max(1, FITS // min(SHOWN, len(shown))))
+        _print_incident(*one, at_most=max(1, FITS // min(SHOWN, len(shown))))
     if len(shown) > SHOWN:
-        say("and more; ")
-    say(f"report: {out / 'report.html'}\n")
+        print_text("and more; ")
+    print_text(f"report: {out / 'report.html'}\n")
 
 
 def check_understood(result: Result, out: Path) -> None:
-    """Raises `InputError` where too little was understood for a verdict."""
+    """Raises `InputError` if too little was understood for a verdict."""
     if not result.enough:
         remedy = "see what was not understood in the report, or give --min-understood"
         problem = f"not enough was understood: {result.understood}{_in_files(result.inputs)}"
@@ -71,36 +71,38 @@ def _list_timeless(read: Mapping[str, Any]) -> str:
     return f"no verdict on double ownership: {files} tell{'s' if count == 1 else ''} no time" if count else ""
 
 
-def say_change(change: Change) -> None:
-    """One line for a finding that was opened, became worse, or is over, and one for where to look.
+def print_change(change: Change) -> None:
+    """Prints a line for a finding that was opened, updated or closed, and a line for its time and place.
 
-    What happened to a file is of no group, and may have no time and no line.
+    A finding about a file has no group, and may have no time and no line.
     """
     found, status = change.finding, "" if change.status in ("opened", "updated") else f" {change.status}"
-    say(*_colour(found.severity), f"{status}: {found.group}: " if found.group else f"{status}: ", f"{found.summary}\n")
+    print_text(
+        *_colour(found.severity), f"{status}: {found.group}: " if found.group else f"{status}: ", f"{found.summary}\n"
+    )
     when = [f"{utc(found.start_ms)} UTC"] if found.start_ms else []
     places = [f"{one.file}:{one.line}" if one.line else one.file for one in found.evidence[:1]]
-    say(f"  {', '.join([*when, *places])}\n" if when or places else "")
+    print_text(f"  {', '.join([*when, *places])}\n" if when or places else "")
 
 
-def _say_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:
-    """Its sentence, since when it is so and what to try, and its worst findings with a line each."""
-    say(*_colour(one.severity), f": {one.group}: {one.sentence}\n" if one.group else f": {one.sentence}\n")
+def _print_incident(one: Incident, findings: tuple[Finding, ...], *, at_most: int) -> None:
+    """Prints an incident's sentence, its period and next step, and its worst findings with a line each."""
+    print_text(*_colour(one.severity), f": {one.group}: {one.sentence}\n" if one.group else f": {one.sentence}\n")
     is_named = f"{one.setting} ({one.value})" in one.sentence
     setting = f"{one.setting} is {one.value}; " if one.value and not is_named else ""
-    say(f"  {_when(one)}; {setting}to try: {one.next_step}\n")
+    print_text(f"  {_when(one)}; {setting}to try: {one.next_step}\n")
     for found in findings[:at_most]:
         place = next((f"{evidence.file}:{evidence.line}" for evidence in found.evidence), "")
         if len(one.findings) > 1:
-            say(f"  {place}: " if place else "  ", *_colour(found.severity), f": {found.summary}\n")
+            print_text(f"  {place}: " if place else "  ", *_colour(found.severity), f": {found.summary}\n")
         elif place:
-            say(f"  {place}\n")
+            print_text(f"  {place}\n")
     if len(one.findings) > at_most:
-        say(f"  and {many(len(one.findings) - at_most, 'finding')} more\n")
+        print_text(f"  and {many(len(one.findings) - at_most, 'finding')} more\n")
 
 
 def _count_incidents(counts: Mapping[str, int]) -> str:
-    """How many incidents there are; of a single one nothing has to be said."""
+    """A line with the number of incidents by severity; "" for fewer than two."""
     parts = [many(counts[severity], severity) for severity in ("error", "warning") if counts.get(severity)]
     parts += [f"{counts['info']} for information"] if counts.get("info") else []
     return f"{many(sum(counts.values()), 'incident')}: {', '.join(parts)}\n" if sum(counts.values()) > 1 else ""
@@ -129,7 +131,7 @@ def _share(counts: Mapping[str, Any]) -> str:
 
 def _name_files(why: str, files: list[str], count: int) -> None:
     if count:
-        say(f"{why} {_list_files(files, count)}\n")
+        print_text(f"{why} {_list_files(files, count)}\n")
 
 
 def _list_files(files: list[str], count: int) -> str:
@@ -138,7 +140,7 @@ def _list_files(files: list[str], count: int) -> str:
 
 
 class _Colour(str):
-    """A code of our own, which the terminal shall obey."""
+    """An escape sequence of our own, which is not escaped."""
 
     __slots__ = ()
 
@@ -150,8 +152,8 @@ def _colour(severity: str, width: int = 0) -> tuple[str, ...]:
     return _Colour(f"\x1b[{_COLOURS[severity]}m"), text, _Colour("\x1b[0m")
 
 
-def say(*texts: str) -> None:
-    """Writes to stdout. Names come from logs: what no terminal should obey, or can show, is written with its code."""
+def print_text(*texts: str) -> None:
+    """Writes to stdout; control and unencodable characters are escaped, as texts may come from logs."""
     encoding = sys.stdout.encoding or "utf-8"
     for text in texts:
         shown = text if isinstance(text, _Colour) else "".join(map(_visible, text))

@@ -1,4 +1,4 @@
-"""How far groups are behind, asked of a broker: committed offsets and the ends of logs, as of now."""
+"""Reads the current lag of groups from a broker: committed offsets and end offsets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLIENT = "fsm-audit"
 TIMEOUT_S = 10.0
 EVERY_S = 30.0
 AT_ONCE = 200
-"""Groups whose offsets one request asks for."""
+"""Groups per OffsetFetch request."""
 
 REMEDY = "say --tls where it speaks TLS, --user where it wants a login"
 
@@ -43,9 +43,9 @@ def read_broker_lag(
     security: Security = PLAINTEXT,
     now_s: Callable[[], float] = time.time,
 ) -> Lag:
-    """The lag of these groups, all by default, at each partition for which they have committed an offset.
+    """The lag of these groups, all by default, for each partition with a committed offset.
 
-    Raises `InputError` where a broker cannot be asked, or refuses.
+    Raises `InputError` if a broker cannot be reached or refuses a request.
     """
     try:
         with_brokers = _Cluster(host, port, security)
@@ -65,7 +65,7 @@ def read_broker_lag(
 
 
 class LagWatch:
-    """Asks a broker for the lag again and again, beside whatever else is done, and keeps what it says."""
+    """Reads the lag from a broker periodically, on a thread of its own, and stores it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class LagWatch:
         *,
         security: Security = PLAINTEXT,
     ) -> None:
-        """Asks once, and begins. Raises `InputError` where the broker cannot be asked, or refuses."""
+        """Reads the lag once and starts the thread. Raises `InputError` as `read_broker_lag` does."""
         self.place = host, port
         self.kept = kept
         self.chosen = tuple(chosen)
@@ -85,15 +85,15 @@ class LagWatch:
         self.security = security
         kept.add(read_broker_lag(host, port, chosen, security=security))
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._go_on, name="lag", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="lag", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Asks no more."""
+        """Stops the thread."""
         self._ends.set()
         self._thread.join(TIMEOUT_S)
 
-    def _go_on(self) -> None:
+    def _watch(self) -> None:
         reported = ""
         while not self._ends.wait(self.every_s):
             try:
@@ -101,13 +101,13 @@ class LagWatch:
                 text = ""
             except (InputError, OSError, sqlite3.Error) as problem:
                 text = str(problem)
-            if text and text != reported:  # once, as it asks again
+            if text and text != reported:  # a lasting problem is printed once
                 print(f"fsm: {text}", file=sys.stderr)  # noqa: T201
             reported = text
 
 
 class _Cluster:
-    """Connections to the brokers of a cluster, opened when they are needed."""
+    """Connections to the brokers of a cluster, opened on demand."""
 
     def __init__(self, host: str, port: int, security: Security) -> None:
         self.security = security
@@ -134,7 +134,7 @@ class _Cluster:
             connection.close()
 
     def fetch_committed(self, chosen: set[str]) -> Iterator[tuple[tuple[str, Partition], int]]:
-        """Each group is asked of its coordinator, which is who lists it."""
+        """((group, partition), committed offset). A broker lists the groups that it coordinates."""
         for node_id in sorted(self.addresses):
             listed = self.call(node_id, ListGroupsRequest())
             _check(listed.error_code, "lists no groups")
@@ -149,7 +149,7 @@ class _Cluster:
                                 yield (group.group_id, (topic.name, one.partition_index)), one.committed_offset
 
     def ends(self, partitions: set[Partition]) -> Mapping[Partition, int]:
-        """Where the logs end; those without a leader are left out."""
+        """End offsets; partitions without a leader are left out."""
         by_leader: dict[int, dict[str, list[int]]] = {}
         for topic, number in sorted(partitions):
             leader = self.leaders.get((topic, number), -1)

@@ -1,4 +1,4 @@
-"""`fsm capture`: real clients and brokers under observation, through a proxy or from captured packets."""
+"""`fsm capture`: records exchanges of real clients and brokers, through a proxy or from captured packets."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Captures until it is told to stop, or until what is read ends."""
+    """Captures until a signal, or until the end of the packets."""
     if bool(args.broker) == bool(args.read):
         raise InputError("give either --broker or --read", remedy="see fsm capture --help")
-    (_read if args.read else _stand_between)(args)
+    (_read if args.read else _run_proxy)(args)
     return 0
 
 
-def _stand_between(args: argparse.Namespace) -> None:
+def _run_proxy(args: argparse.Namespace) -> None:
     from fsm.capture.run import Options, check_broker, run_proxy
 
     host, port = address(args.broker)
@@ -111,7 +111,7 @@ def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
 
 @contextmanager
 def _log(args: argparse.Namespace) -> Iterator[Log]:
-    """Writes the trace, if one is wanted, which can be read while it grows."""
+    """A log that writes the trace, if one was requested."""
     from fsm.capture.log import Log
 
     if args.trace is None:
@@ -131,5 +131,5 @@ def _show(text: str) -> None:
 
 
 def _columns() -> int | None:
-    """The width of the terminal; None where there is none."""
+    """The width of the terminal; None if stdout is none."""
     return os.get_terminal_size().columns if sys.stdout.isatty() else None

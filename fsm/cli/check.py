@@ -1,4 +1,4 @@
-"""`fsm check`: every state of a model, and the shortest way to what does not hold."""
+"""`fsm check`: explores every state of a model and finds shortest counterexamples."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ an effect of one that is an event of another is a message to it; all other event
 exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit was reached before all was known"""
 
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
-"""Options that say what a model is."""
+"""Options that define a model."""
 PROGRESS_EVERY_S = 0.2
 COLLECTING = 50_000
-"""So many new objects before Python looks for cycles: tables are many that stay."""
+"""Threshold of the garbage collector. Tables consist of many long-lived objects."""
 VERDICT = "verdict.json"
 _OWN_FILE = re.compile(r"\d+-.*\.(svg|mmd|puml|txt|yaml|trace\.jsonl)")
 FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
@@ -66,12 +66,12 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Checks, prints the verdict, gives the exit status. Raises `InputError` for what is no model."""
+    """Checks, prints the verdict, returns the exit status. Raises `InputError` for an unknown model."""
     import gc
 
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is asked of its threads, whose start takes time
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads are not used, and their start takes time
     require_numpy()
-    gc.disable()  # what is imported and made here stays to the end
+    gc.disable()  # objects created here live until the end
     try:
         from fsm.check import Limits, check, lines
 
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
 def _mutate(
     args: argparse.Namespace, make: Callable[[], Model], kinds: Sequence[str], most: int, limits: Limits
 ) -> int:
-    """Tries mutants of the model's tables and rules; 1 where one survives, 2 where a limit stopped one."""
+    """Tries mutants of the model's tables and rules; returns 1 if one survives, 2 if a limit stopped one."""
     from fsm.check.kafka.mutants import subject
     from fsm.check.mutation_score import lines, score
 
@@ -164,7 +164,7 @@ def _mutate(
 
 
 def _memo(args: argparse.Namespace, folder: Path) -> Memo:
-    """A folder for tables, by what the model is made of."""
+    """The store of step tables in the folder, keyed by the model's options and files."""
     from fsm.check import Memo
 
     made_of = {name: value for name, value in vars(args).items() if name in MAKES and value}
@@ -175,7 +175,7 @@ def _memo(args: argparse.Namespace, folder: Path) -> Memo:
 
 
 def _draw(verdict: Verdict, folder: Path) -> None:
-    """Each counterexample as a sequence diagram and a text; as a scenario and a trace where it can be."""
+    """Writes each counterexample as a sequence diagram and a text, and as a scenario and a trace if possible."""
     from fsm.check import diagram, scenario, tell
     from fsm.cli.output import write
     from fsm.render import sequence
@@ -200,7 +200,7 @@ def _draw(verdict: Verdict, folder: Path) -> None:
 
 
 def _list_written(path: Path) -> set[str]:
-    """The files that an earlier check wrote beside its verdict, which are no longer true."""
+    """The files of an earlier check, which are obsolete."""
     try:
         files = json.loads(path.read_bytes())["files"]
         return {name for name in files if Path(name).name == name and _OWN_FILE.fullmatch(name)}
@@ -209,7 +209,7 @@ def _list_written(path: Path) -> set[str]:
 
 
 def _progress() -> tuple[Callable[[int, int, int], None], Callable[[], None]]:
-    """States so far, in place, on a terminal only; and what clears the line."""
+    """Functions that show the progress on one line of a terminal, and that clear the line."""
     import time
 
     if not sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Where `fsm check` keeps states: in memory, in files, or on Spark."""
+"""Chooses where `fsm check` keeps states: in memory, in files, or on Spark."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ LOCAL = "local[*]"
 
 
 class Choice(NamedTuple):
-    """Where a search begins, and where it goes on when memory would not do; empty where it stops then."""
+    """The engine of a search."""
 
     first: str
     then: str = ""
+    """The engine to continue with when the memory limit is reached; "" to stop then."""
 
 
 def choose(engine: str | None, *, has_folder: bool, master: str | None, began_on_spark: bool) -> Choice:
-    """What the options mean.
+    """The choice of engine for these options.
 
-    Memory is the fastest while it lasts, and files of one process are faster than Spark on one machine; so Spark is
-    taken without being asked for only where `--master` says where there is one, and `--dir` where its workers and this
-    process see the same files. `began_on_spark`: the folder holds such a search already. Raises `InputError` for
-    options that do not go together.
+    Memory is fastest while it suffices, and files of one process are faster than Spark on one machine. So Spark is used
+    by default only with `--master`, and with `--dir`, a folder that its workers and this process share.
+    `began_on_spark`: the folder already has a search of Spark. Raises `InputError` for contradictory options.
     """
     if engine is not None and has_folder != (engine != "memory"):
         raise InputError("--engine disk or spark and --dir belong together", "--engine", "give --dir DIR, or neither")
@@ -46,14 +46,14 @@ def choose(engine: str | None, *, has_folder: bool, master: str | None, began_on
 
 
 def choice_of(args: argparse.Namespace) -> Choice:
-    """What the options of a command mean."""
+    """The choice of engine for the options of a command."""
     began = args.dir is not None and (args.dir / "met").is_dir()
     return choose(args.engine, has_folder=args.dir is not None, master=args.master, began_on_spark=began)
 
 
 @contextmanager
 def making(engine: str, then: str, memo: Memo | None, master: str | None) -> Iterator[dict[str, Any]]:
-    """What `check` is given for an engine that keeps its files in the folder of `memo`."""
+    """Keyword arguments of `check` for an engine whose files are in the folder of `memo`."""
     if memo is not None and engine == "spark":
         from fsm.spark.search import SparkSearch
         from fsm.spark.session import plainly, session

@@ -1,4 +1,4 @@
-"""The options of `fsm check`: what the model is, what is asked of it and how it is disturbed, and what it may take."""
+"""The options of `fsm check`: the model, the properties and disturbances, and the limits of the search."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ GROUPS = {
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Registers all of them."""
+    """Registers all options."""
     add_model_options(command)
     _add_questions(command)
     _add_search(command)
 
 
 def add_model_options(command: argparse.ArgumentParser) -> None:
-    """Registers those that say what the model is."""
+    """Registers the options that define the model."""
     group = command.add_argument_group(f"groups: {', '.join(GROUPS)}")
     _add_members(group)
     _add_what_they_do(group)

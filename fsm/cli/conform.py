@@ -1,4 +1,4 @@
-"""`fsm conform`: a broker, or our own coordinator, walked and held against Kafka's rules, step by step."""
+"""`fsm conform`: compares a broker, or our own coordinator, with Kafka's rules, step by step."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Walks every family; gives 1 where one differs."""
+    """Walks every family; returns 1 if one differs."""
     from fsm.conformance.families import choose
     from fsm.conformance.report import document, lines
     from fsm.conformance.walk import compare
@@ -100,7 +100,7 @@ def _peer(args: argparse.Namespace) -> Peer:
 
 
 def _progress() -> Callable[[str, int], None]:
-    """Every hundredth step on stderr, where that is a terminal."""
+    """A function that shows every hundredth step on stderr, if that is a terminal."""
 
     def show(family: str, step: int) -> None:
         if step % 100 == 0 and sys.stderr.isatty():

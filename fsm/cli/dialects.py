@@ -1,4 +1,4 @@
-"""`fsm dialects`: what the protocols can be run as, and the rules in which that differs."""
+"""`fsm dialects`: lists the dialects of the protocols and the rules in which they differ."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what is asked for; always 0."""
+    """Prints the dialects; returns 0."""
     from fsm.reference.dialects import parts, parts_with
 
     if args.json:

@@ -1,4 +1,4 @@
-"""`fsm draw`: diagrams of tables, timelines of groups, and whether those in a folder are current."""
+"""`fsm draw`: draws diagrams of tables and timelines of groups, and checks whether those in a folder are current."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draws, or compares; gives 1 where a difference was found."""
+    """Draws, or compares; returns 1 if a difference was found."""
     if args.timeline:
         return _timelines(args)
     view = View(args.events, args.states, args.path, args.effects, args.lit)
@@ -105,7 +105,7 @@ def _draw(tables: tuple[Table, ...], args: argparse.Namespace, view: View) -> in
 
 
 def _resolve(view: View, table: Table) -> View:
-    """The view with the table's own normal course for the path `happy`."""
+    """The view, with the path `happy` replaced by the table's normal course."""
     if view.path != ("happy",):
         return view
     from fsm.tables import HAPPY_PATHS
@@ -145,9 +145,9 @@ def _timelines(args: argparse.Namespace) -> int:
 
 
 def _logs(paths: list[Path]) -> list[Path]:
-    """The files, and those below the folders, as `fsm audit` finds them; what is no log there is passed over.
+    """The log files among the paths and below folders, as `fsm audit` finds them; other files there are skipped.
 
-    Raises `InputError` for a path that is not there, for a file given by its name that is no log, and for none at all.
+    Raises `InputError` for a missing path, for a file among the paths that is no log, and if there is no log at all.
     """
     from fsm.spark.sources import find
 
@@ -161,7 +161,7 @@ def _logs(paths: list[Path]) -> list[Path]:
 
 
 def _file_name(group: str, made: Picture) -> str:
-    """A group may be called anything; a file may not."""
+    """A file name for a group's timeline; characters of the group's name that are unsafe in files become `_`."""
     kind = "group" if made.workers_head == "Consumers" else "connect"
     return kind + "-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in group.removeprefix(f"{kind}-"))
 
@@ -182,7 +182,7 @@ def _check(tables: tuple[Table, ...], args: argparse.Namespace) -> int:
 
 
 def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple[str, ...]]]:
-    """What is drawn beside tables, where all of them are: the files, and the names that the index lists."""
+    """Files drawn beside the tables when all tables are drawn, and the names that the index lists."""
     if args.names:
         return {}, {}
     from fsm import reference
@@ -195,7 +195,7 @@ def _beside(args: argparse.Namespace) -> tuple[dict[str, bytes], dict[str, tuple
     pages = reference.pages()
     suffixes = {f".{FORMS[form]}" for form in args.format}
     places = (pictures, connect_picture, check_catalog, kit_picture, simulate_picture)
-    pictured = places if suffixes & {".svg", ".mmd", ".puml"} else ()  # each takes a search or a run
+    pictured = places if suffixes & {".svg", ".mmd", ".puml"} else ()  # each needs a search or a run
     drawn = (*(one for place in pictured for one in place.shipped_pictures()), *pages.items())
     further = {file: content for file, content in drawn if Path(file).suffix in suffixes}
     return further, {"pictures": tuple(name for place in places for name in place.PICTURES), "pages": tuple(pages)}

@@ -1,4 +1,4 @@
-"""`fsm explore`: a model, or what was recorded, walked by hand in a page on loopback."""
+"""`fsm explore`: steps through a model or a recording by hand, in a page on loopback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ could go wrong from here" is asked of the checker. What was recorded is played, 
 
 exit status: 0; 2 where what is given is none of these, or cannot be walked"""
 MODELS, LOGS = (".json", ".py"), (".jsonl", ".log", ".txt", ".gz")
-"""What a file of a model, and one of a log, may end in; any other file that is there is read as a log, too."""
+"""Suffixes of files of models, and of logs; any other existing file is read as a log, too."""
 
 
 def add(commands: Any) -> None:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(args: argparse.Namespace) -> Session:
-    """What is to be explored, by what it is. Raises `InputError` for none, and for options of another kind."""
+    """The session for the argument's kind. Raises `InputError` for an unknown one and for options of another kind."""
     path, suffix = Path(args.model), Path(args.model).suffix.lower()
     if suffix in (".yaml", ".yml") and path.is_file():
         from fsm.explore.scenarios import is_scenario, open_scenario
@@ -118,7 +118,7 @@ def _serve(session: Session, args: argparse.Namespace) -> int:
     from fsm.explore.server import Explorer
 
     server = Explorer(session, lambda key: page(key=key), args.port)
-    for one in (SIGINT, SIGTERM):  # a shell without jobs starts what is in the background deaf to the first
+    for one in (SIGINT, SIGTERM):  # a shell without job control starts background processes with SIGINT ignored
         signal(one, default_int_handler)
     try:
         out(f"exploring on {server.url}\n")

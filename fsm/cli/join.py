@@ -1,4 +1,4 @@
-"""`fsm join`: our member in a group of any cluster, watched while it thinks."""
+"""`fsm join`: runs our member in a group of any cluster and shows its steps."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ MAX_POLL = "its longest pause, and how long it may take to give up partitions (%
 
 
 def run(args: argparse.Namespace) -> int:
-    """Takes part until it is told to stop."""
+    """Runs the member until a signal or a limit stops it."""
     import asyncio
     from contextlib import ExitStack
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             _config(args),
             _subscription(args),
             args.dialect or releases.LATEST,
-            ReadingOptions(EARLIEST if args.start == "earliest" else LATEST, tell=_tell),
+            ReadingOptions(EARLIEST if args.start == "earliest" else LATEST, tell=_print_problem),
             on_record,
             lambda message: printed.add(show_message(message)),
             read_security(args),
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Printed:
-    """Lines on stdout, from any thread. Where nobody reads them any more it ends, in order."""
+    """Lines on stdout, from any thread. A closed stdout stops the member, which leaves in order."""
 
     def __init__(self, stop: Stop) -> None:
         self.is_broken = False
@@ -188,6 +188,6 @@ def _open(name: str | None, stack: ExitStack) -> TextIO | None:
         raise InputError(f"cannot be written: {problem.strerror}", name, "choose another --trace") from None
 
 
-def _tell(line: str) -> None:
+def _print_problem(line: str) -> None:
     sys.stderr.write(f"fsm: {line}\n")
     sys.stderr.flush()

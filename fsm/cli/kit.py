@@ -73,7 +73,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does what is asked for; 1 where a MUST failed."""
+    """Runs a subcommand; returns 1 if a MUST failed."""
     return _RUNS[args.what](args)
 
 
@@ -175,7 +175,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple[list[Scenario], MakePlace]:
-    """The scenarios that brokers of any cluster allow, and the place to play them."""
+    """The scenarios that can run on any cluster, and the factory of their places."""
     import time
     from functools import partial
 
@@ -194,13 +194,13 @@ def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple
 
 
 def _progress(count: int, folder: Path | None) -> Callable[[Result], None]:
-    """Tells on a terminal how far it is, and keeps traces."""
+    """A function that shows the progress on a terminal and writes the traces."""
     from fsm.cli.output import write
     from fsm.wire import to_line
 
     done: list[str] = []
 
-    def tell(result: Result) -> None:
+    def show(result: Result) -> None:
         done.append(result.scenario.name)
         if folder is not None:
             text = "".join(f"{to_line(one)}\n" for one in result.trace)
@@ -208,7 +208,7 @@ def _progress(count: int, folder: Path | None) -> Callable[[Result], None]:
         if sys.stderr.isatty():
             sys.stderr.write(f"\r{len(done)} of {count}: {result.scenario.name:30}")
 
-    return tell
+    return show
 
 
 _RUNS = {"checks": _checks, "judge": _judge, "run": _run, "scenarios": _scenarios}

@@ -1,4 +1,4 @@
-"""What model the arguments of a command mean."""
+"""Builds the model that a command's arguments define."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 OWNERS = {**GROUPS, "tables": ("others", "never", "goal")}
-"""Options by what they are for."""
+"""Options of each kind of model."""
 
 
 def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None:
-    """Raises `InputError` for the first option of a model that is given, other than these."""
+    """Raises `InputError` for the first given option of models that is not in `mine`."""
     for options in OWNERS.values():
         for option in options:
             if _is_given(getattr(args, option)) and option not in mine:
@@ -32,12 +32,12 @@ def refuse_options(args: argparse.Namespace, mine: Collection[str] = ()) -> None
 
 
 def read_model(args: argparse.Namespace) -> Model:
-    """The model that the arguments mean; options of another kind of model are refused."""
+    """The model of the arguments. Raises `InputError` for options of another kind of model."""
     return find_maker(args)()
 
 
 def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
-    """What makes that model, again and again of the same tables: files are read once."""
+    """A function that builds the model repeatedly; files are read once."""
     from fsm.cli.arguments import find_table, has_key
     from fsm.table import Table
     from fsm.tables.files import is_python, run_file
@@ -70,7 +70,7 @@ def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
 
 
 def _read_machines(args: argparse.Namespace) -> Machines:
-    """The machines of a deployment, which says itself what may never be and what the goal is."""
+    """The machines of a deployment, which has its own `never` and `goal`."""
     from fsm.simulate.machines.deployment import Machines
     from fsm.simulate.reading import read_file
 
@@ -85,14 +85,14 @@ def _read_machines(args: argparse.Namespace) -> Machines:
 
 
 def list_machines(args: argparse.Namespace) -> tuple[Part, ...]:
-    """What a deployment names, if the model is one: other files say what it is."""
+    """The parts of a deployment, if the model is one; they have their own files."""
     from fsm.cli.arguments import has_key
 
     return _read_machines(args).parts if _is_table(args.model) and has_key(args.model, "deployment") else ()
 
 
 def _is_given(value: Any) -> bool:
-    """Whether an option was given: 0 is a number like others."""
+    """Whether an option was given; 0 is a value."""
     return value is not None and value is not False and value not in ("", [])
 
 
@@ -106,7 +106,7 @@ def _is_table(name: str) -> bool:
 
 
 def _load_own(name: str, found: object) -> Model:
-    """A model out of a Python file, or what a function there makes."""
+    """A model from a Python file, or the result of a function there."""
     from fsm.check import Model
 
     path, _, attribute = name.rpartition(":")

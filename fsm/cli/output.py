@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Writes files atomically."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fsm.errors import InputError
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes beside the file and renames. Raises `InputError` where the folder cannot be made or written to."""
+    """Writes a temporary file and renames it. Raises `InputError` if the folder cannot be created or written to."""
     write_pieces(path, [content], "give -o a folder that can be written to")
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes], remedy: str = "give a file that can be written") -> None:
-    """The same of what comes in pieces."""
+    """Like `write`, for content in pieces."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`fsm replay`: scenarios step by step, held against what they expect, or one dialect against another."""
+"""`fsm replay`: runs scenarios and compares each step with its expectation, or two dialects with each other."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 
 
 class _Kinds(argparse.Action):
-    """Prints what the kinds say of themselves."""
+    """Prints the docstrings of the kinds of scenario."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from inspect import getdoc
@@ -54,7 +54,7 @@ class _Kinds(argparse.Action):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs every file; gives 1 where something differs."""
+    """Runs every file; returns 1 if something differs."""
     from fsm.scenario.files import compare
 
     found = [c for file in args.files for c in compare(file, args.dialect, args.against)]

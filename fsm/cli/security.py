@@ -1,4 +1,4 @@
-"""Options of commands that speak to a broker whose listener wants TLS, or a login."""
+"""Options of commands that connect to brokers with TLS or SASL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPTIONS = ("tls", "cafile", "user", "password_file")
 
 
 def add_security_options(command: argparse.ArgumentParser) -> None:
-    """Registers them."""
+    """Registers the options."""
     command.add_argument("--tls", action="store_true", help="speak TLS to the brokers")
     command.add_argument("--cafile", metavar="FILE", type=Path, help="who may have signed their certificates (PEM)")
     command.add_argument("--user", metavar="NAME", default="", help="log in with SASL/PLAIN")
@@ -25,7 +25,7 @@ def add_security_options(command: argparse.ArgumentParser) -> None:
 
 
 def read_security(args: argparse.Namespace) -> Security:
-    """What they say. Raises `InputError` for a file that cannot be read, and for what does not go together."""
+    """The security of the options. Raises `InputError` for an unreadable file and for contradictory options."""
     from fsm.wire.login import Security
 
     if bool(args.user) != (args.password_file is not None):
@@ -43,7 +43,7 @@ def read_security(args: argparse.Namespace) -> Security:
 
 
 def read_authorities(cafile: Path | None) -> ssl.SSLContext:
-    """TLS as clients speak it, with these authorities or the system's. Raises `InputError` for a file of none."""
+    """A client's TLS context with these authorities or the system's. Raises `InputError` for an unusable file."""
     import ssl
 
     try:

@@ -1,4 +1,4 @@
-"""`fsm serve`: our coordinator as a broker for real clients."""
+"""`fsm serve`: runs our coordinator as a broker for real clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fsm.wire import Exchange, Note
 
 COLLECTING = (10_000, 50, 50)
-"""When Python looks for cycles: seldom, since each look is at all groups, which have none."""
+"""Thresholds of the garbage collector. Collections are rare, since each visits all groups, which have no cycles."""
 EXAMPLES = """examples:
   fsm serve --topics foo=4,bar=2                     prints where it listens; any client of Kafka can use it
   fsm serve --topics foo=4 --port 9092 --dialect 4.0
@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until it is told to end."""
+    """Serves until SIGTERM or Ctrl-C."""
     import asyncio
     import gc
     from contextlib import ExitStack
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         rules = _read_rules(args.faults) if args.faults else []
         brokers = Brokers(served, now_ms(), random, rules=rules, on_event=on_event, kept=kept)
         edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n"))
-        gc.freeze()  # what is imported and made here stays to the end
+        gc.freeze()  # objects created so far live until the end
         stack.callback(gc.set_threshold, *gc.get_threshold())
         gc.set_threshold(*COLLECTING)
         with asyncio.Runner(loop_factory=event_loop) as runner:
@@ -141,19 +141,19 @@ async def _serve(edge: Edge, args: argparse.Namespace, recent: Recent | None) ->
 
 
 def _to_all(watchers: list[Callable[[Exchange | Note], None]]) -> Callable[[Exchange | Note], None] | None:
-    """One that calls all of them; None where there is none, so that nothing is made for nobody."""
+    """A function that calls all watchers; None without watchers, so that no exchanges are created."""
     if len(watchers) < 2:
         return watchers[0] if watchers else None
 
-    def tell(seen: Exchange | Note) -> None:
+    def notify(seen: Exchange | Note) -> None:
         for watch in watchers:
             watch(seen)
 
-    return tell
+    return notify
 
 
 def _check_host(host: str) -> None:
-    """Clients are told this address, so that it has to be one that leads here."""
+    """Raises `InputError` for a wildcard address: clients get this address in Metadata and connect to it."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104  # refused
         raise InputError(
             f"{host or 'nothing'} is no address that clients can be told", "--host", "name one of this machine"

@@ -1,4 +1,4 @@
-"""`fsm simulate`: whole deployments in virtual time, with faults."""
+"""`fsm simulate`: runs whole deployments in virtual time, with faults."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the deployment; gives 1 where something was violated."""
+    """Runs the deployment; returns 1 if something was violated."""
     _check(args)
     deployment = _deployment(args)
     if args.seed is not None:
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _deployment(args: argparse.Namespace) -> Deployment | Machines:
-    """What the file holds; or a machine of each table that is named."""
+    """The deployment of the file, or one with a machine of each named table."""
     from fsm.cli.arguments import has_key
     from fsm.simulate.machines.reading import of_tables
     from fsm.simulate.reading import read_file
@@ -117,7 +117,7 @@ def _deployment(args: argparse.Namespace) -> Deployment | Machines:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises `InputError` for options that do not go together."""
+    """Raises `InputError` for contradictory options."""
     for option, is_given in (("--trace", args.trace), ("--logs", args.logs)):
         if is_given and args.folder is None:
             raise InputError("goes into a folder", option, "name one with -o")
@@ -176,9 +176,9 @@ def _fleet(deployment: Deployment | Machines, args: argparse.Namespace) -> Fleet
         from fsm.spark.simulate import run_on_spark
 
         return run_on_spark(deployment, first, last, args.master)
-    tell = _progress()
+    show = _progress()
     count = last - first + 1
-    on_seed = None if tell is None else lambda number: tell(f"{count} seeds", number / count)
+    on_seed = None if show is None else lambda number: show(f"{count} seeds", number / count)
     return Fleet.of(run_seeds(deployment, range(first, last + 1), args.jobs, on_seed))
 
 
@@ -191,7 +191,7 @@ def _seeds(text: str) -> tuple[int, int]:
 
 def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     from fsm.simulate.run import simulate
-    from fsm.simulate.text import side_by_side, tell_judgement
+    from fsm.simulate.text import format_judgement, side_by_side
     from fsm.simulate.variants import vary
 
     first, second = (vary(deployment, variant) for variant in args.compare)
@@ -210,7 +210,7 @@ def _compare(deployment: Deployment | Machines, args: argparse.Namespace) -> int
         document = {"variants": names, "runs": [x.as_document(), y.as_document()]}
         text = side_by_side(names, (x.totals(), y.totals()), 1)
         for name, outcome in zip(names, (x, y), strict=True):
-            text += "".join(f"{name}: {line}\n" for line in tell_judgement(outcome.hazards(), outcome.violations))
+            text += "".join(f"{name}: {line}\n" for line in format_judgement(outcome.hazards(), outcome.violations))
         failed, files = len(x.violations) + len(y.violations), {"picture.svg": draw([x, y], names)}
     if args.folder is not None:
         _write(args.folder, {"compared.json": _json(document), "compared.txt": text, **files})
@@ -226,10 +226,10 @@ def _shrink(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
     from fsm.simulate.text import report
     from fsm.simulate.writing import write
 
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
-    search = Shrink(deployment, deployment.seed, tell if sys.stderr.isatty() else None)
+    search = Shrink(deployment, deployment.seed, show if sys.stderr.isatty() else None)
     found = search.run()
     if not search.what:
         out(f"seed {deployment.seed} violates nothing\n")
@@ -257,13 +257,13 @@ def _json(document: Any) -> str:
 
 
 def _progress() -> Callable[[str, float], None] | None:
-    """Tells on a terminal how far each group is."""
+    """A function that shows the progress of each group on a terminal; None without one."""
     if not sys.stderr.isatty():
         return None
 
-    def tell(group: str, share: float) -> None:
+    def show(group: str, share: float) -> None:
         end = "\n" if share >= 1 else ""
         sys.stderr.write(f"\r{group}: {share:.0%}{end}")
         sys.stderr.flush()
 
-    return tell
+    return show

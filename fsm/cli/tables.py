@@ -1,4 +1,4 @@
-"""`fsm tables`: the tables, or one of them in full."""
+"""`fsm tables`: lists the tables, or prints one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
 
 
 class _Grammar(argparse.Action):
-    """Prints what the reader of documents says of them."""
+    """Prints the docstring of `fsm.document`."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from fsm import document
@@ -48,7 +48,7 @@ class _Grammar(argparse.Action):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints; gives 0."""
+    """Prints the list or a table; returns 0."""
     if args.name is None:
         from fsm.tables import ALL
 

@@ -1,4 +1,4 @@
-"""A topic that carries logs, copied from its brokers into files that can be followed."""
+"""Copies a topic of logs from its brokers into files that an audit can follow."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ TIMEOUT_S = 10.0
 EARLIEST = -2
 MAX_BYTES, MAX_PARTITION_BYTES = 16 << 20, 4 << 20
 ROUNDS = 200
-"""Fetches after which others are looked at, though there is more."""
+"""Maximum number of fetches of one topic in a row."""
 _CUT = "the segment ends inside a batch"
-"""What `split_batches` says where it ends so."""
+"""Message of `split_batches` for a truncated segment."""
 
 
 class Place(NamedTuple):
-    """A topic and a broker that knows it."""
+    """A topic and a broker of its cluster."""
 
     host: str
     port: int
@@ -54,24 +54,24 @@ class Place(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The name of the folder that is its own: another cluster may have a topic of that name."""
+        """The folder's name; it has host and port, because another cluster may have a topic of the same name."""
         return f"{self.host.replace(':', '_')}+{self.port}+{self.topic}"
 
 
 class Fetched(NamedTuple):
-    """What was fetched of one batch."""
+    """One fetched batch."""
 
     start: int
     """Its first offset."""
     end: int
-    """The offset behind it, as far as it can be told."""
+    """The offset behind it, or behind its first record if its last offset is unknown."""
     records: Sequence[LogRecord] = ()
     problem: str = ""
     """Why its records cannot be read."""
 
 
 def place_of(address: str) -> Place:
-    """Of kafka://HOST:PORT/TOPIC. Raises `InputError` for what is none."""
+    """The place of kafka://HOST:PORT/TOPIC. Raises `InputError` for any other text."""
     found = re.fullmatch(r"kafka://(?:\[([^\]]+)\]|([^:/]+)):(\d{1,5})/([\w.\-]{1,249})", address, re.ASCII)
     if found is None or not 0 < int(found[3]) < 1 << 16 or found[4] in {".", ".."}:
         raise InputError("is no topic", address, "give kafka://HOST:PORT/TOPIC")
@@ -82,7 +82,7 @@ class TopicCopy:
     """Copies one topic into a folder."""
 
     def __init__(self, place: Place, files: TopicFiles, security: Security = PLAINTEXT) -> None:
-        """Raises `InputError` where the topic cannot be read from the start."""
+        """Raises `InputError` if the topic cannot be read."""
         self.place, self.security = place, security
         self.files = files
         self._first: Connection | None = None
@@ -107,10 +107,10 @@ class TopicCopy:
         self._first, self._leaders = None, {}
 
     def copy(self, read: Mapping[str, int] | None = None) -> None:
-        """Copies what there is to copy, and removes the files that are closed and were read.
+        """Copies new records, and removes files that are closed and were read.
 
-        `read` says how far files were read, by their paths. What is amiss is said once, on one line, and tried again
-        the next time.
+        `read` maps paths of files to the number of bytes read. A problem is printed once, on one line; the next call
+        tries again.
         """
         self.files.remove(read or {})
         try:
@@ -119,11 +119,11 @@ class TopicCopy:
                     break
         except (PeerError, InputError) as problem:
             self.close()
-            self._say(f"{problem}; what was read of it stands")
+            self._print_once(f"{problem}; what was read of it stands")
         else:
             self._last_problem = ""
 
-    def _say(self, text: str) -> None:
+    def _print_once(self, text: str) -> None:
         if text != self._last_problem:
             self._last_problem = text
             self._print(text)
@@ -132,8 +132,8 @@ class TopicCopy:
         print(f"fsm: {self._name}: {text}", file=sys.stderr)  # noqa: T201
 
     def _copy_some(self) -> bool:
-        """One fetch of each leader; whether anything came."""
-        came = False
+        """Fetches once from each leader; returns whether there were any records."""
+        found_any = False
         for leader, (topic_id, partitions) in sorted(self._find_leaders().items()):
             marks = {number: self._mark(leader, number) for number in partitions}
             wanted = tuple(
@@ -147,17 +147,17 @@ class TopicCopy:
                 for one in topic.partitions:
                     number = one.partition_index
                     if one.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                        self._begin_anew(leader, number, marks[number])
-                        came = True
+                        self._restart(leader, number, marks[number])
+                        found_any = True
                         continue
                     _check(one.error_code)
-                    came |= self._take(number, marks[number], one.records or b"", one.high_watermark)
-        return came
+                    found_any |= self._take(number, marks[number], one.records or b"", one.high_watermark)
+        return found_any
 
-    # -- who has it -----------------------------------------------------------------------------------------
+    # -- leaders --------------------------------------------------------------------------------------------
 
     def _find_leaders(self) -> Mapping[int, tuple[Any, Sequence[int]]]:
-        """The topic's id and partitions by their leaders, to which there are connections then."""
+        """Leader -> (topic id, partitions). Opens connections to the leaders."""
         if self._first is None or self._first.is_closed:
             self._first = Connection(self.place.host, self.place.port, CLIENT, TIMEOUT_S, self.security)
         asked = MetadataRequest((MetadataRequestTopic(name=self.place.topic),), allow_auto_topic_creation=False)
@@ -176,14 +176,14 @@ class TopicCopy:
         return found
 
     def _mark(self, leader: int, number: int) -> Mark:
-        """From where a partition is copied."""
+        """The mark from which a partition is copied."""
         known = self.files.mark(number)
         if known is None or known.topic_id != self._topic_id:
-            return self._begin_anew(leader, number, known)
+            return self._restart(leader, number, known)
         return known
 
-    def _begin_anew(self, leader: int, number: int, known: Mark | None) -> Mark:
-        """The partition is copied from its beginning on: it is new, or was deleted and made again, or was cut."""
+    def _restart(self, leader: int, number: int, known: Mark | None) -> Mark:
+        """Copies the partition from its earliest offset: it is new, or was recreated or truncated."""
         asked = ListOffsetsTopic(self.place.topic, (ListOffsetsPartition(number, timestamp=EARLIEST),))
         (topic,) = self._leaders[leader].call(ListOffsetsRequest(topics=(asked,))).topics
         (one,) = topic.partitions
@@ -192,34 +192,36 @@ class TopicCopy:
         if known is not None:
             begun = begun._replace(sizes=known.sizes, names=known.names, numbered=known.numbered)
         if known is not None:
-            self._print(f"partition {number}: {_why_anew(known, begun)}")
+            self._print(f"partition {number}: {_explain_restart(known, begun)}")
         self.files.keep(number, begun)
         return begun
 
-    # -- what is copied -------------------------------------------------------------------------------------
+    # -- records --------------------------------------------------------------------------------------------
 
     def _take(self, number: int, mark: Mark, fetched: bytes, high_watermark: int) -> bool:
-        """Writes the records of a partition from a mark on; whether there were any batches. One that cannot be read is
-        said and left out."""
+        """Writes the records of a partition from a mark on; returns whether there were any batches.
+
+        A batch that cannot be read is reported and left out.
+        """
         records: list[LogRecord] = []
         offset = mark.next
-        parts = []
+        problems = []
         for batch in whole_batches(fetched):
             end = max(offset, batch.end)
             if batch.problem:
                 end = max(offset + 1, min(batch.end, high_watermark))
-                parts.append(f"partition {number}: offsets {batch.start} to {end - 1} are left out: {batch.problem}")
+                problems.append(f"partition {number}: offsets {batch.start} to {end - 1} are left out: {batch.problem}")
             records += (one for one in batch.records if one.offset >= mark.next and one.value)
             offset = end
         if offset > mark.next:
             self.files.add(number, mark, records, offset)
-        for text in parts:
+        for text in problems:
             self._print(text)
         return offset > mark.next
 
 
-def _why_anew(before: Mark, begun: Mark) -> str:
-    """Why a partition is copied from its beginning on, and what is not copied of it."""
+def _explain_restart(before: Mark, begun: Mark) -> str:
+    """Why a partition is copied from its earliest offset, and which offsets are left out."""
     if before.topic_id != begun.topic_id:
         return (
             f"the topic was made again; what was read of the former one stands, it is read on from offset {begun.next}"
@@ -230,7 +232,7 @@ def _why_anew(before: Mark, begun: Mark) -> str:
 
 
 def whole_batches(fetched: bytes) -> Iterator[Fetched]:
-    """The whole batches; those of control have no records."""
+    """The complete batches; control batches have no records."""
     at = 0
     while len(fetched) - at >= HEAD.size:
         head = BatchHead._make(HEAD.unpack_from(fetched, at))
@@ -245,7 +247,7 @@ def whole_batches(fetched: bytes) -> Iterator[Fetched]:
                 records = () if head.attributes & CONTROL else tuple(read_records(batch, inflate))
                 yield Fetched(start, end, records)
         except InputError as problem:
-            if problem.what == _CUT:  # the rest is fetched again
+            if problem.what == _CUT:  # fetched again with the rest
                 return
             yield Fetched(start, end, problem=problem.what)
         at += len(data)

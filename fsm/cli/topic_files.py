@@ -1,11 +1,11 @@
-"""The files into which a topic is copied: one for each key of each partition, and how far that is done.
+"""The files into which a topic is copied, one per key and partition, and the progress of the copy.
 
-A partition's files and the offset from which it is copied next are told together by one small file, its mark, which is
-written after them. Who is killed in between copies the same records to the same places again. What a file held once it
-holds always, so that it may be read while it is written.
+Each partition has a mark, a small file with the next offset and the sizes of the partition's files, written after them.
+After a kill in between, the same records are copied to the same positions again. Files are append-only, so that they
+may be read while they are written.
 
-A file is closed when it is large, or when nothing came for its key for long, and removed when all of it was read. Its
-key goes on in another file, which is named by the offset of its first record.
+A file is closed when it is large or idle, and removed when all of it was read. Later records of its key go to another
+file, named by the offset of its first record.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from fsm.protocol.record_batches import LogRecord
 from fsm.spark.live.files import write
 
 CLOSED_BYTES = 64 << 20
-"""A file of so much is closed."""
+"""Size at which a file is closed."""
 _KEY = re.compile(r"[^\w.\-]+", re.ASCII)
 
 
 class Mark(NamedTuple):
-    """How far a partition is copied."""
+    """The progress of a partition's copy."""
 
     topic_id: str
-    """Another one tells that the topic was deleted and made again."""
+    """Another id means that the topic was recreated."""
     next: int
-    """The offset from which it is copied on."""
+    """The next offset to copy."""
     sizes: Mapping[str, int]
-    """How large the files are to which it is copied."""
+    """Sizes of the open files, by name."""
     names: Mapping[str, str] = {}
-    """Those that are not the first of their keys, by the names of the first."""
+    """The current file of a key, by the name of the key's first file, if it is another one."""
     closed: Sequence[str] = ()
-    """Files to which nothing is written any more, and that are to be removed."""
+    """Files that are complete and to be removed after they were read."""
     numbered: bool = False
-    """Whether files were closed: those that are begun from then on are named by offsets."""
+    """Whether files were closed; new files are then named by offsets."""
 
     def close(self, names: Iterable[str]) -> Mark:
-        """With these files closed."""
+        """The mark with these files closed."""
         gone = sorted(names)
         if not gone:
             return self
@@ -63,7 +63,7 @@ class TopicFiles:
     def __init__(
         self, folder: Path, marks: Path, idle_s: float = 86_400.0, clock: Callable[[], float] = time.time
     ) -> None:
-        """A file is closed when nothing came for it for `idle_s`. Raises OSError where the folder cannot be made."""
+        """Files are closed after `idle_s` without records. Raises OSError if the folder cannot be created."""
         self.folder = folder
         self.marks = marks
         self.idle_s = idle_s
@@ -71,21 +71,21 @@ class TopicFiles:
         folder.mkdir(parents=True, exist_ok=True)
 
     def mark(self, partition: int) -> Mark | None:
-        """How far a partition is copied; None where nothing of it is."""
+        """The stored mark of a partition, or None."""
         try:
             return Mark(**json.loads(self._place(partition).read_bytes()))
         except FileNotFoundError:
             return None
 
     def keep(self, partition: int, mark: Mark) -> None:
-        """Notes how far it is copied."""
+        """Stores the mark of a partition."""
         write(self._place(partition), json.dumps(mark._asdict(), sort_keys=True).encode())
 
     def _place(self, partition: int) -> Path:
         return self.marks / f"{partition}.json"
 
     def add(self, partition: int, mark: Mark, records: Iterable[LogRecord], end: int) -> None:
-        """Writes records that follow a mark, up to the offset `end`, a line or more each."""
+        """Appends the records from a mark up to offset `end`, one or more lines each."""
         sizes, names = dict(mark.sizes), dict(mark.names)
         lines: dict[str, list[bytes]] = {}
         for one in records:
@@ -97,7 +97,7 @@ class TopicFiles:
         full = []
         for name, own in lines.items():
             if not sizes.get(name) and (is_packed(own[0]) or begins_segment(own[0])):
-                own.insert(0, b"\n")  # a file that begins so would be taken for something else than lines
+                own.insert(0, b"\n")  # otherwise the file would be detected as compressed or as a log segment
             data = b"".join(own)
             path = self.folder / name
             path.touch()
@@ -105,14 +105,13 @@ class TopicFiles:
                 out.seek(sizes.get(name, 0))
                 out.write(data)
             sizes[name] = sizes.get(name, 0) + len(data)
-            # What holds more by now was written to before a kill, and is written to until it holds no more.
+            # A larger file was written before a kill; its records are being copied again.
             if sizes[name] >= CLOSED_BYTES and path.stat().st_size == sizes[name]:
                 full.append(name)
         self.keep(partition, mark._replace(next=end, sizes=sizes, names=names).close(full))
 
     def remove(self, read: Mapping[str, int]) -> None:
-        """Closes the files to which nothing was written for long, and removes those that are closed and were read;
-        `read` says how far, by their paths."""
+        """Closes idle files, and removes closed files that were read; `read` maps paths to the bytes read."""
         before_s = self.clock() - self.idle_s
         for path in sorted(self.marks.glob("[!.]*.json")):
             known = Mark(**json.loads(path.read_bytes()))
@@ -134,7 +133,7 @@ class TopicFiles:
 
 
 def _name(partition: int, key: bytes | None) -> str:
-    """The name of the first file that holds the records of a key."""
+    """The name of a key's first file."""
     if not key:
         return f"{partition}.log"
     shown = _KEY.sub("_", key.decode("utf-8", "replace"))[:80]

@@ -51,10 +51,10 @@ def _report(outcome: Outcome) -> Iterator[str]:
     totals = outcome.totals()
     for name, words in name_all(totals).items():
         yield f"  {show(name, totals[name]):>14}  {words}"
-    yield from tell_judgement(outcome.hazards(), outcome.violations)
+    yield from format_judgement(outcome.hazards(), outcome.violations)
 
 
-def tell_judgement(hazards: Mapping[str, int], violations: Sequence[tuple[str, Any]]) -> Iterator[str]:
+def format_judgement(hazards: Mapping[str, int], violations: Sequence[tuple[str, Any]]) -> Iterator[str]:
     """The hazards and the violations."""
     for name, count in hazards.items():
         yield f"known hazard: {name} ({count} times)"

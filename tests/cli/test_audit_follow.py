@@ -21,7 +21,7 @@ from fsm import cli
 from fsm.audit.lag import by_group
 from fsm.audit.live.changes import Change, Status
 from fsm.audit.reading import unparsed
-from fsm.cli.audit_summary import say_change
+from fsm.cli.audit_summary import print_change
 from fsm.cli.broker_lag import LagWatch
 from fsm.protocol.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from fsm.spark.live import lag_kept
@@ -165,7 +165,7 @@ def test_what_cannot_be_read_is_said_once(logs: Path, capsys: pytest.CaptureFixt
 def test_what_happened_to_a_file_is_printed_without_what_it_has_not(capsys: pytest.CaptureFixture[str]) -> None:
     """It is of no group, and has no line; some have no time."""
     for at_ms in (0, 1_700_000_000_120):
-        say_change(Change(1, Status.OPENED, unparsed.report_event("a.log", at_ms, "a.log is gone")))
+        print_change(Change(1, Status.OPENED, unparsed.report_event("a.log", at_ms, "a.log is gone")))
     told = ("info: a.log is gone\n  a.log\n", "info: a.log is gone\n  2023-11-14 22:13:20.120 UTC, a.log\n")
     assert capsys.readouterr().out == "".join(told)
 
