@@ -25,7 +25,17 @@ GROUPS = {
         "compaction",
         "equivariant",
     ),
-    "classic-group": ("members", "topics", "protocol", "coordinator", "static", "commits", "topic_changes"),
+    "classic-group": (
+        "members",
+        "topics",
+        "protocol",
+        "coordinator",
+        "static",
+        "commits",
+        "search",
+        "topic_changes",
+        "compaction",
+    ),
     "mixed-group": (
         "members",
         "classic",
@@ -38,6 +48,8 @@ GROUPS = {
         "commits",
         "pattern",
         "assignment_interval",
+        "search",
+        "compaction",
     ),
     "connect": ("members", "connectors", "protocol", "delay", "coordinator", "profile", "scenario", "settled"),
 }

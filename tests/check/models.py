@@ -46,6 +46,15 @@ def replayed(search: Search, paths: int) -> Iterator[Replayed]:
         yield search.model.replay(states_on(search, chance.randrange(search.states.size)))
 
 
+def list_disturbances(search: Search, paths: int) -> set[str]:
+    """What disturbs so many paths, to any of the states that were met."""
+    chance = Random(1)  # noqa: S311
+    some = (
+        range(search.states.size) if search.states.size <= paths else chance.choices(range(search.states.size), k=paths)
+    )
+    return {action.what for number in some for action, _ in states_on(search, number) if action.disturbance}
+
+
 def _shared(make: Callable[..., Model]) -> Callable[..., Model]:
     @wraps(make)
     def made(*given: Any, **options: Any) -> Model:

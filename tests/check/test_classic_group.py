@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from models import classic_group, replayed
+from models import classic_group, list_disturbances, replayed
 
 from fsm.check import Limits, Verdict, check
+from fsm.check.kafka.application import CLOSE_NOW, CLOSE_OVER
 from fsm.check.kafka.classic.coordinator import NEVER_FALLS
-from fsm.check.kafka.classic.member import ASSIGNORS
-from fsm.check.kafka.consumer.coordinator import FORMER_OWNER
+from fsm.check.kafka.classic.member import ASSIGNORS, SESSION_OVER
+from fsm.check.kafka.consumer.compaction import FROM_COMPACTED
+from fsm.check.kafka.consumer.coordinator import FORMER_OWNER, MOVES
 from fsm.check.search import Search
 from fsm.check.verdict import states_on
 from fsm.coordinator.classic.draft import ClassicGroupDraft
@@ -47,6 +51,52 @@ def test_groups_have_so_many_states(options: dict, kinds: tuple[str, ...], state
     assert (found.states.size, found.transitions, found.exact) == (states, transitions, True)
 
 
+LOST, HANGS = "lost", "hangs in its callback"
+KINDS: list[Any] = [
+    ({"members": 1}, ("failover_losing",), LOST, 78, 112),
+    pytest.param({}, ("failover_losing",), LOST, 33_197, 95_704, marks=pytest.mark.deep),
+    pytest.param({"protocol": "cooperative"}, ("failover_losing",), LOST, 67_597, 196_780, marks=pytest.mark.deep),
+    ({"members": 1}, ("hanging",), HANGS, 37, 60),
+    ({"members": 1, "static": True}, ("hanging",), HANGS, 33, 55),
+    ({}, ("hanging",), HANGS, 6_030, 19_076),
+    pytest.param({"protocol": "cooperative"}, ("hanging",), HANGS, 13_376, 42_758, marks=pytest.mark.deep),
+    ({"members": 1}, ("close_timeout",), CLOSE_NOW, 91, 154),
+    ({"members": 1, "commits": True}, ("close", "close_timeout"), CLOSE_OVER, 206, 417),
+    pytest.param({}, ("close_timeout",), CLOSE_NOW, 27_960, 84_268, marks=pytest.mark.deep),
+    pytest.param({"protocol": "cooperative"}, ("close_timeout",), CLOSE_NOW, 58_276, 177_334, marks=pytest.mark.deep),
+    ({"search": True}, (), "", 1_548, 4_496),
+    ({"members": 1, "search": True}, ("move",), MOVES, 109, 167),
+    pytest.param({"search": True}, ("move",), MOVES, 42_243, 119_651, marks=pytest.mark.deep),
+    pytest.param(
+        {"search": True, "protocol": "cooperative"}, ("move",), MOVES, 85_099, 245_801, marks=pytest.mark.deep
+    ),
+    ({"members": 1, "search": True}, ("move", "move"), MOVES, 262, 408),
+    pytest.param({"search": True}, ("move", "move"), MOVES, 420_475, 1_181_776, marks=pytest.mark.deep),
+    ({"search": True}, ("session_timeout",), SESSION_OVER, 2_498, 7_626),
+    ({"members": 1, "compaction": True}, ("failover_compacted",), FROM_COMPACTED, 71, 111),
+    pytest.param({"compaction": True}, ("failover_compacted",), FROM_COMPACTED, 21_597, 62_766, marks=pytest.mark.deep),
+]
+"""Kinds beyond messages and sessions, of applications and of the broker, and a step that shows the last one."""
+
+
+@pytest.mark.parametrize(("options", "kinds", "shows", "states", "transitions"), KINDS)
+def test_applications_and_brokers_disturb_a_classic_group(
+    options: dict[str, Any], kinds: tuple[str, ...], shows: str, states: int, transitions: int
+) -> None:
+    """It is safe and settles; the disturbance happens, and live objects take any path, to the same states."""
+    search = Search(classic_group(**options), frozenset(kinds), len(kinds), every=True).run()
+    assert (search.found, search.states.size, search.transitions) == ({}, states, transitions)
+    assert {shows} - {""} <= list_disturbances(search, 150)
+    assert not any(one.differs for one in replayed(search, 15))
+
+
+def test_members_that_do_not_search_do_not_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that says it is not the coordinator, to a member that asks it for ever."""
+    monkeypatch.setattr("fsm.check.kafka.consumer.coordinator.FIND", "asks somebody else")
+    verdict = check(classic_group(search=True, members=1), disturb=["move"], disturbances=1, every=True)
+    assert "the group settles" in {one.property for one in verdict.violations}
+
+
 @pytest.mark.parametrize(
     ("protocol", "kinds"),
     [
@@ -60,7 +110,7 @@ def test_a_classic_group_is_safe_and_settles(protocol: str, kinds: tuple[str, ..
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 478_308), ("cooperative", 1_167_290)])
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 519_066), ("cooperative", 1_251_874)])
 def test_one_disturbance_of_any_kind_harms_no_classic_group(protocol: str, states: int) -> None:
     model = classic_group(protocol=protocol)
     found = check(model, disturb=model.kinds, disturbances=1, every=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from models import classic_group, consumer_group, mixed_group, replayed
 
@@ -45,6 +47,43 @@ def test_static_members_commits_and_callbacks_that_raise(options: dict, kinds: t
     model = mixed_group(client="fixed", **options)
     found = check(model, disturb=kinds, disturbances=len(kinds), known=KNOWN, every=True)
     assert (found.word, found.states) == ("holds", states)
+
+
+KINDS: list[Any] = [
+    ({}, "failover_losing", 28_723, 87_450),
+    ({}, "hanging", 9_475, 28_192),
+    pytest.param({}, "close_timeout", 25_108, 76_162, marks=pytest.mark.deep),
+    ({}, "interrupted", 2_577, 8_204),
+    ({"search": True}, "move", 39_816, 119_966),
+    ({"search": True}, "session_timeout", 3_525, 10_720),
+    ({"compaction": True}, "failover_compacted", 10_771, 37_028),
+    pytest.param(
+        {"compaction": True, "protocol": "cooperative", "topics": {"foo": 2}},
+        "failover_compacted",
+        24_608,
+        87_143,
+        marks=pytest.mark.deep,
+    ),
+    pytest.param(
+        {"search": True, "protocol": "cooperative", "topics": {"foo": 2}},
+        "move",
+        83_980,
+        260_482,
+        marks=pytest.mark.deep,
+    ),
+]
+"""Kinds beyond messages and sessions, of applications and of the broker."""
+
+
+@pytest.mark.parametrize(("options", "kind", "states", "transitions"), KINDS)
+def test_applications_and_brokers_disturb_a_mixed_group(
+    options: dict[str, Any], kind: str, states: int, transitions: int
+) -> None:
+    """It is safe and settles; live objects take any path, to the same states."""
+    model = mixed_group(**{"topics": {"foo": 1}, **options}, client="fixed", coordinator="fixed")
+    search = Search(model, frozenset({kind}), 1, every=True).run()
+    assert (search.found, search.states.size, search.transitions) == ({}, states, transitions)
+    assert not any(one.differs for one in replayed(search, 15))
 
 
 def with_one(kind: str, **options: str) -> Verdict:
@@ -182,11 +221,12 @@ def test_what_other_groups_do_not_have_is_named() -> None:
     """Kinds of `consumer-group` only, as the README names them; each model says what it leaves out."""
     topics = {"foo": 1, "bar": 1}
     first = consumer_group(topics=topics, search=True, compaction=True, topic_changes=True)
-    classic, mixed = classic_group(topics=topics, topic_changes=True), mixed_group(topics=topics)
-    lacking = {"failover_losing", "close_timeout", "hanging", "interrupted", "move", "failover_compacted"}
-    assert set(first.kinds) - set(classic.kinds) == lacking
-    assert set(first.kinds) - set(mixed.kinds) == lacking | set(CHANGES)
-    assert set(mixed.kinds) - set(first.kinds) == {"convert"}
+    classic = classic_group(topics=topics, search=True, compaction=True, topic_changes=True)
+    mixed = mixed_group(topics=topics, search=True, compaction=True)
+    assert set(first.kinds) - set(classic.kinds) == {"interrupted"}
+    assert set(classic.kinds) - set(first.kinds) == {"session_timeout"}
+    assert set(first.kinds) - set(mixed.kinds) == set(CHANGES)
+    assert set(mixed.kinds) - set(first.kinds) == {"convert", "session_timeout"}
     assert "pattern subscriptions" in classic.not_modelled
     assert "pattern subscriptions of classic members" in mixed.not_modelled
     assert mixed_group(pattern="fo.*").not_modelled == mixed.not_modelled

@@ -2,7 +2,7 @@
 
 It has no clock. Delayed requests wait with their tokens, which are the requests themselves. Beside its state it has the
 logged state of a classic group, which is written only at the end of a rebalance, and the number of ids created for each
-client.
+client. Another broker may take over, as from the coordinator of a consumer group.
 """
 
 from __future__ import annotations
@@ -14,15 +14,35 @@ from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW
 from fsm.check.kafka.classic.member import IDS_OF_A_LIFE, number_of
-from fsm.check.kafka.consumer.coordinator import FORMER_OWNER, choices_of_tasks, let_pass, request
+from fsm.check.kafka.consumer.compaction import (
+    FROM_CLEANED,
+    FROM_COMPACTED,
+    SAYS_THE_SAME,
+    Log,
+    append,
+    load_from,
+    say_the_same,
+)
+from fsm.check.kafka.consumer.coordinator import (
+    FAILS_OVER,
+    FORMER_OWNER,
+    MOVES,
+    TAKES_OVER,
+    answer_search,
+    choices_of_failover,
+    choices_of_tasks,
+    let_pass,
+    request,
+)
 from fsm.check.kafka.consumer.coordinator import timeless as timeless_group
-from fsm.check.kafka.consumer.member import LIVES
+from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES
 from fsm.check.kafka.coordinator_looks import OF_CLASSIC, OF_CONSUMERS, look_at_group
 from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.topics import Topics
-from fsm.check.model import Choice, Component, Received, Step
+from fsm.check.model import Choice, Component, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
 from fsm.coordinator.classic.invariants import PROMISES, find_broken
+from fsm.coordinator.classic.timers import unload
 from fsm.coordinator.consumer.invariants import INVARIANTS, Moment
 from fsm.coordinator.consumer.invariants import find_broken as broken_in_consumer_group
 from fsm.coordinator.coordinator import Coordinator
@@ -57,7 +77,6 @@ MANY_IDS = IDS_OF_A_LIFE * LIVES
 """The number of member ids of a client for which the model has a condition that they are gone."""
 NOT_JOINED, NOT_SYNCED = "who has not joined is gone", "who has not synced is gone"
 NOBODYS = Coordinator()
-FAILS_OVER = "fails over"
 FOR_SOMETHING = "a classic member is told to join again for something"
 DATA = "an upgrade loses nothing that an assignor wrote"
 SUBSCRIBED = "who is stable is assigned what it subscribes to"
@@ -115,17 +134,32 @@ class Broker(NamedTuple):
     """The state that the log has of a classic group; the log of a consumer group has its present state."""
     made: tuple[tuple[str, int], ...] = ()
     """How many member ids each client was given."""
+    elsewhere: frozenset[str] = frozenset()
+    """Members that still send requests to the former coordinator's broker."""
+    records: Log = ()
+    """Its compacted log; empty unless the model has compaction."""
 
 
 class AnyCoordinator:
     """The component of a coordinator."""
 
-    def __init__(self, names: Sequence[str], known: Topics | None, context: Context, *, converts: bool = False) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        known: Topics | None,
+        context: Context,
+        *,
+        converts: bool = False,
+        moves: bool = False,
+        compacts: bool = False,
+    ) -> None:
         """Its groups are of consumers if topics are `known`.
 
-        A client that `converts` may use either protocol; its ids are then numbered by process.
+        A client that `converts` may use either protocol; its ids are then numbered by process. `moves` lets the
+        coordinator change its broker; `compacts` lets its log be compacted.
         """
         self.names, self.context, self.converts = names, context, converts
+        self.moves, self.compacts = moves, compacts
         self.ids: Mapping[tuple[str, int], int] = {} if known is None else known.ids
         self.has_interval = context.config.assignment_interval_ms(GROUP) > 0
         self.bits: Mapping[TopicPartition, int] = {} if known is None else known.bits
@@ -210,11 +244,13 @@ class AnyCoordinator:
                     kind_of, text = TIMER_CHOICES[kind]
                     yield Choice(text.format(_short(who)), (kind, who), kind_of, _excuse(who))
             yield from choices_of_tasks(group)
-        yield Choice(FAILS_OVER, disturbance="failover")
+        yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
 
     def step(self, at: Broker, given: Any) -> Step:
         """The step on an input: a request, a timer that expires, or a failover."""
         match given:
+            case Received() if (searched := answer_search(at, given, self.context)) is not None:
+                return searched
             case Received(sender, order, late):
                 made = dict(at.made)
                 number = next_number(made.get(sender, 0), order, converts=self.converts)
@@ -227,13 +263,27 @@ class AnyCoordinator:
             case (TimerKind(), str()):
                 due = run_out(_group(at), given, NOW)
                 return self._after(at, broker.handle_timer(at.state.with_group(due), self.context))
-            case str() if given != FAILS_OVER:
-                passed = timeless(let_pass(at.state, given, self.context).state, has_interval=self.has_interval)
-                return Step(at._replace(state=passed))
+            case Missed(sender, order):  # it was handled, but is lost with its broker
+                return self._fail_over(at, sends=[(sender, (order, FOUND if order == FIND else DISCONNECTED))])
+            case str() if given not in TAKES_OVER:
+                return Step(self._note(at, let_pass(at.state, given, self.context)))
+        return self._fail_over(at, given)
+
+    def _fail_over(self, at: Broker, how: str = FAILS_OVER, sends: Sequence[tuple[str, Any]] = ()) -> Step:
+        """The step to another broker, which reads the log; delayed requests end."""
         stored = at.log if isinstance(_group(at), ClassicGroup) else at.state
-        unanswered = [(one.sender, (one.order, DISCONNECTED)) for one in waiting(_group(at)) if not one.late]
-        after = self._note(at, load(stored, self.context))
-        return Step(after, unanswered)
+        loaded, broken = load(stored, self.context), []
+        if how in (FROM_COMPACTED, FROM_CLEANED):
+            wanted, loaded = loaded, CoordinatorStep(load_from(at.records, how, self.context))
+            found = (timeless(one.state).groups.get(GROUP) for one in (wanted, loaded))
+            broken = [] if say_the_same(*found) else [SAYS_THE_SAME]
+        after = self._note(at, loaded)
+        ended = [
+            (one.sender, (one.order, body)) for one, body in end_delayed(_group(at), how, self.context) if not one.late
+        ]
+        return Step(
+            after._replace(elsewhere=frozenset(self.names)) if how == MOVES else after, [*ended, *sends], broken
+        )
 
     def _after(self, at: Broker, done: CoordinatorStep[Coordinator], request: Any = None) -> Step:
         """The step of the model after a request or a timer, with the invariants that it breaks."""
@@ -254,11 +304,11 @@ class AnyCoordinator:
         return Step(self._note(at, done), sends, asked)
 
     def _note(self, at: Broker, done: CoordinatorStep[Coordinator]) -> Broker:
-        if not isinstance(done.state.groups.get(GROUP), ClassicGroup):
-            return Broker(timeless(done.state, has_interval=self.has_interval), NOBODYS, at.made)
-        stored = at.log if isinstance(_group(at), ClassicGroup) else keep_stored(at.state)
-        log = timeless(replay(done.records, self.context.dialect, stored).state)
-        return Broker(timeless(done.state), log, at.made)
+        state, log = timeless(done.state, has_interval=self.has_interval), NOBODYS
+        if isinstance(done.state.groups.get(GROUP), ClassicGroup):
+            stored = at.log if isinstance(_group(at), ClassicGroup) else keep_stored(at.state)
+            log = timeless(replay(done.records, self.context.dialect, stored).state)
+        return at._replace(state=state, log=log, records=append(at.records, done.records) if self.compacts else ())
 
     def describe(self, at: Broker) -> str:
         """The group on one line."""
@@ -308,6 +358,17 @@ def waiting(group: Group | None) -> Iterator[Any]:
     if isinstance(group, ClassicGroup):
         for delayed in (group.delayed_joins, group.delayed_syncs):
             yield from (delayed[who].token for who in sorted(delayed))
+
+
+def end_delayed(group: Group | None, how: str, context: Context) -> list[tuple[Any, Any]]:
+    """The end of each delayed request when another broker takes over: its token, and how its client learns of that.
+
+    A broker that lives on says that it is not the coordinator.
+    """
+    if how == MOVES:
+        answers = unload(group, context).answers if isinstance(group, ClassicGroup) else ()
+        return [(one.token, one.body) for one in answers]
+    return [(token, DISCONNECTED) for token in waiting(group)]
 
 
 def find_unanswered(before: Group | None, after: Group | None, answers: Iterable[tuple[Any, Any]]) -> list[Any]:

@@ -26,9 +26,10 @@ from fsm.check.kafka.classic.coordinator import (
 )
 from fsm.check.kafka.classic.member import ASSIGNORS, ClassicModel, number_of
 from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.group import (
     ANSWERS,
-    DUPLICATES,
+    LOSING,
     REQUESTS,
     SETTINGS,
     choose_names,
@@ -37,6 +38,7 @@ from fsm.check.kafka.consumer.group import (
     outdates_of,
     rules_of,
 )
+from fsm.check.kafka.consumer.group import NOT_MODELLED as NOT_OF_ANY_MEMBER
 from fsm.check.kafka.consumer.member import LIVES, Setting
 from fsm.check.kafka.descriptions import count_omitted, describe_message, is_consumer_join, list_partitions
 from fsm.check.kafka.group_properties import GroupProperties
@@ -70,18 +72,16 @@ if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
 
 DISTURBANCES = (
-    *("close", "commit_async", "commit_sync", "crash", "expire", "failover", "leave", "poll_timeout", "raising"),
-    *("rebalance_timeout", "rejoin", "restart"),
+    *("close", "close_timeout", "commit_async", "commit_sync", "crash", "expire", "failover", "hanging", "leave"),
+    *("poll_timeout", "raising", "rebalance_timeout", "rejoin", "restart"),
 )
 CLASSIC_SETTINGS = replace(SETTINGS, group_initial_rebalance_delay_ms=500)
 NOT_OF_ANY_CLASSIC_MEMBER = (
-    "callbacks that never return, or are interrupted",
-    "deadlines of commits and of close()",
-    "a second heartbeat before the first is answered",
-    "the client's session timer",
-    "the search for the coordinator, and that it moves",
-    "a failover that loses the last record, or reads a compacted log",
-    DUPLICATES,
+    "an interrupt of a classic member's callback, other than as an exception",
+    "a second heartbeat of a classic member before the first is answered",
+    "the session timer of a classic member with a request in flight",
+    "that a classic member which loses its coordinator disconnects",
+    *NOT_OF_ANY_MEMBER,
 )
 NOT_MODELLED = ("pattern subscriptions", *NOT_OF_ANY_CLASSIC_MEMBER)
 
@@ -94,26 +94,44 @@ def classic_group(
     *,
     static: bool = False,
     commits: bool = False,
+    search: bool = False,
     topic_changes: bool = False,
+    compaction: bool = False,
 ) -> Model:
     """Members of the classic protocol and their coordinator.
 
-    `protocol` is of all, or of one each; with `topic_changes` topics are created, grow, are deleted and recreated.
+    `protocol` is of all, or of one each; `search`, `topic_changes` and `compaction` are as in `consumer_group`.
     Raises `InputError` for too many members or partitions, and for an unknown protocol.
     """
     known = Topics(topics, change=topic_changes)
     names = choose_names(members)
     strategies = strategies_of(protocol, members)
     fewer = fewer_of(known.first)
-    kinds = (*DISTURBANCES, *(["resubscribe"] if fewer else []), *(CHANGES if topic_changes else []))
-    setting = Setting(known.subscribed, static=static, commits=commits, asks=topic_changes, fewer=fewer, kinds=kinds)
+    kinds = (*list_kinds(fewer, search=search, compaction=compaction), *(CHANGES if topic_changes else []))
+    setting = Setting(
+        known.subscribed,
+        static=static,
+        commits=commits,
+        searches=search,
+        asks=topic_changes,
+        fewer=fewer,
+        kinds=kinds,
+    )
     consumers = [ClassicModel(name, setting, mine, known) for name, mine in zip(names, strategies, strict=True)]
     context = Context(NOW, rules_of(coordinator), CLASSIC_SETTINGS, known.image(()))
-    hub = AnyCoordinator(names, known, context)
+    hub = AnyCoordinator(names, known, context, moves=search, compacts=compaction)
     changes = (CLUSTER, "everything") if topic_changes else None
     cluster = [known.component(names)] if topic_changes else []
     asked = ClassicGroupProperties(names, known.everything(()), changes, resubscribes=bool(fewer))
-    options = name_those({"static": static, "they commit": commits, "with changes of topics": topic_changes})
+    options = name_those(
+        {
+            "static": static,
+            "they commit": commits,
+            "with a search for the coordinator": search,
+            "with changes of topics": topic_changes,
+            "with compaction": compaction,
+        }
+    )
 
     def make(timeouts: Timeouts | None, trace: TraceTo | None) -> ClassicReplay:
         of_path = {one.name: timeouts and timeouts.member(one.name, one.config) for one in consumers}
@@ -133,9 +151,20 @@ def classic_group(
         {"late_join": asked.joins_late},
         kinds,
         replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
-        asked_of_steps=ASKED_OF_STEPS,
+        asked_of_steps=(*ASKED_OF_STEPS, *([SAYS_THE_SAME] if compaction else [])),
         not_modelled=NOT_MODELLED,
     )
+
+
+def list_kinds(fewer: Sequence[str], *, search: bool, compaction: bool) -> list[str]:
+    """The kinds of disturbance of members of either protocol and their coordinator, with these options."""
+    given = {
+        "resubscribe": fewer,
+        "move": search,
+        "session_timeout": search,
+        "failover_compacted": compaction,
+    }
+    return [*DISTURBANCES, *(kind for kind, on in given.items() if on)]
 
 
 def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...]]:
@@ -162,8 +191,8 @@ def wires(names: Sequence[str], known: Topics, rules: Dialect) -> list[Wire]:
         "consumer joins": lambda queue: sum(map(is_consumer_join, queue.line)),
     }
     tell = partial(describe, names=known.all_names)
-    closes = outdates_of(rules)
-    requests = (Wire(name, BROKER, REQUESTS, features=features, describe=tell, outdates=closes) for name in names)
+    closes, faults = outdates_of(rules), (*REQUESTS, *LOSING)
+    requests = (Wire(name, BROKER, faults, features=features, describe=tell, outdates=closes) for name in names)
     answers = (Wire(BROKER, name, ANSWERS, features=features, describe=tell) for name in names)
     return [*requests, *answers]
 
@@ -263,8 +292,12 @@ class ClassicGroupProperties(GroupProperties):
 
 def describe(message: Any, names: TopicNames) -> str:
     """A request or response in flight, on one line."""
+    if isinstance(message, str):
+        return message
     if isinstance(message, tuple):
         order, answer = message
+        if isinstance(answer, str):
+            return answer
         return _describe_answer(order.body, answer, names)
     body = message.body
     match body:

@@ -12,6 +12,7 @@ from typing import Any
 
 from fsm.check.kafka.application import (
     BROKER,
+    CLOSE_OVER,
     ENDED,
     FAR,
     GOES_ON_AFTER,
@@ -24,7 +25,7 @@ from fsm.check.kafka.application import (
     choices_of_process,
 )
 from fsm.check.kafka.classic.shell import ClassicConsumer, Shell
-from fsm.check.kafka.consumer.member import LIVES, Setting
+from fsm.check.kafka.consumer.member import FIND, LIVES, Setting, ends_search
 from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.member_looks import look_at_classic
 from fsm.check.kafka.topics import ASKS, CLUSTER, Topics, mask
@@ -53,6 +54,8 @@ IDS_OF_A_LIFE = 8
 LONG_MS = 1_000_000_000
 """A poll timer that expires only if the path says so."""
 SESSION_MS = 1_800_000
+SESSION_OVER = "session timer runs out"
+"""The coordinator has said nothing for the session timeout: the client takes it for lost, and searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +99,12 @@ class ClassicModel:
     def component(self) -> Component:
         """The component; its features are those of a KIP-848 consumer, and the member ids of its requests."""
         bits = self.known.bits
-        silent = (*ENDED, App.LEFT)  # a member that has left sends nothing until it subscribes again, at any later time
         features = {
             "life": lambda c: c.life,
             "epoch": lambda c: c.member.generation.generation_id,
             "id": lambda c: number_of(c.member.generation.member_id),
             "name": lambda c: 0 if c.app in ENDED else _name(c.member.generation.member_id),
-            "speaks": lambda c: 0 if c.app in silent else _speaks(c.member),
+            "speaks": lambda c: 0 if _is_silent(c) else _speaks(c.member),
             "using": lambda c: mask(c.using, bits),
             "subscribed": lambda c: mask((p for p in bits if p[0] in (c.member.topics or ())), bits),
             "uses": lambda c: mask(c.using, bits),
@@ -131,9 +133,11 @@ class ClassicModel:
         if consumer.app in (*ENDED, App.LEFT, App.IDLE):
             return True
         member = consumer.member
+        if consumer.app is App.HUNG:
+            return _is_silent(consumer)
         joins = member.rejoin_needed or find_rejoin_cause(member) is not None
         is_busy = consumer.events or consumer.calling or joins or member.completion
-        is_stable = consumer.app is App.RUNNING and member.state is State.STABLE
+        is_stable = consumer.app is App.RUNNING and member.state is State.STABLE and member.coordinator_known
         return is_stable and not is_busy and consumer.using == member.owned
 
     def choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
@@ -150,10 +154,16 @@ class ClassicModel:
         member, app = consumer.member, consumer.app
         changes, waits = self.setting.fewer not in ((), member.topics), bool(consumer.events)
         yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
-        if member.heartbeats.enabled and not consumer.beats:
+        if app is App.CLOSING and consumer.calling is None and member.closing and member.closing.due_ms > NOW:
+            yield Choice(CLOSE_OVER, disturbance="close_timeout")
+        if not member.heartbeats.enabled or not member.coordinator_known:
+            return
+        if not consumer.beats:
             yield Choice("heartbeat interval is over")
-        if app in SUBSCRIBED and member.heartbeats.enabled:
-            yield Choice("poll timer runs out", disturbance="poll_timeout")
+        if member.in_flight == 0:
+            yield Choice(SESSION_OVER, disturbance="session_timeout")
+        if app in (*SUBSCRIBED, App.LEAVING, App.HUNG):
+            yield Choice("poll timer runs out", disturbance="" if app is App.HUNG else "poll_timeout")
 
     def begin(self, life: int) -> Step:
         """Starts its next process."""
@@ -167,7 +177,8 @@ class ClassicModel:
             return Step(consumer)
         if given == "is killed":
             return Step(self.new._replace(app=App.DEAD, life=consumer.life), hangs_up=True)
-        shell = Shell(consumer._replace(member=_let_pass(consumer.member, given)))
+        member = _let_pass(consumer.member, given)
+        shell = Shell(consumer._replace(member=member), searches=self.setting.searches)
         app, using, calling = self._hand_in(shell, consumer, given)
         shell.turn()
         if given in PASSES and not shell.closed:
@@ -180,14 +191,26 @@ class ClassicModel:
         app = shell.after_commit(app, is_member=False)
         if app is App.LEAVING and shell.member.unsubscribing is None and calling is None:
             app = App.LEFT
-        sent = [(BROKER, Order(consumer.life, _without_reason(order))) for order in shell.sent]
+        sent: list[tuple[str, Any]] = [(BROKER, Order(consumer.life, _without_reason(order))) for order in shell.sent]
         if shell.closed:
             return Step(self.new._replace(app=App.CLOSED, life=consumer.life), sent, shell.broken)
         beats = consumer.beats and not _ends_heartbeat(consumer, given)
-        beats = beats or any(isinstance(order.body, HeartbeatRequest) for _, order in sent)
-        after = ClassicConsumer(timeless(shell.member), app, using, shell.waiting_events, calling, beats, consumer.life)
+        beats = beats or any(isinstance(order.body, HeartbeatRequest) for order in shell.sent)
+        asked = consumer.searching and not ends_search(given)
+        seeks = shell.searches and shell.seeks_coordinator
+        sent += [(BROKER, FIND)] if seeks and not asked else []
+        after = ClassicConsumer(
+            timeless(shell.member),
+            app,
+            using,
+            shell.waiting_events,
+            calling,
+            beats,
+            consumer.life,
+            asked or seeks,
+        )
         if app is App.CRASHED:
-            return Step(after._replace(beats=False), broken=shell.broken, hangs_up=True)
+            return Step(after._replace(beats=False, searching=False), broken=shell.broken, hangs_up=True)
         return Step(after, sent, shell.broken)
 
     def _hand_in(
@@ -196,21 +219,37 @@ class ClassicModel:
         """Passes an input to the shell; returns the application's state, its partitions and the running callback."""
         doing = consumer.app, consumer.using, consumer.calling
         match given:
+            case "hangs in its callback":
+                return App.HUNG, *doing[1:]
             case str():
                 return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
             case Received(sender=sender, message=changes) if sender == CLUSTER:
                 shell.learn(self._counts(changes), NOW)
+            case Received(message=(order, _)) if order == FIND:
+                shell.find_coordinator(NOW)
             case Received(message=(order, answer)) if order.life == consumer.life:
                 shell.receive_answer(order.sent, answer, 0.0, NOW)
-            case Missed(message=(order, _)) | Undelivered(message=order) if order.life == consumer.life:
+            case Missed(message=(Order() as order, _)) | Undelivered(message=Order() as order):
+                if order.life != consumer.life:
+                    return doing
                 shell.receive_answer(order.sent, TIMED_OUT, 0.0, NOW)
         return doing
+
+
+def _is_silent(consumer: ClassicConsumer) -> bool:
+    """Whether its member sends nothing more; one that has left does when it subscribes again, at any later time."""
+    hangs = consumer.app is App.HUNG and not consumer.member.heartbeats.enabled
+    return hangs or consumer.app in (*ENDED, App.LEFT)
 
 
 def _let_pass(member: ClassicMember, given: Any) -> ClassicMember:
     """The member after a timer has expired, if the input is a timer."""
     if given == "heartbeat interval is over":
         return replace(member, heartbeats=replace(member.heartbeats, heartbeat_due_ms=NOW))
+    if given == SESSION_OVER:
+        return replace(member, heartbeats=replace(member.heartbeats, session_due_ms=NOW))
+    if given == CLOSE_OVER and member.closing is not None:
+        return replace(member, closing=replace(member.closing, due_ms=NOW))
     if given == "poll timer runs out":
         return replace(member, heartbeats=replace(member.heartbeats, poll_due_ms=NOW))
     return member
@@ -243,7 +282,11 @@ def _speaks(member: ClassicMember) -> int:
 
 def _ends_heartbeat(consumer: ClassicConsumer, given: Any) -> bool:
     match given:
-        case Received(message=(Order() as order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
+        case (
+            Received(message=(Order() as order, _))
+            | Missed(message=(Order() as order, _))
+            | Undelivered(message=Order() as order)
+        ):
             return order.life == consumer.life and isinstance(order.body, HeartbeatRequest)
     return False
 
@@ -272,7 +315,7 @@ def timeless(member: ClassicMember) -> ClassicMember:
         heartbeats=timeless_heartbeats(member.heartbeats),
         commit=commit and replace(commit, due_ms=FAR, retry_due_ms=None if commit.retry_due_ms is None else 0),
         commit_due_ms=NEVER,
-        closing=closing and replace(closing, call=1, due_ms=FAR, retry_due_ms=0),
+        closing=closing and replace(closing, call=1, due_ms=NOW if closing.due_ms <= NOW else FAR, retry_due_ms=0),
         rejoin_reason=None if member.rejoin_reason is None else "",
         retry_due_ms=0,
         completion=_drop_reason(member.completion),

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, App
-from fsm.check.kafka.classic.member import ClassicModel
+from fsm.check.kafka.application import BROKER, CLOSE_OVER, ENDED, GROUP, NOW, App
+from fsm.check.kafka.classic.member import SESSION_OVER, ClassicModel
 from fsm.check.kafka.classic.shell import ClassicConsumer, observe
+from fsm.check.kafka.consumer.member import FIND
 from fsm.check.kafka.consumer.shell import observe as observe_consumer
 from fsm.check.kafka.descriptions import Seen, tell_difference
 from fsm.check.kafka.live.broker import LiveBroker
@@ -59,6 +60,7 @@ class LiveClassic(LiveMember):
         self.trace, counts = trace, tuple(model.known.first.items())
         shell = ClassicConsumerMember(self.config, trace=trace, now_ms=now_ms)
         super().__init__(shell, model.setting, counts, now_ms)
+        self.searches = model.setting.searches
 
     def next_life(self) -> LiveClassic:
         return LiveClassic(self.model, self.now_ms, self.config, self.trace, life=self.life + 1)
@@ -88,9 +90,18 @@ class LiveClassic(LiveMember):
             self.act("")
 
     def act(self, what: str) -> None:
-        """Carries out an action; a closing consumer does not poll, so its commit is retried here."""
+        """Carries out an action; a closing consumer does not poll, so its commit is retried here.
+
+        The deadline of close() and the session end at once, because heartbeats would be due meanwhile.
+        """
+        member = self.shell.member
         if self.app is App.CLOSING:
             self.now_ms = max(self.now_ms, self.poll_wanted_ms)
+        if what == CLOSE_OVER and member.closing is not None:
+            self.close_due_ms = self.now_ms
+            self.shell.member = replace(member, closing=replace(member.closing, due_ms=self.now_ms))
+        if what == SESSION_OVER:
+            self.shell.member = replace(member, heartbeats=replace(member.heartbeats, session_due_ms=self.now_ms))
         super().act(what)
 
 
@@ -103,7 +114,7 @@ class ClassicReplay:
         self.broker = LiveBroker(
             members,
             context,
-            lambda one, asked: bool(_describe(one.body) == _describe(asked.body)),
+            lambda one, asked: bool(_describe(one) == _describe(asked)),
             lambda name: members[name].app in GONE,
             converts=convert is not None,
         )
@@ -185,7 +196,7 @@ class ClassicReplay:
                 if self.members[name].app not in GONE and self.members[name].back:
                     order, answer = self.members[name].back.pop(0)
                     self.members[name].end(order, answer if action.what == "receives" else TIMED_OUT)
-            case Action(what="receives" | "receives late"):
+            case Action(what="receives" | "receives late") | Action(actor="broker", what="lost"):
                 self.broker.request(name, action)
             case _:
                 order = self.members[name].out.pop(0)
@@ -205,8 +216,11 @@ def _see(state: Any) -> Seen:
     return of_kind(state.app, state.member, state.using)
 
 
-def _describe(body: Any) -> Any:
+def _describe(order: Any) -> Any:
     """A request without its purpose and its rebalance timeout, which differs for live consumers."""
+    if order == FIND:
+        return order
+    body = order.body
     if isinstance(body, JoinGroupRequest):
         return replace(body, reason="", session_timeout_ms=1, rebalance_timeout_ms=1)
     return replace(body, rebalance_timeout_ms=1) if getattr(body, "rebalance_timeout_ms", -1) > 0 else body

@@ -36,14 +36,16 @@ class ClassicConsumer(NamedTuple):
     """Whether a heartbeat is in flight."""
     life: int = 0
     """The number of the process."""
+    searching: bool = False
+    """Whether a FindCoordinator request is in flight."""
 
 
 class Shell(ClassicConsumerMember, Driven):
     """The production shell, restored from a consumer that is a value."""
 
-    def __init__(self, consumer: ClassicConsumer) -> None:
+    def __init__(self, consumer: ClassicConsumer, *, searches: bool = False) -> None:
         super().__init__(consumer.member.config)
-        self.member = consumer.member
+        self.member, self.searches = consumer.member, searches
         self._background.extend(consumer.events)
         asked_back = (PartitionsAssignedEvent, PartitionsRemovedEvent)
         self._callback_begun = not any(isinstance(event, asked_back) for event in consumer.events)

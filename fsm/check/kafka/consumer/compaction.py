@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fsm.coordinator.coordinator import Coordinator
+from fsm.coordinator.model.consumer_group import ConsumerGroup, Members
 from fsm.coordinator.model.context import Context
+from fsm.coordinator.model.groups import Group
 from fsm.coordinator.storage.load import load
 from fsm.coordinator.storage.replay import replay
 from fsm.protocol.records import Record
@@ -23,6 +26,17 @@ def append(log: Log, records: Iterable[Record]) -> Log:
         found.pop(record.key, None)
         found[record.key] = record
     return tuple(found.values())
+
+
+def say_the_same(one: Group | None, other: Group | None) -> bool:
+    """Whether two loaded groups have the same content; the order of members is that of their records."""
+    return _sort_members(one) == _sort_members(other)
+
+
+def _sort_members(group: Group | None) -> Group | None:
+    if not isinstance(group, ConsumerGroup):
+        return group
+    return replace(group, members=Members.of(group.members[who] for who in sorted(group.members)))
 
 
 def load_from(log: Log, what: str, context: Context) -> Coordinator:

@@ -13,14 +13,21 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, FAR, GROUP, NOW, TIMERS
-from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, SAYS_THE_SAME, Log, append, load_from
+from fsm.check.kafka.consumer.compaction import (
+    FROM_CLEANED,
+    FROM_COMPACTED,
+    SAYS_THE_SAME,
+    Log,
+    append,
+    load_from,
+    say_the_same,
+)
 from fsm.check.kafka.consumer.member import FIND, FOUND, LIVES, id_of, in_its_life
 from fsm.check.kafka.coordinator_looks import OF_CONSUMERS, look_at_group
 from fsm.check.kafka.descriptions import list_partitions
 from fsm.check.kafka.topics import Topics, mask
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step
 from fsm.coordinator import coordinator as broker
-from fsm.coordinator.consumer.heartbeat import refuse_heartbeat
 from fsm.coordinator.consumer.invariants import Moment, find_broken
 from fsm.coordinator.coordinator import Coordinator
 from fsm.coordinator.model.consumer_group import ConsumerGroup, CurrentAssignment
@@ -39,7 +46,6 @@ from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     OffsetCommitRequest,
     OffsetCommitResponse,
-    commit_results,
 )
 from fsm.tables.consumer_group import State
 
@@ -48,6 +54,9 @@ RESOLVED_BEFORE = NOW - 20_000
 """The time at which a regular expression was resolved that may be refreshed."""
 BY_NAME = 9
 """The last version of OffsetCommit with topic names, which members of these models use."""
+FAILS_OVER, MOVES = "fails over", "moves"
+TAKES_OVER = (FAILS_OVER, MOVES, FROM_COMPACTED, FROM_CLEANED)
+"""The choices after which another broker is the coordinator."""
 VALID = "requests are valid"
 INVALID = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR})
 FORMER_OWNER, OWNER = "a commit of a former owner is refused", "a commit of an owner is accepted"
@@ -136,12 +145,7 @@ class CoordinatorModel:
                 excuse = f"{who} is silent" if kind is TimerKind.SESSION else ""
                 yield Choice(text.format(who.removesuffix("-0")), (kind, who), disturbance, excuse)
         yield from choices_of_tasks(group)
-        yield Choice("fails over", disturbance="failover")
-        if self.compacts:
-            yield Choice(FROM_COMPACTED, disturbance="failover_compacted")
-            yield Choice(FROM_CLEANED, disturbance="failover_compacted")
-        if self.moves:
-            yield Choice("moves", disturbance="move")
+        yield from choices_of_failover(moves=self.moves, compacts=self.compacts)
 
     def step(self, at: Broker, given: Any) -> Step:
         """The step on an input: a request, a timer that expires, or a failover."""
@@ -150,23 +154,19 @@ class CoordinatorModel:
             case Received(sender=sender, message=topics) if isinstance(topics, tuple):
                 changed = broker.change_image(at.state, context.image, self.context(topics))
                 return self._make_step(at, CoordinatorStep(changed), at._replace(topics=topics), sends=())
-            case Received(sender, message, late) if message == FIND:
-                found = at.elsewhere if late else at.elsewhere - {sender}
-                return Step(at._replace(elsewhere=found), [] if late else [(sender, (FIND, FOUND))])
             case Received(sender, order, late):
-                if sender in at.elsewhere:
-                    return Step(at, [] if late else [(sender, (order, refuse(order.body)))])
-                return self._handle(at, sender, order, late)
+                searched = answer_search(at, given, context)
+                return self._handle(at, sender, order, late) if searched is None else searched
             case Missed(sender, order):  # it was handled, but is lost with its broker
                 after = load(at.state, context)
                 return self._make_step(at, after, sends=[(sender, (order, FOUND if order == FIND else TIMED_OUT))])
-            case "moves":
+            case str() if given == MOVES:
                 return self._make_step(at, load(at.state, context), at._replace(elsewhere=frozenset(self.names)))
             case str() if given in (FROM_COMPACTED, FROM_CLEANED):
                 wanted, loaded = load(at.state, context).state, load_from(at.log, given, context)
                 step = self._make_step(at, CoordinatorStep(loaded))
-                differs = _timeless(wanted, has_interval=False) != _timeless(loaded, has_interval=False)
-                return step._replace(broken=[*step.broken, *([SAYS_THE_SAME] if differs else [])])
+                found = (_timeless(one, has_interval=False).groups.get(GROUP) for one in (wanted, loaded))
+                return step._replace(broken=[*step.broken, *([] if say_the_same(*found) else [SAYS_THE_SAME])])
         return self._make_step(at, let_pass(at.state, given, context))
 
     def _handle(self, at: Broker, sender: str, order: Any, late: bool) -> Step:
@@ -235,6 +235,16 @@ class CoordinatorModel:
         return list_partitions((self.known.all_names[topic_id], number) for topic_id, number in sorted(found))
 
 
+def choices_of_failover(*, moves: bool, compacts: bool) -> Iterable[Choice]:
+    """The choices after which another broker is the coordinator."""
+    yield Choice(FAILS_OVER, disturbance="failover")
+    if compacts:
+        yield Choice(FROM_COMPACTED, disturbance="failover_compacted")
+        yield Choice(FROM_CLEANED, disturbance="failover_compacted")
+    if moves:
+        yield Choice(MOVES, disturbance="move")
+
+
 RESOLVED = "has resolved its regular expressions"
 
 
@@ -272,13 +282,23 @@ def let_pass(state: Coordinator, given: Any, context: Context) -> CoordinatorSte
     return load(state, context)
 
 
-def refuse(body: Any) -> ResponseBody | str:
+def answer_search(at: Any, given: Received, context: Context) -> Step | None:
+    """The step of a broker that is asked where the coordinator is, or by a client that takes it for the coordinator.
+
+    None for a request to the coordinator.
+    """
+    sender, order, late = given
+    if order == FIND:
+        found = at.elsewhere if late else at.elsewhere - {sender}
+        return Step(at._replace(elsewhere=found), [] if late else [(sender, (FIND, FOUND))])
+    if sender in at.elsewhere:
+        return Step(at, [] if late else [(sender, (order, refuse(order, context)))])
+    return None
+
+
+def refuse(order: Any, context: Context) -> ResponseBody:
     """The response of a broker that is not the coordinator any more."""
-    if isinstance(body, OffsetCommitRequest):
-        return OffsetCommitResponse(
-            topics=commit_results((place, ErrorCode.NOT_COORDINATOR) for place, _ in body.offsets)
-        )
-    return refuse_heartbeat(ErrorCode.NOT_COORDINATOR, "the coordinator is another broker")
+    return broker.refuse(request(0, "", order), ErrorCode.NOT_COORDINATOR, context, "the coordinator is another broker")
 
 
 def _ask_commit(before: Coordinator, body: OffsetCommitRequest, answer: Answer | None, image: Image) -> list[str]:

@@ -251,7 +251,7 @@ class ConsumerModel:
         if shell.closed:
             broken = [*shell.broken, *([] if shell.has_left else [LEAVES])]
             return Step(self._process(consumer.life)._replace(app=App.CLOSED), sent, broken)
-        asked = consumer.searching and not _ends_search(given)
+        asked = consumer.searching and not ends_search(given)
         seeks = shell.searches and shell.seeks_coordinator
         sent += [(BROKER, FIND)] if seeks and not asked else []
         if calling is None and app is App.RUNNING and given in PASSES:
@@ -322,7 +322,7 @@ def joins_empty(member: Member) -> bool:
     return member.state is State.JOINING and Rule.JOIN_AFTER_RELEASES in member.settings.choices
 
 
-def _ends_search(given: Any) -> bool:
+def ends_search(given: Any) -> bool:
     """Whether an input ends the search for the coordinator, with success or not."""
     match given:
         case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):

@@ -11,18 +11,27 @@ from typing import Any, Protocol
 
 from fsm.check.kafka.application import GROUP
 from fsm.check.kafka.classic.coordinator import (
-    FAILS_OVER,
     AnyCoordinator,
     Broker,
+    end_delayed,
     find_unanswered,
     is_used,
     next_number,
     run_out,
-    waiting,
 )
-from fsm.check.kafka.consumer.coordinator import BY_NAME, RESOLVED, let_pass
+from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, append, load_from
+from fsm.check.kafka.consumer.coordinator import (
+    BY_NAME,
+    FAILS_OVER,
+    MOVES,
+    RESOLVED,
+    TAKES_OVER,
+    answer_search,
+    let_pass,
+)
+from fsm.check.kafka.consumer.member import FIND, FOUND
 from fsm.check.kafka.live.consumers import Abandoned
-from fsm.check.model import Action
+from fsm.check.model import Action, Received
 from fsm.coordinator.host import Host
 from fsm.coordinator.model.classic_group import ClassicGroup
 from fsm.coordinator.model.context import Context
@@ -57,13 +66,17 @@ class LiveBroker:
         self._timers, self._converts = AnyCoordinator((), None, context), converts
         self._made = dict.fromkeys(clients, 0)
         self._asked: dict[int, tuple[str, Client, Any, bool]] = {}
+        self._at = Broker()
+        """Has the clients that still send requests to the former coordinator's broker."""
 
     def pass_time(self) -> None:
         """Advances the clock by a millisecond."""
         self.host.context = self.host.context.at(self.host.now_ms + 1)
 
     def request(self, name: str, action: Action) -> None:
-        """Handles a request of a client; nothing happens if the live client has none in flight."""
+        """Handles a request of a client, or loses it together with the broker that handled it; nothing happens if the
+        live client has none in flight.
+        """
         client, late = self._clients[name], action.what == "receives late"
         if not (client.late if late else client.out):
             return
@@ -71,6 +84,15 @@ class LiveBroker:
             connection, order = client.late.take(lambda one: self._is_same(one, action.message))
         else:
             connection, order = client.late.connection, client.out.pop(0)
+        if action.what == "lost":
+            self._fail_over(FAILS_OVER)
+            client.back.append((order, FOUND if order == FIND else DISCONNECTED))
+            return
+        searched = answer_search(self._at, Received(name, order, late), self.host.context)
+        if searched is not None:
+            self._at = searched.state
+            client.back += [answer for _, answer in searched.sends]
+            return
         token = len(self._asked) + 1
         self._asked[token] = name, client, order, late
         number = next_number(self._made[name], action.message, converts=self._converts)
@@ -85,9 +107,8 @@ class LiveBroker:
     def act(self, what: str) -> None:
         """Takes a step of the coordinator: a failover, or a timer that expires."""
         group: Any = self.host.state.groups[GROUP]
-        if what == FAILS_OVER:
-            self.host.fail_over()
-            self._answer(None, [(token, DISCONNECTED) for token in waiting(group)])
+        if what in TAKES_OVER:
+            self._fail_over(what)
             return
         if what == RESOLVED:
             self.host.resolve()
@@ -99,6 +120,18 @@ class LiveBroker:
             return
         self.host.state = self.host.state.with_group(run_out(group, timer, self.host.now_ms))
         self._answer(group, self.host.expire(self.host.now_ms))
+
+    def _fail_over(self, what: str) -> None:
+        """Lets another broker take over; delayed requests end."""
+        ended = end_delayed(self.host.state.groups.get(GROUP), what, self.host.context)
+        if what in (FROM_COMPACTED, FROM_CLEANED):
+            log = append((), self.host.records)
+            self.host.state = load_from(log, what, self.host.context)
+        else:
+            self.host.fail_over()
+        if what == MOVES:
+            self._at = Broker(elsewhere=frozenset(self._clients))
+        self._answer(None, ended)
 
     def expire(self) -> None:
         """Fires the timers that are due."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fsm.check.kafka.application import BROKER, ENDED, GROUP, NOW, TIMERS, App
 from fsm.check.kafka.consumer.compaction import FROM_CLEANED, FROM_COMPACTED, Log, append, load_from
-from fsm.check.kafka.consumer.coordinator import BY_NAME, CoordinatorModel, let_pass, refuse
+from fsm.check.kafka.consumer.coordinator import BY_NAME, MOVES, CoordinatorModel, let_pass, refuse
 from fsm.check.kafka.consumer.member import FIND, FOUND, ConsumerModel, id_of
 from fsm.check.kafka.consumer.shell import observe
 from fsm.check.kafka.descriptions import Seen, tell_difference
@@ -271,7 +271,7 @@ class _Replay:
             self.elsewhere -= set() if late else {name}
             bodies = [FOUND]
         elif name in self.elsewhere:
-            bodies = [refuse(order.body)]
+            bodies = [refuse(order, self.host.context)]
         else:
             version = BY_NAME if isinstance(order.body, OffsetCommitRequest) else None
             sent = self.host.send(name, order.body, version, connection=connection)
@@ -288,7 +288,7 @@ class _Replay:
                 given = kind, who if "-" in who else id_of(who, 0)
                 self.host.take(let_pass(self.host.state, given, self.host.context))
                 return
-        if what == "moves":
+        if what == MOVES:
             self.elsewhere = frozenset(self.consumers)
         if what in (FROM_COMPACTED, FROM_CLEANED):
             self.host.state = load_from(self.log, what, self.host.context)

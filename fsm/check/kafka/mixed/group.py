@@ -17,14 +17,15 @@ from fsm.check.kafka.application import BROKER, NOW
 from fsm.check.kafka.classic.coordinator import ASKED_OF_STEPS, FOR_SOMETHING, OF_HEARTBEATS, AnyCoordinator
 from fsm.check.kafka.classic.group import (
     CLASSIC_SETTINGS,
-    DISTURBANCES,
     NOT_OF_ANY_CLASSIC_MEMBER,
     ClassicGroupProperties,
+    list_kinds,
     strategies_of,
     wires,
 )
 from fsm.check.kafka.classic.member import ClassicModel
 from fsm.check.kafka.classic.replay import ClassicReplay, LiveClassic
+from fsm.check.kafka.consumer.compaction import SAYS_THE_SAME
 from fsm.check.kafka.consumer.group import INTERVAL_MS, check_regex, choose_names, fewer_of, name_those, rules_of
 from fsm.check.kafka.consumer.member import ConsumerModel, Setting
 from fsm.check.kafka.consumer.shell import KEEPS_EPOCH, select_invariants
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from fsm.check.model import Mask
 
 ALL_POLICIES = (*sorted(POLICIES), "disabled")
-KINDS = (*DISTURBANCES, "convert")
 NOT_MODELLED = ("pattern subscriptions of classic members", "changes of topics", *NOT_OF_ANY_CLASSIC_MEMBER)
 
 
@@ -66,11 +66,13 @@ def mixed_group(
     commits: bool = False,
     pattern: str = "",
     assignment_interval: bool = False,
+    search: bool = False,
+    compaction: bool = False,
 ) -> Model:
     """`members`, of which the last `classic` ones begin as classic ones, and their coordinator with its policy.
 
-    Members of KIP-848 subscribe to `pattern`, if given. Raises `InputError` for invalid numbers, protocols, policies
-    and patterns.
+    Members of KIP-848 subscribe to `pattern`, if given; `search` and `compaction` are as in `consumer_group`. Raises
+    `InputError` for invalid numbers, protocols, policies and patterns.
     """
     names = choose_names(members)
     if not 0 <= classic <= members:
@@ -86,21 +88,27 @@ def mixed_group(
         group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval,
     )
     context = Context(NOW, rules_of(coordinator), config, known.image(()))
-    kinds = (*KINDS, *(["resubscribe"] if fewer else []))
-    setting = Setting(known.subscribed, pattern, static=static, commits=commits, fewer=fewer, kinds=kinds)
+    kinds = (*list_kinds(fewer, search=search, compaction=compaction), "convert", "interrupted")
+    setting = Setting(
+        known.subscribed, pattern, static=static, commits=commits, searches=search, fewer=fewer, kinds=kinds
+    )
     models = {}
     for at, name in enumerate(names):
         consumer = ConsumerModel(name, setting, dialect, known)
-        other = ClassicModel(name, replace(setting, pattern=""), strategies[at], known)
+        other = ClassicModel(
+            name, replace(setting, pattern="", kinds={*kinds} - {"interrupted"}), strategies[at], known
+        )
         models[name] = ConvertingConsumerModel(consumer, other, begins_classic=at >= members - classic)
     asked = _MixedGroupProperties(names, known.everything(()), resubscribes=bool(fewer))
     asked.policy = policy
-    hub = AnyCoordinator(names, known, context, converts=True)
+    hub = AnyCoordinator(names, known, context, converts=True, moves=search, compacts=compaction)
     options = {
         "static": static,
         "they commit": commits,
         f"pattern {pattern!r}": pattern,
         "with an assignment interval": assignment_interval,
+        "with a search for the coordinator": search,
+        "with compaction": compaction,
     }
     given_up = () if Rule.CLASSIC_REJOINS_BEHIND_TARGET in context.dialect else (FOR_SOMETHING,)
     return Model(
@@ -127,6 +135,7 @@ def mixed_group(
             KEEPS_EPOCH,
             *(name for name, _ in INVARIANTS if name not in OF_HEARTBEATS),
             *(name for name in ASKED_OF_STEPS if name not in given_up),
+            *([SAYS_THE_SAME] if compaction else []),
         ],
         given_up,
         not_modelled=NOT_MODELLED,

@@ -12,7 +12,7 @@ from fsm.check.kafka.application import ENDED, SUBSCRIBED, App
 from fsm.check.kafka.classic.member import ClassicModel, Order, number_of
 from fsm.check.kafka.classic.member import describe as describe_classic
 from fsm.check.kafka.classic.shell import ClassicConsumer
-from fsm.check.kafka.consumer.member import LIVES, ConsumerModel, describe, id_of
+from fsm.check.kafka.consumer.member import FIND, LIVES, ConsumerModel, describe, id_of
 from fsm.check.kafka.consumer.shell import Consumer
 from fsm.check.kafka.member_looks import look_at_classic, look_at_consumer
 from fsm.check.model import Choice, Component, Look, Missed, Received, Step, Undelivered
@@ -80,7 +80,7 @@ class ConvertingConsumerModel:
             return self.model_of(state, other=True).begin(state.life + 1)
         match given:
             case Received(message=(order, _)) | Missed(message=(order, _)) | Undelivered(message=order):
-                if isinstance(order, Order) != isinstance(state, ClassicConsumer):
+                if order != FIND and isinstance(order, Order) != isinstance(state, ClassicConsumer):
                     return Step(state)
         return self.model_of(state).step(state, given)  # type: ignore[arg-type]
 
