@@ -51,7 +51,7 @@ def test_static_members_commits_and_callbacks_that_raise(options: dict, kinds: t
 
 KINDS: list[Any] = [
     ({}, "failover_losing", 28_723, 87_450),
-    ({}, "hanging", 9_475, 28_192),
+    ({}, "hanging", 9_509, 28_308),
     pytest.param({}, "close_timeout", 25_108, 76_162, marks=pytest.mark.deep),
     ({}, "interrupted", 2_577, 8_204),
     ({"search": True}, "move", 39_816, 119_966),
