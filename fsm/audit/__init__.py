@@ -1,13 +1,12 @@
-"""The audit: what trace records of a fleet mean, as pure functions over records and rows.
+"""The audit: from trace records of a fleet to findings, as pure functions over records and rows.
 
-`reading` makes records of pieces of files and sends them to their groups, and `group_audit` judges a group in
-two stages: `hygiene` (which process a record belongs to, in which order, and how far that is certain) and followers
-(`member` and `connect` make rows of one process's records, `group` holds the rows of several members against each
-other). `findings` says what is reported, in which words and which order. `local` runs all of it in one process; nothing
-here knows Spark.
+`reading` parses pieces of files and routes the records to their groups. `group_audit` judges a group in two stages:
+`hygiene` (the process of each record, the order of records, and how certain both are) and followers (`member` and
+`connect` make rows from the records of one process, `group` compares the rows of several members). `findings` defines
+findings and their order. `local` runs all of it in one process; nothing here imports Spark.
 
 * `audit_files`: from files to findings
-* `Audit`, `Options`, `Limits`: what comes of it, and what it goes by
+* `Audit`, `Options`, `Limits`: result, options, thresholds
 * `Finding`, `FindingKind`, `Cause`, `Severity`, `Evidence`: a finding
 
 >>> from fsm.audit import audit_files

@@ -1,11 +1,10 @@
-"""Observed transitions held against the tables: one look-up each.
+"""Checks observed transitions against the tables, by one look-up each.
 
-Judged are hops whose machine has a table. A hop that names its event, as our own machines write them, is one row of
-the table, however many states that goes through: illegal if the table has no such row, or if the row leads elsewhere. A
-hop without event, as logs have them, is one single step: illegal if no row of the table takes it. A chain that breaks
-(a state that is not the one the member was in) means that lines are missing or wrong; that is reported as an illegal
-transition from the state the member was in, unless the table has that hop as well or the order of the lines is not
-certain.
+Only hops whose machine has a table are checked. A hop with an event, as our own machines write them, is one row of the
+table, whatever number of states it passes: illegal if the table has no such row, or the row has another target. A hop
+without event, as in logs, is a single step: illegal if no row takes it. A broken chain (a state other than the one the
+member was in) means that lines are missing or wrong; that is reported as an illegal transition from the state the
+member was in, unless the table has that hop too or the order of the lines is not certain.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Edges = frozenset[tuple[str, str]]
 
 @cache
 def edges(machine: str) -> Edges | None:
-    """The hops of a machine's table as (state, next state); None where there is no such table."""
+    """The hops of a machine's table as (state, next state); None if there is no such table."""
     for table in ALL:
         if table.name == machine:
             columns = table.columns
@@ -32,19 +31,19 @@ def edges(machine: str) -> Edges | None:
 
 @cache
 def targets(machine: str) -> Mapping[tuple[str, str], str]:
-    """Where each (state, event) of a machine's table leads; the events that it ignores lead nowhere else."""
+    """The target of each (state, event) of a machine's table; that of an ignored event is the state itself."""
     table = next(t for t in ALL if t.name == machine)
     return {(state.name, event.name): cell.target.name for (state, event), cell in table.compiled.items()}
 
 
 @cache
 def initial(machine: str) -> str:
-    """The state a machine begins in; empty where there is no such table."""
+    """The initial state of a machine; empty if there is no such table."""
     return next((table.compiled.initial.name for table in ALL if table.name == machine), "")
 
 
 def illegal_transitions(hops: Iterable[ObservedTransition]) -> Iterator[Finding]:
-    """A finding for each hop that its table does not have."""
+    """A finding for each illegal hop."""
     for hop in hops:
         legal = edges(hop.machine)
         if legal is None or not hop.state:

@@ -1,11 +1,11 @@
-"""What the audit reports: kinds, severities, causes, order and JSON form.
+"""Findings: kinds, severities, causes, order and JSON form.
 
-A finding says what happened, to whom, when, why as far as the log tells, and shows the lines. Its summary is
-one sentence for an operator who was just woken up. Findings are ordered by group, time, kind, member and
-partitions, so that the same logs give the same bytes.
+A finding has what happened, to which member, when, the cause if the log shows it, and the lines. Its summary is one
+sentence for an operator on call. Findings are ordered by group, time, kind, member and partitions, so that the same
+logs give the same bytes.
 
-A finding keeps its id as long as its group, kind, member, first partition and beginning are the same: when it ends, how
-severe it is, its cause and its words may change while a log grows. One that is about no group is known by its file.
+The id of a finding depends on its group, kind, member, first partition and start only, so it stays the same while its
+end, severity, cause and summary change as a log grows. The id of a finding without group depends on its file.
 """
 
 from __future__ import annotations
@@ -61,27 +61,27 @@ SEVERITY: dict[FindingKind, Severity] = dict.fromkeys(FindingKind, Severity.WARN
     FindingKind.ILLEGAL_TRANSITION: Severity.ERROR,
     FindingKind.UNPARSED_LINES: Severity.INFO,
 }
-"""Severity of each kind where the logs leave no doubt; `Finding.lowered` takes one step down where they do."""
+"""Severity of each kind if the logs leave no doubt; else `Finding.lower_severity` takes one step down."""
 
 
 UNIT_KINDS = {
     FindingKind.DOUBLE_OWNERSHIP: FindingKind.RAN_TWICE,
     FindingKind.UNOWNED_PARTITION: FindingKind.UNASSIGNED_WORK,
 }
-"""What a kind is called where it is about units of Connect."""
+"""The kinds for units of Connect."""
 
 
 class Cause(StrEnum):
     NONE = ""
-    """The kind needs no cause, or is its own."""
+    """The kind needs no cause, or is the cause."""
     KILLED = "killed"
-    """The owner's log ends without a close and another process took over, or a new one appeared."""
+    """The owner's log ends without a close, and another process took over or a new one appeared."""
     STATIC_MEMBER_AWAY = "static_member_away"
-    """A static member left on purpose; its partitions wait for it."""
+    """A static member left on purpose; its partitions stay assigned to it."""
     SCHEDULED_DELAY = "scheduled_delay"
-    """Connect waits before it moves the work of a worker that went away."""
+    """Connect delays the reassignment of the work of a worker that left."""
     SESSION_EXPIRED = "session_expired"
-    """The coordinator heard nothing from the member for a session."""
+    """The coordinator got no heartbeat from the member for a session."""
     NO_POLL = "no_poll"
     """The application did not poll within max.poll.interval.ms."""
     SLOW_CALLBACK = "slow_callback"
@@ -89,50 +89,50 @@ class Cause(StrEnum):
     FENCED = "fenced"
     """The coordinator refused the member's id, epoch or instance id."""
     SHARED_INSTANCE = "shared_instance"
-    """Two processes had one group.instance.id. Of incidents: each of their findings says `FENCED`."""
+    """Two processes had one group.instance.id. Only of incidents; each of their findings has `FENCED`."""
     FATAL_ERROR = "fatal_error"
-    """An error after which the client gives up."""
+    """An error after which the client stops for good."""
     CLOSE_HANGS = "close_hangs"
-    """close() began and never came back."""
+    """close() began and did not return."""
     REVOKED = "revoked"
-    """The partition was given up in time; the next owner took long."""
+    """The partition was revoked in time; the next owner took it late."""
     HEARTBEAT_INTERVAL = "heartbeat_interval"
-    """The partition was given up in time; the next owner learned of it with its next heartbeat."""
+    """The partition was revoked in time; the next owner learned of it with its next heartbeat."""
     COORDINATOR_LOST = "coordinator_lost"
     """The group's coordinator could not be reached."""
     NEW_WORK = "new_work"
-    """Connect: it had been configured just before, and no worker had started it yet."""
+    """Connect: it had just been configured, and no worker had started it yet."""
     WORKER_STOPPED = "worker_stopped"
-    """Connect: its worker was stopped in order, and no delay held its work back."""
+    """Connect: its worker was shut down, and no delay held its work back."""
     WORKER_FROZEN = "worker_frozen"
-    """Connect: the worker's process stood still, and printed nothing though its heartbeats were due."""
+    """Connect: the worker's process was paused, and printed nothing though its heartbeats were due."""
     DOWNGRADED = "downgraded"
     """Connect: the group went back to the eager protocol, whose assignments do not stop what ran before."""
     DELETED = "deleted"
-    """Connect: its connector was deleted, the leader went, and the next one did not know that it runs (G3)."""
+    """Connect: its connector was deleted, the leader left, and the next one did not know that it runs (G3)."""
     LEFT_OUT = "left_out"
-    """A report left out what was being assigned, or came late: to the coordinator it was given up (W1, W9, W11)."""
+    """A report omitted partitions in assignment, or came late: the coordinator took them as revoked (W1, W9, W11)."""
     LATE_REQUEST = "late_request"
-    """A request that the member had given up was handled late, and the answer that granted it went nowhere (W8)."""
+    """A request that the member had abandoned was handled late, and the answer that granted it was lost (W8)."""
     UNTOLD = "untold"
-    """The coordinator assigned it to a member that did not hear of it."""
+    """The coordinator assigned it to a member that did not receive the answer."""
     STRANDED = "stranded"
-    """No consumer-protocol member is left to have a target computed, and the downgrade was refused (W5)."""
+    """No consumer-protocol member is left for which a target is computed, and the downgrade was refused (W5)."""
     EARLY_JOIN = "early_join"
     """A consumer-protocol member joined a classic group that waited for its first generation (W12)."""
     OWED_JOIN = "owed_join"
-    """A cooperative static member was restarted before it gave up what the round withheld (W13)."""
+    """A cooperative static member was restarted before it revoked what the round withheld (W13)."""
     NO_TARGET = "no_target"
     """A classic group was converted before its generation had an assignment, and has no target (W14)."""
     FORGOTTEN = "forgotten"
-    """A downgrade assigned it to a classic member that waited for it, and is not told (W15)."""
+    """A downgrade assigned it to a classic member that waited for it, and does not notify that member (W15)."""
     UNKNOWN = "unknown"
-    """The logs do not tell."""
+    """The logs do not show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One log line that shows it. `line` and `text` are filled in by whoever can read the file."""
+    """One log line that shows a finding. `line` and `text` are filled in later, from the group's records."""
 
     file: str
     offset: int
@@ -146,28 +146,28 @@ class Finding:
     severity: Severity
     group: str
     member: str
-    """The member it is about; for two members the one that should have let go. Empty for a whole group."""
+    """The member it is about; of two owners the one that should have released. Empty for a whole group."""
     start_ms: int
     end_ms: int
-    """Equal to `start_ms` for an instant; the last known moment for what still goes on."""
+    """Equal to `start_ms` for an instant; the last known moment of what continues."""
     partitions: tuple[Partition, ...]
     cause: Cause
     summary: str
     evidence: tuple[Evidence, ...] = ()
     id: str = ""
-    """Given by `with_ids`."""
+    """Set by `with_ids`."""
     others: tuple[str, ...] = ()
-    """Other members that it is about: who also owned the partitions, or who got them then."""
+    """Other members that it is about: also owners of the partitions, or their next owners."""
     piled_up: int | None = None
-    """By how many records the lag of the partitions grew meanwhile; None where it was not measured."""
+    """By how many records the lag of the partitions grew meanwhile; None if it was not measured."""
 
     def lower_severity(self) -> Finding:
-        """The same one step less severe: what it rests on is not certain."""
+        """A copy, one step less severe, because the evidence is not certain."""
         lower = Severity.WARNING if self.severity is Severity.ERROR else Severity.INFO
         return replace(self, severity=lower)
 
     def add(self, addition: str, places: Iterable[Place]) -> Finding:
-        """The same with more said of it, and shown by lines that it may show already."""
+        """A copy with an addition to the summary and more lines; lines that it has already are skipped."""
         known = {(one.file, one.offset) for one in self.evidence}
         more = tuple(Evidence(*one) for one in dict.fromkeys(places) if one not in known and one.offset >= 0)
         summary = f"{self.summary}; {addition}" if addition else self.summary
@@ -204,7 +204,7 @@ def finding(
     places: Iterable[Place] = (),
     others: Iterable[str] = (),
 ) -> Finding:
-    """A finding with its kind's severity, sorted partitions, and each place once in the order given."""
+    """A finding with its kind's severity, sorted partitions, and each place once, in the given order."""
     shown = tuple(Evidence(p.file, p.offset) for p in dict.fromkeys(places) if p.offset >= 0)
     given = tuple(partitions)
     if any(topic.startswith(UNIT) for topic, _ in given):
@@ -226,12 +226,12 @@ def finding(
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """By group, begin, kind, member, partitions, end and summary."""
+    """The findings by group, begin, kind, member, partitions, end and summary."""
     return sorted(findings, key=rank)
 
 
 def rank(found: Finding) -> tuple[Any, ...]:
-    """The key of that order."""
+    """The sort key of `in_order`."""
     return (
         found.group,
         found.start_ms,
@@ -244,11 +244,11 @@ def rank(found: Finding) -> tuple[Any, ...]:
 
 
 ID_DIGITS = 12
-"""Of the hash that an id is: two of a million findings share one in one of 500 audits."""
+"""Hex digits of an id's hash. With a million findings, one audit in 500 has a collision."""
 
 
 def with_ids(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings of a group, or of files, in order, each with its id; those that would share one are counted."""
+    """The findings of a group, or of files, in order and with ids; equal ids get a suffix, `-2`."""
     times = Counter[str]()
     numbered = []
     for found in in_order(findings):

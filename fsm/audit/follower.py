@@ -1,10 +1,10 @@
-"""What follows the stream of one process: small classes that take its records and give rows and findings.
+"""Followers: small classes that take the records of one process and return rows and findings.
 
     for known in stream:
         yield from follower.see(known)
     yield from follower.finish()
 
-Rows come out as soon as they are known. State is plain values, so that a follower can be kept between any two records.
+A row is returned as soon as it is complete. State is plain values, so that a follower can be saved between two records.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Step = TypeVar("_Step", bound=Step)
 
 
 def on(*kinds: Kind) -> Callable[[_Step], _Step]:
-    """Marks the method of a follower that takes records of these kinds."""
+    """Decorates the method of a follower that takes records of these kinds."""
 
     def mark(step: _Step) -> _Step:
         step.kinds = kinds  # type: ignore[attr-defined]  # functions have attributes
@@ -48,11 +48,11 @@ def on(*kinds: Kind) -> Callable[[_Step], _Step]:
 
 
 class Follower:
-    """Follows one side of a process."""
+    """Follows one aspect of a process. Methods decorated with `on` are its steps."""
 
     steps: ClassVar[dict[Kind, Step]] = {}
     every: ClassVar[bool] = False
-    """It takes every record, whether it has a step for it or not."""
+    """`see` takes every record, also those without a step."""
 
     def __init_subclass__(cls) -> None:
         cls.steps = {kind: step for step in vars(cls).values() for kind in getattr(step, "kinds", ())}
@@ -62,13 +62,13 @@ class Follower:
         return () if step is None else step(self, known) or ()
 
     def finish(self) -> Rows:
-        """What the end of the process, or of its log, decides."""
+        """The rows that the end of the process, or of its log, completes."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Void:
-    """Since when, and why, the coordinator no longer counts a member as owner."""
+    """When and why the coordinator stopped counting a member as owner."""
 
     ms: int
     cause: Cause
@@ -76,7 +76,7 @@ class Void:
 
 @dataclass(slots=True)
 class Process:
-    """What all followers of a process know about it."""
+    """A process, as shared by all its followers."""
 
     group: str
     member: str
@@ -98,7 +98,7 @@ class Process:
     settings: dict[str, str] = field(default_factory=dict)
 
     def see(self, known: Known) -> None:
-        """Takes over what the record says about the process itself."""
+        """Updates the process from the record."""
         record = known.record
         self.last, self.order = known.at, known.order
         if known.doubtful and self.doubtful_ms is None:
@@ -111,7 +111,7 @@ class Process:
         self.last, self.ended = end.last, end.how
 
     def setting_ms(self, name: str) -> int | None:
-        """A setting in milliseconds; None where it was not printed or is not a number."""
+        """A setting in milliseconds; None if it was not printed or is not a number."""
         text = self.settings.get(name, "")
         return int(text) if text.isdecimal() else None
 
@@ -138,7 +138,7 @@ class Process:
         partitions: Iterable[Partition] = (),
         cause: Cause = Cause.NONE,
     ) -> Finding:
-        """A finding about this member, with the lines that show it."""
+        """A finding about this member, with its lines."""
         places = [at.place for at in shown]
         about = self.group, self.member, start_ms, end_ms
         return finding(kind, *about, summary=summary, partitions=partitions, cause=cause, places=places)

@@ -1,4 +1,4 @@
-"""The audit of one group, from its records to its findings: the same for one process and for every task of Spark."""
+"""The audit of one group, from its records to its findings. One process and Spark tasks run the same code."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from fsm.audit.hygiene.identity import Facts, Key, identify
 from fsm.audit.hygiene.rotation import Missing
 from fsm.audit.limits import Limits
 from fsm.audit.member.member_follower import MemberFollower, SharedFollower
-from fsm.audit.reading.certainty import FileFacts, weigh
+from fsm.audit.reading.certainty import FileFacts, lower_uncertain
 from fsm.audit.reading.records import GroupRecords, Line, Source
 from fsm.audit.rows import GroupRows, ObservedTransition, Place, Seen
 from fsm.audit.weak_spots import name_weak_spots
 
 
 class Observer(Protocol):
-    """Who is shown what passes by and is not kept: there may be very much of it."""
+    """Receives records and transitions while a group is judged; the audit does not keep them."""
 
     def see(self, member: str, seen: Seen) -> None:
-        """A record of a member, in order; one of several behind one client id is not told from the others."""
+        """Takes a record of a member, in order. Members that share a client id are not separated here."""
 
     def see_transition(self, transition: ObservedTransition) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAudit:
-    """What the audit of one group gives."""
+    """The result of the audit of one group."""
 
     group: str
     members: Mapping[Source, Key]
     files: Mapping[str, FileFacts]
     rows: GroupRows
     findings: Sequence[Finding]
-    """In their order, with their lines and ids."""
+    """In order, with lines and ids."""
     coverage: Sequence[Coverage]
     rebalances: Sequence[Rebalance]
     coordinator: Sequence[CoordinatorRecord]
-    """What coordinators say of the group, in order of time, with names of topics as far as any of them tells those."""
+    """The records of coordinators about the group, by time, with topic names where a coordinator logged them."""
     assignments: Sequence[Assignment]
 
 
@@ -61,7 +61,7 @@ def audit_group(
     files: Mapping[str, FileFacts],
     observer: Observer,
 ) -> GroupAudit:
-    """Judges one group. `gone` are rotated files that are missing, `names` are those of topics by their ids."""
+    """Judges one group. `gone`: missing rotated files. `names`: topic names by topic id."""
     known = list(facts)
     keys = identify(known)
     rows = _member_rows((limits, gone), keys, records, names, observer)
@@ -83,7 +83,7 @@ def judge_rows(
     observer: Observer,
     known_lines: Mapping[tuple[str, int], tuple[int, str]] = MappingProxyType({}),
 ) -> GroupAudit:
-    """Judges a group by what its members' followers told. `known_lines` are those that `records` do not hold."""
+    """Judges a group by the rows of its members' followers. `known_lines`: lines that `records` no longer holds."""
     rows = GroupRows(spool=records.spool)
     findings: list[Finding] = []
     for row in member_rows:
@@ -100,7 +100,7 @@ def judge_rows(
     if from_coordinator:
         findings = list(_with_coordinator(findings, from_coordinator, given, limits.clock_skew_ms))
     named = name_weak_spots(findings, rows, from_coordinator, given, limits.clock_skew_ms)
-    findings = list(weigh(named, files, keys))
+    findings = list(lower_uncertain(named, files, keys))
     shown = {Place(e.file, e.offset) for found in findings for e in found.evidence}
     lines = {place: Line(*known_lines[place]) for place in shown if place in known_lines}
     lines |= records.lines(shown - lines.keys())
@@ -109,7 +109,7 @@ def judge_rows(
         keys,
         files,
         rows,
-        # Two machines of one member may be stuck at once in states of one name: that is said once.
+        # Two machines of one member may be stuck in states of the same name: one finding is enough.
         findings=with_ids(dict.fromkeys(_with_text(found, lines) for found in in_order(findings))),
         coverage=find_coverage(rows.lives, rows.intervals),
         rebalances=rebalances(group, rows),
@@ -125,7 +125,7 @@ def _member_rows(
     names: Mapping[str, str],
     observer: Observer,
 ) -> Iterator[Row]:
-    """The rows of one member after the other."""
+    """The rows of all members, member by member."""
     owned: dict[Key, list[tuple[Source, int]]] = {}
     for source, key in sorted(keys.items()):
         owned.setdefault(key._replace(rank=0), []).append((source, key.rank))
@@ -139,12 +139,12 @@ def _member_rows(
 
 
 def follower_of(key: Key, limits: Limits, gone: Missing) -> MemberFollower | SharedFollower:
-    """Who follows the records of a member, or of all that share a client id."""
+    """The follower for a member, or for all members that share a client id."""
     return (SharedFollower if key.shared else MemberFollower)(key.group, key.member, limits, gone)
 
 
 def _member_ids(facts: Iterable[Facts], keys: Mapping[Source, Key]) -> dict[str, str]:
-    """The member of each member id that some client's log names."""
+    """The member of each member id in the clients' logs."""
     named: dict[str, str] = {}
     for fact in facts:
         key = keys.get((fact.group, fact.client_id, fact.file))
@@ -166,7 +166,7 @@ def _coordinator_records(
 def _with_coordinator(
     findings: Iterable[Finding], records: Sequence[CoordinatorRecord], given: Sequence[Assignment], skew_ms: int
 ) -> Iterator[Finding]:
-    """The findings with what the coordinator's records add to them."""
+    """The findings, completed by the coordinator's records."""
     statements = evidence.statements(records)
     for found in findings:
         stated = evidence.add_statements(found, statements.get(found.member, ()), skew_ms)

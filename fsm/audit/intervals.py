@@ -1,4 +1,4 @@
-"""Intervals of one partition held against each other, before they are merged with others into a finding."""
+"""Overlaps and gaps between intervals of one partition, and how those of several partitions are merged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fsm.audit.rows import Interval, Place
 from fsm.trace import Partition
 
 FOREVER_MS = 1 << 60
-"""Later than every time stamp."""
+"""Later than every timestamp."""
 
 
 class Overlap(NamedTuple):
@@ -29,7 +29,7 @@ class Overlap(NamedTuple):
     places: tuple[Place, ...]
     sure: bool
     apart_ms: int | None
-    """By how much the clocks of two files differ if nothing else is wrong; None where something is."""
+    """The clock difference of two files that would explain it; None if none does."""
 
 
 class Gap(NamedTuple):
@@ -45,7 +45,7 @@ class Gap(NamedTuple):
     wanted_ms: int
     sure: bool
     why: str = ""
-    """How it came, in words, where its kind has words of its own."""
+    """The reason in words, for kinds that have their own."""
 
 
 Spans = Iterable[tuple[int, int]]
@@ -53,7 +53,7 @@ _Part = TypeVar("_Part", Overlap, Gap)
 
 
 def union(spans: Spans) -> list[tuple[int, int]]:
-    """The same times as disjoint, ordered spans."""
+    """The spans merged into disjoint, ordered ones."""
     out: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if out and start <= out[-1][1]:
@@ -64,7 +64,7 @@ def union(spans: Spans) -> list[tuple[int, int]]:
 
 
 def within(spans: Sequence[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
-    """The parts of disjoint, ordered spans that lie in a time."""
+    """Disjoint, ordered spans, cut to [start_ms, end_ms)."""
     first = bisect_right(spans, start_ms, key=itemgetter(1))
     inside = takewhile(lambda span: span[0] < end_ms, islice(spans, first, None))
     return [(max(start, start_ms), min(end, end_ms)) for start, end in inside]
@@ -75,14 +75,14 @@ def length_ms(spans: Spans) -> int:
 
 
 def of_partitions(intervals: Iterable[Interval]) -> Iterator[list[Interval]]:
-    """The intervals of each partition, as `GroupRows` has them; without those whose log has no time."""
+    """The intervals of each partition, in the order of `GroupRows`; without those whose log has no timestamps."""
     dated = (one for one in intervals if one.end_ms != UNDATED_MS)
     for _, own in groupby(dated, key=attrgetter("topic", "partition")):
         yield list(own)
 
 
 def by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
-    """Parts with the same two members, in the order of (start, end, partition)."""
+    """Parts by pair of members, each list sorted by (start, end, partition)."""
     pairs: dict[tuple[str, str], list[_Part]] = {}
     for part in parts:
         pairs.setdefault((part.old, part.new), []).append(part)
@@ -91,9 +91,9 @@ def by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
 
 
 def runs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
-    """Parts of one pair of members, in the order of (start, end, partition), cut into those that belong together.
+    """The parts of one pair of members, sorted by (start, end, partition), in runs that form one finding each.
 
-    A part that begins within `MERGE_MS` of the one before it, and ends within `MERGE_MS` of it, belongs to it.
+    A part belongs to the run of the previous part if it begins and ends within `MERGE_MS` of it.
     """
     run: list[_Part] = []
     for part in parts:

@@ -1,10 +1,10 @@
-"""What piled up while a partition had no owner: lag as `kafka-consumer-groups --describe` prints it over time.
+"""The growth of lag while a partition had no owner, from lag as `kafka-consumer-groups --describe` prints it over time.
 
-A file holds what a loop printed, as in
+A file holds the output of a loop,
 
     while sleep 30; do date; kafka-consumer-groups --bootstrap-server HOST:PORT --describe --all-groups; done > lag.txt
 
-The time of a block is the last time stamp above it; the output of a single call may do without, it is as old as the
+The time of a block is the last timestamp above it; the output of a single call needs none, its time is that of the
 file. A line may also be JSON, `{"ts_ms": 0, "group": "g", "topic": "t", "partition": 0, "lag": 7}`.
 """
 
@@ -27,23 +27,23 @@ from fsm.render.wording import clock, many
 from fsm.trace import Partition
 
 NEAR_MS = 300_000
-"""What was measured longer than this before or after a time without owner tells nothing of it."""
+"""Lag measured longer than this before or after a time without owner is not used for it."""
 COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
 _MOST = 10**15
-"""No lag, partition or time in ms is as much."""
+"""Above every lag, partition and time in ms."""
 _DIGITS = re.compile(r"\d{1,15}", re.ASCII)
 _REMEDY = "give what kafka-consumer-groups --describe prints, with a time stamp above each block"
 
 
 class Measured(NamedTuple):
-    """How far the committed offset of a partition was behind the end of its log."""
+    """The lag of a partition: by how many records the committed offset was behind the log end offset."""
 
     ts_ms: int
     lag: int
 
 
 Lag = Mapping[str, Mapping[Partition, Sequence[Measured]]]
-"""By group; each partition's in order of time."""
+"""By group and partition, in order of time."""
 
 
 class _Row(NamedTuple):
@@ -57,7 +57,7 @@ class _Row(NamedTuple):
 
 
 def read_lag(path: Path, zone: tzinfo) -> Lag:
-    """The lag in a file; `zone` is that of time stamps without one. Raises `InputError` for what holds none."""
+    """The lag in a file; `zone` is that of timestamps without one. Raises `InputError` if the file has no lag."""
     try:
         text = path.read_text(encoding="utf-8")
         written_ms = path.stat().st_mtime_ns // 1_000_000
@@ -76,7 +76,7 @@ def read_lag(path: Path, zone: tzinfo) -> Lag:
 
 
 def by_group(measured: Iterable[tuple[str, Partition, int, int]]) -> Lag:
-    """Lag by group and partition, of (group, partition, time in ms, lag)."""
+    """Lag by group and partition, from (group, partition, time in ms, lag)."""
     found: dict[str, dict[Partition, list[Measured]]] = {}
     for group, partition, ts_ms, lag in measured:
         found.setdefault(group, {}).setdefault(partition, []).append(Measured(ts_ms, lag))
@@ -104,10 +104,10 @@ def _rows(text: str, clock_: stamps.Clock, path: Path) -> Iterator[_Row]:
 
 
 def _row(line: str, header: str, ts_ms: int | None) -> _Row | None:
-    """A line of a table, its lag -1 where there is none; None for another line.
+    """A line of a table, with lag -1 if it has none; None for another line.
 
-    Its columns stand below their names, for names of groups may hold spaces; or they are as many, where somebody
-    squeezed them.
+    Values are read by the positions of their column names, because group names may contain spaces; if that fails, by
+    splitting at spaces, because runs of spaces may have been squeezed.
     """
     names = header.split()
     starts = [header.index(name) for name in names]
@@ -158,7 +158,7 @@ def _with_lag(found: Finding, lag: Mapping[Partition, Sequence[Measured]]) -> Fi
 
 
 def _span(measured: Sequence[Measured], start_ms: int, end_ms: int) -> tuple[Measured, Measured] | None:
-    """What was measured last before a time, or else first in it, and the largest lag until the first one after it."""
+    """The last lag before a time, else the first one in it; and the largest lag up to the first one after it."""
     near = [one for one in measured if start_ms - NEAR_MS <= one.ts_ms <= end_ms + NEAR_MS]
     first = max(0, bisect_right(near, start_ms, key=itemgetter(0)) - 1)
     last = bisect_right(near, end_ms, key=itemgetter(0)) + 1

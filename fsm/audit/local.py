@@ -1,4 +1,4 @@
-"""The audit in one process, in memory: files in, findings out. It is the pipeline's own functions one after another."""
+"""The audit in one process and in memory, with the functions of the pipeline: files in, findings out."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from fsm.logs.reading.pieces import WHOLE, Piece, is_gzip
 @dataclass(frozen=True, slots=True)
 class Options:
     zone: tzinfo = UTC
-    """The time zone of time stamps that carry none."""
+    """Of timestamps without a zone."""
     limits: Limits = field(default_factory=Limits)
     formats: tuple[Format, ...] = ()
-    """Formats to expect; none means all."""
+    """Formats to expect; empty means all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def audit_files(paths: Iterable[Path], options: Options | None = None) -> Audit:
 
 
 def audit_pieces(pieces: Iterable[PieceRecords], limits: Limits) -> Audit:
-    """The audit of what was read of whole files: of each group by itself."""
+    """The audit of whole files that were read, group by group."""
     rows: list[Sent] = []
     names: dict[str, str] = {}
     files: list[str] = []
@@ -88,15 +88,17 @@ def audit_pieces(pieces: Iterable[PieceRecords], limits: Limits) -> Audit:
     groups = []
     for group, own in groupby(in_order_of(rows, BY_GROUP), key=attrgetter("key")):
         if group and not group.startswith(OF_FILE):
-            records, facts, worth = receive(own, spool())  # some rows may wait there until they are read
+            records, facts, file_facts = receive(own, spool())  # rows may be spilled there
             groups.append(
-                audit_group(group, facts, records, limits, gone=missing(files), names=names, files=worth, observer=kept)
+                audit_group(
+                    group, facts, records, limits, gone=missing(files), names=names, files=file_facts, observer=kept
+                )
             )
     return Audit([one for one in groups if one.members], kept.seen, kept.transitions)
 
 
 class _Kept:
-    """Keeps everything."""
+    """An `Observer` that keeps everything."""
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []

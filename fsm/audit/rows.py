@@ -1,7 +1,7 @@
-"""What passes between the stages: records of members with what is certain about them, and flat rows, ready for columns.
+"""What the stages exchange: members' records with their certainty, and flat rows, ready for columns.
 
-Every row names its group and member. Times are epoch milliseconds. A place in a log is (file, offset), the
-byte offset of the entry's first line; an empty file with offset -1 means that no line says it.
+Every row has its group and member. Times are epoch milliseconds. A place in a log is (file, offset), the byte offset
+of the entry's first line; an empty file with offset -1 means that there is no line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place("", -1)
-"""No line says it."""
+"""The place of what has no line."""
 
 
 class Seen(NamedTuple):
@@ -38,27 +38,27 @@ class At(NamedTuple):
     ts_ms: int
     place: Place
     stretch: int = 0
-    """Between two lines of one stretch nothing is missing."""
+    """Nothing is missing between two lines of the same stretch."""
 
     def joins(self, other: At) -> bool:
-        """Whether nothing is missing between this line and the other one of the same process."""
+        """Whether nothing is missing between this line and another line of the same process."""
         return self.stretch == other.stretch
 
 
 class Order(IntEnum):
-    """How far the order is known in which the lines of a process were printed."""
+    """How far the print order of a process's lines is known."""
 
     KNOWN = 0
     SETTLES = 1
-    """A file has just begun, and the one before it may not be complete yet."""
+    """A new file has just begun; lines of the previous one may follow."""
     INTERLEAVED = 2
-    """They are spread over several files, each in order: time orders all but those of one moment."""
+    """The lines are in several files, each in order. Only lines with the same timestamp have no order."""
     NONE = 3
     """The lines of the file have no order."""
 
 
 class Known(NamedTuple):
-    """A record of one process of a member, in its place among the others, and what is certain about it."""
+    """A record of one process of a member, its position, and its certainty."""
 
     record: TraceRecord
     at: At
@@ -66,11 +66,11 @@ class Known(NamedTuple):
     whole: bool = True
     """The log shows the start of its process."""
     doubtful: bool = False
-    """It may be another process's."""
+    """It may belong to another process."""
 
 
 class Begin(NamedTuple):
-    """A process of a member begins, or its log does."""
+    """The begin of a process of a member, or of its log."""
 
     number: int
     """Counted from 0."""
@@ -78,16 +78,16 @@ class Begin(NamedTuple):
     whole: bool
     """The log shows its start."""
     worker: bool = False
-    """A worker of Connect."""
-    goes_on: bool = False
-    """It is the process before, of which nobody knows what it did in the meantime."""
+    """A Connect worker."""
+    continues: bool = False
+    """It is the previous process, after a hole in its log."""
 
 
 class End(NamedTuple):
-    """The process that began last ends, or its log does."""
+    """The end of the process that began last, or of its log."""
 
     how: Ended
-    """`RESTARTED`, `HOLE` or `LOG_ENDED`; whether it was closed before, its own records tell."""
+    """`RESTARTED`, `HOLE` or `LOG_ENDED`. A close before that is in its records."""
     last: At
     """Its last line."""
 
@@ -96,19 +96,19 @@ class Begun(StrEnum):
     """How an interval of ownership began."""
 
     ASSIGNED = "assigned"
-    """The assigned callback started, or the client without listener took the partition."""
+    """The assigned callback started, or a client without listener took the partition."""
     FOUND = "found"
-    """A line shows that the partition was owned before the log tells anything about it; `start_ms` is the latest
-    possible begin."""
+    """A line shows that the partition was owned before the first line about it; `start_ms` is the latest possible
+    begin."""
     CALLED = "called"
-    """Nobody's: the config topic called for a unit of Connect at `start_ms`, and the request that did was answered at
-    `end_ms`. The unit is missing from then on, until somebody has it."""
+    """Without owner: a unit of Connect was configured at `start_ms`, and the request was answered at `end_ms`. The unit
+    is missing from then on, until a worker has it."""
     WAITS = "waits"
-    """Nobody's: a scheduled delay of Connect ran, and the unit would have waited for its end if nobody had it."""
+    """Without owner: a scheduled delay of Connect ran; a unit without worker would have waited for its end."""
 
 
-NOBODY = (Begun.CALLED, Begun.WAITS)
-"""Begins of intervals in which nobody owned anything: they tell about the time without owner."""
+UNOWNED_BEGINS = (Begun.CALLED, Begun.WAITS)
+"""Begins of intervals without owner, which describe the time without owner."""
 
 
 class Ended(StrEnum):
@@ -117,25 +117,25 @@ class Ended(StrEnum):
     REVOKED = "revoked"
     LOST = "lost"
     DELETED = "deleted"
-    """Revoked just after a commit was refused because the topic exists no more."""
+    """Revoked just after a commit was refused because the topic does not exist any more."""
     CLOSED = "closed"
     """The consumer was closed while it still owned the partition."""
     DROPPED = "dropped"
     """The client took the partition from the application without any callback."""
     REASSIGNED = "reassigned"
-    """The whole assignment was printed, and the partition was not in it."""
+    """The whole assignment was printed without the partition."""
     HANGS = "hangs"
-    """The log ends inside close(): the process lives, and by its own view it owns the partition still."""
+    """The log ends inside close(): the process is alive and still considers itself the owner."""
     RESTARTED = "restarted"
-    """A new process of this member appeared; the old one ended without a word at or after its last line."""
+    """A new process of this member appeared; the old one ended at or after its last line, without a logged end."""
     HOLE = "hole"
-    """A rotated file is missing after the last line; the log goes on behind it, and so may the process."""
+    """A rotated file is missing after the last line; the log, and possibly the process, continues after it."""
     LOG_ENDED = "log_ended"
-    """The member's log ends here: it was killed, it is silent, or the log was cut."""
+    """The member's log ends: it was killed, it is silent, or the log was cut."""
 
 
-UNTOLD = (Ended.LOG_ENDED, Ended.RESTARTED, Ended.HOLE)
-"""Ends that no line tells."""
+UNLOGGED_ENDS = (Ended.LOG_ENDED, Ended.RESTARTED, Ended.HOLE)
+"""Ends without a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,29 +151,29 @@ class Interval:
     begun: Begun
     ended: Ended
     end_exact: bool
-    """False where no line tells the end and `end_ms` is the earliest possible one (silence, death, INFO logs)."""
+    """False if the end was not logged and `end_ms` is the earliest possible one (silence, kill, INFO logs)."""
     doubtful: bool
-    """Its lines may be another process's: what rests on it is not certain."""
+    """Its lines may belong to another process."""
     void_ms: int | None
-    """From when the coordinator no longer counted this member as owner although it still was one; None if it did."""
+    """When the coordinator stopped counting the member as owner before its application released it, or None."""
     void_cause: str
-    """Why, as a cause of `findings`; empty if `void_ms` is None."""
+    """Why, as a value of `findings.Cause`; empty if `void_ms` is None."""
     life: int
-    """Which incarnation of the member (see `Life.number`)."""
+    """`Life.number` of the incarnation."""
     start: Place
     end: Place
     turn_ms: int | None = None
-    """When the rebalance began in which the member got it; None where nothing tells."""
+    """Begin of the rebalance in which the member got it; None if not logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One member wanted a topic, or every topic that matches a pattern, as long as it could hold partitions."""
+    """The time in which one member was subscribed to a topic or pattern and could hold partitions."""
 
     group: str
     member: str
     topic: str
-    """Empty where `pattern` is set."""
+    """Empty if `pattern` is set."""
     pattern: str
     """A regular expression that must match the whole topic name."""
     start_ms: int
@@ -192,34 +192,34 @@ class Life:
     client_id: str
     instance_id: str
     member_id: str
-    """The last one it had."""
+    """The last one."""
     protocol: str
-    """`consumer`, `classic`, or empty where nothing tells."""
+    """`consumer`, `classic`, or empty if not logged."""
     version: str
     start_ms: int
     end_ms: int
     whole_start: bool
-    """False where the log begins in mid-life."""
+    """False if the log begins later than the process."""
     ended: Ended
     """`CLOSED`, `RESTARTED`, `HOLE` or `LOG_ENDED`."""
     in_group: bool
-    """True where the member counted as one when the life ended: the coordinator had to wait for its session."""
+    """True if it was a member when the life ended: the coordinator had to wait for its session."""
     doubtful_ms: int | None
-    """Since when its lines may be another process's; None where they are its own."""
+    """Since when its lines may belong to another process; None if they are its own."""
     session_timeout_ms: int | None
-    """None where the log does not tell: the broker decides it in consumer groups."""
+    """None if not logged, as in consumer groups, where the broker decides it."""
     heartbeat_interval_ms: int | None
-    """Kafka's default where a consumer's log does not tell."""
+    """Kafka's default if a consumer did not log it."""
     max_poll_interval_ms: int | None
     start: Place
     end: Place
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Those that its log told and that rule its part in the group, by Kafka's names."""
+    """The logged settings that matter to its membership, by Kafka's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTransition:
-    """One observed transition, to be judged against its table."""
+    """One observed transition, to be checked against its table."""
 
     group: str
     member: str
@@ -229,15 +229,15 @@ class ObservedTransition:
     event: str
     ts_ms: int
     dwell_ms: int | None
-    """Time spent in `state`; None where its begin is not known."""
+    """Time spent in `state`; None if its begin is not known."""
     previous: str
-    """State the member was in according to its last transition; empty where that is not known for certain."""
+    """The state after the previous transition; empty if that is not certain."""
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRebalance:
-    """One rebalance as one member went through it: from the first sign to the end of its last callback."""
+    """One rebalance of one member: from its first line to the end of the member's last callback."""
 
     group: str
     member: str
@@ -249,31 +249,31 @@ class MemberRebalance:
     removed: int
     """Partitions taken from it, by revocation or loss."""
     cause: str
-    """What this member says: `joined`, `left`, `lost`, `subscription`; empty where the coordinator told it to."""
+    """By this member's lines: `joined`, `left`, `lost`, `subscription`; empty if the coordinator started it."""
     place: Place
     timeout_ms: int = 0
-    """How long its group waits for this member; 0 where nothing tells."""
+    """The member's rebalance timeout; 0 if not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """A heartbeat that a member gave up: it may have been handled, and may be handled yet."""
+    """A heartbeat that a member abandoned; the coordinator may have handled it, or may handle it later."""
 
     group: str
     member: str
     ts_ms: int
     assigning: tuple[Partition, ...]
-    """What the assigned callback was called for that ran at the time; empty where none ran."""
+    """The partitions of the assigned callback that ran at the time; empty if none ran."""
     callback_end_ms: int
     """When that callback ended."""
     timeout_ms: int
-    """Longest time after which the member gives a request up."""
+    """Longest time after which the member abandons a request."""
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAway:
-    """A member knew of no coordinator of its group."""
+    """The time in which a member knew no coordinator of its group."""
 
     member: str
     start_ms: int
@@ -281,7 +281,7 @@ class CoordinatorAway:
 
 
 class GroupRows:
-    """The rows of a group's members, each kind in its order; those of which there may be many can wait in a file."""
+    """The rows of a group's members, each kind in its order. Intervals and rebalances can be spilled to a file."""
 
     def __init__(
         self,

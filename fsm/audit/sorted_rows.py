@@ -1,4 +1,4 @@
-"""Rows of a group in an order: some are in memory, the others wait in the file that holds the group's records."""
+"""Sorted rows of a group, in memory or spilled to the file of the group's records."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, Generic, TypeVar
 
 RUN = 100_000
-"""Rows that are sorted, and put into the file, together; fewer stay in memory, which is quicker."""
+"""Rows that are sorted and spilled together; fewer rows stay in memory, which is faster."""
 _CHUNK = 500
-"""Rows of a run that are in memory while they are read."""
+"""Rows of a run that are in memory while the run is read."""
 T = TypeVar("T")
 
 
 class SortedRows(Generic[T]):
-    """Rows that come in any order and are read, as often as one likes, by their key. Without a file all are held."""
+    """Rows that are added in any order and iterated by key, any number of times. Without a file all stay in memory."""
 
     def __init__(self, key: Callable[[T], Any], rows: Iterable[T] = (), spool: IO[bytes] | None = None) -> None:
         self._key = key
         self._spool = spool
         self._held: list[T] = []
         self._runs: list[list[int]] = []
-        """Where the chunks of each run begin in the file."""
+        """File offsets of the chunks of each run."""
         self._count = 0
         for row in rows:
             self.append(row)
@@ -31,7 +31,7 @@ class SortedRows(Generic[T]):
         self._held.append(row)
         self._count += 1
         if len(self._held) >= RUN and self._spool is not None:
-            self._put_away(self._spool)
+            self._spill(self._spool)
 
     def by(self, key: Callable[[T], Any]) -> SortedRows[T]:
         """The same rows in another order."""
@@ -46,7 +46,7 @@ class SortedRows(Generic[T]):
             return iter(self._held)
         return heapq.merge(*map(self._read, self._runs), self._held, key=self._key)
 
-    def _put_away(self, spool: IO[bytes]) -> None:
+    def _spill(self, spool: IO[bytes]) -> None:
         rows, self._held = sorted(self._held, key=self._key), []
         run = []
         for start in range(0, len(rows), _CHUNK):
@@ -58,4 +58,4 @@ class SortedRows(Generic[T]):
         for start in run:
             if self._spool is not None:
                 self._spool.seek(start)
-                yield from pickle.load(self._spool)  # noqa: S301  written by `_put_away`
+                yield from pickle.load(self._spool)  # noqa: S301  written by `_spill`

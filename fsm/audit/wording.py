@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from fsm.trace import Partition, by_partition
 
 UNIT = "unit:"
-"""Begins the topic of a row that stands for a unit of Connect: `unit:A` for an instance, `unit:A:0` for a task."""
+"""Prefix of the topic of a row for a unit of Connect: `unit:A` for an instance, `unit:A:0` for a task."""
 _SHOWN = 8
-"""Partitions of one topic, and topics, that a sentence names; it counts the rest."""
+"""Partitions of one topic, and topics, that a sentence lists; the rest is counted."""
 
 
 def names(partitions: Iterable[Partition]) -> str:
-    """Partitions by topic, as in `orders-[0, 1, 2], refunds-[4]`, long lists cut and counted.
+    """Partitions by topic, as in `orders-[0, 1, 2], refunds-[4]`; long lists are cut and counted.
 
     >>> names([("b", 1), ("a", 3), ("a", 0)])
     'a-[0, 3], b-[1]'
@@ -30,7 +30,7 @@ def names(partitions: Iterable[Partition]) -> str:
 
 
 def _units(given: Iterable[Partition]) -> str:
-    """Connectors by their names, tasks as Connect prints them, long lists cut and counted.
+    """Connectors by name, tasks as Connect prints them; long lists are cut and counted.
 
     >>> names([("unit:A", -1), ("unit:A:0", 0), ("unit:A:1", 1)])
     'connector A, tasks A-0, A-1'
@@ -49,7 +49,7 @@ def _list_shown(word: str, listed: list[str]) -> str:
 
 
 def units(partitions: Iterable[Partition]) -> str:
-    """Connectors and tasks as findings show them: the instance of a connector is its number -1.
+    """Connectors and tasks as findings show them; number -1 is the instance of a connector.
 
     >>> units([("A", -1), ("A", 0)])
     'connector A, task A-0'
@@ -58,7 +58,7 @@ def units(partitions: Iterable[Partition]) -> str:
 
 
 def unit(partition: Partition) -> Partition:
-    """What a finding shows of a partition: a unit of Connect by its connector and number, any other as it is."""
+    """A partition as findings have it: (connector, number) for a unit of Connect, any other unchanged."""
     topic, number = partition
     return (topic.removeprefix(UNIT).removesuffix(f":{number}"), number) if topic.startswith(UNIT) else partition
 
@@ -70,7 +70,7 @@ def _numbers(numbers: list[int]) -> str:
 
 
 def seconds(ms: int) -> str:
-    """A duration as it is read aloud.
+    """A duration in seconds, minutes or hours.
 
     >>> seconds(740), seconds(3858), seconds(95_000), seconds(5_400_000)
     ('0.7 s', '3.9 s', '1 min 35 s', '1 h 30 min')

@@ -128,7 +128,7 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
                 pieces = [summary_of(row) for row in own]
                 totals.add_file(pieces)
                 tables.add("files", pieces)
-                files += unparsed.of_file(pieces)
+                files += unparsed.report_file(pieces)
                 continue
             add_of_files(files, plan, totals, tables)
             files = []

@@ -120,10 +120,10 @@ class Totals:
         if not any(one.understood for one in pieces):
             self.sums["silent_files"] += 1
             self.silent = sorted([*self.silent, file])[:MOST]
-        if unparsed.tells_no_time(pieces):
+        if unparsed.has_no_time(pieces):
             self.sums["timeless_files"] += 1
             self.timeless = sorted([*self.timeless, file])[:MOST]
-        too_little = unparsed.too_little(pieces, self.min_understood)
+        too_little = unparsed.find_too_little(pieces, self.min_understood)
         self.sums["too_little_files"] += bool(too_little)
         self.too_little = sorted([*self.too_little, *too_little])[:MOST]
         for layout in pieces[0].learned:

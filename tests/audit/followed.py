@@ -38,7 +38,7 @@ EVERY = 24
 def found_at_once(paths: list[Path]) -> list[Finding]:
     """What the batch audit finds in files, and about them."""
     pieces = [read_piece(Piece(str(path), 0, WHOLE), READER.formats, UTC).summary for path in paths]
-    of_files = with_ids([one for piece in pieces for one in unparsed.of_file([piece])])
+    of_files = with_ids([one for piece in pieces for one in unparsed.report_file([piece])])
     return sorted([*local.audit_files(paths).findings, *of_files], key=repr)
 
 

@@ -8,7 +8,7 @@ from recordings import logs
 from fsm.audit import audit_files
 from fsm.audit.findings import Finding, FindingKind, Severity, finding
 from fsm.audit.hygiene.identity import Key
-from fsm.audit.reading.certainty import FileFacts, weigh
+from fsm.audit.reading.certainty import FileFacts, lower_uncertain
 from fsm.audit.rows import Place
 
 SAID = "(not every line of a was understood)"
@@ -36,14 +36,14 @@ def test_a_line_that_was_not_understood_counts_for_whom_it_concerns(
 ) -> None:
     """Lines without a client id count for every client of the file, and any member may own a partition."""
     files = {"A.log": FileFacts(1, (), (), missed_of)}
-    (weighed,) = weigh([one], files, {("g", "client-a", "A.log"): Key("g", "a")})
+    (weighed,) = lower_uncertain([one], files, {("g", "client-a", "A.log"): Key("g", "a")})
     assert (weighed.severity is not one.severity) == lower
     assert weighed.summary == (f"{one.summary} {SAID}" if lower else one.summary)
 
 
 def test_facts_for_a_group_leave_out_other_clients() -> None:
     facts = FileFacts(3, (), (), ("", "a", "b"))
-    assert facts.about(["b", "c"]).missed_of == ("", "b")
+    assert facts.for_clients(["b", "c"]).missed_of == ("", "b")
 
 
 @pytest.mark.parametrize("scenario", ["j02_second_joins", "j07_maxpoll", "x02_coop_rolling"])

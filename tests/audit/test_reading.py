@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsm.audit.reading.piece import read_piece
-from fsm.audit.reading.unparsed import of_file, too_little
+from fsm.audit.reading.unparsed import find_too_little, report_file
 from fsm.logs import formats
 from fsm.logs.reading.pieces import WHOLE, Piece
 
@@ -57,6 +57,6 @@ def test_where_no_line_that_tells_who_owns_what_was_understood_too_little_was(wh
         path.write_text("".join(lines))
         summary = read_piece(Piece(str(path), 0, WHOLE), formats(), UTC).summary
         assert summary.missed == max(1, lines.count(strange))
-        assert [one.client for one in too_little([summary], least)] == want
+        assert [one.client for one in find_too_little([summary], least)] == want
         untold = f"no line of {path} was understood that tells what was {what}"
-        assert (untold in next(of_file([summary])).summary) == (strange in lines and line(*SAID[what]) not in lines)
+        assert (untold in next(report_file([summary])).summary) == (strange in lines and line(*SAID[what]) not in lines)

@@ -10,7 +10,7 @@ import pytest
 
 from fsm.audit.coordinator.assignments import Assignment, AssignmentKind, CoordinatorRecord, EndReason
 from fsm.audit.findings import Cause, FindingKind, Severity, finding
-from fsm.audit.group.clocks import APART
+from fsm.audit.group.clocks import CLOCKS_DIFFER
 from fsm.audit.rows import NOWHERE, Ended, GivenUp, GroupRows, Interval, Life, MemberRebalance, Place
 from fsm.audit.weak_spots import LATE_MS, NOTIFIED_MS, name_weak_spots
 from fsm.trace import Kind, TraceRecord
@@ -150,6 +150,6 @@ def test_a_member_that_was_removed_in_the_end_may_have_been_gone(case: Case) -> 
 
 
 def test_where_clocks_are_apart_nothing_is_named(case: Case) -> None:
-    apart = finding(FindingKind.ILLEGAL_TRANSITION, "g", "a", 1, 1, summary=f"{APART}a are wrong")
+    apart = finding(FindingKind.ILLEGAL_TRANSITION, "g", "a", 1, 1, summary=f"{CLOCKS_DIFFER}a are wrong")
     rows = GroupRows(lives=[case.life], rebalances=case.turns)
     assert name_weak_spots([apart, GAP], rows, case.told, [GRANT], 0) == [apart, GAP]

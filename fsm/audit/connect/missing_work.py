@@ -23,7 +23,7 @@ from typing import NamedTuple
 from fsm.audit.findings import Cause
 from fsm.audit.intervals import FOREVER_MS, Gap, Overlap, length_ms, union, within
 from fsm.audit.limits import SETTLED_MS, Limits
-from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, Interval, Life
+from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, Interval, Life
 from fsm.audit.wording import UNIT, seconds
 from fsm.trace import Partition
 
@@ -59,14 +59,14 @@ class _Hole(NamedTuple):
 
     @property
     def old(self) -> Interval | None:
-        return None if self.begin.begun in NOBODY else self.begin
+        return None if self.begin.begun in UNOWNED_BEGINS else self.begin
 
 
 def is_unit(partition: Partition) -> bool:
     return partition[0].startswith(UNIT)
 
 
-def gaps(
+def find_gaps(
     intervals: Sequence[Interval],
     wanted: Sequence[tuple[int, int]],
     lives: Lives,
@@ -85,12 +85,12 @@ def gaps(
 def _holes(unit: _Unit) -> Iterator[_Hole]:
     """Every time without a worker, the last one without end."""
     last: Interval | None = None
-    for new in (i for i in unit.intervals if i.begun not in NOBODY):
+    for new in (i for i in unit.intervals if i.begun not in UNOWNED_BEGINS):
         if new.begun is not Begun.FOUND and (last is None or new.start_ms > last.end_ms):
             yield from _before(new, last, unit)
         if last is None or new.end_ms > last.end_ms:
             last = new
-    if last is None or last.ended not in UNTOLD:
+    if last is None or last.ended not in UNLOGGED_ENDS:
         yield from _before(None, last, unit)
 
 
@@ -110,7 +110,7 @@ def _before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterato
 
 def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
     life = unit.lives.get((last.member, last.life))
-    if last.ended not in UNTOLD or life is None or not life.in_group:
+    if last.ended not in UNLOGGED_ENDS or life is None or not life.in_group:
         return last.end_ms
     acted_ms = next((wait.start_ms for wait in unit.waits if last.end_ms <= wait.start_ms < end_ms), end_ms)
     return max(last.end_ms, acted_ms - (life.session_timeout_ms or SESSION_TIMEOUT_MS))
@@ -145,7 +145,7 @@ def _cause(hole: _Hole, wanted_ms: int, waited_ms: int, unit: _Unit) -> Cause:
         return Cause(old.void_cause) if old.void_cause else Cause.UNKNOWN
     if waited_ms * 2 >= wanted_ms:
         return Cause.SCHEDULED_DELAY
-    if old.ended in UNTOLD:
+    if old.ended in UNLOGGED_ENDS:
         return Cause.KILLED
     receiver = _life(hole.new, unit)
     learns_ms = receiver.heartbeat_interval_ms if receiver is not None else None
@@ -158,7 +158,7 @@ def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, dark: tuple
     until_ms, from_ms = dark
     if hole.start_ms < until_ms or hole.end_ms > from_ms:
         return False
-    if hole.begin.doubtful or hole.begin.ended in UNTOLD or (hole.new is not None and hole.new.doubtful):
+    if hole.begin.doubtful or hole.begin.ended in UNLOGGED_ENDS or (hole.new is not None and hole.new.doubtful):
         return False
     if cause is Cause.FATAL_ERROR:
         return True

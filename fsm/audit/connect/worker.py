@@ -184,7 +184,7 @@ class WorkerFollower(Follower):
         yield from self.running.settle()
         self.running.closing = True
 
-    def weigh(self, found: Finding) -> Finding:
+    def lower_doubtful(self, found: Finding) -> Finding:
         return found
 
     @on(Kind.FATAL)

@@ -1,9 +1,9 @@
-"""The rows of one group's members, held against each other: intervals [start_ms, end_ms), in any order.
+"""Compares the rows of a group's members. Intervals are [start_ms, end_ms), in any order.
 
-These rules are the reference: `fsm.spark` runs the same functions over any number of groups.
+`fsm.spark` runs the same functions for each group.
 
-* `judge`: what is wrong between the members of one group
-* `rebalances`, `Rebalance`: what a group went through
+* `judge`: findings between the members of one group
+* `rebalances`, `Rebalance`: the rebalances of a group
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from fsm.audit.findings import Finding, Severity, in_order
-from fsm.audit.group.clocks import clocks_apart
+from fsm.audit.group.clocks import find_clock_differences
 from fsm.audit.group.double_ownership import find_doubly_owned
 from fsm.audit.group.rebalance import Rebalance, rebalance_storms, rebalances
 from fsm.audit.group.unowned_partitions import find_unowned
@@ -25,13 +25,12 @@ _DEFAULTS = Limits()
 
 
 def judge(group: str, rows: GroupRows, limits: Limits = _DEFAULTS) -> list[Finding]:
-    """What is wrong between the members of one group.
+    """Findings between the members of one group, in order.
 
-    Where the clocks of some members are wrong, nobody knows who owned what at one time: findings about owners are for
-    information only in that group.
+    If the clocks of some members differ, findings about owners are for information only.
     """
     by_epoch = rows.rebalances.by(lambda one: (one.epoch or 0, one.member, one.start_ms))
-    apart = list(clocks_apart(group, by_epoch))
+    apart = list(find_clock_differences(group, by_epoch))
     owners = [*find_doubly_owned(group, rows, limits), *find_unowned(group, rows, limits)]
     if apart:
         owners = [replace(found, severity=Severity.INFO) for found in owners]

@@ -1,12 +1,11 @@
-"""Members whose clock, or time zone, is wrong.
+"""Finds members whose clock or time zone is wrong.
 
-A group has each epoch or generation once, and its members reach it within the time for which the group waits. Where the
-files of some members show each epoch that they share with the others by the same time later, or earlier, than that,
-their clocks are apart; a smaller difference cannot be told from slow members. What is more than `A_DAY_MS` apart may be
-another group of the same name, which counts anew.
+A group has each epoch or generation once, and its members reach it within the rebalance timeout. If some members reach
+every shared epoch later, or earlier, by the same larger time, their clocks differ. A smaller difference looks the same
+as slow members. A difference above `A_DAY_MS` may be another group of the same name with its own epochs.
 
-Members that reach some epoch together have one clock. The one that most members have is taken as right. A single epoch
-is enough where the difference is whole hours, as between time zones.
+Members that reach an epoch together share a clock. The clock of most members is taken as right. One shared epoch is
+enough if the difference is whole hours, as between time zones.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from fsm.audit.rows import MemberRebalance, Place
 from fsm.audit.wording import seconds
 
 A_DAY_MS = 26 * 3_600_000
-"""Time zones are at most so far apart, and a date is wrong by a day."""
+"""Largest difference between two time zones; more than a wrong date."""
 _HOUR_MS = 3_600_000
 _NEAR_HOUR_MS = 30_000
-_HELD = 1000
-"""Epochs reached at different times that are compared; more add nothing."""
-APART = "the time stamps of "
-"""Begins the summary of each finding that this gives."""
+_MOST_SPLIT = 1000
+"""Limit of compared epochs that members reached at different times."""
+CLOCKS_DIFFER = "the time stamps of "
+"""Beginning of the summary of these findings."""
 _LEAVING = ("lost", "left")
-"""Rebalances of members on their way out: their epoch began some time before."""
+"""Causes of rebalances of leaving members: their epoch began some time before."""
 
 
 class _Arrival(NamedTuple):
-    """When the first of some members of one clock reached an epoch."""
+    """When the first member of one clock reached an epoch."""
 
     epoch: int
     start_ms: int
@@ -63,20 +62,20 @@ class _Clocks:
                 self.leader[own] = self.root(parts[-1][0].member)
             else:
                 parts.append([one])
-        if len(parts) > 1 and len(self.split) < _HELD:
+        if len(parts) > 1 and len(self.split) < _MOST_SPLIT:
             self.split.append([part[0] for part in parts])
 
 
 def _arrivals(turns: Iterable[MemberRebalance], wait_ms: int) -> Iterator[_Arrival]:
-    """When each member came to the epoch, where it did so once."""
+    """When each member reached the epoch; members that reached it twice are left out."""
     for member, own in groupby(turns, key=lambda turn: turn.member):
         mine = list(own)
         if mine[-1].start_ms - mine[0].start_ms <= wait_ms:
             yield _Arrival(mine[0].epoch or 0, mine[0].start_ms, member, mine[0].place)
 
 
-def clocks_apart(group: str, turns: Iterable[MemberRebalance]) -> Iterator[Finding]:
-    """A finding for the members of each clock that is wrong; turns come in the order of epoch, member, start."""
+def find_clock_differences(group: str, turns: Iterable[MemberRebalance]) -> Iterator[Finding]:
+    """One finding for the members of each wrong clock. Turns are sorted by epoch, member, start."""
     clocks = _Clocks()
     wait_ms = 2 * DEFAULT_MAX_POLL_INTERVAL_MS
     reached = (t for t in turns if t.epoch and t.epoch > 0 and t.cause not in _LEAVING)
@@ -104,14 +103,13 @@ def _pairs(
 
 
 def _is_constant(apart: Sequence[int], wait_ms: int) -> bool:
-    """One time for all epochs, longer than members wait for one another, and no longer than a day."""
+    """Whether the difference is the same for all epochs, longer than `wait_ms`, and at most `A_DAY_MS`."""
     if not apart or max(apart) - min(apart) > wait_ms or not wait_ms < min(map(abs, apart)) <= A_DAY_MS:
         return False
     return len(apart) > 1 or abs(apart[0] - _HOUR_MS * round(apart[0] / _HOUR_MS)) <= _NEAR_HOUR_MS
 
 
 def _finding(group: str, pairs: Sequence[tuple[_Arrival, _Arrival]], apart: Sequence[int], count: int) -> Finding:
-    """For the operator: whose file, how far, which lines show it, and what to do."""
     one, other = pairs[0]
     apart_ms = sorted(apart)[len(apart) // 2]
     others = f" and {count - 1} more" if count > 1 else ""
@@ -123,7 +121,7 @@ def _finding(group: str, pairs: Sequence[tuple[_Arrival, _Arrival]], apart: Sequ
         one.member,
         min(one.start_ms, other.start_ms),
         max(one.start_ms, other.start_ms),
-        summary=f"{APART}{one.member}{others} are {seconds(abs(apart_ms))} {which} those of "
+        summary=f"{CLOCKS_DIFFER}{one.member}{others} are {seconds(abs(apart_ms))} {which} those of "
         f"{other.member}, by {shared}: what the two did at one time is not known. Give the time zone of stamps "
         "without one with --timezone, or audit the files of each zone "
         f"alone; --clock-skew-ms {abs(apart_ms)} allows for a clock that is wrong",

@@ -1,10 +1,12 @@
-"""How much of each member's life its logs cover: one statement of the rule, for one process and for Spark.
+"""How much of each member's life its logs cover.
 
-A life that ends without a close is `killed` when a later life of its member exists or another member took one of its
-partitions over afterwards, else `unknown`: `END_KNOWN`. A group is in the dark where some member's log is missing:
-before a first life whose start was not logged (before its end, if it did not close: it may have owned what no line
-tells), after a life whose end is `unknown`, after a life became doubtful, and always where the log of a life has no
-time.
+A life that ends without a close is `killed` if its member has a later life or another member took over one of its
+partitions afterwards, else `unknown`: `END_KNOWN`. The logs of a group are incomplete (`find_unlogged_ms`):
+
+* before the start of a first life whose start was not logged; if it did not close, before its end, because it may have
+  owned partitions that no line names
+* after a life whose end is `unknown`, and after a life became doubtful
+* always, if the log of a life has no timestamps
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from fsm.audit.findings import Cause
 from fsm.audit.intervals import FOREVER_MS, of_partitions
 from fsm.audit.limits import UNDATED_MS
-from fsm.audit.rows import UNTOLD, Begun, Ended, Interval, Life
+from fsm.audit.rows import UNLOGGED_ENDS, Begun, Ended, Interval, Life
 
 END_KNOWN: Mapping[Ended, tuple[str, str]] = {
     Ended.CLOSED: (Ended.CLOSED.value, Ended.CLOSED.value),
@@ -23,7 +25,7 @@ END_KNOWN: Mapping[Ended, tuple[str, str]] = {
     Ended.LOG_ENDED: (Cause.UNKNOWN.value, Cause.KILLED.value),
     Ended.HOLE: (Cause.UNKNOWN.value, Cause.UNKNOWN.value),
 }
-"""What is known of the end of a life that ended so: where nobody came after it, and where somebody did."""
+"""The `Coverage.end` of a life by how it ended: without a successor, and with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Coverage:
     end: str
     """`closed`, `killed` (others took over), or `unknown`."""
     doubtful_ms: int | None
-    """Since when its lines may be another process's."""
+    """Since when its lines may belong to another process."""
 
 
 def find_coverage(lives: Iterable[Life], intervals: Iterable[Interval]) -> list[Coverage]:
@@ -51,7 +53,7 @@ def find_coverage(lives: Iterable[Life], intervals: Iterable[Interval]) -> list[
 
 
 def cover_life(life: Life, *, succeeded: bool) -> Coverage:
-    """The coverage of one life; `succeeded` where somebody came after it."""
+    """The coverage of one life; `succeeded` if its member restarted or another member took over a partition."""
     return Coverage(
         life.group,
         life.member,
@@ -65,18 +67,18 @@ def cover_life(life: Life, *, succeeded: bool) -> Coverage:
 
 
 def _find_taken_over(intervals: Iterable[Interval]) -> set[tuple[str, int]]:
-    """Lives that ended without a word and one of whose partitions another member got afterwards."""
+    """(member, number) of lives without a logged end, one of whose partitions another member got afterwards."""
     taken: set[tuple[str, int]] = set()
     for each in of_partitions(intervals):
         last_ms = {new.member: new.start_ms for new in each if new.begun is Begun.ASSIGNED}
         for old in each:
-            if old.ended in UNTOLD and any(m != old.member and ms >= old.end_ms for m, ms in last_ms.items()):
+            if old.ended in UNLOGGED_ENDS and any(m != old.member and ms >= old.end_ms for m, ms in last_ms.items()):
                 taken.add((old.member, old.life))
     return taken
 
 
-def dark_ms(covered: Iterable[Coverage]) -> tuple[int, int]:
-    """Before the first time, and after the second, some member of the group has no log."""
+def find_unlogged_ms(covered: Iterable[Coverage]) -> tuple[int, int]:
+    """(until, from) in epoch ms: before the first, and after the second, the log of some member is missing."""
     until_ms, from_ms = -FOREVER_MS, FOREVER_MS
     for life in covered:
         if not life.begin_known and life.life == 0:

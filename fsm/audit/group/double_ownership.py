@@ -1,11 +1,11 @@
-"""Double ownership: two members own one partition at once.
+"""Double ownership: two members own one partition at the same time.
 
-Two intervals of one partition that belong to different members overlap for longer than `tolerance_ms + clock_skew_ms`.
-The one that began earlier (then: ended earlier, member name) is the old owner, which should have let go. A member that
-hangs in close() owns on to the end of the group's logs; as it may have been killed instead, or its log cut, the finding
-is for information only, as it is where an interval is `doubtful`.
+Two intervals of one partition and different members overlap for longer than `tolerance_ms + clock_skew_ms`. The one
+that began earlier (then: ended earlier, member name) is the old owner, which should have released the partition. A
+member that hangs in close() owns its partitions to the end of the group's logs. Because it may have been killed, or its
+log cut, the finding is for information only, as it is if an interval is `doubtful`.
 
-Nothing depends on the order of the input. Overlaps of several partitions are merged by `intervals.runs`.
+The order of the input does not matter. Overlaps of several partitions are merged by `intervals.runs`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fsm.audit.connect import missing_work
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
 from fsm.audit.intervals import Overlap, by_pair, of_partitions, runs
 from fsm.audit.limits import SETTLED_MS, SKEW_MS, Limits
-from fsm.audit.rows import NOBODY, Begun, Ended, GroupRows, Interval
+from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval
 from fsm.audit.wording import names, seconds
 
 
@@ -29,9 +29,9 @@ def find_doubly_owned(group: str, rows: GroupRows, limits: Limits) -> Iterator[F
 
 
 def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
-    """Overlaps of one partition; its intervals come in the order of (start, end, member).
+    """Overlaps of one partition; its intervals are sorted by (start, end, member).
 
-    No difference of two clocks makes exchanges overlap both ways.
+    If two members overlap in both directions, a clock difference cannot be the reason: `apart_ms` is None.
     """
     found = list(_overlaps(intervals, logs_end_ms, limits))
     ways = {(o.old, o.new) for o in found}
@@ -43,7 +43,7 @@ def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -
     longest_ms = limits.tolerance_ms + limits.clock_skew_ms
     active: list[Interval] = []
     for interval in intervals:
-        if interval.begun in NOBODY:
+        if interval.begun in UNOWNED_BEGINS:
             continue
         new = replace(interval, end_ms=logs_end_ms) if interval.ended is Ended.HANGS else interval
         active = [old for old in active if old.end_ms > new.start_ms]
@@ -55,7 +55,7 @@ def _overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -
 
 
 def _overlap(old: Interval, new: Interval, end_ms: int) -> Overlap:
-    """The one that began earlier should have let go, unless the other one was out of the group when it began."""
+    """The earlier interval is the old owner's, unless the newer one began after its member was out of the group."""
     start_ms = new.start_ms
     if new.void_ms is not None and new.void_ms <= start_ms and old.void_ms is None:
         old, new = new, old
@@ -73,7 +73,7 @@ def _overlap(old: Interval, new: Interval, end_ms: int) -> Overlap:
 
 
 def _is_ordinary(old: Interval, new: Interval) -> bool:
-    """Whether nothing would be wrong if the clock of either file were set otherwise."""
+    """Whether a clock difference between two files would explain the overlap."""
     gave_up = old.ended in (Ended.REVOKED, Ended.CLOSED) and old.void_ms is None
     return gave_up and new.begun is Begun.ASSIGNED and old.start.file != new.start.file
 
@@ -86,7 +86,7 @@ def _cause(old: Interval, end_ms: int) -> Cause:
     return Cause.UNKNOWN
 
 
-_STILL = {
+_WHY_NOT_RELEASED = {
     Cause.NO_POLL: "it did not poll and its partitions were given away",
     Cause.SESSION_EXPIRED: "the coordinator had not heard from it for a session and gave its partitions away",
     Cause.SLOW_CALLBACK: "its revoked callback outlived the rebalance timeout",
@@ -97,7 +97,7 @@ _STILL = {
 
 
 def findings_of_pair(group: str, overlaps_: Iterable[Overlap]) -> Iterator[Finding]:
-    """The findings for the overlaps of one pair of members, in the order of (start, end, partition)."""
+    """The findings for the overlaps of one pair of members, which are sorted by (start, end, partition)."""
     own = list(overlaps_)
     apart_ms = _clocks_apart_ms(own)
     for merged in runs(own):
@@ -105,14 +105,14 @@ def findings_of_pair(group: str, overlaps_: Iterable[Overlap]) -> Iterator[Findi
 
 
 def _clocks_apart_ms(parts: Sequence[Overlap]) -> int | None:
-    """By how much the clocks of two hosts differ if that is all there is: each exchange is off by the same time."""
+    """The clock difference of two hosts in ms if it explains all overlaps: all are equally long. Else None."""
     apart = [o.apart_ms for o in parts if o.apart_ms is not None]
     same = len(apart) == len(parts) and max(apart) - min(apart) <= SETTLED_MS
     return sum(apart) // len(apart) if same else None
 
 
 def _finding(group: str, merged: Sequence[Overlap], apart_ms: int | None) -> Finding:
-    """The finding for overlaps that belong together; `apart_ms` if a difference of clocks explains them."""
+    """The finding for one run of overlaps; `apart_ms` is the clock difference that explains them, or None."""
     first = merged[0]
     partitions = [o.partition for o in merged]
     start_ms, end_ms = min(o.start_ms for o in merged), max(o.end_ms for o in merged)
@@ -137,6 +137,6 @@ def _finding(group: str, merged: Sequence[Overlap], apart_ms: int | None) -> Fin
 def _sentence(overlap: Overlap, what: str, lasted: str) -> str:
     if missing_work.is_unit(overlap.partition):
         return missing_work.ran_twice(overlap, what, lasted)
-    why = _STILL.get(overlap.cause)
+    why = _WHY_NOT_RELEASED.get(overlap.cause)
     both = f"{overlap.old} and {overlap.new} both owned {what} for {lasted}: {overlap.old} had not let go"
     return f"{both}, {why}" if why else both

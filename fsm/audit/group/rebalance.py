@@ -1,11 +1,11 @@
-"""The rebalances of a group, and members that do little else.
+"""The rebalances of a group, and rebalance storms.
 
-The rebalances of all members, sorted by start, belong to one rebalance of the group while the next starts within
-`SETTLED_MS` of the latest end so far. Moved is the number of partitions assigned in them. The cause is the first one in
-the order lost, left, joined that any member names; else the coordinator asked for it (`told`).
+Members' rebalances, sorted by start, form one rebalance of the group while the next starts within `SETTLED_MS` of the
+latest end so far. `moved` is the number of partitions assigned in them. The cause is the first of lost, left, joined
+that any member has, else `told`: the coordinator started it.
 
-A rebalance storm is a member that goes through more than `storm_turns` rebalances in which partitions come or go, each
-starting within `window_ms` of the first.
+A rebalance storm is a member with more than `storm_turns` rebalances that add or remove partitions, all starting within
+`window_ms` of the first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
-from fsm.audit.group.unowned_partitions import holes
+from fsm.audit.group.unowned_partitions import find_holes
 from fsm.audit.intervals import of_partitions
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.rows import GroupRows, MemberRebalance
@@ -24,7 +24,7 @@ from fsm.audit.sorted_rows import SortedRows
 from fsm.audit.wording import seconds
 
 Hole = tuple[int, int]
-"""A time in which some partition had no owner."""
+"""(start, end) in epoch ms of a time in which some partition had no owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Rebalance:
     moved: int
     removed: int
     unowned_ms: int
-    """Longest time for which one of its partitions had no owner."""
+    """Longest time without owner of one of its partitions."""
 
 
 def rebalances(group: str, rows: GroupRows) -> list[Rebalance]:
     unowned = (
         (start_ms, end_ms)
         for intervals in of_partitions(rows.intervals)
-        for _, start_ms, end_ms, new in holes(intervals, {})
+        for _, start_ms, end_ms, new in find_holes(intervals, {})
         if new is not None
     )
     in_time = SortedRows[MemberRebalance | Hole](_start_and_end, rows.rebalances, rows.spool)
@@ -58,9 +58,9 @@ def _start_and_end(item: MemberRebalance | Hole) -> tuple[int, int, str]:
 
 
 def merge_rebalances(group: str, items: Iterable[MemberRebalance | Hole]) -> Iterator[Rebalance]:
-    """The rebalances of one group; members' rebalances and holes come in the order of start, end, member.
+    """The rebalances of one group. Members' rebalances and find_holes are sorted by start, end, member.
 
-    Holds the members' rebalances of one, and the holes that may reach into it.
+    Memory: the members' rebalances of one rebalance, and the find_holes that may overlap it.
     """
     burst: list[MemberRebalance] = []
     unowned: list[Hole] = []
@@ -94,7 +94,7 @@ def _rebalance(group: str, own: Sequence[MemberRebalance], end_ms: int, unowned:
 
 
 def rebalance_storms(group: str, rebalances_: Iterable[MemberRebalance], limits: Limits) -> Iterator[Finding]:
-    """Members that do nothing but rebalance; their rebalances come by member and start."""
+    """A finding for each rebalance storm; the rebalances are sorted by member and start."""
     busy = (one for one in rebalances_ if one.added or one.removed)
     for member, turns in groupby(busy, key=attrgetter("member")):
         own = list(turns)

@@ -1,23 +1,22 @@
-"""Unowned partitions: nobody owns a partition whose topic a member is subscribed to.
+"""Unowned partitions: a subscribed partition without owner.
 
 The intervals of a partition, sorted by (start, end, member), leave gaps: from the largest end so far (its interval is
-the last owner) to the next start, or to the end of all subscriptions after the last interval. What precedes the first
-interval is not a gap: nobody knows since when the partition exists. The gap counts when the union of the subscriptions
+the last owner's) to the next start, or to the end of all subscriptions after the last interval. The time before the
+first interval is not a gap, because the partition may not have existed. A gap counts if the union of the subscriptions
 to its topic inside it is longer than `unowned_ms`, and is reported from the first to the last subscribed moment.
 
-Where the last owner's end is not exact (its log ends without a word), the gap begins at the earliest with its last
-line, and one session timeout (Kafka's default where the log does not tell) before the next start where that is later;
-after the last interval such a gap is not reported, for a silent owner may live; nor is the one after an interval that
-ended because its topic was deleted. A next interval that was `found` (owned before its log tells) ends no gap: nothing
-is reported.
+If the end of the last owner was not logged, the gap begins with its last line, or one session timeout (Kafka's default
+if the log does not have it) before the next start, whichever is later. Not reported are: such a gap after the last
+interval, because a silent owner may be alive; a gap after an interval that ended because its topic was deleted; a gap
+before an interval that was `found` (owned before its first line).
 
-A gap by design is for information only: a static member is away; or the partition was given up in time, and the next
-owner had it within one heartbeat interval of its own, by which members learn of a rebalance, and `SETTLED_MS`. Severity
-is one step lower for a gap whose last owner was killed, for one after which the partition was given to nobody whose log
-was read by the rebalance that took it (it went to a member whose log is missing), and for every gap that reaches into
-the dark, where some member's log is missing (`coverage`). Units of Connect follow `connect.missing_work`.
+A gap by design is for information only: a static member is away; or the partition was revoked in time, and the next
+owner had it within its heartbeat interval, by which members learn of a rebalance, plus `SETTLED_MS`. Severity is one
+step lower if the last owner was killed, if the rebalance that took the partition assigned it to no member whose log was
+read (it went to a member whose log is missing), and if some member's log is missing in the gap (`coverage`). Units of
+Connect follow `connect.missing_work`.
 
-Nothing depends on the order of the input. Gaps of several partitions are merged by `intervals.runs`.
+The order of the input does not matter. Gaps of several partitions are merged by `intervals.runs`.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ from functools import cache
 
 from fsm.audit.connect import missing_work
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
-from fsm.audit.group.coverage import dark_ms, find_coverage
+from fsm.audit.group.coverage import find_coverage, find_unlogged_ms
 from fsm.audit.intervals import FOREVER_MS, Gap, by_pair, length_ms, of_partitions, runs, union, within
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, Limits
-from fsm.audit.rows import NOBODY, UNTOLD, Begun, Ended, GroupRows, Interval, Life, Subscription
+from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval, Life, Subscription
 from fsm.audit.wording import names, seconds
 from fsm.protocol import topic_patterns
 
-ELSEWHERE = ", unless a member had them whose log is missing"
-"""Said of a gap that rests on the logs being all there are."""
+UNLESS_LOG_MISSING = ", unless a member had them whose log is missing"
+"""Ends the summary of a gap that exists only if no log is missing."""
 LEAVING_MS = 15_000
-"""What a member gives up within this time before the end of its closed life, it gives up because it leaves."""
+"""Partitions given up this long before the end of a closed life are given up because the member leaves."""
 Lives = Mapping[tuple[str, int], Life]
 """By member and number."""
 
 
 def find_unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
-    dark = dark_ms(find_coverage(rows.lives, rows.intervals))
+    unlogged = find_unlogged_ms(find_coverage(rows.lives, rows.intervals))
     lives = {(life.member, life.number): life for life in rows.lives}
     partitions = of_partitions(rows.intervals)
 
@@ -51,29 +50,29 @@ def find_unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Findin
     def list_wanted(topic: str) -> list[tuple[int, int]]:
         return union((one.start_ms, one.end_ms) for one in rows.subscriptions if matches(one, topic))
 
-    found = [gap for own in partitions for gap in gaps(own, list_wanted(own[0].topic), lives, dark, limits)]
+    found = [gap for own in partitions for gap in find_gaps(own, list_wanted(own[0].topic), lives, unlogged, limits)]
     for own in by_pair(found):
         for merged in runs(own):
-            yield finding_of(group, merged)
+            yield make_finding(group, merged)
 
 
-def gaps(
+def find_gaps(
     own: Sequence[Interval],
     wanted: Sequence[tuple[int, int]],
     lives: Lives,
-    dark: tuple[int, int],
+    unlogged: tuple[int, int],
     limits: Limits,
 ) -> Iterator[Gap]:
-    """Subscribed gaps of one partition; its intervals come in the order of (start, end, member).
+    """Subscribed gaps of one partition; its intervals are sorted by (start, end, member).
 
-    `wanted` is when anybody was subscribed to its topic, disjoint and in order; `lives` holds at least the lives of
-    these intervals; `dark` is what `dark_ms` gives.
+    `wanted`: when any member was subscribed to its topic, as disjoint, ordered spans. `lives`: at least those of these
+    intervals. `unlogged`: from `find_unlogged_ms`.
     """
     if missing_work.is_unit((own[0].topic, own[0].partition)):
-        yield from missing_work.gaps(own, wanted, lives, dark, limits)
+        yield from missing_work.find_gaps(own, wanted, lives, unlogged, limits)
         return
-    dark_until_ms, dark_from_ms = dark
-    for old, start_ms, end_ms, new in holes(own, lives):
+    unlogged_until_ms, unlogged_from_ms = unlogged
+    for old, start_ms, end_ms, new in find_holes(own, lives):
         missed = within(wanted, start_ms, end_ms)
         wanted_ms = length_ms(missed)
         if wanted_ms > limits.unowned_ms:
@@ -86,46 +85,46 @@ def gaps(
                 _cause(old, new, missed[-1][1] - missed[0][0], lives),
                 (old.end, new.start) if new else (old.end,),
                 wanted_ms,
-                old.ended not in UNTOLD
-                and start_ms >= dark_until_ms
-                and end_ms <= dark_from_ms
-                and not _went_elsewhere(old, new, lives),
+                old.ended not in UNLOGGED_ENDS
+                and start_ms >= unlogged_until_ms
+                and end_ms <= unlogged_from_ms
+                and not _went_to_unlogged_member(old, new, lives),
             )
 
 
-def holes(intervals: Iterable[Interval], lives: Lives) -> Iterator[tuple[Interval, int, int, Interval | None]]:
-    """(last owner, start, end, next owner) of each time without owner, the last one without end."""
+def find_holes(intervals: Iterable[Interval], lives: Lives) -> Iterator[tuple[Interval, int, int, Interval | None]]:
+    """(last owner, start, end, next owner) of each time without owner; the last one ends at `FOREVER_MS`."""
     last: Interval | None = None
     for new in intervals:
-        if new.begun in NOBODY:
+        if new.begun in UNOWNED_BEGINS:
             continue
         if last is not None and new.start_ms > last.end_ms and new.begun is not Begun.FOUND:
-            yield last, _gone_ms(last, new.start_ms, lives), new.start_ms, new
+            yield last, _find_end_ms(last, new.start_ms, lives), new.start_ms, new
         if last is None or new.end_ms > last.end_ms:
             last = new
-    if last is not None and last.ended not in (*UNTOLD, Ended.HANGS, Ended.DELETED):
+    if last is not None and last.ended not in (*UNLOGGED_ENDS, Ended.HANGS, Ended.DELETED):
         yield last, last.end_ms, FOREVER_MS, None
 
 
-def _gone_ms(last: Interval, next_ms: int, lives: Lives) -> int:
-    """When the last owner was gone: its last line, or a session before the next owner if that is later.
+def _find_end_ms(last: Interval, next_ms: int, lives: Lives) -> int:
+    """When the last owner's ownership ended: its last line, or a session before the next start if that is later.
 
-    Where nothing tells how long a callback lasted by which it gave the partition up, it may have owned it until then.
+    After a revoked callback without a logged end, the owner may have had the partition until the next start.
     """
     if last.ended is Ended.REVOKED and not last.end_exact:
         return next_ms
     life = lives.get((last.member, last.life))
-    if last.ended not in UNTOLD or life is None or not life.in_group:
+    if last.ended not in UNLOGGED_ENDS or life is None or not life.in_group:
         return last.end_ms
     return max(last.end_ms, next_ms - (life.session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS))
 
 
-def _went_elsewhere(old: Interval, new: Interval | None, lives: Lives) -> bool:
-    """Whether the partition was given up in time, and the rebalance that took it gave it to nobody whose log was read.
+def _went_to_unlogged_member(old: Interval, new: Interval | None, lives: Lives) -> bool:
+    """Whether the partition was revoked in time and most likely assigned to a member whose log is missing.
 
-    A coordinator takes a partition in favour of somebody, who learns of that with the next heartbeat. Where the next
-    owner's own rebalance began later than that, or nobody was the next owner, a member whose log is missing most likely
-    had it in between. A member that gets back what it had at its end was restarted: nobody need have been there.
+    A coordinator revokes a partition for another member, which learns of it with its next heartbeat. If the next
+    owner's rebalance began later than that, or there is no next owner, an unlogged member had the partition in between.
+    A member that gets back what it had at its end was restarted: that needs no other member.
     """
     if old.ended not in (Ended.REVOKED, Ended.REASSIGNED, Ended.CLOSED):
         return False
@@ -145,7 +144,7 @@ def _heartbeat_interval_ms(owner: Interval | None, lives: Lives) -> int | None:
 
 
 def _cause(old: Interval, new: Interval | None, lasted_ms: int, lives: Lives) -> Cause:
-    if old.ended in UNTOLD:
+    if old.ended in UNLOGGED_ENDS:
         return Cause.KILLED
     if old.ended is Ended.DROPPED:
         return Cause.FATAL_ERROR
@@ -179,7 +178,7 @@ _SINCE = {
 }
 
 
-def finding_of(group: str, merged: Sequence[Gap]) -> Finding:
+def make_finding(group: str, merged: Sequence[Gap]) -> Finding:
     first = merged[0]
     partitions = [g.partition for g in merged]
     lasted = seconds(max(g.wanted_ms for g in merged))
@@ -206,4 +205,4 @@ def _sentence(gap: Gap, what: str, lasted: str) -> str:
     since = _SINCE.get(gap.cause, "which let go")
     text = f"nobody owned {what} for {at_most}{lasted}; the last owner was {gap.old}, {since}; {then}"
     certain = gap.sure or gap.cause is not Cause.REVOKED
-    return text if certain else text + ELSEWHERE
+    return text if certain else text + UNLESS_LOG_MISSING

@@ -1,7 +1,6 @@
-"""Hygiene: from the files of a group to one ordered stream of records for each process, each with what is certain.
+"""Hygiene: from the files of a group to one ordered stream of records per process, each record with its certainty.
 
-All knowledge of damage lives here: which process wrote a line, lines that were collected twice or stand in a wrong
-place, rotated files that are missing, logs that are spread over several files, processes that began or ended without a
-word. What follows the streams asks about none of that: it gets `rows.Known` records, and is told when a process begins
-and ends.
+It handles all damage of logs: which process wrote a line, duplicate and misplaced lines, missing rotated files, logs
+that are spread over several files, processes without a logged start or end. Followers of the streams get only
+`rows.Known` records and the begin and end of each process.
 """

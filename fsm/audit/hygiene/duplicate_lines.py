@@ -1,9 +1,9 @@
-"""Duplicate lines: a file that was collected under two names, or shipped once more from its middle.
+"""Removes duplicate lines: of a file that was collected under two names, or shipped again from its middle.
 
-A copy says what its original says, at the same millisecond and in the same order, but apart from it: in another file,
-or with lines of other moments between the two. The lines of one moment that stand together are one stretch; a stretch
-that is part of another one of that moment duplicates it. A line that stands twice in one place is no duplicate, also
-where a log was rotated between the two: the rules for contradictions judge it.
+A copy has the records of its original, with the same timestamp and in the same order, but at another place: in another
+file, or with lines of other timestamps between the two. Adjacent lines with one timestamp are a stretch; a stretch that
+is part of another stretch with that timestamp duplicates it. Two adjacent equal lines are no duplicates, even if the
+log was rotated between them: the rules for contradictions judge them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fsm.audit.hygiene.rotation import adjoin
 from fsm.audit.rows import Place, Seen
 
 MANY = 64
-"""With more stretches in one moment lines were interleaved or shuffled, not copied."""
+"""With more stretches of one timestamp the lines were interleaved or shuffled, not copied."""
 
 
 class DuplicateLines:
-    """Leaves the duplicates out of one process's records, which come by time, file and offset, and counts them."""
+    """Removes and counts duplicates among the records of one process, which are given by time, file and offset."""
 
     def __init__(self, group: str, member: str) -> None:
         self.group = group
@@ -30,16 +30,16 @@ class DuplicateLines:
         self.first: tuple[Place, Place] | None = None
         """The first line that has a copy, and the copy."""
         self.furthest: dict[str, int] = {}
-        """The last offset in each file before the current moment."""
+        """The last offset in each file before the current timestamp."""
         self.together: list[Seen] = []
-        """The current moment."""
+        """Records of the current timestamp."""
         self.following: list[Seen] = []
-        """The next one, as far as it is known."""
+        """Records of the next timestamp so far."""
         self.ahead: dict[str, list[int]] = {}
-        """The offsets of the next moment in each file, in order."""
+        """The offsets of the next timestamp in each file, in order."""
 
     def see(self, seen: Seen) -> Sequence[Seen]:
-        """What is left of the moment before the last, once the last one is over."""
+        """The remaining records of a timestamp, once the next timestamp is complete."""
         over = self.following and self.following[0].record.ts_ms != seen.record.ts_ms
         left = self._move_on() if over else ()
         self.following.append(seen)
@@ -106,7 +106,7 @@ class DuplicateLines:
         return after < len(ahead) and ahead[after] < other.offset
 
     def _continues(self, file: str, other: str) -> bool:
-        """Whether one of them ends in this moment and the other, the next rotation, begins."""
+        """Whether one file ends with this timestamp and the other, the next rotation, begins with it."""
         return adjoin(file, other) and any(
             old not in self.ahead and new not in self.furthest for old, new in ((file, other), (other, file))
         )
@@ -127,6 +127,6 @@ def _offsets(moment: Iterable[Seen]) -> dict[str, list[int]]:
 
 
 def _is_part(few: list[Seen], many: list[Seen]) -> bool:
-    """Whether the records of the one stand among those of the other, in the same order with nothing between them."""
+    """Whether the records of the one are a contiguous part of the other's."""
     part, whole = [seen.record for seen in few], [seen.record for seen in many]
     return any(whole[i : i + len(part)] == part for i in range(len(whole) - len(part) + 1))

@@ -1,23 +1,23 @@
-"""Which member a record belongs to.
+"""Decides which member a record belongs to.
 
-A member is (group, client id), as long as that is one process at a time. It is not where several processes of a
-group have the same client id: Java clients without `client.id` are all called `consumer-<group>-1`. Then the log
-file tells them apart, unless several processes share a file as well. And one process may have several files: rotated
-ones, or lines that a collector spread over files.
+A member is (group, client id), as long as that is one process at a time. Several processes of a group may have the same
+client id: Java clients without `client.id` are all called `consumer-<group>-1`. Then they are distinguished by log
+file, unless they share a file too. One process may have several files: rotated ones, or lines that a collector spread
+over files.
 
-`identify` decides this from a few facts per (group, client id, file, member id), which a cluster can aggregate:
+`identify` decides this from a few facts per (group, client id, file, member id), which can be aggregated on a cluster:
 
-1. A record without a group belongs to the one group that its client id has in its file, else to nobody; one without
-   a client id to the one member that writes to its file.
-2. Two member ids of one (group, client id) that are in use at the same time are two processes. Ids that follow one
-   another may be one process (a classic member gets a new id when it rejoins).
+1. A record without a group belongs to the only group of its client id in its file, else to none; one without a client
+   id to the only member that writes to its file.
+2. Two member ids of one (group, client id) in use at the same time are two processes. Consecutive ids may be one
+   process (a classic member gets a new id when it rejoins).
 3. Files are one process if they share a member id, or if they are rotations of one name and do not overlap in time.
    Sets of files that are several processes by this rule, and overlap in time, are several members: the file becomes
-   part of the member's name. Sets that follow one another are one member that was restarted; so is everything where
-   only one process was ever started and no two ids are in use at once. Clients that print no client id are called by
-   their own name: there, each set is a member.
-4. Two processes at the same time inside one file, or one set of files that share ids, share their client id: their
-   records have to be told apart one by one, which is the work of `shared_client_id.separate`.
+   part of the member's name. Sets that do not overlap are one member that was restarted; all files are one member if
+   only one process was ever started and no two ids are in use at the same time. Clients that print no client id are
+   called by the name of the client: there, each set is a member.
+4. Two processes at the same time in one file, or in one set of files that share ids, share their client id:
+   `shared_client_id.SharedClientId` separates their records.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from fsm.trace import Kind
 
 
 class Facts(NamedTuple):
-    """What one file says of one member id of one client id: the key of the aggregation and two aggregates."""
+    """Aggregates of the records of one (group, client id, file, member id)."""
 
     group: str
     client_id: str
     file: str
     member_id: str
-    """Empty for the records that do not name one."""
+    """Empty for records without a member id."""
     first_ms: int
     last_ms: int
     starts: int = 0
-    """How many processes were started, as far as it was logged."""
+    """Number of logged process starts."""
 
 
 class Key(NamedTuple):
@@ -55,10 +55,10 @@ class Key(NamedTuple):
     group: str
     member: str
     shared: bool = False
-    """Several members; `shared_client_id.separate` tells which."""
+    """Several members, which `SharedClientId` separates."""
     rank: int = 0
-    """Position of the file among the member's files, oldest first: lines of one moment are in this order, then in
-    that of their offsets."""
+    """Position of the file among the member's files, oldest first. Lines with the same timestamp are ordered by rank,
+    then by offset."""
 
 
 class _Span(NamedTuple):
@@ -70,7 +70,7 @@ class _Span(NamedTuple):
 
 
 def facts_of(sources: Mapping[tuple[str, str], Iterable[Row]], file: str) -> list[Facts]:
-    """The facts of the rows of one file, which come by group and client id, in a fixed order."""
+    """The facts of the rows of one file, given by group and client id; sorted."""
     found: list[Facts] = []
     for (group, client_id), rows in sources.items():
         times: dict[str, list[int]] = {}
@@ -87,7 +87,7 @@ _STARTED = Kind.STARTED.value
 
 
 def merge(facts: Iterable[Facts]) -> list[Facts]:
-    """One for each key, in a fixed order: what several pieces of a file say of one member id."""
+    """Merges the facts of several pieces of a file, one per key; sorted."""
     found: dict[tuple[str, str, str, str], Facts] = {}
     for one in facts:
         known = found.get(one[:4], one)
@@ -97,13 +97,13 @@ def merge(facts: Iterable[Facts]) -> list[Facts]:
     return sorted(found.values())
 
 
-def homes(facts: Sequence[Facts]) -> dict[Source, tuple[str, str]]:
-    """The group and client id that the records of each source of one file belong to; nobody's sources are missing.
+def find_homes(facts: Sequence[Facts]) -> dict[Source, tuple[str, str]]:
+    """(group, client id) that the records of each source of one file belong to; sources of no group are missing.
 
-    Records without a group belong to the group that their client id has in the file, those without a client id to the
-    only client that writes there.
+    Records without a group belong to the group of their client id in the file, those without a client id to the only
+    client that writes there.
     """
-    by_client = _homes(facts)
+    by_client = _find_groups(facts)
     found: dict[Source, tuple[str, str]] = {}
     for one in facts:
         group = one.group or by_client.get((one.client_id, one.file), "")
@@ -118,10 +118,10 @@ def homes(facts: Sequence[Facts]) -> dict[Source, tuple[str, str]]:
 
 def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
     known = sorted(facts)
-    homes = _homes(known)
+    groups = _find_groups(known)
     by_client: dict[tuple[str, str], list[Facts]] = {}
     for fact in known:
-        group = fact.group or homes.get((fact.client_id, fact.file), "")
+        group = fact.group or groups.get((fact.client_id, fact.file), "")
         if group and fact.client_id:
             by_client.setdefault((group, fact.client_id), []).append(fact)
     keys: dict[Source, Key] = {}
@@ -133,13 +133,14 @@ def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
 
 
 _EMBEDDED = re.compile(r"^connector-(?:consumer|adminclient)-|-(?:configs|offsets|statuses)$")
-"""Client ids of the clients inside a Connect worker: where others write to a file, its nameless records are theirs."""
+"""Client ids of clients inside a Connect worker. Records without a client id belong to other writers of the file, if
+there are any."""
 ASSIGNS_ITSELF = re.compile(r"-(?:configs|offsets|statuses)$")
-"""Those that read Connect's own topics: they print its group and are no members."""
+"""Client ids of consumers of Connect's internal topics: they print its group and are no members."""
 
 
 def _nameless(keys: Mapping[Source, Key]) -> dict[Source, Key]:
-    """The member of the records of a file that name no client: the only one that writes there, if there is only one."""
+    """The member of each file's records without a client id: the only member that writes there, if there is one."""
     writers: dict[str, set[Key]] = {}
     hosts: dict[str, set[Key]] = {}
     for (_, client_id, file), key in keys.items():
@@ -150,8 +151,8 @@ def _nameless(keys: Mapping[Source, Key]) -> dict[Source, Key]:
     return {("", "", file): next(iter(own)) for file, own in chosen.items() if len(own) == 1}
 
 
-def _homes(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:
-    """The group of a client id in a file, where it has one only."""
+def _find_groups(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:
+    """The group of each (client id, file), if it has only one."""
     groups: dict[tuple[str, str], set[str]] = {}
     for fact in facts:
         if fact.group:
@@ -199,8 +200,8 @@ def _spans(named: Iterable[tuple[str, Facts]]) -> dict[str, _Span]:
 
 
 def _at_once(names: set[str], spans: Mapping[str, _Span], *, enclosed: bool = False) -> bool:
-    """True where two of the names are in use at the same time; `enclosed` ones count as well, which are used but for a
-    moment between uses of another."""
+    """Whether two of the names are in use at the same time. With `enclosed`, a name that is used only between two uses
+    of another one counts too."""
     open_: _Span | None = None
     for span in sorted(spans[name] for name in names):
         if open_ is not None:
@@ -213,7 +214,7 @@ def _at_once(names: set[str], spans: Mapping[str, _Span], *, enclosed: bool = Fa
 
 
 def _overlap(joined: Sequence[Sequence[str]], files: Mapping[str, _Span]) -> bool:
-    """Whether two of the sets are in use at the same time; files without a time may always be."""
+    """Whether two of the sets overlap in time; files without timestamps may always overlap."""
     if any(files[file].last_ms == UNDATED_MS for own in joined for file in own):
         return True
     spans = {own[0]: _Span(min(files[f].first_ms for f in own), max(files[f].last_ms for f in own)) for own in joined}
@@ -221,7 +222,7 @@ def _overlap(joined: Sequence[Sequence[str]], files: Mapping[str, _Span]) -> boo
 
 
 def _join_files(files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> list[list[str]]:
-    """The files in sets that are one process each, or share a client id."""
+    """The files in sets, each of one process or of processes that share a client id."""
     leader = {file: file for file in files}
 
     def root(file: str) -> str:
@@ -245,7 +246,7 @@ def _sharing(holds: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
 
 
 def _following(files: Mapping[str, _Span]) -> Iterator[tuple[str, str]]:
-    """Pairs of files of one name, less what rotation adds, of which the second begins when the first is over."""
+    """Pairs of files with the same `stem`, the second of which begins after the end of the first."""
     latest: dict[str, str] = {}
     for file in sorted(files, key=lambda name: (files[name], name)):
         before = latest.get(stem(file))
@@ -256,7 +257,7 @@ def _following(files: Mapping[str, _Span]) -> Iterator[tuple[str, str]]:
 
 
 def _label(file: str, others: Sequence[str]) -> str:
-    """The shortest end of the path that no other file has."""
+    """The shortest suffix of the path that no other file has."""
     parts = PurePosixPath(file).parts
     for length in range(1, len(parts) + 1):
         end = parts[-length:]

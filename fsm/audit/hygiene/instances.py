@@ -1,12 +1,12 @@
-"""Where one process of a member ends and another one begins, and in which order the lines of each were printed.
+"""Splits the records of a member into processes, and decides how far their print order is known.
 
-**Consumers.** An instance begins with `STARTED`, or with the first line where the log begins later, and ends with a
-close, with the next `STARTED`, or with the last line. The lines of a start may be missing. Then a member id shows a new
-instance: a classic member gets a new id only after it gave up the old one, and says so; a member of the consumer
-protocol chooses one when it is created and keeps it (KIP-848). An instance subscribes before it has its id, so the
-lines since the last subscription are its own as well: they are held until one of them tells.
+**Consumers.** An instance begins with `STARTED`, or with the first line if the log begins later, and ends with a close,
+with the next `STARTED`, or with the last line. If the lines of a start are missing, a member id shows a new instance: a
+classic member gets a new id only after it has given up the old one, which is logged; a member of the consumer protocol
+chooses one when it is created and keeps it (KIP-848). An instance subscribes before it has its id, so the lines since
+the last subscription belong to the new instance too: they are held back until a line with a member id.
 
-**Workers of Connect** name themselves with the first line of their herder, after that which says that they start.
+**Connect workers** print their name with the first line of the herder, after the line of their start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fsm.trace import Kind
 
 Item = Begin | Known | End | Finding
 Stream = Iterable[Item]
-"""Every `Known` record stands between the `Begin` and the `End` of its process."""
+"""Every `Known` record is between the `Begin` and the `End` of its process."""
 
 ACTIVE = frozenset(
     {
@@ -39,9 +39,9 @@ ACTIVE = frozenset(
         Kind.REVOKE_BEGIN,
     }
 )
-"""What no consumer does after its close: in another file, another process begins with it."""
+"""Kinds that do not occur after a close: in another file, they begin another process."""
 _HELD = 64
-"""Lines between a subscription and the id that are held; an instance that prints more is not new."""
+"""Most lines held back between a subscription and the id; an instance that prints more is not new."""
 _GIVES_UP_ID = frozenset(
     {
         Kind.GENERATION_RESET,
@@ -57,10 +57,10 @@ _GIVES_UP_ID = frozenset(
         Kind.CLOSE_BEGIN,
     }
 )
-"""After these a classic member may get another id."""
+"""Kinds after which a classic member may get another id."""
 _GETS_ID = (Kind.JOINED, Kind.MEMBER_ID)
 _NEEDS_ID = (Kind.ASSIGN_BEGIN, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN, Kind.SYNCED)
-"""No instance without an id prints these."""
+"""Kinds that no instance without an id prints."""
 
 
 _NO_LINE = At(0, NOWHERE)
@@ -68,7 +68,7 @@ _NO_LINE = At(0, NOWHERE)
 
 @dataclass(slots=True)
 class _Process:
-    """What tells a process from the next one, and in which order its lines are."""
+    """The state by which the next process, and the order of lines, is recognised."""
 
     number: int
     last: At
@@ -79,22 +79,22 @@ class _Process:
     client_id: str = ""
     member_id: str = ""
     id_files: set[str] = field(default_factory=set)
-    """Files that name its member id."""
+    """Files with its member id."""
     gave_up_id: bool = False
     """A classic member may get another id."""
     works: bool = False
-    """It has told of partitions."""
+    """It has printed partitions."""
     burst_ms: int = 0
-    """When the current burst of lines began, which follow each other closely."""
+    """Begin of the current burst of lines (`BURST_MS`)."""
     before_burst: At = _NO_LINE
     """The last line before that burst."""
     stretch: int = 0
     stretches: dict[str, int] = field(default_factory=dict)
     """The stretch of each file so far."""
     file_ms: int | None = None
-    """When the last file began, where it is not a rotation of the one before."""
+    """When the last file began, if it is not a rotation of the one before."""
     scattered: bool = False
-    """A file continued after another one had followed it."""
+    """A file continued after a line of another file."""
 
     def add(self, seen: Seen, *, shuffled: bool, doubtful: bool) -> Known:
         record, place = seen
@@ -141,7 +141,7 @@ class _Process:
 
 
 class ConsumerInstances:
-    """Cuts the records of a member, which come by time, file and offset, into instances."""
+    """Splits the records of a member, which are given by time, file and offset, into instances."""
 
     def __init__(self, group: str, member: str, gone: Missing) -> None:
         self.group = group
@@ -150,16 +150,16 @@ class ConsumerInstances:
         self.order = LineOrder(group, member)
         self.process = _Process(-1, _NO_LINE)
         self.held: list[tuple[Seen, Known]] | None = None
-        """Lines since the last subscription, or since the coordinator was found, while none needs an id."""
+        """Lines held back since the last subscription, or since the coordinator was found."""
         self.before_held = self.process.last
         """The last line before those."""
 
     def see(self, seen: Seen, doubtful: bool) -> Stream:
         process, record = self.process, seen.record
-        if record.kind is Kind.VERSION:  # of any client in the process: it tells nothing of when
+        if record.kind is Kind.VERSION:  # of any client in the process: it shows no begin of a process
             return [Known(record, process.last)] if process.number >= 0 else ()
         out: list[Item] = []
-        if self._goes_on(seen):
+        if self._continues(seen):
             self.order.see(seen)
             self._add(seen, doubtful, out)
             return out
@@ -167,7 +167,7 @@ class ConsumerInstances:
         self.order.see(seen)
         if behind_hole:
             out += [*self._release(), self._missing_file(seen), End(Ended.HOLE, process.last)]
-            out.append(self._begin(seen, whole=False, goes_on=True))
+            out.append(self._begin(seen, whole=False, continues=True))
         elif self._is_successor(seen):
             out += self._succeed(seen, doubtful)
         elif self._completes_start(seen):
@@ -201,12 +201,12 @@ class ConsumerInstances:
             self.held.append((seen, known))
 
     def _release(self) -> Stream:
-        """The held lines are this process's own."""
+        """The held lines, which belong to this process."""
         held, self.held = self.held, None
         return [known for _, known in held or ()]
 
     def _succeed(self, seen: Seen, doubtful: bool) -> Stream:
-        """Another process took over: what was said before it had its id is its own."""
+        """Begins another process, to which the held lines belong."""
         held, self.held = self.held, None
         if held:
             self.process.last = self.before_held
@@ -218,32 +218,32 @@ class ConsumerInstances:
             self._add(one, doubtful, out)
         return out
 
-    def _begin(self, seen: Seen, *, whole: bool, goes_on: bool = False) -> Begin:
+    def _begin(self, seen: Seen, *, whole: bool, continues: bool = False) -> Begin:
         number = self.process.number + 1
         at = At(seen.record.ts_ms, seen.place)
         self.process = _Process(number, at, whole, at.ts_ms, stretches={seen.place.file: 0})
-        return Begin(number, at, whole, goes_on=goes_on)
+        return Begin(number, at, whole, continues=continues)
 
     def _end(self, how: Ended) -> Stream:
         return [End(how, self.process.last)] if self.process.number >= 0 else ()
 
     def _end_before_burst(self, ts_ms: int) -> None:
-        """Leaves the last burst to the next instance: its first lines precede the one that says `STARTED`."""
+        """Moves the last burst to the next instance, whose first lines precede `STARTED`."""
         process = self.process
         if ts_ms - process.burst_ms <= SETTLED_MS and process.before_burst.ts_ms >= process.start_ms:
             process.last = process.before_burst
 
-    # -- what shows another process -------------------------------------------------------------------------
+    # -- signs of another process ---------------------------------------------------------------------------
 
-    def _goes_on(self, seen: Seen) -> bool:
-        """Whether nothing about the line can show another process: most lines are such."""
+    def _continues(self, seen: Seen) -> bool:
+        """Whether the line cannot show another process, as most lines."""
         process, record = self.process, seen.record
         same_id = not process.member_id or record.member_id in ("", process.member_id)
         begun = process.number >= 0 and process.closed_ms is None and record.kind is not Kind.STARTED
         return same_id and begun and seen.place.file == process.last.place.file
 
     def _is_successor(self, seen: Seen) -> bool:
-        """Whether another instance printed the line, though no line says that it started."""
+        """Whether another instance printed the line, without a line for its start."""
         process, record = self.process, seen.record
         old = process.member_id
         if not old or record.member_id in ("", old) or process.scattered or process.facts.id_names_instance:
@@ -254,7 +254,7 @@ class ConsumerInstances:
         return joins and not process.gave_up_id
 
     def _completes_start(self, seen: Seen) -> bool:
-        """librdkafka prints a few lines of a new client before the one that says so."""
+        """Whether this is the start of the current process: librdkafka prints a few lines before it."""
         process = self.process
         early = process.number >= 0 and not process.whole and seen.record.ts_ms - process.start_ms <= SETTLED_MS
         return early and seen.record.kind is Kind.STARTED and not process.works
@@ -269,16 +269,16 @@ class ConsumerInstances:
         return (elsewhere and record.ts_ms > process.closed_ms) or record.ts_ms - process.closed_ms > SETTLED_MS
 
     def _has_another_id(self, seen: Seen) -> bool:
-        """A file that is new to this instance and names another id is another process's, whose start was not logged.
+        """Whether a file that is new to this instance has another id: another process began without a logged start.
 
-        Only where the client chooses its id, which it then keeps: a classic member gets a new one when it rejoins.
+        Only if the client chooses its id and keeps it: a classic member gets a new one when it rejoins.
         """
         old, new = self.process.member_id, seen.record.member_id
         chosen = len(old) == len(new) == self.process.facts.chosen_id_length and old != new
         return chosen and seen.place.file not in self.process.id_files
 
     def _is_behind_hole(self, seen: Seen) -> bool:
-        """The record is the first of its file, and a rotated file between that and the one before was not given."""
+        """Whether the record is the first of its file, and a rotated file before that is missing."""
         process = self.process
         begins = process.number < 0 or process.closed_ms is not None or seen.record.kind is Kind.STARTED
         return (
@@ -300,12 +300,12 @@ class ConsumerInstances:
 
 
 class WorkerProcesses:
-    """Cuts the records of a worker of Connect into processes."""
+    """Splits the records of a Connect worker into processes."""
 
     def __init__(self) -> None:
         self.process = _Process(-1, _NO_LINE)
         self.herded = False
-        """The herder of this process has named itself."""
+        """The herder of this process has printed its name."""
 
     def see(self, seen: Seen, doubtful: bool) -> Stream:
         record, out = seen.record, list[Item]()

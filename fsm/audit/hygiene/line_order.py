@@ -1,11 +1,11 @@
-"""Lines out of the order of their times: they were moved, or the clock was set back.
+"""Finds lines that are not in the order of their timestamps: they were moved, or the clock was set back.
 
-Records come by time, so the offsets within one file should rise. One thread prints the transitions of a machine: they
-are in order to the millisecond. Others may differ by `CLOCK_MS`.
+Records are given by time, so offsets within one file should rise. One thread prints the transitions of a machine, so
+these are in order to the millisecond. Other lines may differ by `CLOCK_MS`.
 
-A file whose lines were shuffled has no order. It shows in lines that are out of order among those that are out of
-order: after a clock was set back there are none. Where a member's lines are spread over several files, a file holds too
-few of them to see that, so only few lines may be out of order.
+A file with shuffled lines has no order. Its misplaced lines are out of order among themselves; after a clock was set
+back they are not. If a member's lines are spread over several files, a file has too few of them for this test, so only
+a small share of lines may be misplaced.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from fsm.audit.wording import seconds
 from fsm.trace import Kind
 
 _HELD = 256
-"""Lines of each file that are kept, to find the one that stands too early."""
+"""Lines kept per file, to find how far a line is misplaced."""
 _SHOWN = 5
-"""Lines out of order that are shown."""
+"""Most misplaced lines in a finding."""
 _SHUFFLED = 0.25
-"""A file with a larger share of lines out of order has no order."""
+"""A file with a larger share of misplaced lines has no order."""
 
 
 @dataclass(slots=True)
 class _File:
     furthest: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_HELD))
-    """(offset, time) of lines further down than all that are older; both rise."""
+    """(offset, time) of lines below all older lines; both rise."""
     furthest_step: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_HELD))
-    """The same of transitions."""
+    """The same for transitions."""
     lines: int = 0
     misplaced: int = 0
-    """Lines that are younger than one that stands after them, if only by a millisecond."""
+    """Lines above an older line, even if only by a millisecond."""
     furthest_misplaced: int = -1
     misplaced_twice: int = 0
-    """Those that are out of order among themselves."""
+    """Misplaced lines that are out of order among themselves."""
     moved: int = 0
-    """Those that must have been moved, or whose clock was."""
+    """Misplaced lines beyond the tolerance: the line was moved, or the clock set back."""
     start_ms: int = 0
     end_ms: int = 0
     back_ms: int = 0
@@ -55,7 +55,7 @@ class _File:
 
 
 class LineOrder:
-    """Follows the files of one member; records come by time."""
+    """Follows the files of one member; records are given by time."""
 
     def __init__(self, group: str, member: str) -> None:
         self.group = group
@@ -64,7 +64,7 @@ class LineOrder:
         self.last = ""
         """The file of the last record."""
         self.scattered = False
-        """A file that another one had followed went on."""
+        """A file continued after a record of another file."""
 
     def see(self, seen: Seen) -> None:
         record, place = seen
@@ -84,14 +84,14 @@ class LineOrder:
             known.misplaced_twice += place.offset < known.furthest_misplaced
             known.furthest_misplaced = max(known.furthest_misplaced, place.offset)
             if back_ms > 0:
-                _note(known, seen, back_ms)
+                _add_moved(known, seen, back_ms)
         else:
-            _reach(known.furthest, record.ts_ms, place.offset)
+            _extend(known.furthest, record.ts_ms, place.offset)
         if is_step:
-            _reach(known.furthest_step, record.ts_ms, place.offset)
+            _extend(known.furthest_step, record.ts_ms, place.offset)
 
     def forget(self, files: Container[str]) -> None:
-        """Nothing more comes from other files: what is known of them goes, if it is not to be told."""
+        """Drops all other files, unless they have a finding; no more records of them are given."""
         self.files = {name: known for name, known in self.files.items() if known.moved or name in files}
 
     def findings(self) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ class LineOrder:
                 yield self._finding(known)
 
     def jumps(self, file: str) -> bool:
-        """Whether lines of the file stand far before older ones."""
+        """Whether a line of the file is above a line that is older by more than `CLOCK_MS`."""
         return self.files[file].back_ms > CLOCK_MS
 
     def knows(self, seen: Seen) -> bool:
@@ -125,7 +125,7 @@ class LineOrder:
         )
 
 
-def _note(known: _File, seen: Seen, back_ms: int) -> None:
+def _add_moved(known: _File, seen: Seen, back_ms: int) -> None:
     record, place = seen
     if not known.moved:
         known.start_ms = record.ts_ms - back_ms
@@ -137,12 +137,12 @@ def _note(known: _File, seen: Seen, back_ms: int) -> None:
 
 
 def _back_ms(furthest: deque[tuple[int, int]], ts_ms: int, offset: int) -> int:
-    """By how much the line is younger than one that stands after it; 0 where it is in order."""
+    """By how many ms the line is younger than a line below it; 0 if it is in order."""
     if not furthest or offset >= furthest[-1][0]:
         return 0
     return ts_ms - furthest[bisect_right(furthest, (offset, ts_ms))][1]
 
 
-def _reach(furthest: deque[tuple[int, int]], ts_ms: int, offset: int) -> None:
+def _extend(furthest: deque[tuple[int, int]], ts_ms: int, offset: int) -> None:
     if not furthest or offset > furthest[-1][0]:
         furthest.append((offset, ts_ms))

@@ -13,7 +13,7 @@ _ROTATION = re.compile(
 
 
 def stem(file: str) -> str:
-    """The file's path without what log rotation adds to it.
+    """The file's path without suffixes of log rotation.
 
     >>> stem("/logs/a.log.2.gz"), stem("/logs/a-2026-11-21.log"), stem("/logs/a.log")
     ('/logs/a', '/logs/a', '/logs/a')
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"[.\-_](\d{1,3})(?=[.\-_a-z]*\Z)")
 
 @lru_cache(maxsize=1024)
 def adjoin(file: str, other: str) -> bool:
-    """True where the two are rotations of one name with no third one between: nothing can be missing.
+    """Whether the two are consecutive rotations of one name.
 
     >>> adjoin("/logs/a.log.2", "/logs/a.log.1"), adjoin("/logs/a.log.1", "/logs/a.log")
     (True, True)
@@ -43,7 +43,7 @@ def adjoin(file: str, other: str) -> bool:
 
 
 def rotations(files: Iterable[str]) -> bool:
-    """True where the files are one log and its numbered rotations, none missing: not parts dealt out to files.
+    """Whether the files are one log and its numbered rotations, none missing.
 
     >>> rotations(["a.log", "a.log.1", "a.log.2"]), rotations(["part-0.log", "part-1.log"])
     (True, False)
@@ -54,11 +54,11 @@ def rotations(files: Iterable[str]) -> bool:
 
 
 Missing = Mapping[str, frozenset[int]]
-"""Numbers between those that the rotations of a name have: files that were not given."""
+"""Missing numbers between the given rotations, by `stem`."""
 
 
 def missing(files: Iterable[str]) -> Missing:
-    """The rotations that are missing between others, by the name that rotates.
+    """The rotations that are missing between given ones, by `stem`.
 
     >>> missing(["a.log", "a.log.1", "a.log.4", "b.log"])
     {'a': frozenset({2, 3})}
@@ -73,7 +73,7 @@ def missing(files: Iterable[str]) -> Missing:
 
 
 def is_hole(gone: Missing, file: str, other: str) -> bool:
-    """True where a file that is missing belongs between the two.
+    """Whether a missing file belongs between the two.
 
     >>> is_hole({"a": frozenset({2, 3})}, "a.log.4", "a.log.1"), is_hole({"a": frozenset({2, 3})}, "a.log.1", "a.log")
     (True, False)
@@ -86,7 +86,7 @@ def is_hole(gone: Missing, file: str, other: str) -> bool:
 
 
 def _number(file: str) -> int | None:
-    """The number that a rotation has, 0 for the log itself, None for others (named by their day, or counted from 0)."""
+    """The number of a rotation, 0 for the log itself, None for others (named by date, or numbered from 0)."""
     end = file[len(stem(file)) :]
     if _DATE.search(end):
         return None
@@ -95,7 +95,7 @@ def _number(file: str) -> int | None:
 
 
 def rotations_of(file: str) -> int:
-    """How often a log was rotated since it was this file, as far as its name tells.
+    """How often the log was rotated since it was this file; 0 if its name has no number.
 
     >>> rotations_of("a.log.2"), rotations_of("a.log"), rotations_of("a-2026-11-22.log")
     (2, 0, 0)

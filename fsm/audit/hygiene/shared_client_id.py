@@ -1,19 +1,19 @@
-"""Several consumers behind one client id, in one file: whose record is it?
+"""Separates several consumers with one client id in one file.
 
-Java clients without `client.id` all have the same one, so where a collector writes the lines of a group's processes
-into one file, most lines do not say which process printed them. What they say tells:
+Java clients without `client.id` all have the same one. If a collector writes the lines of a group's processes into one
+file, most lines do not name their process. It is found from their content:
 
 * a record with a member id belongs to the process of that id, and so does the rest of its entry; a static member's
-  lines carry its instance id;
+  lines have its instance id;
 * a process prints its start and its subscription before it has an id: the first to start is the first to join;
-* an assignment block fits the process that owns what the block says is owned, a callback the process that has to add,
-  give up, or lose just these partitions; where several fit, the one that has waited longest is next;
+* an assignment block fits the process that owns the partitions that the block has as owned, a callback the process that
+  has to add, revoke, or lose exactly its partitions; if several fit, the one that has waited longest is taken;
 * a process that has left is the next to close.
 
-A record that fits no process is left out. From then on nothing is sure: every record is marked as doubtful, and what is
-found in such lines is for information only. librdkafka prints one partition a line and no ids:
-its clients cannot be told apart at all. A transition of the classic protocol names no state it comes from, so its order
-cannot be checked here: those transitions are left out as well.
+A record that fits no process is left out. From then on every record is marked as doubtful, and findings that rest on
+such lines are for information only. librdkafka prints one partition per line and no ids, so its clients cannot be
+separated at all. A transition of the classic protocol has no source state, so its order cannot be checked here: those
+transitions are left out as well.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from fsm.logs import facts_of
 from fsm.trace import Kind, Partition, TraceRecord
 
 Owned = Iterator[tuple[str, Seen, bool]]
-"""Records with the member they belong to, and whether they are doubtful."""
+"""(member, record, doubtful)"""
 EXPIRY_MS = 100
-"""A poll timeout is announced this long before the step it causes, at most."""
+"""Longest time from the line of a poll timeout to the step that it causes."""
 
 
 @dataclass(slots=True)
@@ -38,19 +38,19 @@ class _Process:
     instance_id: str = ""
     ids: list[str] = field(default_factory=list)
     waiting: list[Seen] = field(default_factory=list)
-    """Its records from before it had an id."""
+    """Its records before it had an id."""
     subscribed: bool = False
     owned: set[Partition] = field(default_factory=set)
     given_up: set[Partition] = field(default_factory=set)
     """Partitions of the last revoked callback."""
     revoke: set[Partition] | None = None
-    """What the next revoked callback must be about."""
+    """Expected partitions of the next revoked callback."""
     assign: set[Partition] | None = None
-    """What the next assigned callback must be about."""
+    """Expected partitions of the next assigned callback."""
     since: int = 0
     """Number of the entry since which it waits for its next step."""
     synced: bool = False
-    """A classic member that is about to learn its assignment."""
+    """A classic member that waits for its assignment."""
     open: Kind | None = None
     """The callback that is running."""
     out: bool = False
@@ -60,7 +60,7 @@ class _Process:
     closed: bool = False
 
     def learn(self, record: TraceRecord, entry: int) -> None:
-        """Takes over what a record of this process, in the entry of that number, says about it."""
+        """Updates the process from one of its records, in the entry of that number."""
         if self._learn_callback(record) or self._learn_step(record):
             self.since = entry
         if record.kind is Kind.TRANSITION:
@@ -100,7 +100,7 @@ class _Process:
             case Kind.RECONCILING:
                 self.revoke = set(record.revoked) if record.revoked else None
                 self.assign, self.synced = set(record.partitions), False
-            case Kind.TARGET:  # a classic member learns its assignment; a cooperative one has printed the block already
+            case Kind.TARGET:  # a classic member's assignment; a cooperative one has printed the block already
                 self.assign = set(record.full or ()) - self.owned if self.assign is None else self.assign
                 self.synced = False
             case Kind.FENCED | Kind.GENERATION_RESET:
@@ -117,7 +117,7 @@ class _Process:
 
 
 class SharedClientId:
-    """Tells the processes behind one client id apart; records come in order."""
+    """Separates the processes with one client id; records are given in order."""
 
     def __init__(self, member: str) -> None:
         self.member = member
@@ -129,14 +129,14 @@ class SharedClientId:
         """Files read so far, in the order of their first lines."""
         self.order = LineOrder("", member)
         self.sure = True
-        """Every line so far could be attributed; most lines of some clients name neither consumer nor member."""
+        """Every line so far could be attributed."""
         self.entries = 0
         self.started = 0
         self.entry: list[Seen] = []
-        """The records of one entry, which belong to one process."""
+        """The records of the current entry, which belong to one process."""
 
     def see(self, seen: Seen) -> Owned:
-        """(member, record, doubtful) for every record whose process is known by now."""
+        """The records whose process is known by now."""
         if self.entry and self.entry[0].place != seen.place:
             yield from self._take_entry()
         self.entry.append(seen)
@@ -157,12 +157,11 @@ class SharedClientId:
                 continue
             owner = process if process is not None else self._guess(record)
             if owner is not None:
-                yield from self._give(owner, seen)
+                yield from self._attribute(owner, seen)
 
     def _check_order(self, seen: Seen) -> None:
-        """Where times do not rise within a file, logs were concatenated, and who is next in time tells nothing.
-
-        Lines spread over several files have no certain order within a moment; files that follow one another do.
+        """Attribution becomes unsure if timestamps do not rise within a file (concatenated logs), or if lines are
+        spread over several files, which have no certain order within a timestamp. Consecutive files have one.
         """
         self.order.see(seen)
         file = seen.place.file
@@ -178,7 +177,7 @@ class SharedClientId:
             for seen in process.waiting:
                 yield self._name(process), seen, False
 
-    def _give(self, process: _Process, seen: Seen) -> Owned:
+    def _attribute(self, process: _Process, seen: Seen) -> Owned:
         process.learn(seen.record, self.entries)
         if not process.ids:
             process.waiting.append(seen)
@@ -201,7 +200,7 @@ class SharedClientId:
     # -- which process ------------------------------------------------------------------------------------
 
     def _of_id(self, record: TraceRecord) -> _Process:
-        """The process of a member id; a new id belongs to who has none yet, or has lost its own."""
+        """The process of a member id. A new id belongs to a process without one, or to one that has lost its id."""
         process = self.by_id.get(record.member_id)
         if process is None:
             process = self._without_id(record) or self._start(record)
@@ -255,7 +254,7 @@ _MATTERS = frozenset(
         Kind.CLOSE_END,
     }
 )
-"""Records without which what a process owns or wants is not known."""
+"""Kinds without which the ownership and subscription of a process are not known."""
 _Fits = Callable[[_Process, TraceRecord], bool]
 
 
@@ -308,4 +307,4 @@ _FITS: dict[Kind, tuple[_Fits, ...]] = {
         lambda p, _: p.open is Kind.REVOKE_BEGIN and not p.owned,
     ),
 }
-"""How a record without an id is recognised, the surest sign first."""
+"""Tests that attribute a record without an id to a process, the surest first."""

@@ -1,4 +1,4 @@
-"""The records of one member as the streams of its processes, one after the other."""
+"""The records of one member as consecutive streams of its processes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fsm.trace import Kind
 
 
 class ProcessStreams:
-    """Takes one member's records by time, file and offset, and gives them with what is certain about each.
+    """Takes one member's records by time, file and offset, and returns the streams of its processes.
 
-    A consumer that Connect has for one of its own topics is in no group, though it prints one: it has none.
+    Consumers of Connect's internal topics print a group but are no members: they have no stream.
     """
 
     def __init__(self, group: str, member: str, gone: Missing) -> None:
         self.duplicates = DuplicateLines(group, member)
         self.processes: ConsumerInstances | WorkerProcesses = ConsumerInstances(group, member, gone)
         self.idle: list[Seen] | None = None
-        """The lines of a client of Connect's own, a few of each, until one shows that it is a member."""
+        """The records of a consumer of Connect's internal topics, until one shows that it is a member."""
         self.begun = False
         self.doubtful_since: tuple[int, Place] | None = None
 

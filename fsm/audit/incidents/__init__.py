@@ -1,9 +1,9 @@
-"""Incidents: the findings of a group by what caused them, one sentence each.
+"""Incidents: the findings of a group, grouped by cause, with one sentence each.
 
-An incident says who, what, since when, which setting to look at with the value that the logs tell, and what to try
-next. Every finding is in exactly one: the rows of `cause_rules` say what goes together. `find_incidents` is a pure
-function of the audit of one group: it runs in the tasks of Spark, in memory and live alike. The id of an incident is
-that of its first finding behind an `i`: it stays while later findings come to it.
+An incident has its members, its beginning, the setting to check with its value from the logs, and what to try next.
+Every finding is in exactly one incident, by the rules of `cause_rules`. `find_incidents` is a pure function of the
+audit of one group, used in Spark tasks, in memory and live. The id of an incident is `i` and the id of its first
+finding, so it does not change when later findings join.
 """
 
 from __future__ import annotations
@@ -29,73 +29,73 @@ from fsm.audit.limits import SETTLED_MS
 
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 _NUMBERED = re.compile(r"(?:: |\()(W\d+|G3)\b")
-"""A weak spot as `fsm.audit.weak_spots` names it at the end of a summary."""
+"""The number of a weak spot in a summary, as `fsm.audit.weak_spots` writes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What happened to one group, once, however many findings show it."""
+    """One event of one group, with all findings that show it."""
 
     id: str
-    """Of the first finding that shows the cause itself: what follows from it may begin earlier and be known later."""
+    """From the first finding of the cause itself; consequences may begin earlier and be found later."""
     group: str
     severity: Severity
-    """That of its worst finding."""
+    """Of its worst finding."""
     kind: FindingKind
-    """That of its worst finding."""
+    """Of its worst finding."""
     sentence: str
     who: tuple[str, ...]
-    """Members, those that should have done otherwise first."""
+    """Members, the causing ones first."""
     since_ms: int
     until_ms: int | None
-    """None where it is still so at the end of the log."""
+    """None if it lasts to the end of the log."""
     cause: Cause
     setting: str
-    """The setting to look at; empty where none is to blame."""
+    """The setting to check; empty if there is none."""
     value: str | None
-    """What the logs say it is; None where they do not."""
+    """Its value in the logs; None if not logged."""
     next_step: str
     hazard: str
-    """Anchor in diagrams/hazards.md; empty where it is none of them."""
+    """Anchor in diagrams/hazards.md; empty if it is none of them."""
     findings: tuple[str, ...]
-    """Their ids, in the order of findings."""
+    """Ids, in the order of findings."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def find_incidents(audit: GroupAudit) -> list[Incident]:
-    """The incidents of one group, in their order."""
+    """The incidents of one group, sorted by `rank`."""
     lives = MemberLives(audit.rows.lives, audit.rows.away)
     return sorted((_incident(one, lives) for one in _episodes(audit.findings, lives)), key=rank)
 
 
 def of_files(findings: Iterable[Finding]) -> list[Incident]:
-    """The incidents of findings that are about files: one each."""
+    """One incident for each finding about a file."""
     lives = MemberLives(())
     return sorted((_incident(_Episode(_ALONE, "", [one]), lives) for one in findings), key=rank)
 
 
 def rank(incident: Incident) -> tuple[str, int, str]:
-    """The key of the order of incidents: group, begin, id."""
+    """The sort key of incidents: group, begin, id."""
     return incident.group, incident.since_ms, incident.id
 
 
 def badness(incident: Incident) -> tuple[Any, ...]:
-    """The key that puts the worst first: severity, still so, kind, then how long it lasted."""
+    """The sort key with the worst first: severity, still open, kind, duration."""
     lasted_ms = (incident.until_ms or incident.since_ms) - incident.since_ms
     worst = _SEVERITIES.index(incident.severity), incident.until_ms is not None, _KINDS.index(incident.kind)
     return (*worst, -lasted_ms, *rank(incident))
 
 
-# -- what has one cause -----------------------------------------------------------------------------------------
+# -- grouping by cause ------------------------------------------------------------------------------------------
 
 _ALONE = Rule(Scope.GROUP, ())
 
 
 @dataclass(slots=True)
 class _Episode:
-    """What a rule puts together."""
+    """The findings that a rule groups: those of the cause (`core`) and its consequences (`also`)."""
 
     rule: Rule
     key: str
@@ -109,8 +109,8 @@ class _Episode:
         return [*self.core, *self.also]
 
 
-class _Left:
-    """Findings that no rule has explained yet, by kind and cause."""
+class _Remaining:
+    """Findings that no rule has taken yet, by kind and cause."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.by_what: dict[tuple[FindingKind, Cause], dict[int, Finding]] = {}
@@ -118,7 +118,7 @@ class _Left:
             self.by_what.setdefault((found.kind, found.cause), {})[number] = found
 
     def of(self, what: Sequence[What]) -> list[tuple[int, Finding]]:
-        """Those that are of one of these, by their begin."""
+        """The findings that match one of these, by begin."""
         found = [own.items() for (kind, cause), own in self.by_what.items() if {kind, cause, (kind, cause)} & set(what)]
         return sorted(chain.from_iterable(found), key=lambda one: (one[1].start_ms, one[0]))
 
@@ -131,24 +131,24 @@ class _Left:
 
 
 def _episodes(findings: Sequence[Finding], lives: MemberLives) -> Iterator[_Episode]:
-    left, seesaws = _Left(findings), _seesaws(findings)
+    remaining, seesaws = _Remaining(findings), _find_seesaws(findings)
     for rule in RULES:
-        found = _cores(rule, left, lives, seesaws)
-        _add_what_follows(rule, found, left)
+        found = _find_cores(rule, remaining, lives, seesaws)
+        _add_consequences(rule, found, remaining)
         yield from found
-    yield from (_Episode(_ALONE, "", [one]) for one in left.rest())
+    yield from (_Episode(_ALONE, "", [one]) for one in remaining.rest())
 
 
-def _cores(rule: Rule, left: _Left, lives: MemberLives, seesaws: AbstractSet[str]) -> list[_Episode]:
-    """What the cause itself shows: findings of one scope that follow each other within the rule's time."""
+def _find_cores(rule: Rule, remaining: _Remaining, lives: MemberLives, seesaws: AbstractSet[str]) -> list[_Episode]:
+    """The episodes of a rule: core findings of one scope that follow each other within the rule's time."""
     within_ms = lives.longest_ms(rule.within) if rule.within else SETTLED_MS
     found: list[_Episode] = []
     last: dict[str, _Episode] = {}
-    for number, one in left.of(rule.core):
+    for number, one in remaining.of(rule.core):
         key = _key(rule.scope, one, lives, seesaws)
         if key is None:
             continue
-        left.take(number, one)
+        remaining.take(number, one)
         episode = last.get(key)
         if episode is None or one.start_ms - episode.end_ms > within_ms:
             episode = last[key] = _Episode(rule, key, [], start_ms=one.start_ms, end_ms=one.end_ms)
@@ -159,7 +159,7 @@ def _cores(rule: Rule, left: _Left, lives: MemberLives, seesaws: AbstractSet[str
 
 
 def _key(scope: Scope, found: Finding, lives: MemberLives, seesaws: AbstractSet[str]) -> str | None:
-    """What findings of one incident have in common; None where the scope has no place for this one."""
+    """The common key of the findings of one incident; None if the finding is not in the scope."""
     match scope:
         case Scope.GROUP:
             return ""
@@ -177,7 +177,7 @@ def _key(scope: Scope, found: Finding, lives: MemberLives, seesaws: AbstractSet[
             return None if refused else lives.shared_instance(found.member, found.start_ms)
 
 
-def _seesaws(findings: Iterable[Finding]) -> AbstractSet[str]:
+def _find_seesaws(findings: Iterable[Finding]) -> AbstractSet[str]:
     """Pairs of members that took partitions from each other, each more than once."""
     ways = Counter((found.member, *found.others) for found in findings if found.kind is FindingKind.DOUBLE_OWNERSHIP)
     return {_SEP.join(sorted(way)) for way, count in ways.items() if count > 1 and ways[way[::-1]] > 1}
@@ -187,38 +187,38 @@ def _pair(found: Finding) -> str:
     return _SEP.join(sorted((found.member, *found.others)))
 
 
-def _add_what_follows(rule: Rule, episodes: Sequence[_Episode], left: _Left) -> None:
-    """Adds what the rule explains besides: what lasts into the time of a finding of the core."""
+def _add_consequences(rule: Rule, episodes: Sequence[_Episode], remaining: _Remaining) -> None:
+    """Adds the consequences that the rule explains: findings that overlap a core finding in time."""
     about: dict[str, list[_Shown]] = {}
     core = ((one, episode) for episode in episodes for one in episode.core)
     for one, episode in sorted(core, key=lambda pair: pair[0].start_ms):
-        for member in (one.member, *one.others, _ANYBODY):
+        for member in (one.member, *one.others, _ANY_MEMBER):
             shown = about.setdefault(member, [])
             latest = _Shown(one.start_ms, one.end_ms, episode)
             if shown and shown[-1].end_ms > one.end_ms:
                 latest = shown[-1]._replace(start_ms=one.start_ms)
             shown.append(latest)
     for what, anyone in (rule.also, False), (rule.around, True):
-        for number, one in left.of(what) if about else ():
-            shown = about.get(_ANYBODY if anyone else one.member, [])
+        for number, one in remaining.of(what) if about else ():
+            shown = about.get(_ANY_MEMBER if anyone else one.member, [])
             at = bisect_right(shown, one.end_ms + SETTLED_MS, key=attrgetter("start_ms")) - 1
             if at >= 0 and one.start_ms <= shown[at].end_ms + SETTLED_MS:
-                shown[at].episode.also.append(left.take(number, one))
+                shown[at].episode.also.append(remaining.take(number, one))
 
 
-_ANYBODY = _SEP = "\0"
+_ANY_MEMBER = _SEP = "\0"
 
 
 class _Shown(NamedTuple):
-    """Of the findings of the core so far, which come by their begin, that which lasts longest."""
+    """The core finding with the latest end so far; core findings are given by begin."""
 
     start_ms: int
-    """When the last of them began."""
+    """Begin of the last core finding."""
     end_ms: int
     episode: _Episode
 
 
-# -- what is said of it -----------------------------------------------------------------------------------------
+# -- incidents --------------------------------------------------------------------------------------------------
 
 
 def _incident(episode: _Episode, lives: MemberLives) -> Incident:
@@ -252,7 +252,7 @@ def _incident(episode: _Episode, lives: MemberLives) -> Incident:
 
 
 def _until(own: Sequence[Finding], severity: Severity, lives: MemberLives) -> int | None:
-    """When it was over; None where the worst of it is still so. What only may go on ends with the log."""
+    """When it ended; None if a finding of the worst severity is still open. At the latest the end of the logs."""
     if any(lives.is_open(one) for one in own if one.severity is severity):
         return None
     last_ms = max(one.end_ms for one in own)
@@ -264,7 +264,7 @@ def _worst(found: Finding) -> tuple[int, int, int]:
 
 
 def _sentence(rule: Rule, own: Sequence[Finding], root: Finding, blamed: Sequence[str], setting: str) -> str:
-    """A finding by itself says it best, but where two processes are to blame."""
+    """The summary of a single finding, unless two processes share an instance id; else the rule's sentence."""
     if len(own) == 1 and rule.scope is not Scope.INSTANCE:
         return root.summary
     if not rule.says:
@@ -273,7 +273,7 @@ def _sentence(rule: Rule, own: Sequence[Finding], root: Finding, blamed: Sequenc
 
 
 def _hazard(root: Finding, step: Step, lives: MemberLives) -> str:
-    """What the finding names, or what Java clients of that protocol do."""
+    """The number in the summary, or the hazard of Java clients of that protocol."""
     if root.cause in WEAK_SPOTS:
         numbers = _NUMBERED.findall(root.summary)
         return numbers[-1].lower() if numbers else "w1" if root.cause is Cause.LEFT_OUT else ""

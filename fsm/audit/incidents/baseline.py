@@ -1,7 +1,7 @@
-"""A baseline: findings that are known already, and are not told again.
+"""A baseline: known findings, which are left out of the result.
 
-It is the `audit.json` of an earlier audit, or the folder that holds it, or a file with an id on each line, of a finding
-or of an incident, which stands for all its findings. What follows an id and begins with # is a remark.
+It is the `audit.json` of an earlier audit, or its folder, or a file with an id on each line: of a finding, or of an
+incident for all its findings. Text after a # is a comment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REMEDY = "give the audit.json of an earlier audit, or a file with an id on each
 
 
 def read_baseline(path: Path) -> frozenset[str]:
-    """The ids in a baseline. Raises `InputError` where it cannot be read or holds something else."""
+    """The ids in a baseline. Raises `InputError` if it cannot be read or is no baseline."""
     file = path / DOCUMENT if path.is_dir() else path
     try:
         text = file.read_text(encoding="utf-8")
@@ -57,6 +57,6 @@ def _of_lines(text: str, file: Path) -> Iterator[str]:
 
 
 def find_unknown(findings: Sequence[Finding], incidents: Iterable[Incident], known: frozenset[str]) -> list[Finding]:
-    """The findings that a baseline does not have; those of an incident that it names are known, too."""
+    """The findings that are not in a baseline, by their own id or by that of their incident."""
     all_known = known.union(*(one.findings for one in incidents if one.id in known))
     return [one for one in findings if one.id not in all_known]

@@ -1,9 +1,9 @@
-"""Which findings have one cause: a row for each cause, tried from the top.
+"""Rules that group findings by cause, tried from the top.
 
-The findings of a row's `core` that follow each other within a time are one incident, in the whole group, or for each
-member, connector or `group.instance.id`. It also explains consequences whose own cause no log tells, where they fall
-into its time: what is in `also` where that is about one of its members, what is in `around` whomever it is about. What
-an earlier row explained is not explained again, and what none explains is an incident by itself.
+The findings of a rule's `core` that follow each other within a time are one incident, in the whole group, or per
+member, connector or `group.instance.id`. The incident also takes consequences without a known cause that overlap it in
+time: those in `also` if they are about one of its members, those in `around` about any member. A finding belongs to the
+first rule that takes it; one that no rule takes is an incident by itself.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Scope(StrEnum):
     MEMBER = "member"
     CONNECTOR = "connector"
     INSTANCE = "instance"
-    """Members that had one group.instance.id at the same time, while they had it."""
+    """Members that shared a group.instance.id, during that time."""
     COORDINATOR = "coordinator"
-    """Members that knew of no coordinator, while they did."""
+    """Members that knew no coordinator, during that time."""
     SEESAW = "seesaw"
     """Two members that took partitions from each other, each more than once."""
 
@@ -36,13 +36,13 @@ class Rule(NamedTuple):
     scope: Scope
     core: tuple[What, ...]
     says: str = ""
-    """What happened, of `{who}` and `{setting}`; empty where the worst finding says it best."""
+    """The incident's sentence, with `{who}` and `{setting}`; empty for the summary of the worst finding."""
     within: str = ""
-    """The setting whose value bounds the time between two findings of the core; empty where they touch."""
+    """The setting whose value limits the time between two core findings; empty for `SETTLED_MS`."""
     also: tuple[What, ...] = ()
     around: tuple[What, ...] = ()
     cause: Cause | None = None
-    """What the incident's cause is called; None for that of its worst finding."""
+    """The incident's cause; None for that of its worst core finding."""
 
 
 def _without_cause(kinds: Iterable[FindingKind]) -> tuple[What, ...]:
@@ -63,18 +63,18 @@ FOLLOWS = _without_cause(
         K.REBALANCE_STORM,
     )
 )
-"""What follows from something else, where the logs do not tell from what."""
+"""Consequences whose cause is not in the logs."""
 LOSSES = (C.NO_POLL, C.SESSION_EXPIRED, C.FENCED)
-"""How a member that is held up loses its place."""
+"""Causes for which a blocked member is removed."""
 OTHERS_WAIT = _without_cause([K.STUCK_STATE])
-"""A rebalance waits for all members: who waited does not say for whom."""
+"""A rebalance waits for all members; a waiting member's log does not show for which."""
 WAITED: tuple[What, ...] = ((K.UNASSIGNED_WORK, C.REVOKED), (K.UNASSIGNED_WORK, C.HEARTBEAT_INTERVAL))
-"""Work of Connect that was let go in order, and waited for the round that gave it away."""
+"""Work of Connect that was revoked and waited for the round that reassigned it."""
 
 WEAK_SPOTS = (
     *(C.LEFT_OUT, C.LATE_REQUEST, C.UNTOLD, C.STRANDED, C.EARLY_JOIN, C.OWED_JOIN, C.NO_TARGET, C.FORGOTTEN, C.DELETED),
 )
-"""Causes that `diagrams/hazards.md` has numbers for."""
+"""Causes with a number in `diagrams/hazards.md`."""
 
 RULES = (
     Rule(
@@ -85,7 +85,7 @@ RULES = (
         (*FOLLOWS, C.FATAL_ERROR),
         cause=C.SHARED_INSTANCE,
     ),
-    # The same of clients that do not print their instance ids.
+    # The same for clients that do not print their instance ids.
     Rule(
         Scope.SEESAW,
         tuple((K.DOUBLE_OWNERSHIP, cause) for cause in (C.FENCED, C.SESSION_EXPIRED, C.UNKNOWN)),
@@ -94,7 +94,7 @@ RULES = (
         (*FOLLOWS, C.FENCED, C.SESSION_EXPIRED),
         cause=C.SHARED_INSTANCE,
     ),
-    # What the checker found, by number.
+    # Hazards with a number.
     *(Rule(Scope.GROUP, (cause,)) for cause in WEAK_SPOTS),
     Rule(
         Scope.COORDINATOR,
@@ -104,7 +104,7 @@ RULES = (
         around=(*FOLLOWS, *WAITED, K.TASK_ZOMBIE, C.SESSION_EXPIRED, (K.UNASSIGNED_WORK, C.SCHEDULED_DELAY)),
         cause=C.COORDINATOR_LOST,
     ),
-    # A member that loses its place again and again for several reasons.
+    # A member that is removed repeatedly, for several reasons.
     Rule(
         Scope.MEMBER,
         ((K.FENCING_LOOP, C.UNKNOWN),),
@@ -146,7 +146,7 @@ RULES = (
         FOLLOWS,
     ),
     Rule(Scope.MEMBER, (C.CLOSE_HANGS,), "close() of {who} did not come back"),
-    # Connect: what becomes of the work of a worker that is not there.
+    # Connect: the work of a worker that is away.
     Rule(Scope.MEMBER, (C.WORKER_FROZEN,), "{who} stood still", MAX_POLL_INTERVAL),
     Rule(Scope.GROUP, (C.DOWNGRADED,), "the group went back to the eager protocol", REBALANCE_DELAY),
     Rule(
@@ -177,7 +177,7 @@ RULES = (
         (C.HEARTBEAT_INTERVAL,),
         "{who} gave partitions up when asked, and the next owners heard of it later",
     ),
-    # What is its own cause, or has none that is known.
+    # Kinds that are their own cause, or without a known one.
     Rule(
         Scope.GROUP,
         (K.LISTENER_ERROR,),

@@ -1,4 +1,4 @@
-"""What the lives of a group's members tell of an incident: settings as they were read, shared instance ids, ends."""
+"""The lives of a group's members, for incidents: logged settings, shared instance ids, ends."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ DEFAULTS_MS = {
     REBALANCE_DELAY: DEFAULT_REBALANCE_DELAY_MS,
 }
 OF_ONE_MEMBER = (FindingKind.MEMBER_OUT_FOR_GOOD, FindingKind.STUCK_STATE, FindingKind.HEARTBEAT_GAP)
-"""What lasts as long as its member's log."""
+"""Kinds that are open to the end of the member's log, not of the group's."""
 
 
 class _Shared(NamedTuple):
-    """A member had a group.instance.id that another one had, too."""
+    """The time in which a member had the same group.instance.id as another one."""
 
     instance_id: str
     start_ms: int
@@ -55,7 +55,7 @@ class MemberLives:
         by_instance: dict[str, list[Life]] = {}
         for life in sorted(lives, key=lambda one: (one.start_ms, one.member, one.number)):
             self.by_member.setdefault(life.member, []).append(life)
-            if any(map(str.isalnum, life.instance_id)):  # some clients print {} for any
+            if any(map(str.isalnum, life.instance_id)):  # some clients always print {}
                 by_instance.setdefault(life.instance_id, []).append(life)
         self.end_ms = max((own[-1].end_ms for own in self.by_member.values()), default=0)
         self.shared: dict[str, list[_Shared]] = {}
@@ -66,9 +66,9 @@ class MemberLives:
     # -- settings -----------------------------------------------------------------------------------------------
 
     def setting(self, name: str, members: Sequence[str], ts_ms: int) -> tuple[str, str | None]:
-        """A setting by the name that counts in the members' protocol, and what their logs say it is, each value once.
+        """(name of the setting in the members' protocol, its different values in their logs or None).
 
-        Of what has to be alike, all members tell.
+        `CONNECT_PROTOCOL` must be equal on all workers, so it is read from all members.
         """
         named = self.by_member if name == CONNECT_PROTOCOL else members
         lives = [life for member in named if (life := self._at(member, ts_ms)) is not None]
@@ -78,27 +78,27 @@ class MemberLives:
         return ("" if name == INSTANCE_ID and value is None else name), value
 
     def longest_ms(self, name: str) -> int:
-        """What a setting in milliseconds is at most by the logs; Kafka's default where none tells."""
+        """The highest value of a setting in milliseconds in the logs; Kafka's default if it was not logged."""
         values = (_read_setting_ms(life, name) for own in self.by_member.values() for life in own)
         return max((ms for ms in values if ms is not None), default=DEFAULTS_MS[name])
 
     def tells_each_heartbeat(self, member: str, ts_ms: int) -> bool:
-        """Whether the member then was one of KIP-848 that tells each heartbeat which it gives up, as Java's do."""
+        """Whether the member was then a KIP-848 member that prints each abandoned heartbeat, as Java's do."""
         life = self._at(member, ts_ms)
         return life is not None and life.protocol == CONSUMER and facts_of(life.client_id).tells_each_heartbeat
 
     def _at(self, member: str, ts_ms: int) -> Life | None:
-        """The life of a member at a time, or its last one before."""
+        """The life of a member at a time, else the last one before it, else the first."""
         own = self.by_member.get(member, [])
         return next((life for life in reversed(own) if life.start_ms <= ts_ms), own[0] if own else None)
 
     # -- coordinators -------------------------------------------------------------------------------------------
 
     def had_no_coordinator(self, member: str, ts_ms: int) -> bool:
-        """Whether the member knew of none at this time, or until just before: it hears more with its next heartbeat."""
+        """Whether the member knew no coordinator at this time, or within one heartbeat interval before."""
         life = self._at(member, ts_ms)
-        hears_ms = (life.heartbeat_interval_ms if life else None) or CONSUMER_HEARTBEAT_INTERVAL_MS
-        return any(one.start_ms <= ts_ms <= one.end_ms + hears_ms for one in self.away.get(member, ()))
+        interval_ms = (life.heartbeat_interval_ms if life else None) or CONSUMER_HEARTBEAT_INTERVAL_MS
+        return any(one.start_ms <= ts_ms <= one.end_ms + interval_ms for one in self.away.get(member, ()))
 
     # -- instance ids -------------------------------------------------------------------------------------------
 
@@ -110,14 +110,14 @@ class MemberLives:
         return None
 
     def sharing(self, instance_id: str) -> list[str]:
-        """The members that had it at one time, by name."""
+        """The members that shared this instance id, by name."""
         own = ((member, shared) for member, spans in self.shared.items() for shared in spans)
         return sorted({member for member, shared in own if shared.instance_id == instance_id})
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
     def is_open(self, found: Finding) -> bool:
-        """Whether what was found lasts to the end of the group's logs, or of those of its member that went silent."""
+        """Whether the finding lasts to the end of the group's logs, or of the log of its silent member."""
         if found.end_ms == found.start_ms:
             return False
         own = self.by_member.get(found.member, [])
@@ -128,7 +128,7 @@ class MemberLives:
 
 
 def _overlaps(lives: Sequence[Life]) -> Iterator[tuple[str, _Shared]]:
-    """Members that had it at one time, until the coordinator has told both; lives come by their begin."""
+    """Members with overlapping lives, given by begin, up to one session after the overlap."""
     for number, one in enumerate(lives):
         for other in lives[number + 1 :]:
             if other.start_ms > one.end_ms:
@@ -140,7 +140,7 @@ def _overlaps(lives: Sequence[Life]) -> Iterator[tuple[str, _Shared]]:
 
 
 def _read_setting(life: Life, name: str) -> str:
-    """What the log of a life says that a setting is; empty where it does not."""
+    """The value of a setting in the log of a life; empty if not logged."""
     return life.instance_id if name == INSTANCE_ID else life.settings.get(name, "")
 
 

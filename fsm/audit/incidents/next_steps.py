@@ -1,7 +1,7 @@
-"""What to try next: a sentence for each cause and kind of finding, with the setting to look at.
+"""What to try next: a sentence for each cause and kind of finding, with the setting to check.
 
-`STEPS` is asked for (kind, cause) first, then for the cause of any kind, then for the kind. `{setting}` stands for the
-setting by its name in that protocol: of consumer groups (KIP-848) brokers set the session and the heartbeats.
+`STEPS` is looked up by (kind, cause), then by cause, then by kind. `{setting}` is the name of the setting in the
+member's protocol: in consumer groups (KIP-848) brokers set the session and the heartbeats.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from fsm.audit.findings import Cause, Finding, FindingKind
 class Step(NamedTuple):
     sentence: str
     setting: str = ""
-    """As clients of the classic protocol call it; empty where none is to blame."""
+    """Its name in the classic protocol; empty if there is none."""
     hazard: str = ""
-    """Anchor in diagrams/hazards.md of what a Java client of KIP-848 then does; empty where it has none."""
+    """Anchor in diagrams/hazards.md of the behaviour of a Java client of KIP-848; empty if there is none."""
 
 
 MAX_POLL_INTERVAL = "max.poll.interval.ms"
@@ -30,12 +30,12 @@ BROKER_SETTINGS = {
     SESSION_TIMEOUT: "group.consumer.session.timeout.ms",
     HEARTBEAT_INTERVAL: "group.consumer.heartbeat.interval.ms",
 }
-"""What counts in consumer groups instead."""
+"""The settings of consumer groups that replace classic ones."""
 
 K, C = FindingKind, Cause
 
 STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
-    # -- whatever the kind --
+    # -- for any kind --
     C.NO_POLL: Step(
         "Let every poll come back within {setting}: fetch less at once (max.poll.records) or hand the work to another "
         "thread; raise {setting} only for work that has to take so long",
@@ -119,7 +119,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         "See what the next worker did meanwhile: a task that does not stop holds a round up for {setting}",
         SHUTDOWN_TIMEOUT,
     ),
-    # -- where no cause is known, or the kind is its own --
+    # -- without a known cause, or if the kind is the cause --
     K.DOUBLE_OWNERSHIP: Step(
         "Put the broker's log or __consumer_offsets beside: they say to whom the coordinator gave the partitions"
     ),
@@ -167,7 +167,7 @@ STEPS: dict[FindingKind | Cause | tuple[FindingKind, Cause], Step] = {
         "Collect what is missing, and each log once; where lines are not understood, state their layout with --layout"
     ),
 }
-"""Every kind has a step, and so has every cause but the unknown ones."""
+"""Every kind has a step, and every cause except the unknown ones."""
 
 
 ERRORS = {
@@ -190,7 +190,7 @@ ERRORS = {
 
 
 def step_of(found: Finding, cause: Cause) -> Step:
-    """What to try next about a finding of this cause."""
+    """The step for a finding with this cause."""
     if cause is Cause.FATAL_ERROR and found.kind is FindingKind.MEMBER_OUT_FOR_GOOD:
         named = next((step for error, step in ERRORS.items() if error in found.summary), None)
         if named is not None:

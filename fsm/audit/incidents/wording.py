@@ -1,4 +1,4 @@
-"""Words for incidents: what came of a cause, by kind of finding."""
+"""The sentences of incidents: the consequences of a cause, by kind of finding."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fsm.audit.wording import names, seconds, units
 from fsm.render.wording import many
 
 NAMED = 3
-"""Members that a sentence names."""
+"""Most members that a sentence lists."""
 K = FindingKind
 _OF_UNITS = (K.RAN_TWICE, K.UNASSIGNED_WORK, K.TASK_ZOMBIE)
 
 
 def list_members(members: Sequence[str]) -> str:
-    """Members as a sentence names them.
+    """Members as a list in a sentence.
 
-    >>> listed(["a"]), listed(["a", "b"]), listed(list("abcde"))
+    >>> list_members(["a"]), list_members(["a", "b"]), list_members(list("abcde"))
     ('a', 'a and b', 'a, b, c and 2 more')
     """
     if len(members) > NAMED:
@@ -27,9 +27,9 @@ def list_members(members: Sequence[str]) -> str:
 
 
 def consequences(findings: Iterable[Finding], blamed: Sequence[str]) -> Iterator[str]:
-    """What findings of one cause say together, a clause for each kind, in the order of kinds.
+    """A clause for each kind of findings of one cause, in the order of kinds.
 
-    `blamed` are the members that were named just before.
+    `blamed` are the members that the sentence has named before.
     """
     by_kind: dict[FindingKind, list[Finding]] = {}
     for found in findings:
@@ -78,4 +78,4 @@ _CLAUSES = {
     K.ILLEGAL_TRANSITION: "{count} of them",
     K.UNPARSED_LINES: "{count} stretches are not known",
 }
-"""With `{times}` and `{count}` of findings, and how long the `{longest}` of them lasted."""
+"""`{times}` and `{count}` are the number of findings, `{longest}` is the duration of the longest one."""

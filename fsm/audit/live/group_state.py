@@ -39,7 +39,7 @@ SETTLE_MS = 900_000
 class FileOfGroup:
     """What one file tells of a group."""
 
-    worth: FileFacts
+    file_facts: FileFacts
     gone: tuple[int, ...]
     settled: int = 0
     """What stands from here on, in bytes, is replaced when the file is read on."""
@@ -111,11 +111,11 @@ class GroupState:
             else:
                 rest.append(row)
         self._rename({values[0]: row.chunk.file for row, values in about if values[0]})
-        for row, (_, worth, gone, settled, *facts) in about:
-            known = self.files.setdefault(row.chunk.file, FileOfGroup(FileFacts(*worth), ()))
+        for row, (_, file_facts, gone, settled, *facts) in about:
+            known = self.files.setdefault(row.chunk.file, FileOfGroup(FileFacts(*file_facts), ()))
             if known.gone != tuple(gone):
                 self._judge_anew(stem(row.chunk.file))
-            known.worth, known.gone, known.settled = FileFacts(*worth), tuple(gone), settled
+            known.file_facts, known.gone, known.settled = FileFacts(*file_facts), tuple(gone), settled
             new_facts = [Facts(*one) for one in facts]
             if not is_first:
                 known.hear(new_facts, self.expired_ms, now_ms)
@@ -213,7 +213,7 @@ class GroupState:
                 facts=facts,
                 records=records,
                 names=names,
-                files={name: one.worth for name, one in self.files.items()},
+                files={name: one.file_facts for name, one in self.files.items()},
                 observer=observer,
                 known_lines=lines,
             )
@@ -374,7 +374,7 @@ class GroupState:
     def of_file(self) -> list[Finding]:
         """What is wrong with the file, where it is one."""
         pieces = [PieceSummary(*self.summary)] if self.summary else []
-        found = list(unparsed.of_file(pieces)) if pieces else []
+        found = list(unparsed.report_file(pieces)) if pieces else []
         file, at_ms = self.key.removeprefix(OF_FILE), max((one.last_ms or 0 for one in pieces), default=0)
         return with_ids([*found, *(unparsed.report_event(file, at_ms, note) for note in self.notes)])
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsm.audit.coordinator.assignments import add_topic_names
-from fsm.audit.hygiene.identity import Facts, homes, merge
+from fsm.audit.hygiene.identity import Facts, find_homes, merge
 from fsm.audit.reading.certainty import FileFacts
 from fsm.audit.reading.piece import (
     PieceRecords,
@@ -30,7 +30,7 @@ from fsm.audit.reading.piece import (
     take_scanned,
 )
 from fsm.audit.reading.records import Chunk
-from fsm.audit.reading.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMARY, Sent, to_file, worth_of
+from fsm.audit.reading.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMARY, Sent, describe_file, to_file
 from fsm.audit.reading.scanning import Scanner
 from fsm.logs import Format
 from fsm.logs.layouts.samples import NOTHING, Learned, learn_beginning
@@ -92,7 +92,7 @@ class FileState:
     """With those of the last entry."""
     last_summary: list[Any] = field(default_factory=list)
     """The summary with the last entry, as plain values."""
-    worth: FileFacts = field(default_factory=lambda: FileFacts(0, ()))
+    file_facts: FileFacts = field(default_factory=lambda: FileFacts(0, ()))
     groups: frozenset[str] = frozenset()
     """Whom it tells anything of."""
     open_groups: frozenset[str] = frozenset()
@@ -205,7 +205,7 @@ def _send(
     """What was read, to the groups that it is about; None where records that were sent to a group were not its."""
     state, settled, tail = read
     facts, facts_before = merge([*state.facts, *tail.facts]), _rename_facts(before.all_facts, growth.name)
-    where, was = homes(facts), homes(facts_before)
+    where, was = find_homes(facts), find_homes(facts_before)
     if any(was[source] != where.get(source) for source in {one[:3] for one in facts_before} & was.keys()):
         return None
     members = [one._replace(file=growth.name) for one in before.loose] + list(settled.members if settled else ())
@@ -215,18 +215,18 @@ def _send(
     last = [Sent(where[one.source][0], MEMBER, one) for one in tail.members if one.source in where]
     last += [Sent(one.group, COORDINATOR, one) for one in tail.coordinators]
     of_group, of_group_before = _by_group(facts, where), _by_group(facts_before, was)
-    worth = worth_of([tail.summary], min_understood)
+    file_facts = describe_file([tail.summary], min_understood)
     touched = {one.key for one in (*sent, *last)} | before.open_groups
     touched |= {group for group in of_group if of_group[group] != of_group_before.get(group)}
     groups = before.groups | touched | of_group.keys()
-    if growth.was or (worth, growth.gone) != (before.worth, before.gone):
+    if growth.was or (file_facts, growth.gone) != (before.file_facts, before.gone):
         touched |= groups
     done = replace(
         state,
         loose=loose[-LOOSE_CHUNKS:],
         all_facts=facts,
         last_summary=_values_of(tail.summary),
-        worth=worth,
+        file_facts=file_facts,
         groups=groups,
         open_groups=frozenset(one.key for one in last),
     )
@@ -238,22 +238,22 @@ def _rename(before: FileState, growth: Growth) -> More:
     """What is known of a file, under another name."""
     facts = _rename_facts(before.all_facts, growth.name)
     state = replace(before, all_facts=facts)
-    about = _about(state, growth, before.groups, _by_group(facts, homes(facts)), since=WHOLE)
+    about = _about(state, growth, before.groups, _by_group(facts, find_homes(facts)), since=WHOLE)
     return More(state, list(about), {})
 
 
 def _about(
     state: FileState, growth: Growth, touched: Iterable[str], facts: Mapping[str, Sequence[Facts]], *, since: int
 ) -> Iterator[Sent]:
-    """What the file is worth, to itself and to groups; `since` is where what was sent of it is replaced."""
+    """The facts of the file, for itself and for its groups; rows sent earlier are replaced from `since` on."""
     yield _note(growth, state.last_summary)
     if growth.was:  # another file may have its former name
         yield to_file(SUMMARY, growth.was, -1, [""])._replace(key=OF_FILE + growth.was)
     for group in sorted(touched):
         settled = growth.size if growth.over else state.settled
         own = facts.get(group, ())
-        worth = state.worth.about(one.client_id for one in own)
-        values = [growth.was, tuple(worth), list(growth.gone), settled, *map(tuple, own)]
+        file_facts = state.file_facts.for_clients(one.client_id for one in own)
+        values = [growth.was, tuple(file_facts), list(growth.gone), settled, *map(tuple, own)]
         yield to_file(FACTS, growth.name, since, values)._replace(key=group)
 
 

@@ -166,7 +166,7 @@ class MemberState:
             self.seen[source] = max(one.chunk.last_offset, self.seen.get(source, -1))
         rows = self._rows(own, lines)
         follower = blobs.load(self.states[-1][1], lines) if self.states else follow.make(self.key)
-        follower.regard(follow.gone, {file for _, _, file in self.sources})
+        follower.update_files(follow.gone, {file for _, _, file in self.sources})
         done = 0
         for stop_ms in self._stops(own, follow.late_ms):
             end = bisect_right(rows, stop_ms, key=itemgetter(0))

@@ -1,1 +1,1 @@
-"""One member's records, in order, become rows and findings."""
+"""From one member's ordered records to rows and findings."""

@@ -1,4 +1,4 @@
-"""One consumer instance: what the followers of its records need to know about it."""
+"""The state of one consumer instance that its followers share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fsm.logs import ClientFacts, facts_of
 from fsm.trace import Kind, Partition
 
 LEAVES_ON_CLOSE = "internal.leave.group.on.close"
-"""Kafka Streams sets it to false: its classic consumers close without leaving, and without a callback."""
+"""False in Kafka Streams, whose classic consumers close without a leave and without a callback."""
 _SETTINGS = (
     "group.protocol",
     "session.timeout.ms",
@@ -40,9 +40,9 @@ _LEAVES_OR_STAYS = frozenset(
         Kind.ADDED,
     }
 )
-"""After the last of these, a consumer whose log ends has left, or it was a member."""
-_COMES_BACK = (Kind.JOINING, Kind.JOINED, Kind.ASSIGN_BEGIN)
-"""What a consumer that is being closed does not do any more."""
+"""The last of these shows whether a consumer whose log ends had left or was a member."""
+_REJOINS = (Kind.JOINING, Kind.JOINED, Kind.ASSIGN_BEGIN)
+"""Kinds that do not occur during a close."""
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})", re.ASCII)
 CONSUMER = "consumer"
 """The protocol of KIP-848."""
@@ -50,7 +50,7 @@ CONSUMER = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A revoked or lost callback that the application runs."""
+    """A running revoked or lost callback."""
 
     kind: Ended
     at: At
@@ -59,19 +59,19 @@ class Callback:
 
 @dataclass(slots=True)
 class ConsumerInstance(Process):
-    """All followers of an instance share the object."""
+    """One object per instance, shared by all its followers."""
 
     callback: Callback | None = None
-    """The one that runs, if it is not the assigned callback."""
+    """The running callback, unless it is the assigned callback."""
     closing_ms: int | None = None
-    """Since when the application has been closing the consumer."""
+    """Begin of the close."""
     closed_ms: int | None = None
     expired: bool = False
-    """Its poll timeout has expired, and it has not come back yet."""
+    """Its poll timeout has expired, and it has not rejoined yet."""
     left_ms: int | None = None
-    """When it left the group, if that is the last that its lines tell, and no poll timeout was the reason."""
+    """When it left the group, unless it rejoined later or left because of a poll timeout."""
     turn_ms: int | None = None
-    """When its last rebalance began."""
+    """Begin of its last rebalance."""
 
     def see(self, known: Known) -> None:
         record = known.record
@@ -89,10 +89,10 @@ class ConsumerInstance(Process):
         protocol = protocols.get(record.machine) or protocols.get(record.kind)
         self.protocol = protocol or self.protocol or self.settings.get("group.protocol", "")
         if record.kind is Kind.CLOSE_BEGIN and self.closing_ms is None:
-            # A revoked callback that runs is the close's own: its first line, where the close has no earlier one.
+            # A running revoked callback belongs to the close, which then began with it.
             self.closing_ms = record.ts_ms if self.callback is None else self.callback.at.ts_ms
-        elif record.kind in _COMES_BACK and self.closed_ms is None and not record.detail:
-            self.closing_ms = None  # older Java clients commit before they rejoin as they do before they close
+        elif record.kind in _REJOINS and self.closed_ms is None and not record.detail:
+            self.closing_ms = None  # older Java clients print the same commit before a rejoin and before a close
         elif record.kind is Kind.CLOSE_END:
             self.closing_ms = self.closing_ms or record.ts_ms
             self.closed_ms = record.ts_ms
@@ -104,18 +104,18 @@ class ConsumerInstance(Process):
 
     @property
     def facts(self) -> ClientFacts:
-        """How its client tells what happens."""
+        """The properties of its client's log."""
         return facts_of(self.client_id)
 
     @property
     def closed_quietly(self) -> bool:
-        """Whether a log that ends here shows a close, though no line says so."""
+        """Whether a log that ends here shows a close without a line for its end."""
         leaves = self.closing_ms is not None or self.left_ms is not None
         return leaves and self.closed_ms is None and self.facts.closes_quietly
 
     @property
     def tells_last_step(self) -> bool:
-        """Whether its client, of that release, prints the step that a close ends with at every level."""
+        """Whether its client, in this release, prints the last step of a close at every log level."""
         release = _RELEASE.match(self.version)
         return release is None or (int(release[1]), int(release[2])) >= self.facts.last_step_since
 
@@ -125,17 +125,17 @@ class ConsumerInstance(Process):
 
     @property
     def in_order(self) -> bool:
-        """Whether its lines come in the order in which they were printed."""
+        """Whether its lines are in print order."""
         return self.order is Order.KNOWN
 
     @property
     def interleaved(self) -> bool:
-        """Whether time orders all its lines but those of one moment."""
+        """Whether only its lines with the same timestamp have no order."""
         return self.order is Order.INTERLEAVED
 
     @property
     def ordered(self) -> bool:
-        """Whether one of the two holds."""
+        """Whether it is `in_order` or `interleaved`."""
         return self.order is Order.KNOWN or self.order is Order.INTERLEAVED
 
     @property
@@ -149,12 +149,12 @@ class ConsumerInstance(Process):
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """How long it may take until this member learns of a rebalance."""
+        """Longest time until this member learns of a rebalance."""
         if self.protocol == CONSUMER:
             return CONSUMER_HEARTBEAT_INTERVAL_MS
         return self.setting_ms("heartbeat.interval.ms") or CLASSIC_HEARTBEAT_INTERVAL_MS
 
     @property
     def silence_ms(self) -> int:
-        """Longest silence towards the coordinator that is certainly within its session."""
+        """Longest time without a heartbeat that is certainly within its session."""
         return self.session_timeout_ms or DEFAULT_SESSION_TIMEOUT_MS

@@ -1,16 +1,16 @@
-"""What the records of one consumer instance say that cannot all be true, though no step of its table is wrong.
+"""Contradictions between the records of one consumer instance that do not violate a table.
 
-* Within one membership an epoch or generation does not go backwards, and a generation is joined before it is synced.
-* A member that nothing took out of its group has a positive epoch, and keeps its id. A client of the consumer protocol
-  chooses its id once, and the sign of the epoch in its transitions goes with the state (KIP-848).
+* Within one membership an epoch or generation does not decrease, and a generation is joined before it is synced.
+* A member has a positive epoch and keeps its id until it leaves or is removed. A client of the consumer protocol
+  chooses its id once, and the state of a transition determines the sign of its epoch (KIP-848).
 * Generations are joined one after the other. A missing one means that the member missed it, that the group was
-  upgraded meanwhile, or that the lines of a whole rebalance are missing: that is for information.
-* Assignments come, and callbacks begin, in certain states only. In another state, lines are missing.
+  upgraded meanwhile, or that the lines of a whole rebalance are missing: for information.
+* Assignments arrive, and callbacks begin, in certain states only. In another state, lines are missing.
 * A poll timeout is followed by a leave: both are one action of one thread. librdkafka's members of the consumer
   protocol are the exception: they leave when the application polls again.
 
-What something may be missing between is not judged. Where a member's lines are interleaved, contradictions are for
-information.
+Two lines between which lines may be missing are not compared. If a member's lines are interleaved, contradictions are
+for information.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Findings = Iterator[Finding]
 
 
 def _contradiction(consumer: ConsumerInstance, summary: str, *shown: At, start_ms: int | None = None) -> Finding:
-    """What shows at the last of these lines, since a moment or at once."""
+    """A finding at the last of these lines, from `start_ms` or from that line on."""
     end_ms = shown[-1].ts_ms
     start_ms = end_ms if start_ms is None else start_ms
     found = consumer.finding(FindingKind.ILLEGAL_TRANSITION, start_ms, end_ms, summary, shown)
@@ -46,12 +46,12 @@ class Epochs(Follower):
     def __init__(self, consumer: ConsumerInstance) -> None:
         self.consumer = consumer
         self.epoch: tuple[int, At] | None = None
-        """The greatest of this membership, and since when."""
+        """The highest epoch of this membership, and its first line."""
         self.joined: tuple[int, At] | None = None
-        """The generation that was joined last, and where."""
+        """The generation that was joined last, and its line."""
         self.member_id = ""
         self.in_group: At | None = None
-        """The last line that shows a member; None since something may have taken it out of its group."""
+        """The last line that shows membership; None if it may have left or been removed since."""
 
     def see(self, known: Known) -> list[Row]:
         record, at = known.record, known.at
@@ -68,7 +68,7 @@ class Epochs(Follower):
         return found
 
     def _check_id(self, known: Known) -> Findings:
-        """The id stays what it was, unless something took the member out of its group."""
+        """The id does not change while it is a member."""
         record, member = known.record, self.consumer.member
         chosen = record.machine == CONSUMER.name and bool(record.state)
         free = record.state == initial(record.machine) if chosen else self.in_group is None or self.consumer.interleaved
@@ -85,7 +85,7 @@ class Epochs(Follower):
 
     @on(Kind.HEARTBEAT_SENT, Kind.HEARTBEAT_OK)
     def _check_heartbeat(self, known: Known) -> Findings:
-        """Another thread than that which joins may print it."""
+        """A heartbeat line may come from another thread than the join."""
         return self._check_epoch(known, 0 if self.consumer.facts.one_thread else REORDER_MS)
 
     def _check_epoch(self, known: Known, slack_ms: int) -> Findings:
@@ -111,7 +111,7 @@ class Epochs(Follower):
             yield _contradiction(self.consumer, summary, before[1], at, start_ms=start_ms)
 
     def _check_out_of_group(self, known: Known) -> Findings:
-        """An epoch that no member has: it joins, or leaves, for which there must be a reason."""
+        """The epoch is of a join or a leave: a contradiction while it is a member."""
         record = known.record
         settled = self.in_group is not None and not self.consumer.interleaved
         member = record.kind in (Kind.JOINED, Kind.SYNCED) or settled
@@ -164,7 +164,7 @@ class Epochs(Follower):
 
     @on(Kind.LEAVE_SENT)
     def _leave_sent(self, known: Known) -> Findings:
-        """librdkafka prints one line without and one with its epoch."""
+        """librdkafka prints one line without and one with the epoch."""
         if (known.record.epoch or 0) < 0:
             yield from self._check_out_of_group(known)
         self.epoch = self.joined = self.in_group = None
@@ -192,11 +192,11 @@ _MAY_LEAVE = frozenset(
         Kind.COORDINATOR_LOST,
     }
 )
-"""After these it is not known whether it is still a member."""
+"""Kinds after which it may not be a member any more."""
 
 
 def _leaves(record: TraceRecord) -> bool:
-    """Whether a member prints this when it goes out of its group, or is sent out."""
+    """Whether the record shows that the member leaves or is removed."""
     return record.kind in _LEAVING or record.next_state in _OUT
 
 
@@ -204,7 +204,7 @@ _OUT = frozenset({"LEAVING", "STALE", "FENCED", "FATAL", "UNSUBSCRIBED"})
 
 
 def _shows_member(record: TraceRecord) -> bool:
-    """Whether only a member of the group prints this."""
+    """Whether the record shows membership."""
     positive = (record.epoch or 0) > 0
     stable = record.kind is Kind.TRANSITION and record.machine == CONSUMER.name and record.next_state in _IN_GROUP
     return positive and (stable or record.kind in (Kind.JOINED, Kind.SYNCED, Kind.HEARTBEAT_OK))
@@ -212,7 +212,7 @@ def _shows_member(record: TraceRecord) -> bool:
 
 _IN_GROUP = ("RECONCILING", "ACKNOWLEDGING", "STABLE")
 _SIGN = {"JOINING": 0, "LEAVING": -1} | dict.fromkeys(_IN_GROUP, 1)
-"""The sign of the epoch in each state of a consumer member: 0 asks to join, and a negative one to leave (KIP-848)."""
+"""The sign of the epoch in each state of a consumer member: 0 is a join, negative a leave (KIP-848)."""
 _SIGNS = {-1: "negative", 0: "0", 1: "positive"}
 
 
@@ -221,9 +221,9 @@ def _sign(epoch: int) -> int:
 
 
 def _expect_sign(record: TraceRecord) -> int | None:
-    """The sign that goes with the state that a transition leads to, or ends; None where clients differ.
+    """The sign of the epoch in the target state of a transition, or in its source state if it is a leave.
 
-    Our own machines name the event, and tell the epoch of another moment.
+    None if clients differ, and for our own machines, which print the event and the epoch of another moment.
     """
     if record.machine != CONSUMER.name or record.event:
         return None
@@ -235,7 +235,7 @@ def _expect_sign(record: TraceRecord) -> int | None:
 
 
 class Contradictions(Follower):
-    """Follows the states of one instance, and with them its epochs."""
+    """Checks the states of one instance, and its epochs (`Epochs`)."""
 
     every = True
 
@@ -246,11 +246,11 @@ class Contradictions(Follower):
         """The state of each machine, and the line of its last transition."""
         self.prints_steps = False
         self.assigned: At | None = None
-        """Where a classic member got the assignment of its generation; it gets one in each."""
+        """The line of a classic member's assignment in the current generation, which has only one."""
         self.callback_failed = False
-        """A callback failed in this generation; the assignment then comes again."""
+        """A callback failed in this generation, so the assignment is repeated."""
         self.expired: At | None = None
-        """A poll timeout that nothing followed yet."""
+        """The line of a poll timeout without a leave so far."""
 
     def see(self, known: Known) -> Rows:
         judged = self.consumer.ordered
@@ -286,7 +286,7 @@ class Contradictions(Follower):
             return
         for machine, (state, since) in self.at.items():
             allowed = self.consumer.facts.begins_in.get((machine, kind))
-            # Java calls back on another thread than that of its transitions.
+            # Java runs callbacks in another thread than transitions.
             reordered = kind is Kind.ASSIGN_BEGIN and at.ts_ms - since.ts_ms < REORDER_MS
             if allowed is not None and state not in allowed and not reordered and at.joins(since):
                 del self.at[machine]
@@ -302,7 +302,7 @@ class Contradictions(Follower):
             self.expired = known.at
 
     def _check_left(self, known: Known, expired: At) -> Findings:
-        """Whether anything says in time after a poll timeout that the member leaves."""
+        """A finding if no leave follows a poll timeout within `SETTLED_MS`."""
         at = known.at
         late = at.ts_ms - expired.ts_ms > SETTLED_MS
         left = _leaves(known.record) or known.record.kind is Kind.LEAVE_SENT

@@ -1,15 +1,15 @@
-"""Ownership of a client that prints each partition it adds and drops (librdkafka with debug=cgrp).
+"""Ownership of a client that prints each added and dropped partition (librdkafka with debug=cgrp).
 
-`ADDED` and `DROPPED` begin and end ownership; the callbacks count partitions without naming them, and only say why they
-go. The client prints many lines within one millisecond, so where its lines are spread over several files their order is
-not known: what looks wrong waits for `REORDER_MS`, or is not judged.
+`ADDED` and `DROPPED` begin and end ownership; callbacks have only a number of partitions, and the reason. The client
+prints many lines within one millisecond, so if its lines are spread over several files their order is not known:
+suspicious lines are held for `REORDER_MS`, or not judged.
 
-* A partition dropped while no callback runs went without one, unless a revoked callback begins within that time.
-* A partition dropped that was not owned, and added within that time, was added first: it is not owned.
-* A partition added that was owned, and dropped within that time, was dropped first: it stays owned.
+* A partition dropped while no callback runs was dropped without one, unless a revoked callback begins within that time.
+* A partition that was dropped unowned, and added within that time, was added first: it is not owned.
+* A partition that was added while owned, and dropped within that time, was dropped first: it stays owned.
 
-The callbacks announce as many partitions as are added and dropped afterwards, unless a fatal error takes them: the sum
-must be what the client owns when it is closed.
+The callbacks announce as many partitions as are added and dropped afterwards, unless a fatal error drops them: the sum
+must be the number of owned partitions when the client is closed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 @dataclass(slots=True)
 class _Callback:
-    """A callback that was queued for the application, and what was dropped under it."""
+    """A callback that was queued for the application, and the partitions dropped since."""
 
     kind: Ended
     at: At
@@ -52,16 +52,16 @@ class EachPartitionOwnership(Follower):
         self.consumer = consumer
         self.owned = owned
         self.callback: _Callback | None = None
-        """The last one, until nothing can be dropped under it any more."""
+        """The last one, until no drop can belong to it any more."""
         self.silent: list[Interval] = []
         """Partitions that seem dropped without a callback."""
         self.dropped_unowned: dict[Partition, At] = {}
         self.added_owned: dict[Partition, At] = {}
-        """Lines that seem wrong, which another line of the moment may explain."""
+        """Suspicious lines, which another line within `REORDER_MS` may explain."""
         self.balance: int | None = 0
-        """How many partitions the callbacks so far leave the application with; None after a silent drop."""
+        """Number of owned partitions by the callbacks so far; None after a drop without callback."""
         self.balanced_ms = consumer.start.ts_ms
-        """When that was last what it owned."""
+        """When that was last the number of owned partitions."""
         self.announced: _Announced | None = None
 
     def see(self, known: Known) -> Rows:
@@ -75,7 +75,7 @@ class EachPartitionOwnership(Follower):
         yield from self._end_callback()
 
     def _settle(self, ts_ms: int) -> Rows:
-        """What no line of the same moment can explain any more."""
+        """Reports suspicious lines that no other line can explain any more."""
         if self.silent and ts_ms - self.silent[-1].end_ms > REORDER_MS:
             yield from self._report_silent_drops()
         over_ms = self.callback.over_ms if self.callback is not None else None
@@ -130,7 +130,7 @@ class EachPartitionOwnership(Follower):
 
     @on(Kind.OWNED)
     def _on_acknowledged(self, known: Known) -> Rows:
-        """The whole assignment: it shows what a log that begins later does not, but not since when."""
+        """The whole assignment. It shows partitions that were owned before the log began, but not since when."""
         full = known.record.full or ()
         if not self.owned.complete:
             self.owned.add_found(full, known.at)
@@ -171,7 +171,7 @@ class EachPartitionOwnership(Follower):
 
     @on(Kind.LOST_DECIDED)
     def _on_lost_decided(self, known: Known) -> Rows:
-        """What goes now goes under a lost callback, if one begins at all; its line may stand just before."""
+        """Drops from now on belong to a lost callback, if one begins; its line may be just before this one."""
         if self.callback is not None and known.at.ts_ms - self.callback.at.ts_ms > REORDER_MS:
             yield from self._end_callback()
 
@@ -187,7 +187,7 @@ class EachPartitionOwnership(Follower):
         yield from self.owned.remove(list(self.owned.partitions), known.at, Ended.CLOSED)
 
     def _end_callback(self) -> Rows:
-        """Nothing is dropped under the last callback any more; a loss is reported with all that went."""
+        """Ends the last callback. A lost callback is reported with all its partitions."""
         callback, self.callback = self.callback, None
         if callback is not None and callback.kind is Ended.LOST and callback.dropped:
             partitions = [(i.topic, i.partition) for i in callback.dropped]
@@ -198,16 +198,17 @@ class EachPartitionOwnership(Follower):
     # -- findings ---------------------------------------------------------------------------------------
 
     def _report_silent_drops(self) -> Rows:
-        gone, self.silent = self.silent, []
-        yield from gone
-        if gone:
+        dropped, self.silent = self.silent, []
+        yield from dropped
+        if dropped:
             self.balance = None
-            partitions = [(i.topic, i.partition) for i in gone]
-            shown = [At(i.end_ms, i.end) for i in gone]
-            yield self.owned.find_lost_without_callback(partitions, gone[0].end_ms, shown)
+            partitions = [(i.topic, i.partition) for i in dropped]
+            shown = [At(i.end_ms, i.end) for i in dropped]
+            yield self.owned.find_lost_without_callback(partitions, dropped[0].end_ms, shown)
 
     def _check_announced(self, at: At) -> Rows:
-        """Whether as many partitions were added as the assigned callback announced; none are where it ended it."""
+        """A finding if the assigned callback announced another number of partitions than were added. It is fine if none
+        were added: the callback ended the assignment."""
         announced, self.announced = self.announced, None
         if announced is None or announced.added in (0, announced.count) or not self.consumer.in_order:
             return
@@ -231,13 +232,13 @@ class EachPartitionOwnership(Follower):
             yield self.consumer.finding(kind, since_ms, closed.ts_ms, summary, [closed], partitions=owned)
 
     def _report_never_added(self, partitions: Iterable[Partition]) -> Rows:
-        """Partitions that were dropped, not owned, and not added in the same moment."""
+        """Partitions that were dropped unowned, and not added within `REORDER_MS`."""
         gone = {p: self.dropped_unowned.pop(p) for p in partitions}
         if gone and self.consumer.in_order:
             yield self.owned.callback_not_owned("dropped", gone, _latest_ms(gone), gone.values())
 
     def _report_added_twice(self, partitions: Iterable[Partition]) -> Rows:
-        """Partitions that were added though they were owned, and not dropped in the same moment."""
+        """Partitions that were added while owned, and not dropped within `REORDER_MS`."""
         twice = {p: self.added_owned.pop(p) for p in partitions}
         if twice and self.consumer.ordered:
             yield from self.owned.find_added_twice(twice, _latest_ms(twice), list(twice.values()))
@@ -252,7 +253,7 @@ def _is_over(waiting: dict[Partition, At], ts_ms: int) -> bool:
 
 
 def partition_count(record: TraceRecord) -> int:
-    """How many partitions a callback is about; a client that prints each partition counts them here, and names none."""
+    """Number of partitions of a callback; a client that prints each partition has only the number in this line."""
     found = _COUNTED.match(record.detail)
     return int(found[1]) if found else len(record.partitions)
 

@@ -1,4 +1,4 @@
-"""Heartbeats that one consumer instance gave up, and which assigned callback ran meanwhile."""
+"""Heartbeats that one consumer instance abandoned, and the assigned callback that ran meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fsm.trace import Kind, Partition
 
 
 class GivenUpHeartbeats(Follower):
-    """Gives a heartbeat when the callback has ended that ran at the time."""
+    """Yields a `GivenUp` when the callback that ran at the time has ended."""
 
     def __init__(self, consumer: ConsumerInstance) -> None:
         self.consumer = consumer
@@ -35,7 +35,7 @@ class GivenUpHeartbeats(Follower):
 
     @on(Kind.TRANSITION)
     def _step(self, known: Known) -> Rows:
-        """At INFO no other line says that the callback has returned. A new target changes nothing."""
+        """At INFO only a transition shows that the callback has returned; a new target does not."""
         return () if known.record.next_state == "RECONCILING" else self._end(known.at.ts_ms)
 
     def _end(self, end_ms: int) -> Rows:

@@ -1,6 +1,6 @@
-"""One member's records become rows: the streams of its processes, and what follows each of them.
+"""From one member's records to rows: the streams of its processes, and their followers.
 
-What several members do to each other is left to `fsm.audit.group`.
+`fsm.audit.group` compares members.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _IN_ORDER: dict[str, type[Follower]] = {
     "transitions": Transitions,
     "given_up": GivenUpHeartbeats,
 }
-"""Who takes a record first."""
+"""Followers in the order in which they take a record."""
 
 
 @cache
 def _find_takers(kind: Kind) -> tuple[tuple[str, Step], ...]:
-    """Who takes records of that kind, and how."""
+    """(name, method) of the followers that take records of this kind."""
     concerned = ((name, one) for name, one in _IN_ORDER.items() if one.every or kind in one.steps)
     return tuple((name, one.see if one.every else one.steps[kind]) for name, one in concerned)
 
@@ -54,7 +54,7 @@ class ConsumerFollower:
         self, group: str, member: str, limits: Limits, begin: Begin, before: ConsumerFollower | None = None
     ) -> None:
         self.process = ConsumerInstance(group, member, begin.number, begin.at, begin.whole, begin.at)
-        if begin.goes_on and before is not None:
+        if begin.continues and before is not None:
             was = before.process
             self.process.client_id, self.process.protocol, self.process.version = (
                 was.client_id,
@@ -79,7 +79,7 @@ class ConsumerFollower:
         rows: list[Row] = []
         for name, step in _find_takers(known.record.kind):
             rows += step(getattr(self, name), known) or ()
-        return [self.weigh(row) if isinstance(row, Finding) else row for row in rows] if rows else rows
+        return [self.lower_doubtful(row) if isinstance(row, Finding) else row for row in rows] if rows else rows
 
     def finish(self) -> Rows:
         followers: tuple[Follower, ...] = (
@@ -92,13 +92,14 @@ class ConsumerFollower:
         )
         for follower in followers:
             for row in follower.finish():
-                yield self.weigh(row) if isinstance(row, Finding) else row
+                yield self.lower_doubtful(row) if isinstance(row, Finding) else row
         yield self.process.life()
 
-    def weigh(self, found: Finding) -> Finding:
-        """A finding that rests on lines of a doubtful origin is for information only; one without a time says so."""
+    def lower_doubtful(self, found: Finding) -> Finding:
+        """The finding; for information only if its lines may belong to another process, one step less severe if its log
+        has no timestamps."""
         consumer = self.process
-        mixed = not consumer.facts.tells_members  # its file may hold the lines of several
+        mixed = not consumer.facts.tells_members  # its file may have lines of several members
         if consumer.doubtful_ms is not None or (mixed and found.kind is FindingKind.ILLEGAL_TRANSITION):
             return replace(found, severity=Severity.INFO)
         if found.end_ms == UNDATED_MS:
@@ -113,7 +114,7 @@ class MemberFollower:
         self.about = group, member, limits
         self.streams = ProcessStreams(group, member, gone)
         self.follower: ConsumerFollower | WorkerFollower | None = None
-        """Who follows the current process."""
+        """The follower of the current process."""
 
     def see(self, seen: Seen, *, doubtful: bool = False) -> Sequence[Row]:
         return self._follow(self.streams.see(seen, doubtful=doubtful))
@@ -121,8 +122,8 @@ class MemberFollower:
     def finish(self) -> Sequence[Row]:
         return self._follow(self.streams.finish())
 
-    def regard(self, gone: Missing, files: Container[str]) -> None:
-        """From here on these files are missing, and nothing more comes from any but `files`."""
+    def update_files(self, gone: Missing, files: Container[str]) -> None:
+        """Sets the missing rotated files; records follow from `files` only."""
         if isinstance(self.streams.processes, ConsumerInstances):
             self.streams.processes.gone = gone
             self.streams.processes.order.forget(files)
@@ -134,7 +135,7 @@ class MemberFollower:
             if isinstance(item, Begin):
                 follower = self.follower = self._start(item)
             elif isinstance(item, Finding):
-                rows.append(follower.weigh(item) if follower is not None else item)
+                rows.append(follower.lower_doubtful(item) if follower is not None else item)
             elif follower is None:
                 continue
             elif isinstance(item, Known):
@@ -152,7 +153,7 @@ class MemberFollower:
 
 
 class SharedFollower:
-    """Follows each of the members behind one client id."""
+    """Follows each of the members with one client id."""
 
     def __init__(self, group: str, client_id: str, limits: Limits, gone: Missing) -> None:
         self.group, self.limits, self.gone = group, limits, gone
@@ -168,12 +169,12 @@ class SharedFollower:
             rows += follower.finish()
         return rows
 
-    def regard(self, gone: Missing, files: Container[str]) -> None:
-        """From here on these files are missing, and nothing more comes from any but `files`."""
+    def update_files(self, gone: Missing, files: Container[str]) -> None:
+        """As `MemberFollower.update_files`."""
         self.gone = gone
         self.apart.order.forget(files)
         for follower in self.members.values():
-            follower.regard(gone, files)
+            follower.update_files(gone, files)
 
     def _follow(self, by_member: Owned) -> list[Row]:
         rows: list[Row] = []

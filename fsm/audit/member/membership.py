@@ -1,4 +1,4 @@
-"""Whether one consumer instance is in its group: fencing, fatal errors, leaves, heartbeats."""
+"""The membership of one consumer instance: fencing, fatal errors, leaves, heartbeats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fsm.audit.wording import seconds
 from fsm.trace import Kind, TraceRecord
 
 _SHOWN_LOSSES = 10
-"""Losses of one loop whose lines are shown."""
+"""Most lines of losses in the finding of one loop."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class _Loop:
 
 
 class Membership(Follower):
-    """Follows the membership of one instance; it knows why partitions go before their owner sees them go."""
+    """Follows the membership of one instance, and sets the cause for which partitions are lost afterwards."""
 
     def __init__(self, consumer: ConsumerInstance, owned: OwnedPartitions, limits: Limits) -> None:
         self.consumer = consumer
@@ -39,7 +39,7 @@ class Membership(Follower):
         self.leave: At | None = None
         self.heartbeat: At | None = None
         self.without_ms: int | None = None
-        """Since when it knows of no coordinator."""
+        """Since when it knows no coordinator."""
 
     def finish(self) -> Rows:
         yield from self._end_loop()
@@ -62,21 +62,21 @@ class Membership(Follower):
 
     @on(Kind.HEARTBEAT_OK)
     def _on_answer(self, known: Known) -> None:
-        """The coordinator knows a member of this epoch. After a fatal error that changes nothing."""
+        """The coordinator accepted the member's epoch. Ignored after a fatal error."""
         if (known.record.epoch or 0) > 0 and self.fatal is None:
             self.is_member = self.consumer.in_group = True
 
     @on(Kind.POLL_EXPIRED, Kind.FENCED, Kind.LOST_BEGIN)
     def _lose(self, known: Known) -> Rows:
-        """The coordinator does not count the member any more: once for each membership."""
+        """The coordinator removed the member. Counted once per membership."""
         cause = self.owned.cause = self._cause(known.record)
         self.owned.mark_void(known.at.ts_ms, cause)
         was_member = self.is_member
-        self._go_out()
+        self._leave_group()
         if was_member and self.consumer.facts.tells_loss:
             yield from self._count_loss(known.at, cause)
 
-    def _go_out(self) -> None:
+    def _leave_group(self) -> None:
         self.is_member = self.consumer.in_group = False
         self.heartbeat = None
 
@@ -85,7 +85,7 @@ class Membership(Follower):
             return Cause.NO_POLL
         if self.owned.cause is not Cause.NONE:
             return self.owned.cause
-        # The coordinator's timer began before the callback did, by what the answer took.
+        # The coordinator's timer began before the callback, by the latency of the response.
         callback = self.consumer.callback
         running_ms = 0 if callback is None else record.ts_ms - callback.at.ts_ms
         if running_ms > self.consumer.rebalance_timeout_ms - SETTLED_MS:
@@ -126,7 +126,7 @@ class Membership(Follower):
 
     @on(Kind.GENERATION_RESET)
     def _reset(self, known: Known) -> Rows | None:
-        """A classic member that gives its generation up; when it closes, or leaves, that is no loss."""
+        """A classic member resets its generation: a loss, unless it closes or leaves."""
         leaving = "leaving" in known.record.detail or "unsubscribed" in known.record.detail
         return None if leaving or self.consumer.closing_ms is not None else self._lose(known)
 
@@ -140,7 +140,7 @@ class Membership(Follower):
             self.fatal = self.fatal[0], known.record.detail
         self.owned.mark_void(known.at.ts_ms, Cause.FATAL_ERROR)
         self.owned.cause = Cause.FATAL_ERROR
-        self._go_out()
+        self._leave_group()
 
     def _out_for_good(self, at: At, detail: str) -> Rows:
         last_ms = self.consumer.last.ts_ms
@@ -187,7 +187,7 @@ class Membership(Follower):
 
     @on(Kind.COORDINATOR_LOST)
     def _lose_coordinator(self, known: Known) -> None:
-        """There is nobody to send heartbeats to, and no session runs."""
+        """Without coordinator no heartbeats are sent, and no session runs."""
         self.heartbeat = None
         self.without_ms = known.at.ts_ms if self.without_ms is None else self.without_ms
 
@@ -203,5 +203,5 @@ class Membership(Follower):
 
     @on(Kind.LEFT)
     def _leave(self, _known: Known) -> None:
-        self._go_out()
+        self._leave_group()
         self.leave = None

@@ -1,4 +1,4 @@
-"""The partitions that one consumer instance owns, and the findings that name them."""
+"""The partitions that one consumer instance owns, and the findings about them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fsm.audit.findings import Cause, Finding, FindingKind, Severity
 from fsm.audit.follower import Void
 from fsm.audit.limits import CLOSE_TIMEOUT_MS, REORDER_MS
 from fsm.audit.member.consumer_instance import ConsumerInstance
-from fsm.audit.rows import UNTOLD, At, Begun, Ended, Interval
+from fsm.audit.rows import UNLOGGED_ENDS, At, Begun, Ended, Interval
 from fsm.audit.wording import names
 from fsm.trace import Partition, by_partition
 
@@ -19,7 +19,7 @@ class Owned:
     start: At
     begun: Begun
     turn_ms: int | None = None
-    """When the rebalance began that gave it."""
+    """Begin of the rebalance that assigned it."""
 
 
 class OwnedPartitions:
@@ -30,21 +30,21 @@ class OwnedPartitions:
         self.has_listener = False
         """A callback was logged for this instance."""
         self.is_logged = False
-        """A line has told of everything that is owned."""
+        """A line with all owned partitions was printed."""
         self.given_up: set[Partition] = set()
         """Partitions that were owned and are no longer."""
         self.changed = consumer.start
         """The line of the last change."""
         self.cause = Cause.NONE
-        """Why partitions that go now go."""
+        """The cause of losses from now on."""
 
     @property
     def complete(self) -> bool:
-        """False while partitions may be owned since before the log began."""
+        """False while partitions may be owned from before the log began."""
         return self.is_logged or self.consumer.whole_start
 
     def mark_void(self, ts_ms: int, cause: Cause) -> None:
-        """The coordinator has taken the partitions away; the application does not know yet."""
+        """The coordinator has removed the partitions; the application has not been notified yet."""
         if self.void is None and self.partitions and self.consumer.closing_ms is None:
             self.void = Void(ts_ms, cause)
 
@@ -57,17 +57,17 @@ class OwnedPartitions:
             self.partitions.setdefault(partition, Owned(at, Begun.ASSIGNED, self.consumer.turn_ms))
 
     def add_found(self, partitions: Iterable[Partition], since: At | None = None) -> None:
-        """Adds partitions that were owned before a line tells of it: since the log begins, or since a moment."""
+        """Adds partitions that were owned before their first line: from the begin of the log, or from `since` on."""
         for partition in partitions:
             self.partitions.setdefault(partition, Owned(since or self.consumer.start, Begun.FOUND))
 
     def not_owned(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Those that are certainly not owned."""
+        """The partitions that are certainly not owned."""
         known = self.given_up if self.consumer.in_order else set()
         return [p for p in partitions if p not in self.partitions and (self.complete or p in known)]
 
     def remove(self, partitions: Iterable[Partition], at: At, how: Ended, *, exact: bool = True) -> Iterator[Interval]:
-        """Ends the ownership of those that are owned; `exact` is false where they may have been owned longer."""
+        """Ends the ownership of those that are owned; `exact` is false if they may have been owned longer."""
         for partition in by_partition(partitions):
             owned = self.partitions.pop(partition, None)
             if owned is not None:
@@ -79,7 +79,7 @@ class OwnedPartitions:
                     at,
                     owned.begun,
                     how,
-                    exact=exact and how not in (*UNTOLD, Ended.HANGS),
+                    exact=exact and how not in (*UNLOGGED_ENDS, Ended.HANGS),
                     doubtful=self.consumer.doubtful_ms is not None,
                     void=self.void,
                     turn_ms=owned.turn_ms,
@@ -102,7 +102,7 @@ class OwnedPartitions:
         shown: Iterable[At],
         cause: Cause | None = None,
     ) -> Finding:
-        """Partitions went through the lost callback; the cause is the current one unless it is given."""
+        """The finding for partitions of a lost callback; `cause` defaults to the current one."""
         if cause is None:
             cause = self.void.cause if self.void else self.cause
         summary = (
@@ -113,7 +113,8 @@ class OwnedPartitions:
         return self.consumer.finding(kind, start_ms, end_ms, summary, shown, partitions=partitions, cause=cause)
 
     def find_lost_without_callback(self, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]) -> Finding:
-        """Partitions went without a callback; a log that ends within close() may have been cut there."""
+        """The finding for partitions that were dropped without a callback. For information if the log ends within
+        close(), because it may have been cut there."""
         closing = self.consumer.closing_ms is not None
         hangs = closing and self.consumer.closed_ms is None
         cause = Cause.CLOSE_HANGS if hangs else self.cause
@@ -131,7 +132,7 @@ class OwnedPartitions:
         return replace(found, severity=Severity.INFO) if hangs else found
 
     def find_added_twice(self, partitions: Iterable[Partition], ts_ms: int, shown: Sequence[At]) -> Iterator[Finding]:
-        """The application was given what it had, with nothing missing in between as far as is known."""
+        """A finding if the application was assigned what it owned, and no line between is known to be missing."""
         owned = {p: self.partitions[p] for p in by_partition(partitions) if p in self.partitions}
         twice = [p for p, since in owned.items() if self._follows(since, ts_ms, shown[-1])]
         if twice:
@@ -144,30 +145,31 @@ class OwnedPartitions:
             yield replace(found, severity=Severity.INFO) if self.consumer.interleaved else found
 
     def _follows(self, owned: Owned, ts_ms: int, at: At) -> bool:
-        """Whether the line comes after the one that gave the partition, with nothing missing in between."""
+        """Whether the line follows the one of the assignment, with nothing missing in between."""
         if owned.begun is not Begun.ASSIGNED:
             return False
         later = self.consumer.interleaved and ts_ms - owned.start.ts_ms > REORDER_MS
         return later or at.joins(owned.start)
 
-    def check(self, says: Collection[Partition], at: At) -> Iterator[Finding]:
+    def check(self, printed: Collection[Partition], at: At) -> Iterator[Finding]:
+        """A finding if a printed whole assignment differs from the owned partitions."""
         consumer = self.consumer
         known = self.complete and consumer.in_order and at.joins(self.changed)
-        if not known or set(says) == self.partitions.keys():
+        if not known or set(printed) == self.partitions.keys():
             return
-        says_owned, owned = names(says) or "nothing", names(self.partitions) or "nothing"
+        printed_owned, owned = names(printed) or "nothing", names(self.partitions) or "nothing"
         summary = (
-            f"{consumer.member} says that it owns {says_owned}, but by its lines before it owns "
+            f"{consumer.member} says that it owns {printed_owned}, but by its lines before it owns "
             f"{owned}; lines are missing, or one of them is wrong"
         )
-        differ = self.partitions.keys() ^ set(says)
+        differ = self.partitions.keys() ^ set(printed)
         kind = FindingKind.ILLEGAL_TRANSITION
         yield consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [self.changed, at], partitions=differ)
 
     def callback_not_owned(
         self, what: str, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]
     ) -> Finding:
-        """The application was told to give up what it did not have."""
+        """The finding for a revocation of partitions that the application did not own."""
         summary = f"{self.consumer.member} {what} {names(partitions)}, which its application no longer held"
         kind = FindingKind.CALLBACK_NOT_OWNED
         return self.consumer.finding(kind, ts_ms, ts_ms, summary, shown, partitions=partitions)
@@ -181,4 +183,4 @@ BECAUSE: dict[Cause, str] = dict.fromkeys(Cause, "") | {
     Cause.FATAL_ERROR: " because of a fatal error",
     Cause.COORDINATOR_LOST: " because the coordinator could not be reached",
 }
-"""How a cause continues a sentence about what happened."""
+"""The cause as the end of a sentence about a loss."""

@@ -1,12 +1,12 @@
-"""What one consumer instance owns, as its application sees it, and what is wrong with how it learns of changes.
+"""The ownership of one consumer instance as its application sees it, and findings about its callbacks.
 
 A partition is owned from the start of the assigned callback to the end of the revoked callback, the start of the lost
-callback, or the end of the process. Where no line says that a revoked callback ended (INFO logs of the Java client), it
-ended before the application's next sign of life: another callback, or the transition for which the background thread
-waits for it. A member without listener gets no callbacks: it owns what its `Reconciling` block lists from the moment it
-acknowledges.
+callback, or the end of the process. If the end of a revoked callback is not logged (INFO logs of the Java client), it
+ended before the next line that needs it: another callback, or the transition for which the background thread waits for
+it. A member without listener gets no callbacks: it owns the partitions of its `Reconciling` block from its
+acknowledgement on.
 
-A client that prints each partition it adds and drops is followed by `EachPartitionOwnership` instead.
+A client that prints each added and dropped partition is followed by `EachPartitionOwnership` instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fsm.logs.programs.client_words import NOTHING_OWNED
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 _AFTER_CALLBACK = ("ACKNOWLEDGING", "PREPARE_LEAVING", "LEAVING", "UNSUBSCRIBED")
-"""States that a Java member enters only when its revoked callback has returned, or will never be waited for."""
+"""States that a Java member enters only after its revoked callback has returned or is no longer waited for."""
 
 
 class Ownership(Follower):
@@ -36,15 +36,15 @@ class Ownership(Follower):
         self.assigning: At | None = None
         self.block: TraceRecord | None = None
         self.returned = At(0, NOWHERE, -1)
-        """Where a callback returned that had not begun: in another file its begin may stand in the same millisecond."""
+        """The end of a callback without a begin, which may be in another file with the same timestamp."""
         self.deleted_ms: int | None = None
-        """When a commit was refused because its topic exists no more."""
+        """When a commit was refused because its topic does not exist any more."""
         self.failed = False
         """The last callback has failed; clients print that more than once."""
         self.away = False
-        """It has left its group, and may come back."""
-        self.thrown_out_ms: int | None = None
-        """When the coordinator said, while the last callback ran, that it does not know the member any more."""
+        """It has left its group, and may rejoin."""
+        self.fenced_ms: int | None = None
+        """When the coordinator refused the member while the last callback ran."""
 
     def see(self, known: Known) -> Rows:
         if self.consumer.facts.names_each_partition:
@@ -79,7 +79,7 @@ class Ownership(Follower):
         self.owned.add(record.partitions, at)
 
     def _give_up(self, at: At) -> Rows:
-        """What the block took away is gone when its assigned callback comes, even if no line says so."""
+        """The partitions that the block revokes are not owned any more when its assigned callback begins."""
         block, self.block = self.block, None
         left = [p for p in block.revoked if p in self.owned.partitions] if block is not None else []
         if left and self.consumer.in_order:
@@ -87,7 +87,7 @@ class Ownership(Follower):
             yield from self.owned.remove(left, at, Ended.REASSIGNED)
 
     def _without_callback(self, partitions: list[Partition], what: str, at: At) -> Rows:
-        """A member with a listener went on without the line of a callback: the line is missing."""
+        """A finding if a member with a listener has no line of the callback for a change: the line is missing."""
         if partitions and self.owned.has_listener:
             member = self.consumer.member
             summary = f"{member} {what} {names(partitions)} and went on without the callback for it; lines are missing"
@@ -113,7 +113,7 @@ class Ownership(Follower):
             yield from self.owned.remove(lost, at, Ended.LOST)
 
     def _about(self, record: TraceRecord) -> tuple[Partition, ...]:
-        """What a revoked or lost callback is about: what its line names, or everything where it says so."""
+        """The partitions of a revoked or lost callback: those of its line, or all owned ones."""
         return by_partition(self.owned.partitions) if record.full == NOTHING_OWNED else record.partitions
 
     def _begin(self, known: Known, kind: Ended, name: str) -> Rows:
@@ -128,7 +128,7 @@ class Ownership(Follower):
         if not_owned:
             yield self.owned.callback_not_owned(f"got a {name} callback for", not_owned, at.ts_ms, [at])
         self.consumer.callback = Callback(kind, at, partitions)
-        self.thrown_out_ms = None
+        self.fenced_ms = None
         if self.returned.ts_ms == at.ts_ms and not at.joins(self.returned):
             yield from self._return(at)
 
@@ -144,9 +144,9 @@ class Ownership(Follower):
 
     @on(Kind.JOINING)
     def _joining(self, known: Known) -> Rows | None:
-        """A join is sent by the application's thread; a mere wish to join comes from any.
+        """The application's thread sends a join, so the callback has returned; any thread may request a rejoin.
 
-        A member that has left joins when its application polls again, however long ago the callback returned.
+        A member that has left joins at the next poll, possibly long after the callback returned.
         """
         if known.record.detail:
             return None
@@ -161,8 +161,8 @@ class Ownership(Follower):
         self.away = False
 
     @on(Kind.FENCED)
-    def _on_thrown_out(self, known: Known) -> None:
-        self.thrown_out_ms = known.at.ts_ms if self.thrown_out_ms is None else self.thrown_out_ms
+    def _on_fenced(self, known: Known) -> None:
+        self.fenced_ms = known.at.ts_ms if self.fenced_ms is None else self.fenced_ms
 
     @on(Kind.CALLBACK_FAILED)
     def _callback_failed(self, known: Known) -> Rows:
@@ -178,15 +178,15 @@ class Ownership(Follower):
         yield from self._return(at)
 
     def _return(self, at: At, *, printed: bool = True) -> Rows:
-        """The callback has returned, if one runs: now, or, where this line does not tell, at some time before it.
+        """Ends the running callback, if there is one: now, or if not `printed`, at some time before this line.
 
-        A member that was thrown out goes on at once, unless its callback still runs.
+        A member that was fenced continues at once, unless its callback still runs.
         """
         callback, self.consumer.callback = self.consumer.callback, None
         if callback is None or callback.kind is not Ended.REVOKED:
             return
         begun = callback.at
-        exact = printed or (self.thrown_out_ms is not None and at.ts_ms - self.thrown_out_ms > REORDER_MS)
+        exact = printed or (self.fenced_ms is not None and at.ts_ms - self.fenced_ms > REORDER_MS)
         end_ms = at.ts_ms if exact else begun.ts_ms
         yield from self._check_duration("revoked", begun, at._replace(ts_ms=end_ms), callback.partitions)
         deleted = self.deleted_ms is not None and begun.ts_ms - self.deleted_ms <= SETTLED_MS
@@ -214,7 +214,7 @@ class Ownership(Follower):
         if not self.owned.complete:
             self.owned.add_found(sorted(owned))
             self.owned.is_logged = True
-        elif not self.failed:  # a revoked callback that failed changes nothing
+        elif not self.failed:  # after a failed revoked callback ownership is unchanged
             yield from self.owned.check(owned, known.at)
 
     @on(Kind.TRANSITION)
@@ -223,7 +223,7 @@ class Ownership(Follower):
         if state in _AFTER_CALLBACK:
             yield from self._return(at)
         if state == "ACKNOWLEDGING" and self.block is not None and self.block.full is not None:
-            # With a listener its assigned callback has come first, and the block is gone; or its line is missing.
+            # With a listener the assigned callback came first and cleared the block, or its line is missing.
             full, self.block = self.block.full, None
             if self.owned.has_listener and not self.consumer.in_order:
                 return

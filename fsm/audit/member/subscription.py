@@ -1,8 +1,8 @@
-"""What one consumer instance subscribes to, and the rebalances that it goes through.
+"""The subscriptions and rebalances of one consumer instance.
 
-An instance whose start was not logged may own partitions of topics that no line shows it to subscribe to; it is
-subscribed to those. A rebalance begins with its first sign (a new assignment to reconcile, a join, a revocation, a
-loss) and ends when the member has its assignment, has left, or is closed.
+An instance whose start was not logged is taken as subscribed to the topics of its partitions. A rebalance begins with
+its first line (a new assignment to reconcile, a join, a revocation, a loss) and ends when the member has its
+assignment, has left, or is closed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Subscribed = tuple[str, str]
 _CHANGES = frozenset(
     {Kind.ASSIGN_BEGIN, Kind.REVOKE_END, Kind.JOINING, Kind.LOST_BEGIN, Kind.OWNED, Kind.ADDED, Kind.DROPPED}
 )
-"""After these, what is owned may be something else."""
+"""Kinds after which the owned partitions may have changed."""
 
 
 class Subscriptions(Follower):
@@ -32,15 +32,15 @@ class Subscriptions(Follower):
         self.consumer = consumer
         self.owned = owned
         self.given_up_ms: dict[str, int] = {}
-        """Of a client that does not tell its subscription: topics of which it owns nothing any more, since when."""
+        """For a client that does not print its subscription: since when it owns no partition of a topic any more."""
         self.open: dict[_Subscribed, At] = {}
         self.is_logged = False
         """The subscription was logged."""
         self.stale: set[_Subscribed] = set()
-        """Topics subscribed before the list that is being read."""
+        """Subscribed topics that are missing so far in the list that is being read."""
         self.stale_ms = 0
         self.listed_ms: dict[_Subscribed, int] = {}
-        """When each topic was last named by a list."""
+        """When each topic was last in a list."""
 
     def see(self, known: Known) -> Rows:
         settled = not self.stale and self.consumer.facts.tells_subscription
@@ -54,7 +54,7 @@ class Subscriptions(Follower):
             yield from self._infer(known)
 
     def _infer(self, known: Known) -> Rows:
-        """It wants the topics of what it owns; one that it gave up, no more if the next assignment has none of it."""
+        """It is subscribed to the topics it owns, until an assignment without partitions of the topic."""
         record, at = known.record, known.at
         owned = {topic for topic, _ in self.owned.partitions}
         assigned = record.kind is Kind.ASSIGN_BEGIN or (record.kind is Kind.OWNED and bool(record.full))
@@ -71,7 +71,7 @@ class Subscriptions(Follower):
         return self._end(self.consumer.last.ts_ms)
 
     def _end(self, ts_ms: int) -> Rows:
-        """Nothing is wanted any more, since this moment or since the close began."""
+        """Ends all subscriptions, now or at the begin of the close."""
         closing_ms = self.consumer.closing_ms
         ts_ms = ts_ms if closing_ms is None else min(ts_ms, closing_ms)
         for subscribed in list(self.open):
@@ -94,7 +94,7 @@ class Subscriptions(Follower):
 
     @on(Kind.EFFECTIVE_TOPICS)
     def _list(self, known: Known) -> None:
-        """Topics that match the subscription now, one record each after an empty one."""
+        """Topics that match the subscription: an empty record, then one record per topic."""
         topics, at = known.record.topics, known.at
         for topic in topics:
             self.stale.discard((topic, ""))
@@ -107,7 +107,7 @@ class Subscriptions(Follower):
             self.stale = {key for key in self.open if key[0]} - listed
 
     def _close_stale(self) -> Rows:
-        """Topics that were not named again."""
+        """Ends the subscription to topics that are not in the new list."""
         stale, self.stale = self.stale, set()
         for subscribed in sorted(stale & self.open.keys()):
             self.listed_ms.pop(subscribed, None)
@@ -120,12 +120,12 @@ class Subscriptions(Follower):
 
     @on(Kind.FENCED, Kind.ERROR)
     def _on_fenced(self, known: Known) -> Rows | None:
-        """Another process has this instance id: fatal for the application, though a classic client would go on."""
+        """Another process has this instance id: fatal for the application, though a classic client would continue."""
         return self._end(known.at.ts_ms) if known.record.detail == "FENCED_INSTANCE_ID" else None
 
     @on(Kind.ASSIGN_BEGIN, Kind.ADDED, Kind.REVOKE_BEGIN, Kind.LOST_BEGIN)
     def _own(self, known: Known) -> None:
-        """Partitions of an instance whose subscription was not logged."""
+        """Infers topics of an instance whose subscription was not logged."""
         if not self.is_logged and not self.consumer.whole_start:
             for topic in sorted({topic for topic, _ in known.record.partitions}):
                 self.open.setdefault((topic, ""), self.consumer.start)
@@ -153,7 +153,7 @@ class Rebalances(Follower):
         self.consumer = consumer
         self.open: _Open | None = None
         self.answered_epoch: int | None = None
-        """The epoch of the coordinator's last answer."""
+        """The epoch of the coordinator's last response."""
 
     def finish(self) -> Rows:
         return self._end(self.consumer.last.ts_ms)
@@ -217,7 +217,7 @@ class Rebalances(Follower):
 
     @on(Kind.OWNED)
     def _own(self, known: Known) -> Rows | None:
-        """A client without callbacks has its assignment."""
+        """The assignment of a client without callbacks."""
         if self.consumer.facts.names_each_partition or not known.record.full:
             return None
         return self._assign(known)

@@ -1,17 +1,16 @@
-"""The transitions of one consumer instance: in which order, for how long in which state, and where it got stuck.
+"""The transitions of one consumer instance: their order, the time in each state, and states that last too long.
 
-**Order.** Within one stretch the lines of one thread are in order. Those of one moment in several may come in any
-order: transitions wait for `REORDER_MS`, and if they do not follow each other as they stand, but do in another order,
-they are taken in that one. A transition that does not fit keeps its place, and its row says which state the member was
-in before, unless something between the two may be missing. A source that tells only where a machine went (classic Java
-members) is taken to come from where it was. Several machines of a member (librdkafka prints two) are followed
-separately.
+**Order.** Within one stretch the lines of one thread are in order. Lines with one timestamp in several stretches may
+have any order: transitions are held for `REORDER_MS`, and if they do not form a chain as printed, but do in another
+order, that order is used. A transition that does not fit keeps its position, and its row has the member's previous
+state, unless lines between the two may be missing. A transition without source state (classic Java members) is taken to
+start in the previous state. Several machines of a member (librdkafka prints two) are followed separately.
 
 **Stuck.** Every state on the way to an assignment, or out of the group, is left within the rebalance timeout: the
 coordinator removes a member that takes longer. A classic member that waits for others waits for the longest timeout in
-the group; the log tells only its own, so the others are taken to have Kafka's default at least. Resting states, and
-STALE (the application does not poll), may last. A closed consumer has left its group: where its last transition says
-otherwise, lines are missing.
+the group; the log has only its own, so the others are taken to have at least Kafka's default. Resting states, and STALE
+(the application does not poll), may last. A closed consumer has left its group: if its last transition shows otherwise,
+lines are missing.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ TRANSIENT = frozenset(
 )
 """States that a healthy member only passes through, as the tables name them."""
 WAITS_FOR_OTHERS = frozenset({"PREPARING_REBALANCE", "COMPLETING_REBALANCE", "WAIT_JOIN", "WAIT_SYNC"})
-"""States in which a classic member waits until every member has joined, or until the leader has assigned."""
+"""States in which a classic member waits until all members have joined, or for the leader's assignment."""
 CLOSED_IN = frozenset({"UNSUBSCRIBED", "FATAL", "STALE", "UNJOINED", "INIT"})
 """States in which recordings of closed consumers end."""
 
@@ -61,9 +60,9 @@ class MachineState:
     """Empty until the first transition."""
     since_ms: int = 0
     at: At | None = None
-    """Its last transition; the start of its instance, where it has none."""
+    """Its last transition; the start of its instance if it has none."""
     broken: bool = False
-    """Something may be missing between its transitions."""
+    """Lines may be missing between its transitions."""
     waiting: list[Known] = field(default_factory=list)
 
 
@@ -74,7 +73,7 @@ class Transitions(Follower):
 
     @on(Kind.TRANSITION)
     def _see(self, known: Known) -> Rows:
-        """The transitions whose order is known now, and states held too long."""
+        """Rows of the transitions whose order is known now, and findings for states that lasted too long."""
         machine = self.machines.get(known.record.machine)
         if machine is None:
             machine = self.machines[known.record.machine] = self._first_seen(known)
@@ -83,7 +82,7 @@ class Transitions(Follower):
         machine.waiting.append(known)
 
     def _first_seen(self, first: Known) -> MachineState:
-        """A machine whose instance started in this stretch is in its table's initial state."""
+        """The machine before its first transition; in its initial state if its instance started in this stretch."""
         start = self.consumer.start
         if not self.consumer.whole_start:
             return MachineState("", start.ts_ms)
@@ -91,7 +90,7 @@ class Transitions(Follower):
         return MachineState(state, start.ts_ms, start)
 
     def finish(self) -> Rows:
-        """The transitions that still waited, and what is wrong with the states in which the machines end."""
+        """Rows of the transitions that were held, and findings about the last states."""
         consumer = self.consumer
         for machine in self.machines.values():
             yield from self._take(machine)
@@ -116,7 +115,7 @@ class Transitions(Follower):
             machine.state, machine.since_ms, machine.at = record.next_state, record.ts_ms, at
 
     def _transition(self, known: Known, machine: MachineState, sure: bool) -> ObservedTransition:
-        """The row; where it came from is not sure if only the order of lines tells, and that is not known."""
+        """The row. If the record has no source state, it is the previous state, unless the order is not `sure`."""
         record, at = known.record, known.at
         came_from = record.state or (machine.state if sure else "")
         fits = bool(machine.state) and came_from == machine.state
@@ -151,10 +150,10 @@ class Transitions(Follower):
 
 
 def _in_sequence(state: str, waiting: Sequence[Known]) -> list[Known] | None:
-    """The transitions in an order in which each begins where the one before it ended; None if there is none.
+    """The transitions in an order in which they form a chain; None if there is none.
 
-    As they stand, if that is such an order; else a trail through all of them (Hierholzer), which prefers the order
-    they have. Transitions that do not say where they come from fit anywhere, so they are left as they stand.
+    The given order is preferred; else a trail through all of them (Hierholzer). None if a transition has no source
+    state, because it would fit anywhere.
     """
     if any(not known.record.state for known in waiting):
         return None

@@ -1,1 +1,1 @@
-"""From pieces of files to the records of groups: scanned, packed, routed, and what was not understood."""
+"""From pieces of files to the records of groups: scanning, packing, routing, and reports of unparsed lines."""

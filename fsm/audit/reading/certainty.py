@@ -1,4 +1,4 @@
-"""How far findings can be trusted: how much of the logs was understood, and what their layouts leave out."""
+"""How certain findings are: how much of the logs was understood, and which fields their layouts lack."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CLOCK = ("milliseconds",)
 
 
 class Understood(NamedTuple):
-    """How much of what clients say was understood."""
+    """Counts of clients' entries that were understood and not understood."""
 
     entries: int
     missed: int
-    """Entries and lines of clients, or like theirs, that were not."""
+    """Entries and lines of clients, or similar to theirs, that were not understood."""
 
     @property
     def all(self) -> int:
@@ -38,7 +38,7 @@ class Understood(NamedTuple):
         return f"{100 * self.share:g} %"
 
     def enough(self, least: float) -> bool:
-        """Whether this share of it, or more, was understood."""
+        """Whether at least this share was understood."""
         return self.entries >= least * self.all
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class TooLittle(NamedTuple):
 
     file: str
     client: str
-    """Its client id; empty where the whole file is meant."""
+    """Client id; empty for the whole file."""
     entries: int
     """As in `Understood`, like `missed`."""
     missed: int
@@ -65,28 +65,28 @@ class TooLittle(NamedTuple):
 
 
 class FileFacts(NamedTuple):
-    """What the records of one file are worth."""
+    """How far the records of one file can be trusted."""
 
     missed: int
-    """Entries and lines of clients, or like theirs, that were not understood."""
+    """Entries and lines of clients, or similar to theirs, that were not understood."""
     lost: tuple[str, ...]
-    """What its layout leaves out, as `fsm.logs.layouts.layout.Description` names it."""
+    """Fields that its layout lacks, with the names of `fsm.logs.layouts.layout.Description`."""
     too_little: tuple[str, ...] = ()
-    """As `TooLittle.client`."""
+    """Clients as in `TooLittle.client`."""
     missed_of: tuple[str, ...] = ()
-    """Client ids that lines of `missed` name; the empty one where lines name none."""
+    """Client ids in the lines of `missed`; the empty one for lines without a client id."""
 
-    def about(self, client_ids: Iterable[str]) -> FileFacts:
-        """The facts for a group to which only these clients belong."""
+    def for_clients(self, client_ids: Iterable[str]) -> FileFacts:
+        """The facts for a group with these clients."""
         kept = {"", *client_ids}
         return self._replace(missed_of=tuple(one for one in self.missed_of if one in kept))
 
     def doubts(self, client: str) -> bool:
-        """Whether too little of what a client says in the file was understood."""
+        """Whether too little of a client's lines in the file was understood."""
         return client in self.too_little or "" in self.too_little
 
     def may_lack(self, client: str) -> bool:
-        """Whether a line of a client in the file may be one that was not understood."""
+        """Whether a line of a client in the file may not have been understood."""
         return client in self.missed_of or "" in self.missed_of
 
 
@@ -98,20 +98,19 @@ _BY_ABSENCE = frozenset(FindingKind) - {
     FindingKind.REBALANCE_STORM,
     FindingKind.UNPARSED_LINES,
 }
-"""Kinds that a missing line can cause: something is said to have lasted, or not to have happened."""
+"""Kinds that a missing line can cause: something lasted, or did not happen."""
 _OF_ALL_MEMBERS = frozenset({FindingKind.UNOWNED_PARTITION, FindingKind.UNASSIGNED_WORK})
 """Kinds that a missing line of any member can cause."""
 
 
-def weigh(
+def lower_uncertain(
     findings: Iterable[Finding], files: Mapping[str, FileFacts], members: Mapping[Source, Key]
 ) -> Iterator[Finding]:
-    """The findings, less severe where they rest on what a layout leaves out or on lines that were not understood,
-    which they then say.
+    """The findings; those that depend on fields that a layout lacks, or that a line that was not understood may have
+    caused, are one step less severe, and say so.
 
-    A date or year that was taken from elsewhere matters where several files are compared, whole seconds where what
-    happened took less than two, ends of lines and lines between others always. Lines of a member that were not
-    understood matter where a finding says that something did not happen, or lasted.
+    A missing date or year matters if the finding shows several files, timestamps in whole seconds matter if it lasted
+    less than two seconds, other `LOSSES` always.
     """
     lacking = {key.member for (_, client, f), key in members.items() if f in files and files[f].may_lack(client)}
     for found in findings:
@@ -124,7 +123,7 @@ def weigh(
         if found.kind in _BY_ABSENCE:
             about = lacking if found.kind in _OF_ALL_MEMBERS else lacking.intersection((found.member, *found.others))
             doubts += [f"not every line of {_name(sorted(about))} was understood"] if about else []
-        yield _doubt(found, doubts) if doubts and found.severity is not Severity.INFO else found
+        yield _lower(found, doubts) if doubts and found.severity is not Severity.INFO else found
 
 
 def _name(members: Sequence[str]) -> str:
@@ -133,7 +132,7 @@ def _name(members: Sequence[str]) -> str:
     return ", ".join(members[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _doubt(found: Finding, doubts: Sequence[str]) -> Finding:
+def _lower(found: Finding, doubts: Sequence[str]) -> Finding:
     return replace(found.lower_severity(), summary=f"{found.summary} ({'; '.join(doubts)})")
 
 

@@ -1,4 +1,4 @@
-"""From a piece of a file to the records of its groups, and a summary of what was read."""
+"""Reads a piece of a file: the records of its groups, and a summary."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from fsm.trace import Kind, TraceRecord
 
 SHAPES_A_PIECE = 40
 EXAMPLE = 160
-"""Characters of a line that show its layout."""
-_NAMED_WITHIN = 1000
-"""Bytes of a line in which the name of its client is looked for."""
+"""Characters of the example line of a layout."""
+_SEARCH_LENGTH = 1000
+"""Bytes of a line that are searched for a client id and for ownership words."""
 SHAPE_LENGTH = 100
-"""Bytes of a line that tell its shape."""
+"""Bytes of a line that make its shape."""
 _VARIABLE = re.compile(rb"[0-9a-fA-F]{8,}|\d+")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-"""Most lines of one shape differ in digits only, and a shape does not show which: it is found once."""
+"""Masks digits before the cached `_shape`, because most lines of one shape differ in digits only."""
 NAMES_A_PIECE = 1000
-"""Client ids by which entries are counted."""
+"""Limit of client ids by which entries are counted."""
 _CLIENT_ID = re.compile(rb"clientId=([^,\]\s]{1,300})|[\[|]([^\[\]|\s]{1,300}#consumer-\d{1,9})[\]|]")
-"""How Java and librdkafka name the client that speaks."""
+"""The client id in lines of Java and librdkafka."""
 OWNERSHIP = {
     "assigned": (rb"assigned|assignment", (Kind.ASSIGN_BEGIN, Kind.OWNED, Kind.ADDED)),
     "revoked": (rb"[Rr]evok(?:e|ed|ing)", (Kind.REVOKE_BEGIN, Kind.OWNED, Kind.DROPPED)),
@@ -43,7 +43,7 @@ OWNERSHIP = {
     "joined": (rb"(?:[Rr]e-)?[Jj]oin(?:ed|ing)", (Kind.JOINING, Kind.JOINED)),
     "left": (rb"[Ll]eav(?:e|es|ing)|left", (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT, Kind.LEFT)),
 }
-"""What lines tell of a member, by words of theirs, and the kinds of records that tell it."""
+"""Changes of ownership and membership: words in lines that report them, and the corresponding kinds of records."""
 _OWNERSHIP = re.compile(
     rb"(?<![\w.=/-])(?:"
     + b"|".join(b"(?P<%s>%s)" % (name.encode(), words) for name, (words, _) in OWNERSHIP.items())
@@ -54,11 +54,11 @@ _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 
 @dataclass(slots=True)
 class PieceSummary:
-    """What was seen of one piece."""
+    """Counts and layouts of one piece."""
 
     file: str
     piece: int
-    """Where it starts, in bytes."""
+    """Start, in bytes."""
     gzipped: bool
     lines: int = 0
     entries: int = 0
@@ -66,39 +66,39 @@ class PieceSummary:
     not_understood: int = 0
     orphans: int = 0
     suspects: int = 0
-    """Orphans that look like lines of a client: they hold words of its own."""
+    """Orphans that contain words that only a client prints."""
     cut_lines: int = 0
     layouts: Mapping[str, int] = field(default_factory=Counter)
     """Entries in which a client was understood, by client and layout."""
     levels: Mapping[str, int] = field(default_factory=Counter)
     shapes: Mapping[str, int] = field(default_factory=Counter)
-    """Lines that were not understood, digits masked, the commonest only."""
+    """Lines that were not understood, by text with masked digits; `SHAPES_A_PIECE` texts, the others under ""."""
     bad_line: int = 0
-    """The first line that was not understood, from 1; 0 where there is none."""
+    """Number of the first line that was not understood, from 1; 0 if there is none."""
     bad_text: str = ""
     first_ms: int | None = None
     last_ms: int | None = None
     error: str = ""
     learned: tuple[str, ...] = ()
-    """Layouts that were learned from the file, as patterns, with the share of lines they explain and an example."""
+    """Learned layouts as patterns, with the share of lines that match and an example."""
     guessed: tuple[str, ...] = ()
-    """What was taken from elsewhere: `zone`, `year`, `date`."""
+    """Parts of timestamps that do not come from the lines: `zone`, `year`, `date`."""
     lost: tuple[str, ...] = ()
-    """What the layouts leave out: `date`, `milliseconds`, `thread`, `time`, ..."""
+    """Fields that the layouts lack: `date`, `milliseconds`, `thread`, `time`, ..."""
     not_learned: tuple[str, ...] = ()
-    """Where clients speak and no layout could be learned: the likeliest, and why they fail."""
+    """If the file has lines of clients and no layout could be learned: the likeliest layouts, and why they fail."""
     understood_of: Mapping[str, int] = field(default_factory=Counter)
     """Entries in which a client was understood, by client id."""
     missed_of: Mapping[str, int] = field(default_factory=Counter)
-    """Those of `missed` that name a client id, by that."""
+    """Those of `missed` with a client id, by client id."""
 
     kinds: Mapping[str, int] = field(default_factory=Counter)
-    """Those that the records have."""
+    """Kinds of records that occurred."""
     missed_ownership: Mapping[str, int] = field(default_factory=Counter)
-    """Those of `missed` that tell who owns what, by names of `OWNERSHIP`."""
+    """Those of `missed` about ownership, by the names of `OWNERSHIP`."""
 
     def take(self, parsed: Parsed, signs: Words) -> None:
-        """Counts an entry and its records; by `signs` lines are known of the clients that are looked for."""
+        """Counts an entry and its records; `signs` are words that only lines of the expected clients have."""
         entry, format_, found = parsed
         self.cut_lines += entry.cut
         missed = found is None
@@ -110,11 +110,11 @@ class PieceSummary:
             missed = signs.search(entry.data)
             self.suspects += missed
         if missed:
-            named = _CLIENT_ID.search(entry.data, 0, _NAMED_WITHIN)
+            named = _CLIENT_ID.search(entry.data, 0, _SEARCH_LENGTH)
             self._count_client(self.missed_of, _client_id(named) if named else "")
-            if tells := _OWNERSHIP.search(entry.data, 0, _NAMED_WITHIN):
-                _count(self.missed_ownership, tells.lastgroup or "")
-        if format_ is not None:  # several programs share a layout: it is counted for the one that is understood
+            if change := _OWNERSHIP.search(entry.data, 0, _SEARCH_LENGTH):
+                _count(self.missed_ownership, change.lastgroup or "")
+        if format_ is not None:  # several programs share a layout; it is counted for the one that was understood
             _count(self.layouts, f"{format_.name}/{format_.layout}")
         if found is None:
             self._count_shape(entry)
@@ -127,14 +127,14 @@ class PieceSummary:
             _count(counts, client_id)
 
     def take_rest(self, passed: int, repeats: Mapping[bytes, int]) -> None:
-        """Entries that were counted and not made, and orphans under lines of their shapes."""
+        """Adds entries that were counted without being built, and orphans counted by a line of their shape."""
         self.entries += passed
         for line, count in repeats.items():
             self.orphans += count
             _count(self.shapes, self._shape(line), count)
 
     def take_layouts(self, reader: PieceReader) -> None:
-        """What the reader learned of the file."""
+        """Takes over the layouts that the reader learned."""
         layouts = reader.layouts
         self.learned = tuple(f"{one.pattern} ({one.share:.0%} of lines, as {_show(one.example)})" for one in layouts)
         self.guessed = tuple(sorted({name for one in layouts for name in one.guessed}))
@@ -158,7 +158,7 @@ class PieceSummary:
             self.last_ms = ts_ms
 
     def _count_shape(self, entry: Entry) -> None:
-        """Counts the line under its shape; what is rare in a full table goes under an empty name."""
+        """Counts the line under its shape; new shapes of a full table are counted under ""."""
         if not self.bad_line:
             self.bad_line, self.bad_text = entry.number, first_line(entry.data)
         _count(self.shapes, self._shape(entry.data))
@@ -175,7 +175,7 @@ class PieceSummary:
 
     @property
     def missed(self) -> int:
-        """Entries and lines that should have been understood, or look like it."""
+        """Entries and lines of clients, or similar to theirs, that were not understood."""
         return self.not_understood + self.suspects
 
 
@@ -203,23 +203,23 @@ def _count(counts: Mapping[str, int], key: str, by: int = 1) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PieceRecords:
-    """What one piece holds."""
+    """The content of one piece."""
 
     summary: PieceSummary
     facts: Sequence[Facts]
-    """Of members; coordinators have none."""
+    """Of members only."""
     members: Sequence[Chunk]
     coordinators: Sequence[Chunk]
     names: Mapping[str, str]
-    """Names of topics by their ids, as coordinators tell them."""
+    """Topic names by topic id, from coordinators' records."""
 
 
 def read_piece(
     piece: Piece, formats: Sequence[Format], zone: tzinfo, cluster: str = "", name: str = ""
 ) -> PieceRecords:
-    """Reads a piece to its end, or as far as it can be read; where it cannot, the summary says why.
+    """Reads a piece to its end, or to the first read error, which is in the summary.
 
-    Groups are named `cluster:group` where a cluster is given; what is found names the file by `name` where it is given.
+    Groups are called `cluster:group` if a cluster is given; results use `name` for the file if it is given.
     """
     reader = reader_of(piece, formats)
     piece = piece._replace(file=name or piece.file)
@@ -234,7 +234,7 @@ def read_piece(
 
 
 def take_scanned(scanner: Scanner, summary: PieceSummary, records: SourceRecords) -> None:
-    """Adds what a scanner finds to what was found before; where it cannot read to the end, the summary says why."""
+    """Adds a scanner's results to `summary` and `records`; a read error is in the summary."""
     _take_all(scanner.scan(), scanner.signs, summary, records)
     summary.lines = scanner.reader.lines
     summary.take_rest(scanner.passed, scanner.repeats)
@@ -253,18 +253,18 @@ def _take_all(found: Iterable[Parsed], signs: Words, summary: PieceSummary, reco
 
 
 def signs_of_formats(formats: Iterable[Format]) -> Words:
-    """What the clients of some formats are known by."""
+    """The words by which lines of these formats' clients are recognised."""
     return _signs(frozenset(one.name for one in formats))
 
 
 class SourceRecords:
-    """The rows of a piece by their sources."""
+    """The rows of a piece by source."""
 
     def __init__(self, piece: Piece, cluster: str = "") -> None:
         self.piece = piece
         self.cluster = cluster
         self.rows: tuple[dict[tuple[str, str], list[Row]], ...] = ({}, {})
-        """What members say, and what coordinators do, by group and client id."""
+        """Those of members, and those of coordinators, by group and client id."""
         self.names: dict[str, str] = {}
 
     def take(self, found: Iterable[TraceRecord], entry: Entry) -> None:

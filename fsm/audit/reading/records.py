@@ -1,8 +1,8 @@
-"""Records on their way from the files to the judgement of their groups: packed, in chunks of one source each.
+"""Packed records: chunks of one source, as they are sent from pieces of files to groups.
 
-A source is (group, client id, file) as the lines print them. A chunk holds some of its records, in order of time, with
-the place, number and text of their lines; packed, a record takes some hundred bytes. The records of one group are held
-packed, on disk where they are many, and unpacked a few chunks at a time.
+A source is (group, client id, file) as printed. A chunk holds some of its records by time, with the place, number and
+text of their lines; a packed record takes some hundred bytes. The records of one group are kept packed, on disk if
+there are many, and unpacked a few chunks at a time.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord
 
 Source = tuple[str, str, str]
-"""(group, client id, file) as a record and its place have them; the group may be empty."""
+"""(group, client id, file) of a record; the group may be empty."""
 
 Row = tuple[Any, ...]
-"""A record in a chunk: its place among others (`TIME`, `OFFSET`, `SEQ`), its line, and the record's fields."""
+"""A record in a chunk: its position (`TIME`, `OFFSET`, `SEQ`), its line, and its fields."""
 TIME, OFFSET, SEQ, NUMBER, TEXT, KIND = range(6)
-"""Positions in a row: epoch ms; byte offset of the entry; position in the entry; number of the line in its piece; the
-text of the line; the kind. The other fields of the record follow."""
+"""Indexes in a row: epoch ms; byte offset of the entry; position in the entry; line number in the piece; text of the
+line; kind. The other fields of the record follow."""
 GROUP, CLIENT_ID, MEMBER_ID = KIND + 1, KIND + 2, KIND + 3
 IN_ORDER = itemgetter(TIME, OFFSET, SEQ)
 ROWS = 500
-"""Rows that a chunk holds at most."""
+"""Most rows of a chunk."""
 HELD_BYTES = 64 << 20
-"""Packed records are held in memory up to this size, and on disk beyond it."""
+"""Packed records are kept in memory up to this size, and on disk beyond it."""
 _REST = attrgetter(*(f.name for f in fields(TraceRecord) if f.name not in ("ts_ms", "kind", "group", "settings")))
 _KINDS = {kind.value: kind for kind in Kind}
 _TIME_SEEN = attrgetter("record.ts_ms")
@@ -44,7 +44,7 @@ class Line(NamedTuple):
 
 
 def to_row(record: TraceRecord, group: str, place: tuple[int, int], line: Line) -> Row:
-    """A record as plain values; its group may be called otherwise than in its line. The place is (offset, seq)."""
+    """A record as plain values. `group` may differ from the printed one; `place` is (offset, seq)."""
     return (record.ts_ms, *place, *line, record.kind.value, group, *_REST(record), dict(record.settings))
 
 
@@ -53,16 +53,16 @@ def to_seen(row: Row, file: str) -> Seen:
 
 
 class Chunk(NamedTuple):
-    """Rows of one source in order of time, packed."""
+    """Packed rows of one source, by time."""
 
     group: str
     """As printed, like the client id."""
     client_id: str
     file: str
     piece: int
-    """Where the piece of the file starts that they were read from, in bytes."""
+    """Start of the piece they were read from, in bytes."""
     lines_before: int
-    """How many lines of the file come before that piece."""
+    """Lines of the file before that piece."""
     first_ms: int
     first_offset: int
     last_offset: int
@@ -74,11 +74,11 @@ class Chunk(NamedTuple):
 
 
 def pack(group: str, client_id: str, file: str, piece: int, rows: Iterable[Row]) -> Iterator[Chunk]:
-    """The rows of one source, which come as the file has them, in chunks."""
+    """Packs the rows of one source, given in file order, in chunks."""
     given = list(rows)
     for start in range(0, len(given), ROWS):
         own = given[start : start + ROWS]
-        offsets = [row[OFFSET] for row in own]  # they fall where the newest entries stand first
+        offsets = [row[OFFSET] for row in own]  # descending if the file has its newest entries first
         first_offset, last_offset = min(offsets), max(offsets)
         own.sort(key=IN_ORDER)
         packed = marshal.dumps(own)
@@ -86,18 +86,18 @@ def pack(group: str, client_id: str, file: str, piece: int, rows: Iterable[Row])
 
 
 def unpack(packed: bytes) -> list[Row]:
-    """The rows that `pack` packed, in this process or in another one of the same audit."""
+    """The rows of a chunk."""
     rows: list[Row] = marshal.loads(packed)  # noqa: S302  written by `pack` of this audit
     return rows
 
 
 def spool() -> IO[bytes]:
-    """A temporary file for packed records, in memory while they are few. To be closed."""
+    """A temporary file for packed records, in memory up to `HELD_BYTES`. The caller closes it."""
     return SpooledTemporaryFile(max_size=HELD_BYTES)
 
 
 class GroupRecords:
-    """The records of one group, held packed in a file, which several groups may share."""
+    """The packed records of one group, in a file that several groups may share."""
 
     def __init__(self, spool: IO[bytes]) -> None:
         self.spool = spool
@@ -118,20 +118,20 @@ class GroupRecords:
         return unpack(self.spool.read(held.length))
 
     def coordinators(self) -> Iterator[tuple[Seen, int]]:
-        """What coordinators say, with the position in its entry; in no order."""
+        """The records of coordinators, each with its position in its entry; unordered."""
         for held in self._coordinators:
             for row in self._rows(held):
                 yield to_seen(row, held.chunk.file), row[SEQ]
 
     def in_time(self, sources: Iterable[tuple[Source, int]]) -> Iterator[Seen]:
-        """The records of some sources by time, then the rank of their file, then as the file has them."""
+        """The records of the (source, rank of its file) by time, rank, and position in the file."""
         files: dict[int, list[_Held]] = {}
         for source, rank in sources:
             files.setdefault(rank, []).extend(self._members.get(source, ()))
         return merge(*(self._of_file(own) for _, own in sorted(files.items())), key=_TIME_SEEN)
 
     def _of_file(self, chunks: Iterable[_Held]) -> Iterator[Seen]:
-        """The records of a file by time, then as it has them. A chunk is unpacked when its time comes."""
+        """The records of a file by time and position. A chunk is unpacked when its first time is reached."""
         waiting: list[Row] = []
         file = ""
         for held in sorted(chunks, key=lambda one: (one.chunk.first_ms, one.start)):
@@ -145,7 +145,7 @@ class GroupRecords:
             yield to_seen(row, file)
 
     def lines(self, wanted: Iterable[Place]) -> dict[Place, Line]:
-        """The lines at some places, of those at which a record begins."""
+        """The lines at these places; places without a record are missing."""
         offsets: dict[str, list[int]] = {}
         for place in sorted(wanted):
             offsets.setdefault(place.file, []).append(place.offset)
@@ -171,7 +171,7 @@ class GroupRecords:
 
 
 class _Held(NamedTuple):
-    """A chunk whose packed rows stand elsewhere."""
+    """A chunk whose packed rows are in the spool file."""
 
     chunk: Chunk
     start: int

@@ -1,7 +1,4 @@
-"""From what pieces of files hold to the groups they are about: plain functions from rows to rows.
-
-They run in the tasks of Spark, in a loop, and in memory alike.
-"""
+"""Routes the content of pieces of files to groups: plain functions from rows to rows, for Spark tasks and for loops."""
 
 from __future__ import annotations
 
@@ -13,38 +10,38 @@ from itertools import groupby
 from operator import attrgetter
 from typing import IO, Any, NamedTuple
 
-from fsm.audit.hygiene.identity import Facts, homes, merge
+from fsm.audit.hygiene.identity import Facts, find_homes, merge
 from fsm.audit.reading import unparsed
 from fsm.audit.reading.certainty import FileFacts
 from fsm.audit.reading.piece import PieceRecords, PieceSummary
 from fsm.audit.reading.records import Chunk, GroupRecords, Source
 
 SUMMARY, FACTS, MEMBER, COORDINATOR = range(4)
-"""What is sent: the summary of a piece; which members it tells of; a chunk of their records; one of a coordinator's."""
+"""Kinds of rows: summary of a piece; facts about its members; chunk of members' records; chunk of a coordinator's."""
 OF_FILE = "\0"
-"""Begins the key of what is sent to nobody's group but counted by file."""
+"""Prefix of the key of rows that belong to no group and are counted by file."""
 BY_FILE = ("file", "kind", "piece")
-"""The order in which what is sent by way of whole files is sent on."""
+"""The order in which `route` reads rows."""
 BY_GROUP = ("key", "kind", "file", "piece", "group", "client_id", "first_ms", "first_offset")
-"""The order in which groups get what was sent: the same in every run."""
+"""The order in which groups receive rows, the same in every run."""
 
 
 class Sent(NamedTuple):
-    """What the first stage sends to the second, under a key: a group, a file, or nobody's."""
+    """A row from the first stage to the second. Its key is a group, `OF_FILE` and a file, or empty."""
 
     key: str
     kind: int
     chunk: Chunk
-    """Where it is of another kind than records, the file and the piece that it is about, and its values."""
+    """For other kinds than records: the file, the piece, and marshalled values."""
 
 
 def in_order_of(rows: Iterable[Sent], order: Sequence[str]) -> list[Sent]:
-    """The rows as Spark sorts them by these columns."""
+    """The rows sorted by these columns, as Spark sorts them."""
     return sorted(rows, key=attrgetter(*(name if name in Sent._fields else f"chunk.{name}" for name in order)))
 
 
 def send(found: PieceRecords) -> Iterator[Sent]:
-    """What a piece holds, to its file."""
+    """The content of a piece as rows keyed by its file."""
     file, piece = found.summary.file, found.summary.piece
     yield to_file(SUMMARY, file, piece, [getattr(found.summary, f.name) for f in fields(PieceSummary)])
     yield to_file(FACTS, file, piece, list(map(tuple, found.facts)))
@@ -67,9 +64,9 @@ def summary_of(sent: Sent) -> PieceSummary:
 
 
 def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
-    """What was sent to whole files, sorted by file, kind and piece, is sent on to the groups it is about.
+    """The rows of whole files, sorted by `BY_FILE`, keyed by their groups.
 
-    Below the share `min_understood` of what a client says, findings that rest on the file are doubted.
+    If less than the share `min_understood` of a client's lines was understood, `FileFacts.too_little` names the client.
     """
     for file, own in groupby(rows, key=attrgetter("chunk.file")):
         pieces: list[PieceSummary] = []
@@ -84,8 +81,8 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
                     yield row._replace(key=OF_FILE + file)
             elif kind == FACTS:
                 facts = merge(Facts(*values) for row in some for values in values_of(row))
-                where = homes(facts)
-                yield from _send_facts(facts, where, worth_of(pieces, min_understood))
+                where = find_homes(facts)
+                yield from _send_facts(facts, where, describe_file(pieces, min_understood))
             else:
                 for row in some:
                     chunk = row.chunk._replace(lines_before=lines_before[row.chunk.piece])
@@ -93,35 +90,37 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
                     yield Sent(home, kind, chunk)
 
 
-def worth_of(pieces: Sequence[PieceSummary], min_understood: float) -> FileFacts:
+def describe_file(pieces: Sequence[PieceSummary], min_understood: float) -> FileFacts:
     lost = sorted({name for one in pieces for name in one.lost})
-    doubted = (one.client for one in unparsed.too_little(pieces, min_understood))
+    doubted = (one.client for one in unparsed.find_too_little(pieces, min_understood))
     missed, named = sum(one.missed for one in pieces), sum((Counter(one.missed_of) for one in pieces), Counter[str]())
     clients = sorted({*named, *([""] if missed > named.total() else [])})
     return FileFacts(missed, tuple(lost), tuple(doubted), tuple(clients))
 
 
-def _send_facts(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]], worth: FileFacts) -> Iterator[Sent]:
+def _send_facts(
+    facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]], file_facts: FileFacts
+) -> Iterator[Sent]:
     by_home: dict[str, list[Facts]] = {}
     for one in facts:
         home = where.get((one.group, one.client_id, one.file))
         if home is not None:
             by_home.setdefault(home[0], []).append(one)
     for home_group, own in sorted(by_home.items()):
-        about = worth.about(one.client_id for one in own)
-        yield to_file(FACTS, own[0].file, 0, [tuple(about), *map(tuple, own)])._replace(key=home_group)
+        own_facts = file_facts.for_clients(one.client_id for one in own)
+        yield to_file(FACTS, own[0].file, 0, [tuple(own_facts), *map(tuple, own)])._replace(key=home_group)
 
 
 def receive(rows: Iterable[Sent], held: IO[bytes]) -> tuple[GroupRecords, list[Facts], dict[str, FileFacts]]:
-    """What was sent to one group: its records, which are held in a file; who tells of it; what the files are worth."""
+    """The rows of one group: its records, stored in `held`; the facts about its members; and about its files."""
     records = GroupRecords(held)
     facts: list[Facts] = []
     files: dict[str, FileFacts] = {}
     for row in rows:
         if row.kind == FACTS:
-            worth, *facts_of_file = values_of(row)
-            facts += [Facts(*values) for values in facts_of_file]
-            files[row.chunk.file] = FileFacts(*worth)
+            about_file, *about_members = values_of(row)
+            facts += [Facts(*values) for values in about_members]
+            files[row.chunk.file] = FileFacts(*about_file)
         else:
             records.add(row.chunk, coordinator=row.kind == COORDINATOR)
     return records, facts, files

@@ -1,9 +1,9 @@
-"""A piece of a file scanned many lines at a time for the entries that may matter; the others are only counted.
+"""Scans a piece of a file block by block for the entries that may matter; the others are only counted.
 
-Lines are told apart by NumPy. Whether a line begins an entry depends on its beginning, in which one digit is like
-another, so headers are asked once for each distinct beginning. What entries that matter are known by is searched in a
-whole block at once, and only entries around it are made. What a client ignored once, whatever its digits, is not parsed
-again. `assemble` and `parse_entry` are the meaning of all of it, and do what this cannot.
+NumPy splits lines. Whether a line begins an entry depends on its first bytes, with all digits equal, so headers are
+matched once for each distinct beginning. The needles of the formats are searched in a whole block at once, and only
+entries with a needle are built. An entry that a client ignored is not parsed again if only its digits differ.
+`assemble` and `parse_entry` define the result; they also do what this fast path cannot.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from fsm.trace import TraceRecord
 _DIGITS = bytes(48 if 48 <= i < 58 else i for i in range(256))
 """Makes all digits equal."""
 _SHAPE = 400
-"""Bytes of an orphan that tell its shape."""
+"""Bytes of an orphan that make its shape."""
 _ORPHAN_REACH = 32
-"""Bytes by which most lines are known that begin no entry and continue none."""
+"""Bytes that decide, for most lines, that a line neither begins nor continues an entry."""
 _LEARNED_REACH = 64
-"""Bytes by which a line is known to begin an entry of a learned layout, once one was seen."""
+"""Bytes that decide that a line begins an entry of a learned layout."""
 _LONGEST_KNOWN = 1000
-"""Bytes of entries whose owners are remembered."""
+"""Longest entries, in bytes, whose owners are cached."""
 _MOST_KEPT, _MOST_ENTRIES = 20_000, 8_000
-"""Distinct beginnings and shapes that are remembered, and distinct entries of a kind, which are longer."""
+"""Cache sizes: orphan shapes; entries of a kind, which are longer."""
 _MOST_OPEN = 4 << 20
-_GOES_ON, _ORPHAN = 0, 1
+_CONTINUES, _ORPHAN = 0, 1
 _NO_HEADER = 255
 _FEED = 10
 _PAD = b"\n" * LONGEST
 _CONTINUED = np.array([CONTINUES(bytes([i])) is not None and not chr(i).isalnum() for i in range(256)])
-"""Whether any line that begins with a byte continues an entry, where it begins none."""
-_WITHOUT_HEADER = np.where(_CONTINUED, _GOES_ON, _NO_HEADER).astype(np.uint8)
+"""By first byte: whether a line that begins no entry continues one."""
+_WITHOUT_HEADER = np.where(_CONTINUED, _CONTINUES, _NO_HEADER).astype(np.uint8)
 
 
 class Parsed(NamedTuple):
@@ -65,9 +65,9 @@ class Parsed(NamedTuple):
 
     entry: Entry
     format: Format | None
-    """The first format that finds records, if any does."""
+    """The first format that finds records, or None."""
     records: Sequence[TraceRecord] | None
-    """As `parse_entry` gives them."""
+    """From `parse_entry`."""
 
 
 class Scanner:
@@ -76,26 +76,26 @@ class Scanner:
     def __init__(self, reader: PieceReader, signs: Words, zone: tzinfo, *, open_end: bool = False) -> None:
         self.reader = reader
         self.signs = signs
-        """What makes an orphan worth being shown by itself; they hold no digits."""
+        """Words without digits; an orphan with one is yielded by itself."""
         self.zone = zone
         self.passed = 0
-        """Entries that were counted and not made."""
+        """Entries that were counted and not built."""
         self.repeats: Counter[bytes] = Counter()
-        """Orphans that were counted and not made, under a line of their shape."""
+        """Orphans that were counted and not built, by shape."""
         self._owned = range(reader.piece.start, reader.piece.end)
         self._shapes: dict[bytes, bool] = {}
-        """Those of orphans, and whether they hold a sign."""
+        """Shapes of orphans, and whether they contain a sign."""
         self._formats: tuple[Format, ...] = ()
         self._open_end = open_end
-        """The last entry may go on in what the file does not hold yet: it is left out. Not of framed entries."""
+        """The last entry is left out, because it may continue when the file grows. Not for framed entries."""
         self.left_out: Run | None = None
-        """Its first lines."""
+        """The first lines of that entry."""
 
     def scan(self) -> Iterator[Parsed]:
-        """The entries in which a client was understood, or should have been, and of the orphans that hold no mark of a
-        client one of each shape.
+        """The entries in which a client was understood or should have been, orphans with a sign, and one orphan of each
+        shape without a sign.
 
-        Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
+        Raises one of `READ_ERRORS` if the file cannot be read further.
         """
         for parsed in self.reader.read(self._scan):
             yield parsed._replace(entry=self.reader.place(parsed.entry)) if self.reader.learned.reversed else parsed
@@ -111,7 +111,7 @@ class Scanner:
             return
         self._formats = tuple(self.reader.expected)
         known = _knowledge(self._formats)
-        opened: list[Run] = []  # from the first line of the last entry on, which may go on in the next block
+        opened: list[Run] = []  # the last entry so far, which may continue in the next block
         for block in self.reader.blocks(handle, _count_feeds):
             lines = None if block.cut else _lines(block, known)
             heads = np.flatnonzero(lines.kinds if lines is not None else ())
@@ -148,7 +148,7 @@ class Scanner:
                 self.passed += 1
 
     def _shows(self, line: bytes, shape: bytes) -> bool:
-        """Whether an orphan is shown by itself; it is counted otherwise, unless it is blank."""
+        """Whether an orphan is yielded by itself; else it is counted, unless it is blank."""
         signed = self._shapes.get(shape)
         new = signed is None
         if new or len(line) > _SHAPE:
@@ -163,7 +163,7 @@ class Scanner:
         return True
 
     def _choose_shown(self, lines: _Lines, orphans: Numbers) -> Numbers:
-        """Which orphans are shown by themselves; the others are counted."""
+        """The orphans to yield by themselves; the others are counted."""
         starts, ends = lines.bounds[orphans], lines.bounds[orphans + 1] - 1
         masked = lines.data.translate(_DIGITS)
         upto = np.minimum(ends, starts + _SHAPE).tolist()
@@ -178,17 +178,17 @@ class Scanner:
             if self._shows(lines.line(i), shape):
                 shown.append(i)
             if len(shape) < _SHAPE and not self._shapes.get(shape, True):
-                asked.remove(shape)  # all others of it are counted
+                asked.remove(shape)  # all others of this shape are counted
         self.repeats.update(+counts)
         return np.array(shown, np.int64)
 
     def _many(self, lines: _Lines, first: int, last: int, known: _Knowledge) -> Iterator[Parsed]:
-        """The entries that matter from the first line of one up to the first line of another."""
+        """The entries that matter in lines `first` to `last`, both of which begin an entry."""
         kinds, starts = lines.kinds[first:last], lines.bounds[first:last]
         heads = np.flatnonzero(kinds)
-        of = heads  # the first line to which each line belongs
+        of = heads  # for each line, the first line of its entry
         if len(heads) < len(kinds):
-            of = heads[np.cumsum(kinds != _GOES_ON) - 1]
+            of = heads[np.cumsum(kinds != _CONTINUES) - 1]
             if int((starts - starts[of]).max()) >= ENTRY_LIMIT:
                 yield from self._one_by_one((lines.part(first, last).run,))
                 return
@@ -223,7 +223,7 @@ class Scanner:
 
 
 def parse_all(entries: Iterable[Entry], zone: tzinfo) -> Iterator[Parsed]:
-    """What all entries say."""
+    """The parsed entries."""
     return (_parse(entry, zone) for entry in entries)
 
 
@@ -233,15 +233,15 @@ def _parse(entry: Entry, zone: tzinfo) -> Parsed:
 
 
 class _Lines(NamedTuple):
-    """The lines of a block, and what each of them is."""
+    """The lines of a block, and the kind of each."""
 
     offset: int
     number: int
     data: bytes
     bounds: Numbers
-    """Where each line starts, and where one behind the last would."""
+    """Start of each line, and of a line after the last."""
     kinds: Kinds
-    """It goes on, is an orphan, or begins an entry of some formats."""
+    """`_CONTINUES`, `_ORPHAN`, or the kind of the entry that the line begins."""
 
     def line(self, i: int) -> bytes:
         return self.data[self.bounds[i] : self.bounds[i + 1] - 1]
@@ -262,15 +262,15 @@ def _lines(block: Block, known: _Knowledge) -> _Lines:
 
 
 class _Owners(NamedTuple):
-    """Who may make records of entries that differ in digits only."""
+    """The formats that may find records in entries that differ in digits only."""
 
     formats: tuple[Format, ...]
     understood: bool = False
-    """Somebody else knows what they mean: nothing that concerns him."""
+    """Another format parsed such an entry, and it has no bearing on the audit."""
 
 
 class _Knowledge:
-    """What was found out about lines and entries in some layouts, whatever the file."""
+    """Caches of decisions about lines and entries in some layouts, for all files."""
 
     def __init__(self, formats: tuple[Format, ...]) -> None:
         self._headers = headers_by_first(formats)
@@ -280,16 +280,16 @@ class _Knowledge:
         self._each = [(one, np.isin(np.arange(256), list(one.first))) for one in each]
         self._by_reach = headers_by_first(tuple(one for one in formats if one.reach or one.client is not None))
         self._by_entry: list[dict[bytes, _Owners] | None] = [None, None]
-        """Of each kind; none where a format asks for digits."""
+        """By kind; None if a format's `candidate` looks at digits."""
         self._reach = np.where(_CONTINUED, 0, _ORPHAN_REACH).astype(np.uint8)
-        """By the first byte of a line: how many bytes tell whether it begins an entry, or none."""
+        """By first byte of a line: how many bytes decide whether it begins an entry."""
         for one in formats:
             firsts = np.frombuffer(one.first, np.uint8)
             self._reach[firsts] = np.maximum(self._reach[firsts], one.reach if one.client is None else _LEARNED_REACH)
         self._by_beginning = {reach: Beginnings(reach) for reach in np.unique(self._reach).tolist() if reach}
 
     def kinds(self, lines: _Lines, cells: Kinds) -> Kinds:
-        """What each line is."""
+        """The kind of each line."""
         starts = lines.bounds[:-1]
         first = cells[starts]
         kinds = _WITHOUT_HEADER.take(first)
@@ -313,7 +313,7 @@ class _Knowledge:
             kinds[strange] = _ORPHAN
             hits = words(*CONTINUED_BY).lines(lines.data, lines.bounds)
             for i in hits[strange[hits]].tolist():
-                kinds[i] = _GOES_ON if CONTINUES(lines.line(i)) else _ORPHAN
+                kinds[i] = _CONTINUES if CONTINUES(lines.line(i)) else _ORPHAN
         return kinds
 
     def _by_headers(self, lines: _Lines, cells: Kinds, at: Numbers, reach: int) -> Kinds:
@@ -327,7 +327,7 @@ class _Knowledge:
         return self._by_beginning[reach].kinds(cells, lines.bounds[at], ask)
 
     def _ask(self, line: bytes, by_first: Mapping[int, Headers]) -> int:
-        """Whose entry begins with the line, by these headers."""
+        """The kind of the entry that begins with the line, or `_NO_HEADER`."""
         headers = by_first.get(line[0], ()) if line else ()
         found = tuple(one for matches, its in headers if matches(line) for one in its)
         if not found:
@@ -338,7 +338,7 @@ class _Knowledge:
         return self._owners.index(found)
 
     def find_wanted(self, data: bytes, bounds: Numbers, of: Numbers, kinds: Kinds) -> Numbers:
-        """The first lines of entries that hold what one of their formats needs; `of` has the first line of each line's
+        """The first lines of entries that contain a needle of their formats; `of` has the first line of each line's
         entry."""
         present = [self._owners[kind] for kind in np.flatnonzero(np.bincount(kinds)).tolist() if kind > _ORPHAN]
         needles = sorted({needle for owners in present for one in owners for needle in one.needles})
@@ -353,8 +353,10 @@ class _Knowledge:
     def parse(
         self, kind: int, data: bytes, zone: tzinfo
     ) -> tuple[tuple[Format, ...], Format | None, Sequence[TraceRecord] | None] | None:
-        """Who may make records of an entry, who does, and the records, or None where it was not understood; nothing
-        where it has no bearing."""
+        """(formats that may find records, the format that found them or None, records or None) of an entry.
+
+        Records are None if the entry was not understood. None if the entry has no bearing on the audit.
+        """
         known = self._by_entry[kind]
         if known is None or len(data) > _LONGEST_KNOWN:
             known = {}

@@ -1,4 +1,4 @@
-"""What could not be read or understood, as findings: nothing is skipped in silence."""
+"""Findings for what could not be read or understood."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fsm.logs.reading.pieces import Unreadable
 from fsm.render.wording import many
 
 SHAPES = 5
-"""Shapes that the summary of one file shows."""
+"""Shapes in the summary of one file."""
 
 
-def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
-    """A finding where a file, all of whose pieces come in order, was damaged or not understood in every line."""
+def report_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
+    """A finding if a file was damaged, cut, or has lines that were not understood. `pieces` are all, in order."""
     file, lines = pieces[0].file, sum(one.orphans + one.not_understood for one in pieces)
     cut, error = sum(one.cut_lines for one in pieces), max(one.error for one in pieces)
-    tried, no_time = pieces[0].not_learned, "time" in pieces[0].lost or tells_no_time(pieces)
+    tried, no_time = pieces[0].not_learned, "time" in pieces[0].lost or has_no_time(pieces)
     if not (lines or cut or error or tried or no_time):
         return
     shapes: Counter[str] = Counter()
@@ -34,8 +34,8 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
         top = sorted(shapes.items(), key=lambda shape: (-shape[1], shape[0]))[:SHAPES]
         shown = " | ".join(f"{count} x {shape or 'others'}" for shape, count in top)
         sentences.append(f"not understood in {file}: {many(lines, 'line')}, the commonest: {shown}")
-    if untold := find_untold(pieces):
-        sentences.append(f"no line of {file} was understood that tells what was {' or '.join(untold)}")
+    if missed := find_missed_ownership(pieces):
+        sentences.append(f"no line of {file} was understood that tells what was {' or '.join(missed)}")
     if tried:
         sentences.append(f"no layout could be learned from {file}, --layout states it; tried: {' | '.join(tried)}")
     if no_time:
@@ -47,12 +47,14 @@ def of_file(pieces: Sequence[PieceSummary]) -> Iterator[Finding]:
     yield _finding(start_ms, end_ms, "; ".join(sentences), _first_bad_line(pieces))
 
 
-def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
-    """Where less than this share of what clients say was understood: in a whole file, or else of clients in it. In a
-    file, too, where several lines tell who owns what, and none of their kind was understood."""
+def find_too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
+    """The file, or else the clients in it, of whose lines less than the share `least` was understood.
+
+    Also the file if several of its lines report a change of ownership and none of that kind was understood.
+    """
     file = pieces[0].file
     whole = Understood(sum(one.understood for one in pieces), sum(one.missed for one in pieces))
-    lost = sum(one.missed_ownership.get(name, 0) for name in find_untold(pieces) for one in pieces)
+    lost = sum(one.missed_ownership.get(name, 0) for name in find_missed_ownership(pieces) for one in pieces)
     if whole.missed and (not whole.enough(least) or (least and lost >= _FEWEST_LOST)):
         return [TooLittle(file, "", *whole)]
     entries, missed = Counter[str](), Counter[str]()
@@ -64,16 +66,16 @@ def too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLittle]:
 
 
 _FEWEST_LOST = 2
-"""One line may be another message that happens to hold such a word."""
+"""A single line may be another message with such a word."""
 
 
-def tells_no_time(pieces: Sequence[PieceSummary]) -> bool:
-    """Whether records were read from a file, and none of them has a time."""
+def has_no_time(pieces: Sequence[PieceSummary]) -> bool:
+    """Whether records were read from a file, and none has a timestamp."""
     return any(one.records for one in pieces) and not any(one.last_ms for one in pieces)
 
 
-def find_untold(pieces: Sequence[PieceSummary]) -> list[str]:
-    """What lines of a file tell of members, as `OWNERSHIP` names it, where not one of those lines was understood."""
+def find_missed_ownership(pieces: Sequence[PieceSummary]) -> list[str]:
+    """The names of `OWNERSHIP` that lines of a file report, if not one of those lines was understood."""
     missed = {name for one in pieces for name in one.missed_ownership}
     understood = {kind for one in pieces for kind in one.kinds}
     return [name for name, (_, kinds) in OWNERSHIP.items() if name in missed and understood.isdisjoint(kinds)]
@@ -85,7 +87,7 @@ def report_unreadable(file: Unreadable) -> Finding:
 
 
 def report_event(file: str, at_ms: int, note: str) -> Finding:
-    """The finding for what happened to a file while it was followed."""
+    """The finding for an event of a followed file, such as its truncation."""
     return _finding(at_ms, at_ms, note, Evidence(file, -1))
 
 

@@ -15,7 +15,7 @@ from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit
 from fsm.audit.intervals import union
 from fsm.audit.report.highlights import SPANS, Highlights
-from fsm.audit.rows import NOBODY, Begun, Ended, Interval, Life
+from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, Interval, Life
 from fsm.audit.wording import UNIT, unit
 from fsm.logs.programs.broker import CLASSIC
 from fsm.render.timeline import views
@@ -275,7 +275,7 @@ def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:
         partition = (one.topic, one.partition)
         if one.begun is Begun.WAITS:
             waits.setdefault(partition, []).append((one.start_ms, one.end_ms))
-        elif one.begun not in NOBODY:
+        elif one.begun not in UNOWNED_BEGINS:
             owned.setdefault(partition, []).append(one)
     shown = sorted(sorted(owned, key=lambda partition: (-blamed[partition], partition))[:PARTITIONS])
     times: dict[tuple[Partition, FindingKind], list[views.Stretch]] = {}

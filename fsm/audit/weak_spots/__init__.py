@@ -1,24 +1,24 @@
 """Weak spots with a number in `diagrams/hazards.md`: findings get the cause, what to do, and the lines that show it.
 
-* W9, a report during a slow assigned callback: two members owned a partition, nothing else explains it, and the first
-  one gave a heartbeat up while its assigned callback ran for that partition, which ended later. Its next report says
-  everything, but for what is being assigned. Clients' logs are enough.
-* W11, an acknowledgement under way: the coordinator's records show that a second assignment added the partition and
-  the third one took it away unasked, and the member's log has no request that was given up.
-* W8, a late request: the partition had no owner, the coordinator's records assign it to a member that stayed, and
-  that member's log begins no rebalance then, and one that was open brings nothing: so it was not told, and no
-  callback is slow. It had given up a heartbeat before, which can be the one that was handled, and none afterwards for
-  longer than requests take: so it was no answer that got lost. Where the log does not show that much, the partition
-  is `UNTOLD`. One that no log ever had an owner of is found here alone.
-* W5, a refused downgrade: the last member of the consumer protocol went, the group's epoch moved on, and the target
-  did not for longer than classic members take to hear of it. Only the coordinator's records show that. It is for
-  information where they do not tell assignments: a member whose log is missing may have had the partition. What the
-  one that went had never used, and no log has an owner of, is found here alone.
+* W9, a report during a slow assigned callback: two members owned a partition, there is no other cause, and the first
+  one abandoned a heartbeat while its assigned callback ran for that partition, which ended later. Its next full report
+  omits the partitions that are being assigned. Clients' logs are enough.
+* W11, an acknowledgement in flight: the coordinator's records show that a second assignment added the partition and
+  the third one removed it without a revocation, and the member's log has no abandoned request.
+* W8, a late request: the partition had no owner, the coordinator's records assign it to a member that stayed, and that
+  member's log begins no rebalance then, and an open one adds no partitions: so it was not notified, and no callback is
+  slow. It had abandoned a heartbeat before, which may be the one that was handled, and none afterwards for longer than
+  requests take: so no answer was lost. If the log does not show all of this, the cause is `UNTOLD`. A partition that
+  has no owner in any log is found only here.
+* W5, a refused downgrade: the last member of the consumer protocol left, the group's epoch rose, and the target epoch
+  did not for longer than classic members take to learn of it. Only the coordinator's records show that. It is for
+  information if they have no assignments: a member whose log is missing may have had the partition. Partitions that the
+  leaving member had never used, and that have no owner in any log, are found only here.
 * W13 to W15, static members that restart: `restarted_members`.
 * W12, an early join: UNKNOWN_SERVER_ERROR ended a member of the consumer protocol while a classic one waited for
   generation 1, by its own log or by the coordinator's.
 
-Where clocks are apart, nothing is named.
+If the clocks of members differ, no weak spot is named.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from fsm.audit.coordinator.assignments import (
 )
 from fsm.audit.coordinator.evidence import ACKNOWLEDGED
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
-from fsm.audit.group.clocks import APART
-from fsm.audit.group.unowned_partitions import ELSEWHERE, matches
+from fsm.audit.group.clocks import CLOCKS_DIFFER
+from fsm.audit.group.unowned_partitions import UNLESS_LOG_MISSING, matches
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, SKEW_MS
 from fsm.audit.rows import Ended, GivenUp, GroupRows, Life, MemberRebalance, Place
 from fsm.audit.weak_spots.restarted_members import Unclaimed, find_unclaimed, summarize
@@ -48,16 +48,16 @@ from fsm.logs.programs.broker import CLASSIC, MEMBER
 from fsm.trace import Kind, Partition, by_partition
 
 LATE_MS = 120_000
-"""A request that was given up may be handled this much later: its connection sends it again and again."""
+"""An abandoned request may be handled up to this much later, because its connection retries."""
 NOTIFIED_MS = 5000
-"""A member that is assigned a partition hears of it in the same answer, or something is wrong."""
+"""A member learns of an assigned partition within this time, normally from the same response."""
 REFUSED = "UNKNOWN_SERVER_ERROR"
 BY_DESIGN = (Cause.STATIC_MEMBER_AWAY, Cause.SCHEDULED_DELAY, Cause.HEARTBEAT_INTERVAL)
 
 
 @dataclass(frozen=True)
 class _Group:
-    """What is known of one group."""
+    """The rows and coordinator's records of one group."""
 
     rows: GroupRows
     records: Sequence[CoordinatorRecord]
@@ -70,30 +70,31 @@ class _Group:
 
     @cached_property
     def used(self) -> set[Partition]:
-        """What some log has an owner of."""
+        """Partitions that have an owner in some log."""
         return {(one.topic, one.partition) for one in self.rows.intervals}
 
     @cached_property
     def unclaimed(self) -> list[Unclaimed]:
-        """What restarts of static members, and a refused downgrade, left to nobody for so long that it is no hand-over.
+        """Partitions that restarts of static members, or a refused downgrade, left without owner for longer than a
+        hand-over takes.
 
-        Of a downgrade it is what no log has an owner of; else a gap begins with the end of one.
+        Of a downgrade only those without an owner in any log, because others have a gap.
         """
         last_ms = (
             max([self.records[-1].record.ts_ms, *(life.end_ms for life in self.rows.lives)]) if self.records else 0
         )
         found = (*find_unclaimed(self.records), *_find_left_behind(self))
         ended = (one if one.end_ms else one._replace(end_ms=last_ms) for one in found)
-        return [one for one in ended if (one.end_ms or 0) - one.start_ms > self.hears_ms + NOTIFIED_MS]
+        return [one for one in ended if (one.end_ms or 0) - one.start_ms > self.learns_ms + NOTIFIED_MS]
 
     @property
-    def hears_ms(self) -> int:
-        """So long after it classic members hear of a rebalance: with their next heartbeats."""
+    def learns_ms(self) -> int:
+        """Longest time until classic members learn of a rebalance, from their next heartbeats."""
         return max((life.heartbeat_interval_ms or 0 for life in self.rows.lives), default=0) + 2 * self.slack_ms
 
     @property
     def slack_ms(self) -> int:
-        """How far two clocks may be apart, though somebody keeps them in step."""
+        """Largest difference of two synchronised clocks."""
         return SKEW_MS + self.skew_ms
 
     @cached_property
@@ -108,13 +109,13 @@ class _Group:
         return sorted((one for one in self.rows.given_up if one.member == member), key=lambda one: one.ts_ms)
 
     def lives(self, member: str) -> list[Life]:
-        """Those that are certain of a client that prints each rebalance and each heartbeat that it gives up."""
+        """The lives without doubts, of a client that prints each rebalance and each abandoned heartbeat."""
         own = (one for one in self.rows.lives if one.member == member and one.doubtful_ms is None)
         return [one for one in own if facts_of(one.client_id).tells_each_heartbeat]
 
     @cached_property
     def current(self) -> list[Assignment]:
-        """What the coordinator of a consumer group counted as its members', those whose logs were read, in order."""
+        """Current assignments of the members of a consumer group whose logs were read, in order."""
         own = (a for a in self.given if a.which is AssignmentKind.CURRENT and a.machine == MEMBER and a.member)
         return sorted(own, key=lambda a: (a.start_ms, a.member_id))
 
@@ -126,13 +127,13 @@ def name_weak_spots(
     given: Sequence[Assignment],
     skew_ms: int,
 ) -> list[Finding]:
-    """The findings of one group, and of partitions that no log had an owner of. `records` are ordered by time."""
+    """The findings of one group, plus those of partitions without an owner in any log. `records` are sorted by time."""
     known = list(findings)
-    if any(found.summary.startswith(APART) for found in known):
+    if any(found.summary.startswith(CLOCKS_DIFFER) for found in known):
         return known
     group = _Group(rows, records, given, skew_ms)
     named_now = [_name(found, group) or found for found in known]
-    return [*named_now, *_never_used(group), *_never_claimed(named_now, group)]
+    return [*named_now, *_find_never_used(group), *_find_never_claimed(named_now, group)]
 
 
 def _name(found: Finding, group: _Group) -> Finding | None:
@@ -144,7 +145,7 @@ def _name(found: Finding, group: _Group) -> Finding | None:
             None if by_design else _find_stranded(found, group) or _find_never_notified(found, group)
         )
     if found.kind is FindingKind.MEMBER_OUT_FOR_GOOD and REFUSED in found.summary:
-        return _early(found, group)
+        return _find_early_join(found, group)
     return None
 
 
@@ -152,9 +153,9 @@ def _as(found: Finding, cause: Cause, why: str, places: Iterable[Place]) -> Find
     return replace(found.add(why, places), cause=cause)
 
 
-def _certain(found: Finding) -> Finding:
-    """By the coordinator's word nobody had the partition whose log is missing."""
-    return replace(found, summary=found.summary.replace(ELSEWHERE, ""), severity=Severity.WARNING)
+def _make_certain(found: Finding) -> Finding:
+    """A warning: by the coordinator's records no member without a log had the partition."""
+    return replace(found, summary=found.summary.replace(UNLESS_LOG_MISSING, ""), severity=Severity.WARNING)
 
 
 # -- two owners ---------------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ def _find_left_out(found: Finding, group: _Group) -> Finding | None:
 
 
 def _was_revoked(found: Finding, group: _Group) -> bool:
-    """Whether the first owner was a member still: it was told to give the partition up in the end."""
+    """Whether the first owner was still a member: its ownership ended with a revocation."""
     return any(
         (one.topic, one.partition) == found.partitions[0]
         and one.member == found.member
@@ -200,7 +201,7 @@ def _was_revoked(found: Finding, group: _Group) -> bool:
 
 
 def _find_never_notified(found: Finding, group: _Group) -> Finding | None:
-    """The partition is assigned to somebody who does not know."""
+    """The finding, if the partition is assigned to a member that was not notified."""
     partition, slack_ms = found.partitions[0], group.slack_ms
     for one in group.current:
         if partition in one.partitions and found.start_ms - slack_ms <= one.start_ms <= found.end_ms:
@@ -210,8 +211,8 @@ def _find_never_notified(found: Finding, group: _Group) -> Finding | None:
     return None
 
 
-def _never_used(group: _Group) -> Iterator[Finding]:
-    """Findings for partitions of which no log has an owner: a gap begins with the end of one."""
+def _find_never_used(group: _Group) -> Iterator[Finding]:
+    """Findings for assigned partitions without an owner in any log, which have no gap."""
     last_ms = group.records[-1].record.ts_ms if group.records else 0
     for one in group.current:
         partitions = [partition for partition in one.partitions if partition not in group.used]
@@ -231,7 +232,7 @@ def _never_used(group: _Group) -> Iterator[Finding]:
 
 
 def _find_end_of_waiting(one: Assignment, found: Finding, group: _Group) -> int:
-    """When the member heard of its assignment, lost it, or somebody else had the partition."""
+    """When the member learned of its assignment, lost it, or another member had the partition."""
     slack_ms = group.slack_ms
     end_ms = found.end_ms if one.end_ms is None else min(one.end_ms, found.end_ms)
     turns = group.turns.get(one.member, [])
@@ -244,7 +245,7 @@ def _find_end_of_waiting(one: Assignment, found: Finding, group: _Group) -> int:
         return one.start_ms
     removed = next((t for t in group.records if t.place == one.end), None)
     if removed is not None and removed.record.kind is Kind.FENCED:
-        return one.start_ms  # it may have been gone
+        return one.start_ms  # it may have been dead
     last_ms = group.records[-1].record.ts_ms if one.end_ms is None else one.end_ms
     lives = [life for life in group.lives(one.member) if life.protocol == "consumer" and life.start_ms <= one.start_ms]
     covered = any(life.end_ms >= end_ms - slack_ms for life in lives)
@@ -254,13 +255,13 @@ def _find_end_of_waiting(one: Assignment, found: Finding, group: _Group) -> int:
 
 
 def _with_reason(found: Finding, one: Assignment, until_ms: int, group: _Group) -> Finding:
-    """The finding with what the member's log says of lost requests."""
+    """The finding with the abandoned requests of the member's log."""
     given_up = group.given_up(one.member)
     before = [g for g in given_up if 0 <= one.start_ms + group.skew_ms - g.ts_ms <= LATE_MS]
     later = [g for g in given_up if one.start_ms + group.skew_ms < g.ts_ms <= until_ms]
     held = f"the coordinator has assigned {names([found.partitions[0]])} to {one.member}, which does not know for "
     held += seconds(until_ms - one.start_ms)
-    real = _certain(found)
+    real = _make_certain(found)
     if before and not later and until_ms - one.start_ms > before[-1].timeout_ms:
         ago = seconds(max(0, one.start_ms - before[-1].ts_ms))
         why = f"{held}: a request that it had given up {ago} before was handled then, and its answer went nowhere"
@@ -272,7 +273,7 @@ def _with_reason(found: Finding, one: Assignment, until_ms: int, group: _Group) 
 
 @dataclass(frozen=True)
 class _Stall:
-    """The target is behind the group's epoch, and no member of the consumer protocol is there."""
+    """The target epoch is behind the group epoch, and the group has no member of the consumer protocol."""
 
     start_ms: int
     end_ms: int | None
@@ -281,7 +282,6 @@ class _Stall:
 
     @property
     def why(self) -> str:
-        """What happened."""
         what = f"the last member of the consumer protocol had gone, and for epoch {self.epoch} no target was computed"
         return f"{what}: {summarize('W5')}"
 
@@ -299,9 +299,9 @@ def _stalls(records: Iterable[CoordinatorRecord]) -> Iterator[_Stall]:
             consumers.discard(record.member_id)
         elif record.kind is Kind.GROUP_EPOCH and stall is None and not consumers and _is_near(record.ts_ms, gone_ms):
             stall = _Stall(record.ts_ms, None, record.epoch or 0, place)
-        goes_on = record.kind is Kind.JOINED or (record.kind is Kind.GROUP_STATE and record.machine == CLASSIC)
+        continues = record.kind is Kind.JOINED or (record.kind is Kind.GROUP_STATE and record.machine == CLASSIC)
         computed = record.kind is Kind.TARGET_COMPUTED and stall is not None and (record.epoch or 0) >= stall.epoch
-        if stall is not None and (goes_on or computed):
+        if stall is not None and (continues or computed):
             yield replace(stall, end_ms=record.ts_ms)
             stall = gone_ms = None
     if stall is not None:
@@ -313,20 +313,20 @@ def _is_near(ts_ms: int, gone_ms: int | None) -> bool:
 
 
 def _find_stranded(found: Finding, group: _Group) -> Finding | None:
-    """Classic members hear of a rebalance with their next heartbeat, where somebody tells them."""
+    """The finding, if a stall covers most of it and lasts longer than classic members take to learn of a rebalance."""
     for stall in group.stalls:
         end_ms = found.end_ms if stall.end_ms is None else min(stall.end_ms, found.end_ms)
         start_ms = max(stall.start_ms, found.start_ms)
-        long = end_ms - start_ms > group.hears_ms and 2 * (end_ms - start_ms) > found.end_ms - found.start_ms
+        long = end_ms - start_ms > group.learns_ms and 2 * (end_ms - start_ms) > found.end_ms - found.start_ms
         if long and not _is_assigned(found, start_ms, end_ms, group):
-            real = _certain(found) if group.current else found
+            real = _make_certain(found) if group.current else found
             refused = [t.place for t in group.records if t.record.kind is Kind.ERROR and _near(t, stall)]
             return _as(real, Cause.STRANDED, stall.why, [*refused, stall.place])
     return None
 
 
 def _find_left_behind(group: _Group) -> Iterator[Unclaimed]:
-    """What the last members of the consumer protocol were assigned, and had never used."""
+    """Partitions that were assigned to the last members of the consumer protocol and have no owner in any log."""
     for stall in group.stalls:
         gone = [
             one
@@ -342,7 +342,7 @@ def _find_left_behind(group: _Group) -> Iterator[Unclaimed]:
 
 
 def _is_assigned(found: Finding, start_ms: int, end_ms: int, group: _Group) -> bool:
-    """Whether a member had the partition meanwhile, though its log is missing."""
+    """Whether the partition was assigned to any member meanwhile."""
     return any(
         found.partitions[0] in one.partitions
         and min(end_ms, one.end_ms or end_ms) - max(start_ms, one.start_ms) > group.slack_ms
@@ -356,11 +356,11 @@ def _near(one: CoordinatorRecord, stall: _Stall) -> bool:
 
 
 def _find_claimed(found: Finding, group: _Group) -> Finding | None:
-    """Most of the time nobody could have had the partition."""
+    """The finding, if the partition was unclaimed for most of its time."""
     for one in group.unclaimed:
         shared_ms = min(one.end_ms or 0, found.end_ms) - max(one.start_ms, found.start_ms)
         if _is_about(one, found.partitions[0]) and 2 * shared_ms > found.end_ms - found.start_ms:
-            return _as(_certain(found), one.cause, one.why, [one.place])
+            return _as(_make_certain(found), one.cause, one.why, [one.place])
     return None
 
 
@@ -368,8 +368,8 @@ def _is_about(one: Unclaimed, partition: Partition) -> bool:
     return partition in one.partitions or partition[0] in one.topics
 
 
-def _never_claimed(known: Iterable[Finding], group: _Group) -> Iterator[Finding]:
-    """Findings for what no log has the end of an owner of, or no owner at all."""
+def _find_never_claimed(known: Iterable[Finding], group: _Group) -> Iterator[Finding]:
+    """Findings for unclaimed partitions that have no finding yet, because no log has an owner or its end."""
     known_causes = {(found.cause, partition) for found in known for partition in found.partitions}
     for one in group.unclaimed:
         of_topics = {(i.topic, i.partition) for i in group.rows.intervals if i.topic in one.topics}
@@ -397,7 +397,7 @@ def _topics(one: Unclaimed) -> set[str]:
 
 
 def _is_used(partition: Partition, one: Unclaimed, group: _Group) -> bool:
-    """Whether a client's log has an owner of it meanwhile."""
+    """Whether the partition had an owner meanwhile, by a client's log."""
     return any(
         (i.topic, i.partition) == partition
         and i.start_ms < (one.end_ms or 0)
@@ -406,10 +406,10 @@ def _is_used(partition: Partition, one: Unclaimed, group: _Group) -> bool:
     )
 
 
-# -- ended --------------------------------------------------------------------------------------------------
+# -- fatal errors -------------------------------------------------------------------------------------------
 
 
-def _early(found: Finding, group: _Group) -> Finding | None:
+def _find_early_join(found: Finding, group: _Group) -> Finding | None:
     at_ms, slack_ms = found.start_ms, group.skew_ms
     states = [t for t in group.records if t.record.kind is Kind.GROUP_STATE and t.record.ts_ms <= at_ms + slack_ms]
     waits = [t for t in states[-1:] if t.record.machine == CLASSIC and t.record.epoch == 0]

@@ -1,14 +1,14 @@
-"""Weak spots of static members that restart, as the coordinator's records show them: W13, W14 and W15.
+"""Weak spots of restarted static members in the coordinator's records: W13, W14 and W15.
 
-Partitions are left to nobody, or to a member that is not told, until the group has its next generation or target:
+Partitions stay without owner, or assigned to a member that is not notified, until the next generation or target:
 
-* W13, a join that is owed: a generation withholds what a member had before, for it to give up and join again; within
-  that generation its place is taken by another process.
+* W13, a join that is owed: a generation withholds partitions that a member had before, until it revokes them and joins
+  again; within that generation another process takes its place.
 * W14, no target: a classic group is converted without assignments, and the targets of all its members stay empty.
-* W15, forgotten: a consumer group becomes a classic one in the generation of a member that waited; by the group's
-  assignment it has more than it was told.
+* W15, forgotten: a consumer group becomes a classic one in the generation of a member that waited; the group's
+  assignment of it has more partitions than the member was sent.
 
-All three take what `__consumer_offsets` stores, for a broker's log does not tell the assignments of classic groups.
+All three need `__consumer_offsets`, because a broker's log does not have the assignments of classic groups.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 
 class Unclaimed(NamedTuple):
-    """What nobody uses from then on."""
+    """Partitions without a user from a moment on."""
 
     cause: Cause
     member: str
-    """Whom it is about: who restarted, or who is not told; empty where its log is missing."""
+    """The member that restarted, or that is not notified; empty if its log is missing."""
     start_ms: int
     end_ms: int | None
-    """None where nothing ended it."""
+    """None if it did not end."""
     partitions: tuple[Partition, ...]
     """Empty for all of the `topics`."""
     topics: frozenset[str]
@@ -47,7 +47,7 @@ class _Held(NamedTuple):
 
 
 class _Generation(NamedTuple):
-    """A classic group as it was stored: of each member, by its instance id where it has one, what it is assigned."""
+    """A stored generation of a classic group: the assignment of each member, by instance id, else by member id."""
 
     epoch: int
     members: Mapping[str, _Held]
@@ -58,11 +58,11 @@ class _Generation(NamedTuple):
 
 
 def find_unclaimed(records: Iterable[CoordinatorRecord]) -> Iterator[Unclaimed]:
-    """Each of one group, when it ends; records come in order of time."""
+    """The unclaimed partitions of one group, each when it ends; records are given by time."""
     group, found = _Group(), list[Unclaimed]()
     for ts_ms, step in groupby(records, lambda one: one.record.ts_ms):
         batch = list(step)
-        if found and group.goes_on(batch):
+        if found and group.has_progress(batch):
             yield from (one._replace(end_ms=ts_ms) for one in found)
             found = []
         found += group.take(batch)
@@ -70,7 +70,7 @@ def find_unclaimed(records: Iterable[CoordinatorRecord]) -> Iterator[Unclaimed]:
 
 
 class _Group:
-    """The group between two steps of its coordinator."""
+    """The state of the group between two steps of its coordinator."""
 
     def __init__(self) -> None:
         self.generation = self.before = _Generation(-1, {})
@@ -78,11 +78,11 @@ class _Group:
         self.targets: dict[str, frozenset[Partition]] = {}
         self.topics: dict[str, frozenset[str]] = {}
 
-    def goes_on(self, records: Sequence[CoordinatorRecord]) -> bool:
+    def has_progress(self, records: Sequence[CoordinatorRecord]) -> bool:
         """Whether there is a next generation or target."""
-        return any(self._is_news(one.record) for one in records)
+        return any(self._is_progress(one.record) for one in records)
 
-    def _is_news(self, record: TraceRecord) -> bool:
+    def _is_progress(self, record: TraceRecord) -> bool:
         match record.kind:
             case Kind.GROUP_STATE if record.machine == CLASSIC:
                 return record.next_state != "STABLE" or record.epoch not in (None, self.generation.epoch)
@@ -91,21 +91,21 @@ class _Group:
         return record.kind is Kind.GROUP_EPOCH
 
     def take(self, records: Sequence[CoordinatorRecord]) -> list[Unclaimed]:
-        """What the step leaves to nobody."""
+        """The partitions that the step leaves unclaimed."""
         was_classic = any(
             one.record.kind is Kind.GROUP_STATE and one.record.machine == CLASSIC and one.record.next_state == "DEAD"
             for one in records
         )
         before = dict(self.current)
         for one in records:
-            self._note(one.record)
+            self._update(one.record)
         states = [one for one in records if one.record.kind is Kind.MEMBER_STATE]
         classic = [one for one in states if one.record.machine == CLASSIC]
         if classic:
             return self._begin(classic, before)
         return self._convert(records[-1]) if was_classic and self.targets else []
 
-    def _note(self, record: TraceRecord) -> None:
+    def _update(self, record: TraceRecord) -> None:
         who, full = record.member_id, frozenset(record.full or ())
         match record.kind:
             case Kind.SUBSCRIBED:
@@ -123,7 +123,7 @@ class _Group:
     def _begin(
         self, states: Sequence[CoordinatorRecord], before: Mapping[str, tuple[int, frozenset[Partition]]]
     ) -> list[Unclaimed]:
-        """A generation was stored, or once more."""
+        """Takes a stored generation, a new one or the current one again."""
         first, last = states[0].record, self.generation
         held = {
             one.record.instance_id or one.record.member_id: _Held(
@@ -138,7 +138,7 @@ class _Group:
         return list(self._find_forgotten(states, before))
 
     def _find_replaced(self, last: _Generation, states: Sequence[CoordinatorRecord]) -> Iterator[Unclaimed]:
-        """W13: a member that took another one's place, which was to give something up."""
+        """W13: a member replaced another one that had partitions to revoke."""
         for one in states:
             instance = one.record.instance_id
             if instance in last.members and last.members[instance].member_id != one.record.member_id:
@@ -153,7 +153,7 @@ class _Group:
     def _find_forgotten(
         self, states: Sequence[CoordinatorRecord], before: Mapping[str, tuple[int, frozenset[Partition]]]
     ) -> Iterator[Unclaimed]:
-        """W15: members that are assigned more than they were told in the same generation, by a group of consumers."""
+        """W15: members whose assignment has more partitions than the consumer group sent them in this generation."""
         for one in states:
             epoch, known = before.get(one.record.member_id, (-1, frozenset()))
             missing = by_partition(frozenset(one.record.full or ()) - known)
@@ -163,7 +163,7 @@ class _Group:
                 yield _leave_unclaimed(Cause.FORGOTTEN, one, missing, why)
 
     def _convert(self, last: CoordinatorRecord) -> list[Unclaimed]:
-        """W14: members subscribe, and no target names a partition."""
+        """W14: members have subscriptions, and all targets are empty."""
         topics = frozenset[str]().union(*self.topics.values())
         if any(self.targets.values()) or not topics:
             return []
@@ -174,7 +174,7 @@ class _Group:
 
 def summarize(number: str) -> str:
     """As `fsm.reference.reports.summarize`."""
-    from fsm.reference import reports  # noqa: PLC0415  # it comes with the coordinator, and few logs need it
+    from fsm.reference import reports  # noqa: PLC0415  # it imports the coordinator, and few logs need it
 
     return reports.summarize(number)
 

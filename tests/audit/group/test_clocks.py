@@ -12,7 +12,7 @@ from scene import Scene
 
 from fsm.audit.findings import FindingKind, Severity
 from fsm.audit.group import judge
-from fsm.audit.group.clocks import clocks_apart
+from fsm.audit.group.clocks import find_clock_differences
 from fsm.audit.rows import GroupRows, MemberRebalance, Place
 from fsm.trace import Kind
 
@@ -26,7 +26,7 @@ def turn(member, start_ms, epoch, cause="", **values):
 
 def told(*turns):
     given = sorted(turns, key=lambda t: (t.epoch or 0, t.member, t.start_ms))
-    return [f.summary.partition(":")[0] for f in clocks_apart("g", given)]
+    return [f.summary.partition(":")[0] for f in find_clock_differences("g", given)]
 
 
 def fleet(*members, offset_ms=0, at=((1, 0), (2, 500_000), (3, 2_000_000))):
@@ -36,7 +36,7 @@ def fleet(*members, offset_ms=0, at=((1, 0), (2, 500_000), (3, 2_000_000))):
 def test_one_file_an_hour_ahead():
     """The member, how far, of whom, by which epochs; both lines; a warning with what to do about it."""
     given = sorted([*fleet("a", "b"), *fleet("c", offset_ms=HOUR_MS)], key=lambda t: (t.epoch, t.member))
-    (found,) = clocks_apart("g", given)
+    (found,) = find_clock_differences("g", given)
     assert (found.kind, found.severity, found.member) == (FindingKind.ILLEGAL_TRANSITION, Severity.WARNING, "c")
     assert found.summary.startswith("the time stamps of c are 1 h 0 min ahead of those of a, by 3 epochs that both")
     assert "--timezone" in found.summary
