@@ -69,7 +69,7 @@ class Live:
         rows: list[Sent] = []
         for one in growths:
             before = self.files.pop(one.was or one.name, None)
-            more = READER.read_on(None if before is None else blobs.unpack(before), one)
+            more = READER.read_new(None if before is None else blobs.unpack(before), one)
             self.files[one.name] = blobs.pack(more.state)
             add_topic_names(self.names, more.names)
             rows += more.sent
@@ -78,10 +78,12 @@ class Live:
             state = GroupState(key) if kept is None else blobs.unpack(kept)
             state.take((row for row in rows if row.key == key), self.now_ms)
             if state.is_file or not state.files:
-                self.changes += state.tell(state.of_file() if state.is_file else (), CLOSE_MS, self.now_ms)
+                self.changes += state.update_findings(
+                    state.report_file() if state.is_file else (), CLOSE_MS, self.now_ms
+                )
             else:
                 audit = state.audit(LIMITS, self.names, Nobody(), self.late_ms)
-                self.changes += state.tell(audit.findings, CLOSE_MS, self.now_ms)
+                self.changes += state.update_findings(audit.findings, CLOSE_MS, self.now_ms)
                 if self.expire_ms:
                     state.expire(audit, self.expire_ms, self.now_ms)
                 if self.settle_ms:

@@ -1,1 +1,1 @@
-"""Kafka Connect: the workers of a cluster, and where its connectors and tasks ran."""
+"""Kafka Connect: the workers of a cluster, and the workers on which connectors and tasks ran."""

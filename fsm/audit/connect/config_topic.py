@@ -1,13 +1,12 @@
-"""What the config topic calls for, as one Connect worker reads it.
+"""The units that the config topic requires, as one Connect worker reads it.
 
-A connector is wanted from the record of its config until it is removed or stopped by its user. Its tasks are wanted
-from their connector's config on, too, though what they are is known only when the connector has started and their
-configs are written: a connector that cannot start leaves all its work undone, up to `tasks.max` tasks. Tasks that come
-later than `FOLLOW_MS` after a config are the connector's own decision, and wanted from then on.
+A connector is wanted from the record of its config until it is deleted or stopped by its user. Its tasks are wanted
+from the connector's config on too, though they are known only when the connector has started and their configs are
+written: a connector that cannot start leaves up to `tasks.max` tasks undone. Tasks that are configured later than
+`FOLLOW_MS` after the connector are the connector's own decision, and wanted from then on.
 
-Who asked for a connector can expect it from the moment the request was answered; the answer is printed by the worker
-that gave it. A unit that is called for yields an interval of nobody's, `CALLED`, from the config's record to that
-answer.
+A user can expect a connector from the response to the request on, which the responding worker prints. A wanted unit
+yields an interval without owner, `CALLED`, from the config's record to that response.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from fsm.trace import Partition, TraceRecord
 
 INSTANCE = -1
 NAMES = {Begun.CALLED: "the config topic", Begun.WAITS: "a scheduled delay"}
-"""What stands where a member's name stands, in intervals of nobody's."""
+"""Member names of intervals without owner."""
 FOLLOW_MS = 60_000
-"""The herder tries again at most this far apart to write the configs of a connector's tasks (Kafka's constant)."""
+"""Longest time between two attempts of the herder to write the configs of a connector's tasks (Kafka's constant)."""
 STOPPED_WITH_MS = 3_000
-"""A connector's target state and its empty task set are written together when its user stops it."""
+"""When a user stops a connector, its target state and its empty task set are written within this time."""
 ANSWERED_WITHIN_MS = 1_000
-"""The record of a config is read at most so long before the request for it was printed as begun."""
+"""The record of a config is read at most this long before the printed begin of the request for it."""
 NAMED_TASKS = 16
-"""Tasks of a connector that never started are named up to this number."""
+"""Limit of the tasks reported for a connector that never started."""
 
 Rows = Iterator[Interval | Subscription]
 
@@ -41,29 +40,29 @@ def unit_partition(unit: Partition) -> Partition:
 
 
 class ConfigTopic:
-    """What one worker knows of the config topic, through all its processes."""
+    """The config topic as one worker has read it, across its processes."""
 
     def __init__(self, group: str, member: str) -> None:
         self.group, self.member = group, member
         self.wanted: dict[Partition, At] = {}
         self.asked: dict[str, At] = {}
-        """The first config of each connector whose tasks have not followed yet."""
+        """The first config of each connector whose task configs have not been written yet."""
         self.read: dict[str, int] = {}
         """When each connector's last config was read."""
         self.answered: dict[str, int] = {}
         """When the request for that first config was answered."""
         self.failed: set[str] = set()
-        """Connectors whose tasks wait because their start failed."""
+        """Connectors without tasks because their start failed."""
         self.tasks_max: dict[str, int] = {}
         self.emptied: int | None = None
         self.removed: dict[str, At] = {}
-        """Connectors that were deleted, and not created again."""
+        """Connectors that were deleted and not created again."""
 
     def wants(self, unit: Partition) -> bool:
         return unit in self.wanted
 
     def add_running(self, units: Iterable[Partition], at: At) -> None:
-        """Units that are assigned, or run, must be called for, though no line shows their config; not deleted ones."""
+        """Adds assigned or running units whose config was not logged, except those of deleted connectors."""
         for unit in units:
             if unit[0] not in self.removed:
                 self.wanted.setdefault(unit, at)
@@ -75,7 +74,7 @@ class ConfigTopic:
             self.tasks_max[name] = int(text)
 
     def see(self, known: Known) -> Rows:
-        """A record of the config topic, or the answer to a request that wrote one."""
+        """Takes a record of the config topic, or the response to a request that wrote one."""
         record, at = known.record, known.at
         ts_ms = at.ts_ms
         match record.event:
@@ -105,7 +104,7 @@ class ConfigTopic:
                 yield from self.withdraw(self._of(record.topics), ts_ms)
 
     def fail_start(self, connector: str) -> Rows:
-        """The connector's start failed: its tasks have to wait."""
+        """The connector's start failed: its tasks are missing."""
         asked = self.asked.get(connector)
         if asked is not None and connector not in self.failed:
             self.failed.add(connector)
@@ -146,7 +145,7 @@ class ConfigTopic:
                         yield self._find_called(unit, self.wanted[unit], record.ts_ms)
 
     def _call(self, units: Iterable[Partition], since: At, until_ms: int, known_ms: int | None = None) -> Rows:
-        """Units are wanted; from `known_ms`, a round can give them to a worker."""
+        """Adds wanted units; from `known_ms` on a round can assign them."""
         for unit in units:
             if unit not in self.wanted:
                 self.wanted[unit] = since
@@ -154,7 +153,7 @@ class ConfigTopic:
                 yield replace(called, turn_ms=since.ts_ms if known_ms is None else known_ms)
 
     def _find_called(self, unit: Partition, since: At, until_ms: int) -> Interval:
-        return of_nobody(self.group, unit, Begun.CALLED, since, until_ms)
+        return make_unowned(self.group, unit, Begun.CALLED, since, until_ms)
 
     def withdraw(self, units: Iterable[Partition], ts_ms: int) -> Rows:
         for unit in sorted(units):
@@ -163,8 +162,8 @@ class ConfigTopic:
             yield Subscription(self.group, self.member, topic, "", start_ms, max(ts_ms, start_ms), place)
 
 
-def of_nobody(group: str, unit: Partition, begun: Begun, start: At, end_ms: int) -> Interval:
-    """A stretch of time that tells about a unit that nobody has."""
+def make_unowned(group: str, unit: Partition, begun: Begun, start: At, end_ms: int) -> Interval:
+    """An interval without owner; `begun` is one of `UNOWNED_BEGINS`."""
     topic, number = unit_partition(unit)
     start_ms, place, _ = start
     return Interval(

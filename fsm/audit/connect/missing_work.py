@@ -1,18 +1,16 @@
-"""Where a unit of Connect ran nowhere, or twice: rules, causes and words of its own.
+"""Units of Connect that ran nowhere, or twice: their rules, causes and sentences.
 
-The intervals of a unit are those in which a worker ran it, and those of nobody's that tell about the time without one:
-the config topic called for it (`CALLED`), a scheduled delay ran (`WAITS`). A unit is missing from the end of the last
-worker that ran it, or from when it was called for, to the start of the next, as long as it is wanted. That counts where
-it is longer than `unowned_ms` and what lines can be off at both its edges.
+The intervals of a unit are those in which a worker ran it, and those without owner: the config topic requires it
+(`CALLED`), a scheduled delay ran (`WAITS`). A unit is missing from the end of its last run, or from its config, to the
+start of the next run, as long as it is wanted. That counts if it is longer than `unowned_ms` plus `EDGES_MS`.
 
-**Cause.** A unit that failed, or whose worker lost the coordinator or stood still, is missing for that. Else a delay is
-the cause where it ran for at least half of the time. Else its worker died, or was stopped in order; or it is new; or it
-was revoked, and the next worker took long. What takes no longer than a heartbeat interval after a revocation or an
-orderly stop, and new work that is started within a rebalance timeout, is by design. Where a worker without a log may
-have had the unit, the finding is for information.
+**Cause.** The first of: the unit failed; its worker lost the coordinator or was paused; a delay ran for at least half
+of the time; its worker died, or was shut down; it is new; it was revoked, and the next worker started it late. It is by
+design if it takes no longer than a heartbeat interval after a revocation or a shutdown, or if new work is started
+within a rebalance timeout. If a worker without a log may have had the unit, the finding is for information.
 
-**Coverage.** The last worker of a unit that died without a word is gone from its last line, or, where that is later,
-from one session before the coordinator acted: before the delay, or before the next start.
+**Coverage.** A last worker without a logged end is gone from its last line on, or from one session before the
+coordinator acted (the begin of the delay, or the next start), whichever is later.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ from fsm.trace import Partition
 SESSION_TIMEOUT_MS = 10_000
 HEARTBEAT_INTERVAL_MS = 3_000
 REBALANCE_TIMEOUT_MS = 60_000
-"""Connect's defaults, where a log does not tell."""
+"""Connect's defaults, for settings that were not logged."""
 EDGES_MS = 250
-"""The last work before a stop and the first after a start may be as far from the lines that tell of them, together."""
+"""Largest difference, of both ends together, between real work and the lines of its stop and start."""
 READ_WITHIN_MS = 1000
 """Workers read one record of the config topic within this time."""
 
@@ -42,20 +40,20 @@ Lives = Mapping[tuple[str, int], Life]
 class _Unit(NamedTuple):
     intervals: Sequence[Interval]
     waits: Sequence[Interval]
-    """When delays ran, by begin."""
+    """Delays, by begin."""
     lives: Lives
 
 
 class _Hole(NamedTuple):
-    """A time in which nobody ran a unit."""
+    """A time in which no worker ran a unit."""
 
     start_ms: int
     end_ms: int
     begin: Interval
-    """The last worker's, or the call for new work."""
+    """The last run, or the `CALLED` interval of new work."""
     new: Interval | None
     read: Sequence[Interval] = ()
-    """The calls for new work, as several workers read them."""
+    """The `CALLED` intervals of new work, from several workers."""
 
     @property
     def old(self) -> Interval | None:
@@ -70,35 +68,35 @@ def find_gaps(
     intervals: Sequence[Interval],
     wanted: Sequence[tuple[int, int]],
     lives: Lives,
-    dark: tuple[int, int],
+    unlogged: tuple[int, int],
     limits: Limits,
 ) -> Iterator[Gap]:
-    """Times in which one unit was wanted and ran nowhere; arguments as those of `group.gaps`."""
+    """Times in which one unit was wanted and ran nowhere; arguments as in `unowned_partitions.find_gaps`."""
     unit = _Unit(intervals, [i for i in intervals if i.begun is Begun.WAITS], lives)
-    for hole in _holes(unit):
+    for hole in _find_holes(unit):
         missed = within(wanted, hole.start_ms, hole.end_ms)
         missed_ms = length_ms(missed)
         if missed_ms > limits.unowned_ms + EDGES_MS:
-            yield _gap(hole._replace(start_ms=missed[0][0], end_ms=missed[-1][1]), missed_ms, unit, dark)
+            yield _gap(hole._replace(start_ms=missed[0][0], end_ms=missed[-1][1]), missed_ms, unit, unlogged)
 
 
-def _holes(unit: _Unit) -> Iterator[_Hole]:
-    """Every time without a worker, the last one without end."""
+def _find_holes(unit: _Unit) -> Iterator[_Hole]:
+    """Every time without a worker; the last one ends at `FOREVER_MS`."""
     last: Interval | None = None
     for new in (i for i in unit.intervals if i.begun not in UNOWNED_BEGINS):
         if new.begun is not Begun.FOUND and (last is None or new.start_ms > last.end_ms):
-            yield from _before(new, last, unit)
+            yield from _find_hole_before(new, last, unit)
         if last is None or new.end_ms > last.end_ms:
             last = new
     if last is None or last.ended not in UNLOGGED_ENDS:
-        yield from _before(None, last, unit)
+        yield from _find_hole_before(None, last, unit)
 
 
-def _before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterator[_Hole]:
-    """From the last worker, or from the call for new work; what precedes the first worker uncalled is no hole."""
+def _find_hole_before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterator[_Hole]:
+    """The hole from the last run, or from the config of new work; none before a first run without a config."""
     end_ms = new.start_ms if new is not None else FOREVER_MS
     if last is not None and last.ended is not Ended.DELETED:
-        yield _Hole(_gone_ms(last, end_ms, unit), end_ms, last, new)
+        yield _Hole(_find_end_ms(last, end_ms, unit), end_ms, last, new)
         return
     after_ms = last.end_ms if last is not None else -FOREVER_MS
     called = [i for i in unit.intervals if i.begun is Begun.CALLED and after_ms <= i.start_ms < end_ms]
@@ -108,7 +106,7 @@ def _before(new: Interval | None, last: Interval | None, unit: _Unit) -> Iterato
         yield _Hole(min(end_ms, max(i.end_ms for i in read)), end_ms, failed, new, read)
 
 
-def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
+def _find_end_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
     life = unit.lives.get((last.member, last.life))
     if last.ended not in UNLOGGED_ENDS or life is None or not life.in_group:
         return last.end_ms
@@ -116,7 +114,7 @@ def _gone_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
     return max(last.end_ms, acted_ms - (life.session_timeout_ms or SESSION_TIMEOUT_MS))
 
 
-def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> Gap:
+def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, unlogged: tuple[int, int]) -> Gap:
     delays = union((wait.start_ms, wait.end_ms) for wait in unit.waits)
     waited_ms = length_ms(within(delays, hole.start_ms, hole.end_ms))
     cause = _cause(hole, wanted_ms, waited_ms, unit)
@@ -130,7 +128,7 @@ def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> Gap
         cause,
         (hole.begin.end, *(wait.start for wait in waits), *([hole.new.start] if hole.new else [])),
         wanted_ms,
-        _is_sure(hole, cause, wanted_ms, unit, dark),
+        _is_sure(hole, cause, wanted_ms, unit, unlogged),
         _why(hole, cause, waited_ms),
     )
 
@@ -154,8 +152,8 @@ def _cause(hole: _Hole, wanted_ms: int, waited_ms: int, unit: _Unit) -> Cause:
     return Cause.WORKER_STOPPED if old.ended is Ended.CLOSED else Cause.REVOKED
 
 
-def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, dark: tuple[int, int]) -> bool:
-    until_ms, from_ms = dark
+def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, unlogged: tuple[int, int]) -> bool:
+    until_ms, from_ms = unlogged
     if hole.start_ms < until_ms or hole.end_ms > from_ms:
         return False
     if hole.begin.doubtful or hole.begin.ended in UNLOGGED_ENDS or (hole.new is not None and hole.new.doubtful):
@@ -170,14 +168,14 @@ def _is_sure(hole: _Hole, cause: Cause, wanted_ms: int, unit: _Unit, dark: tuple
         prompt = _is_prompt(hole.new, max(known, default=hole.start_ms), life)
         return prompt and wanted_ms > (life.max_poll_interval_ms or REBALANCE_TIMEOUT_MS)
     if cause is Cause.REVOKED and hole.new.member == hole.begin.member:
-        return False  # a leader revokes in favour of somebody
+        return False  # a leader revokes a unit for another worker
     gone = _life(hole.old, unit)
     left_ms = gone.end_ms if gone is not None and cause is Cause.WORKER_STOPPED else hole.begin.end_ms
     return cause not in (Cause.REVOKED, Cause.WORKER_STOPPED) or _is_prompt(hole.new, left_ms, life)
 
 
 def _is_prompt(new: Interval, free_ms: int, receiver: Life) -> bool:
-    """Whether the next round gave the unit to this worker; else one without a log may have had it in between."""
+    """Whether the next round assigned the unit to this worker; else one without a log may have had it in between."""
     learns_ms = receiver.heartbeat_interval_ms or HEARTBEAT_INTERVAL_MS
     return new.turn_ms is None or new.turn_ms - free_ms <= learns_ms + SETTLED_MS
 
@@ -205,7 +203,7 @@ _LEFT = {
     Ended.LOG_ENDED: "{old} died without a word",
     Ended.REVOKED: "{old} had to let go",
 }
-"""How a worker came to be away for which the group then waits."""
+"""Why a worker is away for which a delay runs."""
 
 
 def _why(hole: _Hole, cause: Cause, waited_ms: int) -> str:

@@ -1,4 +1,4 @@
-"""The picture of a recorded Connect cluster: who was there, where its units ran, and while which delays they waited."""
+"""The picture of a recorded Connect cluster: its workers, the units they ran, and scheduled delays."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fsm.render.timeline.ownership import Bar, Mark, Picture, Stay, picture, svg
 from fsm.trace import Kind
 
 PICTURES = ("connect-bounced-worker-recorded",)
-"""Pictures that come with the package, drawn from the lines in a folder of that name beside this module."""
+"""Pictures in the package, drawn from the logs in the folder of that name beside this module."""
 TITLES = {PICTURES[0]: "A worker bounces, as Kafka 4.3.1 did it (scheduled.rebalance.max.delay.ms=9000)"}
 MARGIN_MS = 2_000
-"""What is seen before and after the delay."""
+"""Time shown before and after the delay."""
 _NUMBER = re.compile(r"(?:-[0-9a-f]+){5}$")
-"""What a member id has beyond the client id."""
+"""The UUID that a member id has after the client id."""
 
 
 def of_workers(group: str, rows: GroupRows, records: Sequence[Seen]) -> Picture:
@@ -32,14 +32,14 @@ def of_workers(group: str, rows: GroupRows, records: Sequence[Seen]) -> Picture:
     bars = [
         Bar(Unit(*unit((row.topic, row.partition))), _name(row.member), row.start_ms, row.end_ms)
         for row in rows.intervals
-        if row.topic.startswith(UNIT) and row.member in workers  # others stand for what should have run
+        if row.topic.startswith(UNIT) and row.member in workers  # others are intervals without owner
     ]
     stays = [Stay(_name(life.member), life.start_ms, life.end_ms) for life in lives]
     return picture(bars, stays, _rounds(records))
 
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:
-    """(file name, content) of every picture that comes with the package."""
+    """(file name, content) of every picture in the package."""
     for name in PICTURES:
         with as_file(files(__package__) / name) as folder:
             audit = audit_files(folder.glob("*.log"))
@@ -49,7 +49,7 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
 
 
 def _rounds(records: Iterable[Seen]) -> Iterator[Mark]:
-    """Each generation once, at the instant at which the first worker printed it."""
+    """Each generation once, when the first worker printed it."""
     first: dict[int, Mark] = {}
     for record, _ in records:
         if record.kind is Kind.TARGET and record.epoch is not None:

@@ -1,8 +1,8 @@
-"""The rounds of one Connect worker: its joins, the delays it was told of, and what the config topic held up.
+"""The rounds of one Connect worker: its joins, scheduled delays, and lag on the config topic.
 
-A delay begins with the first round that announces one and ends with the first that does not. Every unit that its
-leader knows to be called for yields an interval of nobody's for it, `WAITS`, and so does what a worker starts after it:
-where a unit ran nowhere meanwhile, the delay is why.
+A delay begins with the first round that has one and ends with the first that has none. Every unit that its leader knows
+as wanted, and every unit that a worker starts after it, yields an interval without owner, `WAITS`: if the unit ran
+nowhere meanwhile, the delay is the cause.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fsm.audit.connect.config_topic import of_nobody
+from fsm.audit.connect.config_topic import make_unowned
 from fsm.audit.findings import Cause, FindingKind
 from fsm.audit.follower import Process, Rows
 from fsm.audit.limits import Limits
@@ -19,12 +19,12 @@ from fsm.audit.wording import seconds
 from fsm.trace import Partition, TraceRecord
 
 LAGS = 3
-"""Rounds in a row that started nothing because of the config topic."""
+"""Consecutive rounds without a start, because of the config topic, that are reported as lag."""
 
 
 @dataclass(slots=True)
 class _Lag:
-    """Rounds in a row after which the worker could not start anything."""
+    """Consecutive rounds after which the worker could not start anything."""
 
     start_ms: int = 0
     end_ms: int = 0
@@ -34,7 +34,7 @@ class _Lag:
 
 @dataclass(slots=True)
 class _Delay:
-    """A delay as one process learned of it."""
+    """A delay as one process received it."""
 
     start: At
     due_ms: int
@@ -44,11 +44,11 @@ class _Delay:
     wanted: set[Partition] = field(default_factory=set)
     """Units that were wanted when it began."""
     waited: set[Partition] = field(default_factory=set)
-    """Units whose wait was reported."""
+    """Units with a `WAITS` interval."""
 
 
 class Rounds:
-    """Follows one worker; what belongs to one process begins anew with `start_process`."""
+    """Follows one worker; `start_process` resets the state of one process."""
 
     def __init__(self, process: Process, limits: Limits) -> None:
         self.limits = limits
@@ -59,7 +59,7 @@ class Rounds:
     def start_process(self, process: Process) -> None:
         self.process = process
         self.turn: At | None = None
-        """Where the round that goes on began."""
+        """Begin of the current round."""
         self.version = ""
         self.held: set[Partition] = set()
         self.delay: _Delay | None = None
@@ -86,12 +86,12 @@ class Rounds:
             yield from self.lag_behind(known.at)
 
     def is_downgrade(self, record: TraceRecord) -> bool:
-        """Whether the group goes back to the eager protocol with this round."""
+        """Whether the group returns to the eager protocol with this round."""
         before, self.version = self.version, record.settings.get("version", "")
         return self.version == "0" and before not in ("", "0")
 
     def start_units(self, units: Iterable[Partition]) -> Rows:
-        """What this worker starts waited for the delay that was over before."""
+        """The units that this worker starts waited for the previous delay."""
         if self.delay is not None and self.delay.end_ms is not None:
             yield from self._wait(self.delay, units, self.delay.end_ms)
 
@@ -121,12 +121,12 @@ class Rounds:
     def _wait(self, delay: _Delay, units: Iterable[Partition], end_ms: int) -> Rows:
         for unit in sorted(set(units) - delay.waited):
             delay.waited.add(unit)
-            yield of_nobody(self.process.group, unit, Begun.WAITS, delay.start, end_ms)
+            yield make_unowned(self.process.group, unit, Begun.WAITS, delay.start, end_ms)
 
     # The config topic
 
     def lag_behind(self, at: At, *, timed_out: bool = False) -> Rows:
-        """The worker could not start anything, for want of the config topic."""
+        """The worker could not start anything because of the config topic."""
         if self.lag.shown and at.ts_ms - self.lag.end_ms > self.limits.window_ms:
             yield from self.catch_up()
         lag = self.lag
@@ -138,7 +138,7 @@ class Rounds:
             del lag.shown[LAGS - 1 : -1]
 
     def catch_up(self) -> Rows:
-        """The worker starts its work, or its log ends."""
+        """The worker starts its work, or its log ends: reports the lag."""
         lag, self.lag = self.lag, _Lag()
         if len(lag.shown) >= LAGS or lag.timed_out:
             why = (
@@ -155,7 +155,7 @@ class Rounds:
         yield from self._storm()
 
     def _storm(self, *, keep: bool = False) -> Rows:
-        """A window with too many joins is reported once, and begins anew."""
+        """Reports a window with too many joins once, and resets it."""
         if len(self.joins) > self.limits.storm_turns:
             first, last = self.joins[0], self.joins[-1]
             lasted = seconds(last.ts_ms - first.ts_ms)

@@ -1,14 +1,14 @@
-"""What runs on one Connect worker, from the lines about its connectors and tasks.
+"""The units that run on one Connect worker, from the lines about its connectors and tasks.
 
 A unit (a connector's instance or a task) is written as a topic of its own, `unit:<connector>`, with `:<task>` for a
-task, and its number as partition; no topic of Kafka's has a colon, so the two never meet. What runs is an interval. It
-begins when the worker says that the unit has started. A connector ends when it is told to stop, a task when its thread
-closes its clients, or, where no line says so, when it was told to stop. A task that outlives its graceful stop runs on
-until its clients are closed.
+task, and its number as partition; Kafka's topic names have no colon, so the two never collide. A run is an interval. It
+begins with the line that the unit has started. A connector ends with the request to stop, a task when its thread closes
+its clients, or if that was not logged, with the request to stop. A task that outlives its graceful stop runs until its
+clients are closed.
 
-Lines about units name no worker. Where the files of several were merged they belong to nobody: then only the herder's
-intentions are known, and intervals made of them are `doubtful`. A log that begins later tells by its first round what
-the worker held before: those intervals are `FOUND`.
+Lines about units do not name the worker. If the files of several workers were merged, these lines cannot be attributed:
+then only the herder's intentions are known, and intervals made from them are `doubtful`. If a log begins later, its
+first round shows the units that the worker held before: those intervals are `FOUND`.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from fsm.audit.wording import names, seconds
 from fsm.trace import Kind, Partition
 
 CREATED_WITH_MS = 3_000
-"""A connector whose start fails is said to have been created within this time all the same."""
+"""A connector whose start failed is still printed as created within this time."""
 
 
 @dataclass(slots=True)
 class _Run:
     start: At
     turn_ms: int | None = None
-    """When the round began that gave it."""
+    """Begin of the round that assigned it."""
     begun: Begun = Begun.ASSIGNED
     stop: At | None = None
-    """Where it was told to stop."""
+    """The request to stop."""
     closed: At | None = None
-    """Where its thread closed its clients."""
+    """The line at which its thread closed its clients."""
     zombie: bool = False
     void: Void | None = None
     intended: bool = False
     """Only the herder's intention to start it is known."""
     outlived: tuple[At, At] | None = None
-    """Where its connector was deleted, and where the first round ended that began after that and left it running."""
+    """The deletion of its connector, and the end of the first later round that left it running."""
 
     @property
     def stops(self) -> bool:
-        """Whether it was told to stop, and nothing says that it goes on."""
+        """Whether it was requested to stop, and no line shows that it continues."""
         return self.stop is not None and not self.zombie
 
 
@@ -59,25 +59,25 @@ class RunningUnits(Follower):
         self.touched: set[Partition] = set()
         """Units that this process started, stopped or failed to start."""
         self.held: tuple[Partition, ...] = ()
-        """What it held after the last round."""
+        """The units that it held after the last round."""
         self.intended: dict[Partition, At] = {}
         self.failed_ms: dict[str, int] = {}
         """When a connector last failed to start."""
         self.stopped: dict[Partition, At] = {}
-        """Units that stopped since the last round, and when they were told to."""
+        """Units that stopped since the last round, and the requests to stop."""
         self.prints_units = False
-        """Lines about units are this worker's."""
+        """Lines about units are attributed to this worker."""
         self.losing = Cause.NONE
-        """Why it gives up its work without a round."""
+        """Why it stops its work without a round."""
         self.closing = False
         self.turn_ms: int | None = None
-        """When the last round began."""
+        """Begin of the last round."""
 
     # Starts
 
     @on(Kind.UNITS_STARTED)
     def _start_units(self, known: Known) -> Rows:
-        """Units run, or the herder is about to start them."""
+        """Units have started, or the herder is about to start them."""
         record, at = known.record, known.at
         if record.event == "asked":
             self.intended |= dict.fromkeys(record.partitions, at)
@@ -88,12 +88,12 @@ class RunningUnits(Follower):
             self.touched.add(unit)
             failed_ms = self.failed_ms.get(unit[0]) if unit[1] == INSTANCE else None
             if failed_ms is not None and at.ts_ms - failed_ms < CREATED_WITH_MS:
-                continue  # the line says that it was created; starting it had failed
+                continue  # the line is that of its creation; its start had failed
             if unit not in self.runs or self.runs[unit].intended:
                 self.runs[unit] = _Run(at, self.turn_ms)
 
     def all_started(self, at: At) -> None:
-        """The herder has finished its starts: what it holds and did not start now ran before."""
+        """The herder has finished its starts: held units that it did not start were running before."""
         if not self.prints_units:
             for unit, intended in self.intended.items():
                 self.runs.setdefault(unit, _Run(intended, self.turn_ms, intended=True))
@@ -146,9 +146,9 @@ class RunningUnits(Follower):
         for unit in record.partitions:
             run = self.runs.get(unit)
             if run is None or (record.event == "producer" and not run.stops):
-                continue  # what is cancelled loses its producer while it goes on
+                continue  # a cancelled task closes its producer and still runs
             if run.stops and run.stop is not None:
-                # A connector does nothing more once it is told; that it is down is printed when its status is written.
+                # A connector does no work after the request to stop; its end is printed when its status is written.
                 run.closed = run.closed or (run.stop if unit[1] == INSTANCE else at)
                 self.stopped[unit] = run.stop
             if record.event != "producer":
@@ -157,7 +157,7 @@ class RunningUnits(Follower):
 
     @on(Kind.UNITS_FAILED)
     def _fail_units(self, known: Known) -> Rows:
-        """A unit did not start, threw, or did not stop."""
+        """A unit failed to start, failed while running, or did not stop."""
         record, at = known.record, known.at
         for unit in record.partitions:
             self.touched.add(unit)
@@ -191,7 +191,8 @@ class RunningUnits(Follower):
             yield self._zombie(unit, stop, now, what).lower_severity()
 
     def _report_deleted(self, unit: Partition, run: _Run, now: At) -> Rows:
-        """It runs, or ran until now, though its connector was deleted (G3): longer than a next round takes to begin."""
+        """A finding if the unit ran until `now`, longer than a next round takes to begin after the deletion of its
+        connector (G3)."""
         prompt_ms = 2 * (self.process.heartbeat_interval_ms or CLASSIC_HEARTBEAT_INTERVAL_MS)
         outlived, run.outlived = run.outlived, None
         now = self.config.asked.get(unit[0], now)  # it was created again
@@ -211,7 +212,7 @@ class RunningUnits(Follower):
         return self.process.finding(kind, since.ts_ms, now.ts_ms, summary, lines, partitions=about, cause=cause)
 
     def settle(self) -> Rows:
-        """Units that were told to stop and did not say that they go on have stopped."""
+        """Ends units that were requested to stop, unless a line shows that they continue."""
         for unit in sorted(u for u, run in self.runs.items() if run.stops):
             run = self.runs.pop(unit)
             if run.stop is not None:
@@ -219,7 +220,8 @@ class RunningUnits(Follower):
                 yield self._interval(unit, run, run.closed or run.stop, Ended.REVOKED)
 
     def freeze(self, since: At, until: At, *, expired: bool) -> Rows:
-        """The process printed nothing meanwhile: what ran stood still, and goes on, as a stranger if it `expired`."""
+        """The process was paused: its units did not run meanwhile. If its session `expired`, they run on without being
+        assigned."""
         for unit in sorted(self.runs):
             run = self.runs[unit]
             if run.start.ts_ms >= since.ts_ms:

@@ -1,11 +1,11 @@
-"""Whether what a Connect worker printed is a way through its table.
+"""Checks whether the lines of a Connect worker are a path through its table.
 
-A log shows some of a worker's steps: that it joins, that a round is through, that it starts its work. Between two lines
-the worker may take steps that it does not print. So the worker is followed as the set of states in which it may be:
-before each line the hidden steps are taken as often as they may be, then the line's own step, from every state that has
-it. A line after which no state is left is one that the table does not allow.
+A log shows some of a worker's steps: its joins, completed rounds, starts of work. Between two lines the worker may take
+steps that it does not print. So the worker is followed as the set of possible states: before each line hidden steps are
+taken any number of times, then the line's own step, from every state that has it. If no state is left, the table does
+not allow the line.
 
-What is hidden at DEBUG is hidden here, too, so that INFO logs are judged by the same rules.
+Steps that are printed only at DEBUG count as hidden, so that the same rules apply to INFO logs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ HIDDEN = frozenset(
         E.CATCH_UP_TIMED_OUT_AGAIN_EXHAUSTED,
     }
 )
-"""Steps that need not be printed, at INFO."""
+"""Steps that may not be printed at INFO."""
 
 JOIN_DUE = frozenset({E.JOIN_DUE_EAGER, E.JOIN_DUE_EAGER_EMPTY_HANDED, E.JOIN_DUE_COOPERATIVE})
 JOINED = frozenset({E.JOINED_FOLLOWER, E.JOINED_LEADER})
@@ -78,7 +78,7 @@ def _follow_hidden(states: States) -> States:
 
 @cache
 def _after(states: States, events: frozenset[Event]) -> States:
-    """The states after one of the events, from wherever hidden steps may have led."""
+    """The states after hidden steps and one of the events."""
     cells = TABLE.compiled.by_state
     return frozenset(
         cells[state][event].target
@@ -89,7 +89,7 @@ def _after(states: States, events: frozenset[Event]) -> States:
 
 
 def follow(states: States, record: TraceRecord) -> States:
-    """Where the worker may be once it has printed the record; empty if the table has no way there."""
+    """The possible states after the record; empty if the table does not allow it."""
     match record.kind:
         case Kind.STARTED:
             return frozenset({S.DOWN})
@@ -100,7 +100,7 @@ def follow(states: States, record: TraceRecord) -> States:
         case Kind.JOINED:
             return _after(states, JOINED)
         case Kind.SYNCED:
-            # The next line about it may be a result, a revocation, or another join.
+            # The next line may be a result, a revocation, or another join.
             return _after(states, SYNCED)
         case Kind.TARGET if record.revoked:
             return _after(states, REVOKED) or _same(states, UP - {S.REVOKING})
@@ -132,22 +132,22 @@ def _take_step(states: States, record: TraceRecord) -> States:
         case "DISCOVERY_FAILED_HOLDING", _:
             return _after(states, frozenset({E.DISCOVERY_FAILED_HOLDING}))
         case _, "STARTING":
-            # While a delay runs the herder goes through its starts again and again, having nothing to start.
+            # While a delay runs the herder repeats STARTING with nothing to start.
             again = {S.STARTING} if S.DELAYED in _follow_hidden(states) else set()
             return _same(states | _after(states, CAUGHT_UP), frozenset({S.STARTING})) | again
         case _, "CATCHING_UP":
             return _same(states, frozenset({S.CATCHING_UP}))
-    # The config topic was read to its end: after a timeout, or at the start, no other line tells what follows.
+    # The config topic was read to its end: after a timeout, or at the start, no other line shows what follows.
     return states | _after(states, CAUGHT_UP)
 
 
 def _same(states: States, allowed: States) -> States:
-    """Those of the states, hidden steps included, in which the line can be printed."""
+    """The states, after hidden steps, in which the line can be printed."""
     return _follow_hidden(states) & allowed
 
 
 class TablePath:
-    """Follows one worker; a process whose beginning is not in the log may be anywhere at first."""
+    """Follows one worker; a process without a logged start may first be in any state."""
 
     def __init__(self, group: str, member: str) -> None:
         self.group, self.member = group, member
@@ -155,14 +155,14 @@ class TablePath:
         self.stopping = False
         self.last: tuple[str, Place] | None = None
         self.steps = 0
-        """Lines so far that are steps of the table, or should be."""
+        """Lines so far that are, or should be, steps of the table."""
 
     def see(self, known: Known) -> Iterator[Finding]:
-        """A finding where the record has no place in the table; the worker may be anywhere afterwards."""
+        """A finding if the table does not allow the record; the worker may then be in any state."""
         record, place = known.record, known.at.place
         self.stopping = record.kind is not Kind.STARTED and (self.stopping or record.kind is Kind.CLOSE_BEGIN)
         if self.stopping and record.kind is not Kind.CLOSE_BEGIN:
-            return  # the herder's thread finishes what it is at
+            return  # the herder's thread finishes its current work
         after = follow(self.states, record)
         if not after:
             yield self._illegal(record, place)

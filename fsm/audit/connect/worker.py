@@ -1,8 +1,7 @@
-"""What follows one process of a Connect worker: its records become rows like those of a consumer.
+"""Follows one process of a Connect worker: from its records to rows like those of a consumer.
 
-This module notices a process that stood still, and reports a herder that died. `running` follows what runs,
-`config_topic` what the config topic calls for, `rounds` the rounds and their delays, `table_path` whether the worker's
-steps are in the table `connect-worker`.
+This module detects a paused process and reports a dead herder. `running` follows running units, `config_topic` wanted
+units, `rounds` rounds and delays, `table_path` the steps of the table `connect-worker`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from fsm.audit.rows import Begin, Ended, Known, Order
 from fsm.trace import Kind
 
 NECESSARY = frozenset({Kind.JOINING, Kind.JOINED, Kind.SYNCED, Kind.TARGET})
-"""A process that printed none of one of these hides some class's lines: what it did not print says nothing then."""
+"""If a process did not print all of these kinds, the level of a logger hides lines, and missing lines mean nothing."""
 PROMPT_MS = 100
 """A heartbeat is answered within this time unless the machine, the network or the broker is slow."""
 
@@ -33,7 +32,7 @@ class WorkerProcess(Process):
 
 
 class WorkerFollower(Follower):
-    """What the worker knows of the config topic, and its rounds, outlive its processes."""
+    """Follows one process; `config` and `rounds` are those of the worker and survive its processes."""
 
     def __init__(
         self, group: str, member: str, limits: Limits, begin: Begin, before: WorkerFollower | None = None
@@ -51,7 +50,7 @@ class WorkerFollower(Follower):
         self.heartbeat_ms: int | None = None
         """When the last heartbeat was sent."""
         self.answered_ms: int | None = None
-        """How long its answer took; None while there is none."""
+        """Latency of its response; None while there is none."""
 
     def see(self, known: Known) -> Rows:
         yield from self._check_silence(known)
@@ -74,13 +73,13 @@ class WorkerFollower(Follower):
             yield from self.config.end(last_ms)
             yield from self.rounds.end_log()
 
-    # A process that stands still
+    # Paused processes
 
     def _check_silence(self, known: Known) -> Rows:
-        """A worker whose last heartbeat was answered prints the next one when it is due, or it stands still.
+        """Detects a pause: the last heartbeat was answered, and the next one is not printed when it is due.
 
-        One that waits for an answer sends no other, and does not stand still for that. One whose answers are slow is on
-        a machine that is short of time: its lines come late while its tasks run, unless a whole session passes.
+        A worker that waits for a response sends no heartbeat and is not paused. If responses are slow, the machine is
+        overloaded: lines are late while tasks run, so only the loss of a whole session counts as a pause.
         """
         process, now_ms = self.process, known.at.ts_ms
         if self.answered_ms is None or self.heartbeat_ms is None or self.rounds.turn is not None:
@@ -145,7 +144,7 @@ class WorkerFollower(Follower):
     @on(Kind.JOINED)
     def _on_join(self, known: Known) -> None:
         self.process.in_group = True
-        self.heartbeat_ms = known.at.ts_ms  # from here on the next one is due in an interval
+        self.heartbeat_ms = known.at.ts_ms  # the next one is due one interval later
 
     @on(Kind.TARGET)
     def _round(self, known: Known) -> Rows:

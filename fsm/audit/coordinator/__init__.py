@@ -1,1 +1,1 @@
-"""What the coordinator's own log adds to findings that rest on the clients' logs."""
+"""Evidence from the coordinator's records for findings from clients' logs."""

@@ -1,10 +1,11 @@
-"""The target and the current assignment of each member, as the coordinator's records tell them.
+"""The target and current assignments of members, from the coordinator's records.
 
-The members of a consumer group have two assignments each: the target, which an assignor computed, and the current one,
-which the member was told, with what it has still to give up. Members of a classic group have only that of their
-generation. Two sources may tell of one group, what the broker printed and what it stored: the later one is ignored.
+Each member of a consumer group has two assignments: the target, which an assignor computed, and the current one, which
+the member was sent, with partitions that it has still to revoke. Members of a classic group have only that of their
+generation. A group may have two sources, the broker's log and its stored records: the later of two equal records is
+ignored.
 
-Topics go by their names as far as anything names them, else by their ids behind `ID`.
+Topics are written by name if a record has it, else by their ids after `ID`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from fsm.render.wording import numbers
 from fsm.trace import Kind, Partition, TraceRecord, by_partition
 
 ID = "id:"
-"""Begins a topic that is known by its id alone; no topic's name can."""
+"""Prefix of a topic that is known only by id; topic names cannot begin so."""
 AWAY = "STATIC_MEMBER_AWAY"
-"""Detail of a leave after which the coordinator keeps the member's assignments for it."""
+"""Detail of a leave after which the coordinator keeps the member's assignments."""
 HELD = 100_000
-"""Assignments of one group that are followed at a time; of more, the oldest are let go."""
+"""Limit of the assignments of one group that are followed at the same time; the oldest are dropped."""
 REPEATED_MS = 1000
-"""A record is stored, and a line printed, this close to each other at most."""
+"""Longest time between storing a record and printing its line."""
 _RECENT = 4
-"""States of one member that one source may tell before the other tells the first of them."""
+"""States of one member that one source may have before the other has the first of them."""
 _ID_SHOWN, _TOPICS_SHOWN = 8, 20
 LABEL = 160
 """Longest text of an assignment, in characters."""
@@ -43,46 +44,46 @@ class AssignmentKind(StrEnum):
 
 class EndReason(StrEnum):
     OPEN = ""
-    """Nothing: it still held at the end of the records."""
+    """It was current at the end of the records."""
     FOLLOWED = "followed"
-    """The next assignment of the same member."""
+    """The same member got another assignment."""
     REMOVED = "removed"
-    """The member was removed: it left, was fenced, or the group went on without it."""
+    """The member was removed: it left, was fenced, or the group continued without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
     group: str
     member: str
-    """Empty where no log is that member's."""
+    """Empty if its log is missing."""
     member_id: str
     which: AssignmentKind
     machine: str
     """The table that `state` belongs to: `consumer-group-member` or `classic-group`; empty for a target."""
     state: str
     role: str
-    """`leader` where a classic group names it so."""
+    """`leader` for the leader of a classic group."""
     epoch: int | None
-    """Member epoch or generation of a current assignment; epoch of a target where it is known."""
+    """Member epoch or generation of a current assignment; epoch of a target, if known."""
     partitions: tuple[Partition, ...]
     revoked: tuple[Partition, ...]
-    """What the member was told to give up and has not yet."""
+    """Partitions that the member was sent to revoke and has not revoked yet."""
     start_ms: int
     end_ms: int | None
-    """None where nothing ended it."""
+    """None if it did not end."""
     until: EndReason
     label: str
-    """The partitions as a report names them."""
+    """The partitions, as text for reports."""
     giving_up: str
-    """So for what it was told to give up."""
+    """The partitions to revoke, as text for reports."""
     start: Place
-    """The line or record that began it."""
+    """The line or record of its begin."""
     end: Place
-    """The one that ended it."""
+    """The one of its end."""
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of a coordinator, with the member whose id it names; empty where no log is that one's."""
+    """A record of a coordinator, with the member of its member id; empty if that member's log is missing."""
 
     record: TraceRecord
     member: str
@@ -92,13 +93,13 @@ class CoordinatorRecord(NamedTuple):
 
 
 def add_topic_names(known: dict[str, str], names: Mapping[str, str]) -> None:
-    """Adds names of topics by their ids; of two names of one id the first in order counts."""
+    """Adds topic names by topic id; of two names of one id the smaller one is used."""
     for topic_id, name in names.items():
         known[topic_id] = min(name, known.get(topic_id, name))
 
 
 def with_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:
-    """The record with names in the place of ids; classic groups print names."""
+    """The record with topic names instead of ids; classic groups have names already."""
     if record.machine == CLASSIC or record.kind not in (Kind.TARGET, Kind.MEMBER_STATE):
         return record
 
@@ -110,7 +111,7 @@ def with_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:
 
 
 def with_known_names(record: TraceRecord, known: Mapping[str, str]) -> TraceRecord:
-    """A member's record with names in the place of ids, where a trace of the wire has ids and some name is known."""
+    """A member's record with topic names instead of ids, for traces of the wire; unknown ids stay."""
     if not record.full or not any(topic.startswith(ID) for topic, _ in record.full):
         return record
     named = ((known.get(topic.removeprefix(ID), topic), number) for topic, number in record.full)
@@ -118,7 +119,7 @@ def with_known_names(record: TraceRecord, known: Mapping[str, str]) -> TraceReco
 
 
 def label(partitions: Iterable[Partition]) -> str:
-    """Partitions as a report names them, ids shortened.
+    """Partitions as text for reports, with shortened ids.
 
     >>> label([("id:8s1lnmxkSK2e4GljFsdRJw", 3), ("orders", 1), ("orders", 2), ("orders", 0)])
     'id:8s1lnmxk…-[3], orders-[0..2]'
@@ -135,7 +136,7 @@ def _shorten(topic: str) -> str:
 
 
 def assignments(group: str, records: Iterable[CoordinatorRecord]) -> Iterator[Assignment]:
-    """The assignments of one group's members, each when it ends; records come in order of time."""
+    """The assignments of one group's members, each when it ends; records are given by time."""
     open_ = _OpenAssignments(group)
     for one in records:
         yield from open_.take(one)
@@ -152,7 +153,7 @@ class _OpenAssignments:
         self.group = group
         self.open: dict[_Key, Assignment] = {}
         self.recent: dict[_Key, deque[Assignment]] = {}
-        """The last few of each member, which another source may repeat."""
+        """The last `_RECENT` of each member, which another source may repeat."""
         self.static: dict[str, str] = {}
         """The member id of each instance id."""
 
@@ -168,7 +169,7 @@ class _OpenAssignments:
             yield from self._remove([key for key, own in self.open.items() if _is_over(own, record)], one)
 
     def _replace(self, one: CoordinatorRecord) -> Iterator[Assignment]:
-        """A static member comes back under another id, and the old one is nobody's."""
+        """Ends the assignments of a static member's old id when it returns with another one."""
         old_id = self.static.get(one.record.instance_id, one.record.member_id)
         if old_id != one.record.member_id:
             yield from self._remove(_both(old_id), one)
@@ -190,10 +191,10 @@ class _OpenAssignments:
         _keep(self.recent, key, recent)
 
     def _is_repeated(self, begun: Assignment) -> bool:
-        """Whether it holds already, or another source told it just before."""
+        """Whether it equals the current assignment, or a recent one of another source."""
         key = (begun.member_id, begun.which)
-        stands = self.open.get(key)
-        if stands is not None and _same(stands, begun):
+        current = self.open.get(key)
+        if current is not None and _same(current, begun):
             return True
         return any(
             _same(old, begun) and old.start.file != begun.start.file and begun.start_ms - old.start_ms <= REPEATED_MS
@@ -212,13 +213,13 @@ def _both(member_id: str) -> list[_Key]:
 
 
 def _keep(held: dict[Key, Value], key: Key, value: Value) -> Value | None:
-    """Holds one more; gives the oldest where that is one too many."""
+    """Adds an entry; returns the oldest one, removed, if there are more than `HELD`."""
     held[key] = value
     return held.pop(next(iter(held))) if len(held) > HELD else None
 
 
 def _begin(group: str, one: CoordinatorRecord) -> Assignment | None:
-    """The assignment that a record begins; None where it names no partitions."""
+    """The assignment that a record begins; None if it has no partitions."""
     record = one.record
     if record.full is None or not record.member_id:
         return None
@@ -244,7 +245,7 @@ def _begin(group: str, one: CoordinatorRecord) -> Assignment | None:
 
 
 def _same(old: Assignment, new: Assignment) -> bool:
-    """Whether they are equal; a stored target does not tell its epoch."""
+    """Whether they are equal; targets without epoch, because a stored target does not have it."""
     if old.which is AssignmentKind.TARGET:
         return old.partitions == new.partitions
     return (old.machine, old.state, old.epoch, old.partitions, old.revoked) == (
@@ -253,10 +254,10 @@ def _same(old: Assignment, new: Assignment) -> bool:
 
 
 def _is_over(own: Assignment, state: TraceRecord) -> bool:
-    """Whether a state of the group ends the assignment, whose member it does not name.
+    """Whether a state of the group ends the assignment.
 
-    A generation ends with the next one and with the group. A group that is unloaded (`DEAD`, with an epoch) goes to
-    another coordinator as it is; one that is converted, or stored as gone, keeps nothing of its old kind.
+    A generation ends with the next one and with the group. A group that is unloaded (`DEAD`, with an epoch) moves to
+    another coordinator unchanged; one that is converted, or stored as deleted, loses its assignments of the old kind.
     """
     classic = own.machine == CLASSIC
     if state.machine == CLASSIC and classic:

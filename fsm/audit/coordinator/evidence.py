@@ -1,17 +1,18 @@
-"""What the coordinator's own records add to findings that rest on the clients' logs.
+"""Adds evidence from the coordinator's records to findings from clients' logs.
 
-**Statements.** A broker's log, or what it stored, says who was fenced or left, when and why; a client often learns of
-it late, or never. A statement belongs to a finding about the same member if it was made within `BEFORE_MS` before the
-finding begins and `AFTER_MS` after it ends, each widened by the skew of clocks. The last `SHOWN` become evidence. Where
-the finding does not know its cause, or only that the member was fenced, the last statement that tells one gives it;
-where the log just ends, the statement says what became of the member.
+**Statements.** A broker's log, or its stored records, show which member was fenced or left, when and why; a client
+often learns of it late, or never. A statement belongs to a finding about the same member if it is at most `BEFORE_MS`
+before its begin or `AFTER_MS` after its end, each plus the clock skew. The last `SHOWN` become evidence. If the
+finding's cause is unknown or `FENCED`, it becomes that of the last statement with a cause; if the member's log just
+ends, the sentence of the statement is added.
 
-**Handover.** Two members that own one partition at once have each been assigned it. Whether the first had acknowledged
-giving it up, was removed from the group, or still counted as the owner, decides whose fault it is. A partition that no
-log's member owned may have belonged to one whose log is missing. Only the coordinator can tell. What it took from a
-member that stayed, without asking, a report of that member left out: that is a cause where no other is known.
+**Handover.** Two members that own one partition at the same time were both assigned it. Which of them is at fault
+depends on whether the first had acknowledged the revocation, was removed from the group, or was still the owner for the
+coordinator. A partition without owner may have belonged to a member whose log is missing. Only the coordinator's
+records show that. If the coordinator took a partition from a remaining member without a revocation, a report of that
+member left it out: that is the cause if no other is known.
 
-What the clients' applications saw stays as it is.
+The intervals from the clients' logs are not changed.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from fsm.render.wording import lasting
 from fsm.trace import Kind, Partition
 
 BEFORE_MS = 10_000
-"""A member learns with its next heartbeat that it is out, and its partitions may have gone to others by then."""
+"""A removed member learns of it with its next heartbeat, when its partitions may have been reassigned already."""
 AFTER_MS = 1000
 SHOWN = 3
-"""Statements that a finding shows."""
+"""Most statements added to a finding."""
 STATEMENTS = (Kind.FENCED, Kind.LEFT, Kind.ERROR)
-"""What is said about the end of a membership."""
+"""Kinds of records about the end of a membership."""
 OPEN = (Cause.UNKNOWN, Cause.FENCED)
-"""Causes that the coordinator may know better."""
+"""Causes that a statement replaces."""
 
 
 class StatedCause(NamedTuple):
     kind: Kind
     detail: str
-    """What its detail begins with."""
+    """Prefix of its detail."""
     cause: Cause
     sentence: str
 
@@ -66,7 +67,7 @@ class Statement(NamedTuple):
 
 
 def statements(records: Iterable[CoordinatorRecord]) -> dict[str, list[Statement]]:
-    """What is said of each member of a group whose log was read, in order."""
+    """The statements about each member whose log was read, in order."""
     found: dict[str, list[Statement]] = {}
     for record, member, place, _ in records:
         if member and record.kind in STATEMENTS:
@@ -75,7 +76,7 @@ def statements(records: Iterable[CoordinatorRecord]) -> dict[str, list[Statement
 
 
 def add_statements(finding: Finding, own: Sequence[Statement], skew_ms: int) -> Finding:
-    """The finding with the statements about its member, which come in order."""
+    """The finding with the statements about its member; `own` is sorted."""
     first_ms, last_ms = finding.start_ms - BEFORE_MS - skew_ms, finding.end_ms + AFTER_MS + skew_ms
     near = [statement for statement in own if first_ms <= statement.ts_ms <= last_ms][-SHOWN:]
     if not near:
@@ -99,14 +100,14 @@ def _find_cause(near: Sequence[Statement]) -> StatedCause | None:
 # -- handover -----------------------------------------------------------------------------------------------
 
 ACKNOWLEDGED = "had acknowledged giving it up"
-"""Said of a member that had been asked to."""
+"""Used in sentences about a member that had partitions to revoke."""
 ABOUT_OWNERS = (FindingKind.DOUBLE_OWNERSHIP, FindingKind.UNOWNED_PARTITION)
 HELD = 50
-"""Assignments of one partition that are looked at for one finding: the last ones."""
+"""Most assignments of one partition that are used for one finding: the last ones."""
 
 
 class AssignedSpan(NamedTuple):
-    """A current assignment, seen from one of its partitions."""
+    """A current assignment of one partition."""
 
     start_ms: int
     end_ms: int | None
@@ -114,7 +115,7 @@ class AssignedSpan(NamedTuple):
     member_id: str
     until: EndReason
     giving_up: bool
-    """The member had been told to give the partition up, and had not acknowledged that yet."""
+    """The member was sent to revoke the partition, and had not acknowledged that yet."""
     start: Place
     end: Place
     machine: str = ""
@@ -122,20 +123,20 @@ class AssignedSpan(NamedTuple):
 
     @property
     def left_out(self) -> bool:
-        """Whether it was taken from a member that stayed, without being asked for: a report had left it out (W1, W9).
+        """Whether it was taken from a remaining member without a revocation: a report had left it out (W1, W9).
 
-        Classic groups ask nobody: a generation follows the one before.
+        Not in classic groups, where one generation replaces the other.
         """
         return self.until is EndReason.FOLLOWED and not self.giving_up and self.machine == MEMBER
 
 
 def partition_of(found: Finding) -> Partition | None:
-    """The partition that is followed: the first, which stands for all that were handed over together."""
+    """The first partition, which represents all that were handed over together; None for other kinds."""
     return found.partitions[0] if found.kind in ABOUT_OWNERS and found.partitions else None
 
 
 def find_spans(own: Iterable[Assignment], found: Finding, skew_ms: int) -> list[AssignedSpan]:
-    """The assignments that concern a finding. `own` are those of its group."""
+    """The assignments of a finding's partition around its time. `own` are those of its group."""
     wanted = partition_of(found)
     first_ms, last_ms = time_of_handover(found, skew_ms)
     spans = [
@@ -154,34 +155,37 @@ def _order(span: AssignedSpan) -> tuple[int, str, bool, int]:
 
 
 def time_of_handover(found: Finding, skew_ms: int) -> tuple[int, int]:
-    """When the coordinator may have handed over what was owned twice from the finding's begin on, or by nobody."""
+    """(first, last) in epoch ms: when the coordinator may have reassigned the finding's partition."""
     last_ms = found.start_ms + AFTER_MS if found.kind is FindingKind.DOUBLE_OWNERSHIP else found.end_ms
     return found.start_ms - BEFORE_MS - skew_ms, last_ms + skew_ms
 
 
 def add_handover(found: Finding, spans: Iterable[AssignedSpan], skew_ms: int) -> Finding:
-    """The finding with what the coordinator knows of its partition. `spans` are its `assigned_spans`, in any order."""
+    """The finding with the coordinator's view of its partition. `spans` are from `find_spans`, in any order."""
     own = sorted(spans, key=_order)
-    return _add_gift(found, own, skew_ms) if found.kind is FindingKind.DOUBLE_OWNERSHIP else _add_owner(found, own)
+    return (
+        _add_reassignment(found, own, skew_ms) if found.kind is FindingKind.DOUBLE_OWNERSHIP else _add_owner(found, own)
+    )
 
 
-def _add_gift(found: Finding, own: Sequence[AssignedSpan], skew_ms: int) -> Finding:
-    """How the partition came to the other member."""
+def _add_reassignment(found: Finding, own: Sequence[AssignedSpan], skew_ms: int) -> Finding:
+    """The finding with how the partition was assigned to the other member."""
     first_ms, last_ms = time_of_handover(found, skew_ms)
-    gifts = [s for s in own if s.member != found.member and first_ms <= s.start_ms <= last_ms and _is_gift(s, own)]
-    if not gifts:
+    others = (s for s in own if s.member != found.member and first_ms <= s.start_ms <= last_ms)
+    assigned = [s for s in others if _is_newly_assigned(s, own)]
+    if not assigned:
         return found
-    gift = gifts[-1]
-    before = next((s for s in reversed(own) if s.member == found.member and s.start_ms <= gift.start_ms), None)
-    ended = before is not None and before.end_ms is not None and before.end_ms <= gift.start_ms
-    places = [before.end, gift.start] if before is not None and ended else [gift.start]
+    new = assigned[-1]
+    before = next((s for s in reversed(own) if s.member == found.member and s.start_ms <= new.start_ms), None)
+    ended = before is not None and before.end_ms is not None and before.end_ms <= new.start_ms
+    places = [before.end, new.start] if before is not None and ended else [new.start]
     if before is not None and ended and before.left_out and found.cause is Cause.UNKNOWN:
         found = replace(found, cause=Cause.LEFT_OUT)
-    return found.add(_sentence(found, gift, before), places)
+    return found.add(_sentence(found, new, before), places)
 
 
 def _add_owner(found: Finding, own: Sequence[AssignedSpan]) -> Finding:
-    """Somebody whose log is missing had it for most of the time in which it seemed to be nobody's."""
+    """For information, if a member whose log is missing had the partition for most of the time."""
     length_ms = found.end_ms - found.start_ms
     theirs = [s for s in own if not s.member and not s.giving_up and 2 * _within_ms(s, found) > length_ms]
     if not theirs:
@@ -195,18 +199,18 @@ def _within_ms(span: AssignedSpan, found: Finding) -> int:
     return end_ms - max(span.start_ms, found.start_ms)
 
 
-def _is_gift(span: AssignedSpan, own: Iterable[AssignedSpan]) -> bool:
+def _is_newly_assigned(span: AssignedSpan, own: Iterable[AssignedSpan]) -> bool:
     return not span.giving_up and not any(s.member_id == span.member_id and s.end_ms == span.start_ms for s in own)
 
 
-def _sentence(found: Finding, gift: AssignedSpan, before: AssignedSpan | None) -> str:
+def _sentence(found: Finding, new: AssignedSpan, before: AssignedSpan | None) -> str:
     what = names(found.partitions[:1])
-    gave = f"the coordinator gave {what} to {gift.member or f'{gift.member_id}, whose log is missing'}"
+    gave = f"the coordinator gave {what} to {new.member or f'{new.member_id}, whose log is missing'}"
     if before is None:
         return gave
-    if before.end_ms is None or before.end_ms > gift.start_ms:
+    if before.end_ms is None or before.end_ms > new.start_ms:
         return f"{gave} while it counted {found.member} as its owner"
-    later = f"{gave} {lasting(gift.start_ms - before.end_ms)} after"
+    later = f"{gave} {lasting(new.start_ms - before.end_ms)} after"
     if before.until is EndReason.REMOVED:
         return f"{later} {found.member} was no member any more"
     if before.giving_up:

@@ -1,6 +1,6 @@
-"""The audit while it happens: files that grow, members that are followed on, and what changed.
+"""The incremental audit of growing files.
 
-`growth` reads a file on from where it was read last, `member_state` follows a member on and keeps it as `blobs`,
-`group_state` holds what members told against each other, `settling` says which of it counts when it is long over, and
-`changes` which findings were opened, changed and closed. Nothing here waits, and nothing knows Spark.
+`growth` reads the new part of a file, `member_state` continues the audit of a member from its saved state (`blobs`),
+`group_state` judges a group from its members' rows, `settling` selects the old rows that still matter, and `changes`
+compares findings with their last versions. Nothing here waits or imports Spark.
 """

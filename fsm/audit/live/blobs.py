@@ -1,7 +1,7 @@
-"""What a followed audit keeps as bytes: states, and of members what they told with the lines that it names.
+"""Serialisation of the state of a followed audit: follower states, and members' rows with the lines they refer to.
 
-States are plain values in small classes that refer to each other, which is what pickle is for. Only classes of the
-audit's own and plain containers are loaded again.
+States are plain values in small classes with shared references, so they are pickled. Loading accepts only classes of
+this package and plain containers.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ Lines = dict[tuple[str, int], tuple[int, str]]
 
 
 def pack(state: Any) -> bytes:
-    """A state as bytes."""
+    """Pickles a state."""
     out = io.BytesIO()
     _Pickler(out).dump(state)
     return out.getvalue()
 
 
 def unpack(data: bytes) -> Any:
-    """The state that `pack` was given."""
+    """The state packed by `pack`."""
     return _Unpickler(io.BytesIO(data)).load()
 
 
 def dump(values: Any, lines: Mapping[tuple[str, int], tuple[int, str]]) -> bytes:
-    """The values, with those of the lines that they name."""
+    """The values, compressed, with those of the lines that they refer to."""
     out = io.BytesIO()
     pickler = _Pickler(out)
     pickler.dump(values)
@@ -55,7 +55,7 @@ def dump(values: Any, lines: Mapping[tuple[str, int], tuple[int, str]]) -> bytes
 
 
 def load(data: bytes, lines: Lines) -> Any:
-    """The values that `dump` put away; the lines that they name are added to `lines`."""
+    """The values of `dump`; their lines are added to `lines`."""
     given = io.BytesIO(zlib.decompress(data))
     values = _Unpickler(given).load()
     lines |= _Unpickler(given).load()
@@ -63,7 +63,7 @@ def load(data: bytes, lines: Lines) -> Any:
 
 
 def rename(data: bytes, names: Mapping[str, str]) -> bytes:
-    """The same values with other names of files."""
+    """The same values with renamed files."""
     lines: Lines = {}
     values = load(data, lines)
     out = io.BytesIO()
@@ -90,11 +90,11 @@ _ROWS = {
         TraceRecord,
     )
 }
-"""What there is most of is made again by its class, which is quickest."""
+"""The most frequent classes are pickled as constructor calls, which is fastest."""
 
 
 class _Pickler(pickle.Pickler):
-    """Notes the places that the values name."""
+    """Collects the places in the values."""
 
     def __init__(self, out: BinaryIO) -> None:
         super().__init__(out, pickle.HIGHEST_PROTOCOL)

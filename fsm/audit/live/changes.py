@@ -1,7 +1,7 @@
-"""What changed from one judgement of a group to the next: findings that were opened, updated, closed and withdrawn.
+"""Changes between two judgements of a group: findings that were opened, updated, closed and withdrawn.
 
-A finding keeps its id while what it tells changes with later lines: its end, its severity, its words, its cause. The
-last version of every id, without those that were withdrawn, is what the batch audit finds in the same lines.
+A finding keeps its id while later lines change its end, severity, summary or cause. The last versions of all ids,
+except the withdrawn ones, are the findings of a batch audit of the same lines.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, Severity
 class Status(StrEnum):
     OPENED = "opened"
     UPDATED = "updated"
-    """Later lines changed what it tells; one that was closed is open again."""
+    """Later lines changed it; a closed finding is open again."""
     CLOSED = "closed"
-    """What it tells ended a while ago by the clock of its group's lines."""
+    """It ended some time ago, by the timestamps of its group."""
     WITHDRAWN = "withdrawn"
-    """Later lines show that it was none, or a part of another one."""
+    """Later lines show that it is no finding, or part of another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,10 @@ class Change:
 
     @property
     def id(self) -> str:
-        """That of the finding."""
         return self.finding.id
 
     def close(self) -> Change:
-        """The next version, which says that it is over."""
+        """The next version, with status `CLOSED`."""
         return Change(self.version + 1, Status.CLOSED, self.finding)
 
     def to_json(self) -> dict[str, Any]:
@@ -51,10 +50,10 @@ Versions = dict[str, Change]
 
 
 def compare(known: Versions, found: Iterable[Finding], closed_before_ms: int) -> tuple[Versions, list[Change]]:
-    """What is told after a judgement of a group or a file, and what changed by it.
+    """(last versions, changes) after a judgement of a group or a file.
 
-    What ended before a time is closed. It is opened first even where it is long over: whoever listens for new findings
-    hears of each.
+    Findings that ended before `closed_before_ms` are closed. A new one is opened first even then, so that every finding
+    has an `OPENED` change.
     """
     now: Versions = {}
     changes: list[Change] = []
@@ -72,7 +71,7 @@ def compare(known: Versions, found: Iterable[Finding], closed_before_ms: int) ->
 
 
 def from_json(document: Mapping[str, Any]) -> Change:
-    """What `Change.to_json` gave, which has no offsets."""
+    """The inverse of `Change.to_json`, which has no offsets."""
     values = {f.name: document[f.name] for f in fields(Finding)}
     values |= {name: kind(values[name]) for name, kind in _ENUMS.items()}
     values["partitions"] = tuple((topic, number) for topic, number in values["partitions"])
@@ -85,7 +84,7 @@ _ENUMS: Mapping[str, type[StrEnum]] = {"kind": FindingKind, "severity": Severity
 
 
 def standing(known: Mapping[str, Change], changes: Iterable[Change]) -> Versions:
-    """The last version of every finding after some changes, in which none that was withdrawn is left."""
+    """The last version of every finding after the changes, without the withdrawn ones."""
     now = dict(known)
     for change in changes:
         if change.status is Status.WITHDRAWN:

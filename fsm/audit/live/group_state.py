@@ -1,7 +1,7 @@
-"""What is kept of one group: the state of each member, the findings as they were told last, and records for a while.
+"""The state of one followed group: its members' states, the last versions of its findings, and recent records.
 
-A group is judged again when something new came. Members go on from where they were (`member_state`); what they told is
-held against each other. What is over for `settle_ms` by the clock of the lines is judged no more (`settling`).
+A group is judged again when it gets new records. Members continue from their saved states (`member_state`), and their
+rows are compared. Events that ended `settle_ms` ago, by the timestamps of the lines, are final (`settling`).
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from fsm.audit.reading.routing import BY_GROUP, COORDINATOR, FACTS, OF_FILE, SUM
 from fsm.audit.rows import Seen
 
 FURTHEST_ZONE_MS = 14 * 3_600_000
-"""How far the time of a zone is ahead of UTC at most."""
+"""Largest offset of a time zone ahead of UTC."""
 LATE_MS = 60_000
-"""A line of a member may come so much later, by its time, than one that follows it."""
+"""A member's line that arrives late is inserted if it is older than the newest one by less than this."""
 SETTLE_MS = 900_000
-"""What is over for so long is judged no more, nor what ended before it twice as long ago."""
+"""Findings that ended this long ago are final; rows that ended twice as long ago are dropped."""
 
 
 @dataclass(slots=True)
 class FileOfGroup:
-    """What one file tells of a group."""
+    """The facts of one file about a group."""
 
     file_facts: FileFacts
     gone: tuple[int, ...]
     settled: int = 0
-    """What stands from here on, in bytes, is replaced when the file is read on."""
+    """Records from this byte on are replaced when the file is read further."""
     facts: list[Facts] = field(default_factory=list)
     updated_ms: dict[str, int] = field(default_factory=dict)
-    """When something new of a client id came last, by the clock of who follows."""
+    """When each client id last had new lines, by the auditing machine's clock."""
 
     def rename(self, name: str) -> FileOfGroup:
         return replace(self, facts=[one._replace(file=name) for one in self.facts])
 
-    def hear(self, facts: list[Facts], unknown_ms: int, now_ms: int) -> None:
-        """Notes of whom `facts`, which take the place of those before, tell something new: a later line than before,
-        or than `unknown_ms` where nothing of them is kept."""
+    def note_updates(self, facts: list[Facts], unknown_ms: int, now_ms: int) -> None:
+        """Sets `updated_ms` for the client ids that have a later line in `facts` than in the previous facts, or than
+        `unknown_ms` if there are none."""
         before = _newest(self.facts)
         new = {client: now_ms for client, ms in _newest(facts).items() if ms > before.get(client, unknown_ms)}
         self.updated_ms |= new
 
 
 def _newest(facts: Iterable[Facts]) -> dict[str, int]:
-    """The last time of each client id."""
+    """The last timestamp of each client id."""
     found: dict[str, int] = {}
     for one in facts:
         found[one.client_id] = max(one.last_ms, found.get(one.client_id, 0))
@@ -68,7 +68,7 @@ def _newest(facts: Iterable[Facts]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class GroupState:
-    """One group; or one file, under its own key, with what was not understood in it."""
+    """The state of one group; or of one file, under its own key, with its unparsed lines."""
 
     key: str
     files: dict[str, FileOfGroup] = field(default_factory=dict)
@@ -77,27 +77,27 @@ class GroupState:
     """Records of members that may be needed again."""
     coordinators: list[Kept] = field(default_factory=list)
     past: bytes = b""
-    """Rows of members that are over and count still."""
+    """Old rows of members that are still needed (`settling`)."""
     versions: Versions = field(default_factory=dict)
     summary: list[Any] = field(default_factory=list)
     """Of the file, as plain values."""
     notes: list[str] = field(default_factory=list)
-    """What happened to the file while it was followed."""
+    """Events of the file, such as its truncation."""
     expired_ms: int = 0
-    """What ended before is judged no more."""
+    """Findings that ended before are final."""
     judged_ms: dict[str, int] = field(default_factory=dict)
     """The same for findings about a member; for others under the empty name."""
     settled_ms: int = 0
     """Up to when rows were dropped."""
     names: int = 0
-    """How many names of topics there were."""
+    """Number of known topic names."""
     touched: dict[Source, int] = field(default_factory=dict)
     """Since when records of a source changed in this batch."""
 
     def take(self, rows: Iterable[Sent], now_ms: int) -> None:
-        """Takes what was sent in one batch; `now_ms` is the clock of who follows.
+        """Takes the rows of one batch; `now_ms` is the auditing machine's clock.
 
-        What was there before it was followed comes with the first batch, and tells of nobody that it still sends.
+        The first batch has the old content of files, so it does not show which clients still send.
         """
         is_first = not self.files
         about: list[tuple[Sent, list[Any]]] = []
@@ -114,11 +114,11 @@ class GroupState:
         for row, (_, file_facts, gone, settled, *facts) in about:
             known = self.files.setdefault(row.chunk.file, FileOfGroup(FileFacts(*file_facts), ()))
             if known.gone != tuple(gone):
-                self._judge_anew(stem(row.chunk.file))
+                self._restart_members(stem(row.chunk.file))
             known.file_facts, known.gone, known.settled = FileFacts(*file_facts), tuple(gone), settled
             new_facts = [Facts(*one) for one in facts]
             if not is_first:
-                known.hear(new_facts, self.expired_ms, now_ms)
+                known.note_updates(new_facts, self.expired_ms, now_ms)
             known.facts = new_facts
             self._replace(row.chunk.file, row.chunk.piece)
         for row in rest:
@@ -130,18 +130,18 @@ class GroupState:
                 self.kept.setdefault(row.chunk.source, []).append(one)
         self._drop_empty()
 
-    def _judge_anew(self, name: str) -> None:
-        """Members of whose log, by its name without rotation, another file is missing now, or none any more."""
+    def _restart_members(self, name: str) -> None:
+        """Restarts the members of a log, by its `stem`, whose missing rotations have changed."""
         for member in self.members:
             if any(stem(file) == name for _, _, file in member.sources):
-                member.start_again()
+                member.restart()
 
     def _touch(self, one: Kept) -> None:
         source, first_ms = one.chunk.source, one.chunk.first_ms
         self.touched[source] = min(first_ms, self.touched.get(source, first_ms))
 
     def _replace(self, file: str, since: int) -> None:
-        """What was sent of a file from some byte on is sent again."""
+        """Drops the records of a file from byte `since` on, which are sent again."""
         self.coordinators = [one for one in self.coordinators if one.chunk.file != file or one.chunk.piece < since]
         for source, own in self.kept.items():
             if source[2] == file:
@@ -154,14 +154,14 @@ class GroupState:
                 member.forget()
 
     def _drop_empty(self) -> None:
-        """Drops what files tell of sources that have expired, and files that tell nothing."""
-        there = {source for member in self.members for source in member.sources}
-        there |= {source for source, own in self.kept.items() if own}
+        """Drops the facts of expired sources, and files without facts and records."""
+        needed = {source for member in self.members for source in member.sources}
+        needed |= {source for source, own in self.kept.items() if own}
         for one in self.files.values():
-            one.facts = [fact for fact in one.facts if fact.last_ms >= self.expired_ms or fact[:3] in there]
+            one.facts = [fact for fact in one.facts if fact.last_ms >= self.expired_ms or fact[:3] in needed]
             one.updated_ms = {name: one.updated_ms[name] for name in _newest(one.facts) if name in one.updated_ms}
-        saying = {one.chunk.file for one in self.coordinators}
-        self.files = {name: one for name, one in sorted(self.files.items()) if one.facts or name in saying}
+        of_coordinators = {one.chunk.file for one in self.coordinators}
+        self.files = {name: one for name, one in sorted(self.files.items()) if one.facts or name in of_coordinators}
         self.kept = {source: own for source, own in sorted(self.kept.items()) if own}
 
     def _rename(self, names: Mapping[str, str]) -> None:
@@ -169,7 +169,7 @@ class GroupState:
         if not names:
             return
         for name in sorted(set(names.values()) & self.files.keys() - names.keys()):
-            self._replace(name, -1)  # the file that has the name from here on takes its place
+            self._replace(name, -1)  # another file has this name now
         moved = {new: self.files.pop(old).rename(new) for old, new in names.items()}
         self.files |= moved
         kept: dict[Source, list[Kept]] = {}
@@ -184,7 +184,7 @@ class GroupState:
     # -- judgement ----------------------------------------------------------------------------------------------
 
     def audit(self, limits: Limits, names: Mapping[str, str], observer: Observer, late_ms: int = LATE_MS) -> GroupAudit:
-        """The judgement of the group; `names` are those of topics by their ids."""
+        """Judges the group; `names` are topic names by topic id."""
         facts = [fact for one in self.files.values() for fact in one.facts]
         lines: blobs.Lines = {}
         keys = self._find_members(identify(facts), lines)
@@ -192,11 +192,11 @@ class GroupState:
         follow = Follow(partial(follower_of, limits=limits, gone=gone), gone, names, late_ms)
         for number, member in enumerate(self.members):
             if member.nameless and len(names) != self.names:
-                member.start_again()
+                member.restart()
             since = [self.touched[source] for source in member.sources if source in self.touched]
             if since and min(since) <= member.dropped_ms and member.is_set_back(self.kept):
                 self.members.append(member)
-                member = self.members[number] = member.begin_anew(self.kept, lines)  # noqa: PLW2901
+                member = self.members[number] = member.split_at_set_back(self.kept, lines)  # noqa: PLW2901
             if since or (member.sources and not member.rest):
                 member.take(self.kept, min(since, default=member.dropped_ms + 1), follow, lines)
                 member.drop(self.kept)
@@ -219,7 +219,7 @@ class GroupState:
             )
 
     def _rows(self, observer: Observer, lines: blobs.Lines) -> Iterator[Any]:
-        """What members told, and who observes it sees the rest."""
+        """The rows of all members; their records go to the observer."""
         if self.past:
             yield from blobs.load(self.past, lines)
         for member in self.members:
@@ -230,10 +230,10 @@ class GroupState:
                     yield item
 
     def _find_members(self, keys: Mapping[Source, Key], lines: blobs.Lines) -> dict[Source, Key]:
-        """Finds the members to whom the records belong, and by which keys.
+        """Updates `members`, and returns the member of each source.
 
-        A member some of whose records were dropped keeps its name. Where it turns out to be several, or a part of
-        another one, what it told stands, and others begin where it was.
+        A member with dropped records keeps its name. If it turns out to be several members, or part of another one, its
+        rows so far stay, and the other members begin where it ended.
         """
         owned: dict[Key, dict[Source, int]] = {}
         for source, key in keys.items():
@@ -242,15 +242,15 @@ class GroupState:
             sorted({keys[source]._replace(rank=0) for source in one.sources if source in keys}) for one in self.members
         ]
         claims = [key for own, one in zip(homes, self.members, strict=True) if not one.is_whole for key in own]
-        going: dict[Key, MemberState] = {}
+        active: dict[Key, MemberState] = {}
         ended: list[MemberState] = []
         began_ms: dict[Key, int] = {}
         for own, one in zip(homes, self.members, strict=True):
             if one.is_whole:
                 if own == [one.key] and one.key not in claims:
-                    going[one.key] = one
+                    active[one.key] = one
             elif len(own) == 1 and claims.count(own[0]) == 1 and own[0].shared == one.key.shared:
-                going[own[0]] = one
+                active[own[0]] = one
             else:
                 for key in own:
                     began_ms[key] = max(one.reached_ms, began_ms.get(key, -1))
@@ -259,51 +259,48 @@ class GroupState:
                 if not one.sources:
                     ended.append(one)
         for key, sources in owned.items():
-            one = going.setdefault(key, MemberState(key, sources, dropped_ms=began_ms.get(key, -1)))
+            one = active.setdefault(key, MemberState(key, sources, dropped_ms=began_ms.get(key, -1)))
             if one.is_whole and any(sources.get(source) != rank for source, rank in one.sources.items()):
-                one.start_again()
+                one.restart()
             one.sources = sources
-        self.members = sorted([*ended, *going.values()], key=lambda one: (one.key, not one.sources))
-        named = {key: one.key for key, one in going.items()}
+        self.members = sorted([*ended, *active.values()], key=lambda one: (one.key, not one.sources))
+        named = {key: one.key for key, one in active.items()}
         return {source: named[key._replace(rank=0)]._replace(rank=key.rank) for source, key in keys.items()}
 
-    def tell(self, found: Iterable[Finding], close_ms: int, now_ms: int) -> list[Change]:
-        """What changed in what is wrong. What ended `close_ms` before `reached_ms` is closed.
+    def update_findings(self, found: Iterable[Finding], close_ms: int, now_ms: int) -> list[Change]:
+        """The changes of findings. Those that ended `close_ms` before `reached_ms` are closed; final ones stay as they
+        are."""
+        final = {key: one for key, one in self.versions.items() if self._is_final(one.finding)}
+        open_ones = {key: one for key, one in self.versions.items() if key not in final}
+        judged = (one for one in found if not self._is_final(one))
+        self.versions, changes = compare(open_ones, judged, self.reached_ms(now_ms) - close_ms)
+        return [*changes, *(one.close() for one in final.values() if one.status is not Status.CLOSED)]
 
-        What ended before anything expired stands as it was told last.
-        """
-        done = {key: one for key, one in self.versions.items() if self._is_done(one.finding)}
-        open_ones = {key: one for key, one in self.versions.items() if key not in done}
-        still = (one for one in found if not self._is_done(one))
-        self.versions, changes = compare(open_ones, still, self.reached_ms(now_ms) - close_ms)
-        return [*changes, *(one.close() for one in done.values() if one.status is not Status.CLOSED)]
-
-    def _is_done(self, found: Finding) -> bool:
-        """Whether it was over before what is judged still."""
+    def _is_final(self, found: Finding) -> bool:
+        """Whether it ended before the time that is still judged."""
         return found.end_ms < max(self.expired_ms, self.judged_ms.get(found.member, 0))
 
     def end(self) -> list[Change]:
-        """What is closed when nothing more is expected."""
+        """Closes all open findings when no more records are expected."""
         return [one.close() for one in self.versions.values() if one.status is not Status.CLOSED]
 
     def expire(self, audit: GroupAudit, expire_ms: int, now_ms: int) -> None:
-        """Lets go of members that have said nothing for so long while others did, and on whom no finding rests that
-        is not over; and of what coordinators said before.
+        """Drops members without lines for `expire_ms` while others had some, unless an open finding needs them.
 
-        The clock is `reached_ms`, and one member that is ahead of all others does not move it. It waits for members
-        that still send, however late their clocks are: they are not let go, nor is what is found of them.
+        The clock is `reached_ms`, not moved by a single member ahead of all others. It waits for members that still
+        send, however late their clocks are: neither they nor their findings expire.
         """
-        last, sending = self._last(audit, now_ms - expire_ms // 2)
+        last, sending = self._find_last_lines(audit, now_ms - expire_ms // 2)
         clock_ms = self._clock_ms(last, now_ms)
-        # What the absence of their records would change is over soon after they went: half the time is left for that.
+        # Findings that would change without the records of an expired member end soon after it, within half the time.
         judged_ms = min([clock_ms - expire_ms // 2, *(last[member] for member in sending)])
         horizon_ms = judged_ms - expire_ms // 2
         gone = {member for member, ms in last.items() if ms < horizon_ms}
-        rests = {line.file for one in audit.findings if one.end_ms >= judged_ms for line in one.evidence}
-        gone -= {key.member for (*_, file), key in audit.members.items() if file in rests}
+        needed = {line.file for one in audit.findings if one.end_ms >= judged_ms for line in one.evidence}
+        gone -= {key.member for (*_, file), key in audit.members.items() if file in needed}
         over_ms = clock_ms - expire_ms
         old = {member for member, ms in last.items() if ms < over_ms}
-        for one in self.files.values():  # those of files of long ago go, while their member lives
+        for one in self.files.values():  # facts of old files expire before their member
             one.facts = [
                 fact
                 for fact in one.facts
@@ -320,11 +317,11 @@ class GroupState:
             self._drop_empty()
 
     def settle(self, audit: GroupAudit, settle_ms: int, now_ms: int) -> None:
-        """Lets go of what is over for `settle_ms`, and of rows that ended as long before that.
+        """Makes findings final that ended `settle_ms` ago, and drops rows that ended as long before that.
 
-        Members that send are waited for, unless they are far behind: those are judged by their own clocks.
+        The clock waits for members that send, unless they are far behind: those have their own clocks.
         """
-        last, sending = self._last(audit, now_ms - settle_ms)
+        last, sending = self._find_last_lines(audit, now_ms - settle_ms)
         clock_ms = self._clock_ms(last, now_ms)
         far_ms = clock_ms - _BEHIND * settle_ms
         far = {member for member in sending if last[member] < far_ms}
@@ -347,11 +344,11 @@ class GroupState:
             member = one.key.member
             old += one.settle(self.judged_ms[member] - settle_ms if member in far else until_ms, lines)
         self.members = [one for one in self.members if one.sources or one.emitted]
-        still = settling.that_count(old, audit.rows)
-        self.past = blobs.dump(still, lines) if still else b""
+        needed = settling.select_needed(old, audit.rows)
+        self.past = blobs.dump(needed, lines) if needed else b""
 
-    def _last(self, audit: GroupAudit, since_ms: int) -> tuple[dict[str, int], set[str]]:
-        """When each member said something last, and those of whom something new was heard since a time."""
+    def _find_last_lines(self, audit: GroupAudit, since_ms: int) -> tuple[dict[str, int], set[str]]:
+        """The last timestamp of each member, and the members with new lines since a time."""
         last: dict[str, int] = {}
         sending: set[str] = set()
         for one in self.files.values():
@@ -364,25 +361,25 @@ class GroupState:
         return last, sending
 
     def _clock_ms(self, last: Mapping[str, int], now_ms: int) -> int:
-        """The clock of the group, which no member that is ahead of all others moves alone."""
+        """The clock of the group in epoch ms; a single member ahead of all others does not move it."""
         return min([self.reached_ms(now_ms), *sorted(last.values())[-2:]])
 
     @property
     def is_file(self) -> bool:
         return self.key.startswith(OF_FILE)
 
-    def of_file(self) -> list[Finding]:
-        """What is wrong with the file, where it is one."""
+    def report_file(self) -> list[Finding]:
+        """The findings about the file, if this is the state of a file."""
         pieces = [PieceSummary(*self.summary)] if self.summary else []
         found = list(unparsed.report_file(pieces)) if pieces else []
         file, at_ms = self.key.removeprefix(OF_FILE), max((one.last_ms or 0 for one in pieces), default=0)
         return with_ids([*found, *(unparsed.report_event(file, at_ms, note) for note in self.notes)])
 
     def reached_ms(self, now_ms: int) -> int:
-        """The time of the newest record, but none after `now_ms`, the clock of who follows: some clocks are ahead.
+        """The time of the newest record, at most `now_ms` (the auditing machine's clock), as some clocks are ahead.
 
-        Where those of most are ahead by no more than a time zone can be, the lines tell the time of another zone, and
-        it is theirs. 0 where there is no record.
+        If the median is ahead by no more than a time zone, the timestamps are of another zone: then it is the median.
+        0 without records.
         """
         times = sorted(fact.last_ms for one in self.files.values() for fact in one.facts)
         times = times or sorted(one.last_ms for one in self.coordinators)
@@ -395,7 +392,7 @@ class GroupState:
 
 
 _BEHIND = 4
-"""A member that sends and is behind the others by more than so many times `settle_ms` is not waited for."""
+"""The clock does not wait for a sending member that is behind by more than this many `settle_ms`."""
 
 
 def _rename(own: Iterable[Kept], names: Mapping[str, str]) -> list[Kept]:

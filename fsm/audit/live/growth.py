@@ -1,10 +1,10 @@
-"""A file that grows, read on from where it was read last, and what is new in it for its groups.
+"""Reads the new part of a growing file, and sends it to its groups.
 
-What is known of a file is a function of its bytes up to a size, of that size, and of the size at which its layouts were
-learned. So it need not be kept safe: who lost it reads the file again and has the same.
+The state of a file is a function of its bytes up to a size, of that size, and of the size at which its layouts were
+learned. So it need not be saved: reading the file again gives the same state.
 
-The last entry may go on in what the file does not hold yet. It is read and sent, and read again with what follows it:
-what was sent of a file from some offset on is replaced by what is sent later.
+The last entry may continue when the file grows. It is read and sent, and read again with its continuation: rows of a
+file from some offset on are replaced by later ones.
 """
 
 from __future__ import annotations
@@ -41,107 +41,107 @@ from fsm.logs.reading.pieces import WHOLE, GrowingReader, Piece
 from fsm.logs.reading.segments import begins_segment
 
 LOOSE_CHUNKS = 64
-"""Chunks of records that are kept until their group is known; the oldest are let go."""
+"""Limit of the chunks that are kept until their group is known; the oldest are dropped."""
 _WHOLE = "whole"
-"""The layout of what cannot be read in parts."""
+"""The layout of a file that cannot be read in parts."""
 _LOOKED_BACK = 1 << 16
 _COUNTERS = ("layouts", "levels", "shapes", "understood_of", "missed_of", "kinds", "missed_ownership")
 
 
 class Growth(NamedTuple):
-    """A file, and how far it is to be read."""
+    """A file, and the size up to which it is read."""
 
     path: str
     name: str
-    """As findings name it."""
+    """Its name in findings."""
     cluster: str
     size: int
     learned_size: int
-    """The size at which its layouts are learned, which is no larger."""
+    """The size at which its layouts are learned, at most `size`."""
     modified_ms: int
-    """When it was changed last, at that size: stamps without a year or a date are of that time."""
+    """Its modification time at that size, used for timestamps without a year or a date."""
     was: str = ""
-    """Its name when it was read last, if it had another one."""
+    """Its former name, if it was renamed since it was last read."""
     gone: tuple[int, ...] = ()
-    """Numbers of its rotations that are missing, as `fsm.audit.hygiene.rotation.missing` has them."""
+    """Numbers of its missing rotations, from `fsm.audit.hygiene.rotation.missing`."""
     note: str = ""
-    """What happened to the file, to be told as a finding."""
+    """An event of the file, to be reported as a finding."""
     over: bool = False
-    """Nothing more of it can be read: what was sent is kept under its name."""
+    """Nothing more can be read; rows sent before are kept under its name."""
 
 
 @dataclass(slots=True)
 class FileState:
-    """What is known of a file that was read up to a size."""
+    """The state of a file that was read up to a size."""
 
     size: int = 0
     settled: int = 0
-    """Where its last entry begins, which is read again."""
+    """Start of its last entry, which is read again."""
     lines: int = 0
-    """Those before."""
+    """Lines before it."""
     layout: str = ""
-    """What was learned, as a text that tells one from another."""
+    """The learned layouts as a text, for comparison."""
     gone: tuple[int, ...] = ()
     summary: PieceSummary = field(default_factory=lambda: PieceSummary("", 0, gzipped=False))
-    """Of what is settled, like `facts`."""
+    """Without the last entry, like `facts`."""
     facts: Sequence[Facts] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     loose: Sequence[Chunk] = ()
     """Records of members whose group is not known yet."""
     all_facts: Sequence[Facts] = ()
-    """With those of the last entry."""
+    """With the last entry."""
     last_summary: list[Any] = field(default_factory=list)
     """The summary with the last entry, as plain values."""
     file_facts: FileFacts = field(default_factory=lambda: FileFacts(0, ()))
     groups: frozenset[str] = frozenset()
-    """Whom it tells anything of."""
+    """Groups with rows or facts from the file."""
     open_groups: frozenset[str] = frozenset()
-    """Whom the last entry tells of."""
+    """Groups with records in the last entry."""
 
 
-class More(NamedTuple):
-    """What was read on."""
+class FileUpdate(NamedTuple):
+    """The result of reading the new part of a file."""
 
     state: FileState
     sent: Sequence[Sent]
-    """To groups, and to the file's own key."""
+    """Rows for groups, and for the file's own key."""
     names: Mapping[str, str]
-    """Of topics by their ids, as the whole file tells them."""
+    """Topic names by topic id, from the whole file."""
 
 
 @dataclass(frozen=True)
 class FileReader:
-    """Reads files on."""
+    """Reads the new parts of growing files."""
 
     formats: tuple[Format, ...]
-    """Those that are expected."""
+    """Expected formats."""
     zone: tzinfo
     min_understood: float
 
-    def read_on(self, before: FileState | None, growth: Growth) -> More:
-        """What a file tells that was known as `before` and has grown. What cannot be read is said by its summary."""
+    def read_new(self, before: FileState | None, growth: Growth) -> FileUpdate:
+        """Reads a file with the state `before` up to its new size. Read errors are in the summary."""
         if growth.over:
-            return _rename(before, growth) if before is not None else More(FileState(), [_note(growth, [])], {})
+            return _rename(before, growth) if before is not None else FileUpdate(FileState(), [_note(growth, [])], {})
         learned = None if _is_whole(growth.path) else self._learn(growth)
         layout = _WHOLE if learned is None or learned.whole else _describe(learned, growth.modified_ms)
         if before is not None and _is_known(before, growth, layout):
-            return More(before, [], {})
-        goes_on = before is None or (layout == before.layout != _WHOLE and growth.size >= before.size)
-        if goes_on:
-            more = self._read(before or FileState(layout=layout), growth, learned)
-            if more is not None:
-                return more
-        # The whole file takes the place of what was sent of it.
+            return FileUpdate(before, [], {})
+        continues = before is None or (layout == before.layout != _WHOLE and growth.size >= before.size)
+        if continues:
+            update = self._read(before or FileState(layout=layout), growth, learned)
+            if update is not None:
+                return update
+        # Read the whole file again; it replaces all rows sent before.
         groups = before.groups if before else frozenset()
-        anew = self._read(FileState(layout=layout, groups=groups, open_groups=groups), growth, learned)
-        assert anew is not None  # noqa: S101  nothing of it was sent to another group before
-        return anew
+        update = self._read(FileState(layout=layout, groups=groups, open_groups=groups), growth, learned)
+        assert update is not None  # noqa: S101  no row was sent to another group before
+        return update
 
     def _learn(self, growth: Growth) -> Learned:
         return _learn(growth.path, growth.learned_size, growth.modified_ms, self.formats)
 
-    def _read(self, before: FileState, growth: Growth, learned: Learned | None) -> More | None:
-        """What was read on; None where records that were sent to a group were not its."""
+    def _read(self, before: FileState, growth: Growth, learned: Learned | None) -> FileUpdate | None:
+        """The update; None if records were sent to a wrong group before."""
         read: tuple[FileState, PieceRecords | None, PieceRecords]
         if learned is None or learned.whole:
             piece = Piece(growth.path, 0, WHOLE, learned is None and _is_packed(growth.path))
@@ -154,13 +154,13 @@ class FileReader:
     def _read_growing(
         self, before: FileState, growth: Growth, learned: Learned
     ) -> tuple[FileState, PieceRecords, PieceRecords]:
-        """What is settled by now, and what the last entry says."""
+        """(new state, content of complete entries, content of the last entry)"""
         summary = _copy(before.summary, growth.name)
         size, end = growth.size, 0
         reader = GrowingReader(Piece(growth.path, before.settled, size), self.formats, learned, before.lines, size)
         if reader.by_streams:
             end = max(before.settled, size - ENTRY_LIMIT)
-        else:  # what a line is that is not complete yet is not known
+        else:  # an incomplete line cannot be classified
             end = reader.upto = find_last_end(growth.path, before.settled, size)
         reader.piece = reader.piece._replace(end=end)
         records = _records(growth, reader.piece)
@@ -190,7 +190,7 @@ class FileReader:
 
 
 def _is_known(before: FileState, growth: Growth, layout: str) -> bool:
-    """Whether a file tells nothing new, though its layouts were learned again."""
+    """Whether a file has nothing new, even after its layouts were learned again."""
     same = (growth.size, layout, growth.gone) == (before.size, before.layout, before.gone)
     return same and layout != _WHOLE and not growth.was and not growth.note
 
@@ -201,8 +201,8 @@ def _records(growth: Growth, piece: Piece) -> SourceRecords:
 
 def _send(
     before: FileState, read: tuple[FileState, PieceRecords | None, PieceRecords], growth: Growth, min_understood: float
-) -> More | None:
-    """What was read, to the groups that it is about; None where records that were sent to a group were not its."""
+) -> FileUpdate | None:
+    """The update, with rows for the groups; None if records were sent to a wrong group before."""
     state, settled, tail = read
     facts, facts_before = merge([*state.facts, *tail.facts]), _rename_facts(before.all_facts, growth.name)
     where, was = find_homes(facts), find_homes(facts_before)
@@ -231,15 +231,15 @@ def _send(
         open_groups=frozenset(one.key for one in last),
     )
     about = _about(done, growth, touched, of_group, since=before.settled)
-    return More(done, [*about, *sent, *last], _with_names(state.names, tail.names))
+    return FileUpdate(done, [*about, *sent, *last], _with_names(state.names, tail.names))
 
 
-def _rename(before: FileState, growth: Growth) -> More:
-    """What is known of a file, under another name."""
+def _rename(before: FileState, growth: Growth) -> FileUpdate:
+    """The state of a file under another name."""
     facts = _rename_facts(before.all_facts, growth.name)
     state = replace(before, all_facts=facts)
     about = _about(state, growth, before.groups, _by_group(facts, find_homes(facts)), since=WHOLE)
-    return More(state, list(about), {})
+    return FileUpdate(state, list(about), {})
 
 
 def _about(
@@ -294,7 +294,7 @@ def _values_of(summary: PieceSummary) -> list[Any]:
 
 
 def find_last_end(path: str, start: int, size: int) -> int:
-    """Where the last whole line ends between two places of a file; `start` where none does."""
+    """The end of the last complete line between two offsets of a file; `start` if there is none."""
     with suppress(OSError), Path(path).open("rb", buffering=0) as handle:
         while size > start:
             begin = max(start, size - _LOOKED_BACK)
@@ -310,7 +310,7 @@ def find_last_end(path: str, start: int, size: int) -> int:
 
 
 def _is_whole(path: str) -> bool:
-    """Whether a file cannot be read in parts; one that is gone is found out when it is read."""
+    """Whether a file cannot be read in parts; a missing file is detected when it is read."""
     try:
         with Path(path).open("rb") as handle:
             start = handle.read(64)
@@ -333,7 +333,7 @@ def _learn(path: str, size: int, modified_ms: int, formats: tuple[Format, ...]) 
 
 
 def _describe(learned: Learned, modified_ms: int) -> str:
-    """What was learned as a text; where it leans on the day on which the file was changed, that is part of it."""
+    """The learned layouts as a text; with the modification date of the file, if they depend on it."""
     layouts = [layout.description._replace(share=0.0, example="") for layout in learned.layouts]
     day = any({"date", "year"} & {*one.guessed} for one in layouts)
     when = datetime.fromtimestamp(modified_ms / 1000, UTC).date().isoformat() if day else ""

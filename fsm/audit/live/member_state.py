@@ -1,11 +1,11 @@
-"""What is kept of one member: its follower as it was after some record, and what it told up to there.
+"""The saved state of one member: its follower after some record, and the rows up to there.
 
-Records are taken in the order of time. The follower is put away `SLACK_MS` before the newest one, and goes on from
-there with the next batch: a batch costs what it brings. A line that is late goes to an earlier state of the follower,
-of which two are kept, and what came since is taken again. Records are dropped when nobody can go back to them: a line
-that is late by more than `late_ms` may find its place taken; it is counted, and left out.
+Records are taken by time. The follower is saved as of `SLACK_MS` before the newest record, and continues from there
+with the next batch, so the cost of a batch is that of its new records. For a late line it continues from one of two
+earlier states, and takes the later records again. Records before the earliest state are dropped: a line that is late by
+more than `late_ms` may have no state to continue from; it is counted and left out.
 
-As long as nothing was dropped all is judged anew where something shows that it was another member's.
+While no record has been dropped, everything is judged again if records turn out to belong to another member.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from fsm.audit.rows import GivenUp, ObservedTransition, Place, Seen
 from fsm.audit.wording import seconds
 
 SLACK_MS = CLOCK_MS
-"""What is younger than the newest record by no more than this is taken again with the next batch."""
+"""Records older than the newest one by at most this are taken again with the next batch."""
 _STATES = 2
-"""States of a follower beside the newest."""
+"""Saved states of a follower beside the newest."""
 NEVER_MS = 1 << 60
 _SHOWN = 5
-"""Late lines that are shown."""
+"""Most late lines in the finding."""
 _Ranked = tuple[int, int, int, int, Packed, str]
-"""A record's time, the rank of its file, its place in that, the record and the file."""
+"""(time, rank of the file, offset, position in the entry, record, file)"""
 _IN_ORDER = itemgetter(0, 1, 2, 3)
 Item = Row | Seen
-"""What a follower told, and the records that are drawn."""
+"""A row of a follower, or a record that is drawn."""
 
 
 class Kept(NamedTuple):
-    """A chunk of records that may be needed again, packed closely."""
+    """A compressed chunk of records that may be needed again."""
 
     chunk: Chunk
     last_ms: int
     is_open: bool
-    """It is replaced when its file is read on."""
+    """It is replaced when its file is read further."""
 
 
 class Follow(NamedTuple):
-    """What it takes to follow the members of a group."""
+    """The arguments for following the members of a group."""
 
     make: Callable[[Key], MemberFollower | SharedFollower]
     gone: Missing
@@ -65,29 +65,29 @@ class Follow(NamedTuple):
 
 @dataclass(slots=True)
 class MemberState:
-    """One member."""
+    """The saved state of one member."""
 
     key: Key
     sources: dict[Source, int]
-    """Whose records are its, with the rank of each file."""
+    """Its sources, with the rank of each file."""
     states: list[tuple[int, bytes]] = field(default_factory=list)
-    """The follower after all records up to a time: the newest, and at most two before that."""
+    """(time, follower after all records up to it): the newest, and at most `_STATES` before that."""
     emitted: list[tuple[int, bytes]] = field(default_factory=list)
-    """What it told up to a time, since the time before."""
+    """(time, rows from the previous time up to it)"""
     rest: bytes = b""
-    """What was told since then, and what is told if nothing more comes."""
+    """Rows since then, including those of an end of the log now."""
     dropped_ms: int = -1
     """Up to when records were dropped."""
     dropped: set[Source] = field(default_factory=set)
-    """Whose."""
+    """Sources of dropped records."""
     seen: dict[Source, int] = field(default_factory=dict)
-    """How far into each file they came."""
+    """The last offset taken of each source."""
     late: tuple[int, int, int] = (0, 0, 0)
-    """How many lines were too late, and the time of the newest record when the first and the last of them came."""
+    """Number of lines that were too late, and the time of the newest record at the first and at the last of them."""
     late_lines: list[tuple[str, int, int, str]] = field(default_factory=list)
     """The first of them: file, offset, number and text."""
     nameless: bool = False
-    """Some record names a topic by its id."""
+    """Some record has a topic id instead of a name."""
 
     @property
     def is_whole(self) -> bool:
@@ -99,24 +99,24 @@ class MemberState:
         """Up to when its records were taken."""
         return self.states[-1][0] if self.states else self.dropped_ms
 
-    def start_again(self) -> None:
-        """Judges all records anew that are kept."""
+    def restart(self) -> None:
+        """Discards what was derived from the kept records, so that they are judged again."""
         self._go_back(self.dropped_ms)
         self.rest = b""
 
     def forget(self) -> None:
-        """Its records come once more, from their beginning."""
+        """Resets everything, because its records are sent again from the start."""
         self.dropped_ms, self.dropped, self.seen = -1, set(), {}
-        self.start_again()
+        self.restart()
 
     def end(self, lines: blobs.Lines) -> None:
-        """It goes on as another one: what it told stands."""
+        """Finishes the follower; its rows are kept. Its records continue as another member."""
         follower = blobs.load(self.states[-1][1], lines)
         self.emitted.append((self.reached_ms, blobs.dump(list(follower.finish()), lines)))
         self.sources, self.rest = {}, b""
 
     def is_set_back(self, kept: Mapping[Source, Sequence[Kept]]) -> bool:
-        """Whether a file goes on long before what was judged for good: its clock was set back, or was ahead."""
+        """Whether a file continues with times before those of dropped records: its clock was set back, or was ahead."""
         for source, seen in self.seen.items() if self.states else ():
             new = (one for one in kept.get(source, ()) if one.chunk.last_offset > seen)
             _, last_ms = max(
@@ -126,8 +126,8 @@ class MemberState:
                 return True
         return False
 
-    def begin_anew(self, kept: dict[Source, list[Kept]], lines: blobs.Lines) -> MemberState:
-        """The same member from where its clock was set back; what it told so far stands."""
+    def split_at_set_back(self, kept: dict[Source, list[Kept]], lines: blobs.Lines) -> MemberState:
+        """Ends this state, whose rows are kept, and returns the member from where its clock was set back."""
         fresh = MemberState(self.key, self.sources)
         for source in self.sources:
             own = kept.get(source, [])
@@ -143,7 +143,7 @@ class MemberState:
         return fresh
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Files are called otherwise."""
+        """Renames files."""
         self.sources = {_rename(source, names): rank for source, rank in self.sources.items()}
         if any(source[2] in names.values() for source in self.sources):
             self.states = [(ms, blobs.rename(data, names)) for ms, data in self.states]
@@ -156,7 +156,7 @@ class MemberState:
     # -- records ------------------------------------------------------------------------------------------------
 
     def take(self, kept: Mapping[Source, Sequence[Kept]], from_ms: int, follow: Follow, lines: blobs.Lines) -> None:
-        """Goes on with the records of its sources, of which some are new, or were replaced, since `from_ms`."""
+        """Takes the records of its sources, some of which are new, or were replaced, from `from_ms` on."""
         own = [(one, rank) for source, rank in self.sources.items() for one in kept.get(source, ())]
         self._go_back(from_ms)
         if from_ms <= self.dropped_ms:
@@ -173,21 +173,21 @@ class MemberState:
             if end > done:
                 items = list(self._follow(follower, rows[done:end], follow.names))
                 begun_ms = min(one.chunk.first_ms for one, _ in own)
-                self._put_away(stop_ms, blobs.dump(follower, lines), begun_ms, follow.late_ms)
-                self._tell(items, lines)
+                self._save_state(stop_ms, blobs.dump(follower, lines), begun_ms, follow.late_ms)
+                self._add_emitted(items, lines)
                 done = end
         rest = [*self._follow(follower, rows[done:], follow.names), *follower.finish()]
         self.rest = blobs.dump(rest, lines)
 
     def _go_back(self, from_ms: int) -> None:
-        """To the last state before a time, or to the first one."""
+        """Goes back to the last state before a time, or to the first one."""
         first = 0 if self.is_whole else 1
         while len(self.states) > first and self.states[-1][0] >= from_ms:
             self.states.pop()
         self.emitted = [one for one in self.emitted if one[0] <= self.reached_ms]
 
     def _rows(self, own: Iterable[tuple[Kept, int]], lines: blobs.Lines) -> list[_Ranked]:
-        """The records that were not taken yet by time, then the rank of their file, then as the file has them."""
+        """The records that were not taken yet, by time, rank of the file, and position in it."""
         after_ms = self.reached_ms
         found: list[_Ranked] = []
         for one, rank in own:
@@ -200,7 +200,7 @@ class MemberState:
         return found
 
     def _count_late(self, own: Sequence[tuple[Kept, int]]) -> None:
-        """Lines that are new, and come too late to be judged."""
+        """Counts new lines that are too late to be judged."""
         newest_ms = max((one.last_ms for one, _ in own), default=UNDATED_MS)
         for one, _ in own:
             file, seen = one.chunk.file, self.seen.get(one.chunk.source, -1)
@@ -212,7 +212,7 @@ class MemberState:
                         self.late_lines.append((file, row[OFFSET], one.chunk.lines_before + row[NUMBER], row[TEXT]))
 
     def _stops(self, own: Sequence[tuple[Kept, int]], late_ms: int) -> Iterator[int]:
-        """When the follower is put away: before what is replaced when its file is read on, if that is not long over."""
+        """Times at which the follower is saved: before records that may be replaced, unless those are old."""
         newest_ms = max((one.last_ms for one, _ in own), default=UNDATED_MS)
         recent = (one for one, _ in own if one.is_open and one.last_ms > newest_ms - late_ms)
         last_ms = min((one.chunk.first_ms for one in recent), default=newest_ms)
@@ -221,8 +221,8 @@ class MemberState:
             if stop_ms > max(self.reached_ms, UNDATED_MS):
                 yield stop_ms
 
-    def _put_away(self, at_ms: int, state: bytes, begun_ms: int, late_ms: int) -> None:
-        """Keeps the newest state, and two before that which are `late_ms` apart: nobody goes back behind the first."""
+    def _save_state(self, at_ms: int, state: bytes, begun_ms: int, late_ms: int) -> None:
+        """Saves the newest state, and keeps two before it that are `late_ms` apart. Sets `dropped_ms` to the first."""
         if self.states:
             *marks, last = self.states
             apart_ms = last[0] - (marks[-1][0] if marks else begun_ms)
@@ -231,8 +231,8 @@ class MemberState:
         if len(self.states) > _STATES:
             self.dropped_ms = self.states[0][0]
 
-    def _tell(self, items: list[Item], lines: blobs.Lines) -> None:
-        """Adds what was told up to the newest state to what was told since the one before."""
+    def _add_emitted(self, items: list[Item], lines: blobs.Lines) -> None:
+        """Adds the rows up to the newest state, merged with those since the state before it."""
         since_ms = self.states[-2][0] if len(self.states) > 1 else -1
         while items and self.emitted and self.emitted[-1][0] > since_ms:
             _, data = self.emitted.pop()
@@ -253,26 +253,26 @@ class MemberState:
             yield from follower.see(seen)
 
     def drop(self, kept: dict[Source, list[Kept]]) -> None:
-        """Lets go of the records to which nobody goes back any more."""
+        """Drops records before the first saved state."""
         for source in self.sources if not self.is_whole else ():
             own = kept.get(source, [])
             if any(one.last_ms <= self.dropped_ms and not one.is_open for one in own):
                 self.dropped.add(source)
             kept[source] = [one for one in own if one.last_ms > self.dropped_ms]
 
-    # -- what was told ------------------------------------------------------------------------------------------
+    # -- rows ---------------------------------------------------------------------------------------------------
 
     def items(self, lines: blobs.Lines) -> Iterator[Item]:
-        """All that is told of it."""
+        """All its rows and drawn records."""
         for _, data in self.emitted:
             yield from blobs.load(data, lines)
         if self.rest:
             yield from blobs.load(self.rest, lines)
         if self.late[0]:
-            yield self._late(lines)
+            yield self._report_late(lines)
 
-    def _late(self, lines: blobs.Lines) -> Finding:
-        """The lines that came too late."""
+    def _report_late(self, lines: blobs.Lines) -> Finding:
+        """The finding for lines that were too late."""
         count, start_ms, end_ms = self.late
         shown = [Place(file, offset) for file, offset, _, _ in self.late_lines]
         lines |= {(file, offset): (number, text) for file, offset, number, text in self.late_lines}
@@ -284,7 +284,7 @@ class MemberState:
         return finding(FindingKind.UNPARSED_LINES, group, member, start_ms, end_ms, summary=summary, places=shown)
 
     def settle(self, before_ms: int, lines: blobs.Lines) -> list[Item]:
-        """Takes what it told that is over, and cannot change any more, from what is kept."""
+        """Removes and returns the final rows that ended before `before_ms`."""
         settled = [one for one in self.emitted if one[0] <= self.dropped_ms or not self.sources]
         if not settled:
             return []
@@ -298,7 +298,7 @@ class MemberState:
 
 
 def end_ms_of(item: Item) -> int:
-    """When what an item tells was over."""
+    """When the item ended, in epoch ms."""
     if isinstance(item, Seen):
         return item.record.ts_ms
     if isinstance(item, ObservedTransition):
@@ -307,13 +307,13 @@ def end_ms_of(item: Item) -> int:
 
 
 def keep(chunk: Chunk, *, is_open: bool) -> Kept:
-    """A chunk, to be kept."""
+    """Compresses a chunk."""
     last_ms = unpack(chunk.packed)[-1][TIME]
     return Kept(chunk._replace(packed=zlib.compress(chunk.packed, 1)), last_ms, is_open)
 
 
 def unpack_kept(kept: Kept) -> list[Packed]:
-    """Its records."""
+    """The records of a kept chunk."""
     return unpack(zlib.decompress(kept.chunk.packed))
 
 

@@ -1,4 +1,4 @@
-"""Rows that are over for long and count still: who owned a partition last, in which life, what was wanted since."""
+"""Old rows that later judgements need: the last owners of partitions, their lives, and later subscriptions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from fsm.audit.live.member_state import Item
 from fsm.audit.rows import Ended, GroupRows, Interval, Life, Subscription
 
 
-def that_count(old: Iterable[Item], rows: GroupRows) -> list[Item]:
-    """Those of `old` on which a judgement of what comes may rest; `rows` are all that there are, with those.
+def select_needed(old: Iterable[Item], rows: GroupRows) -> list[Item]:
+    """The rows of `old` that later judgements may need; `rows` are all rows, including `old`.
 
-    Of each partition the last that owned it, with their lives; of each member the first life, and the first one after
-    which nobody knows what it did; wishes for topics since the earliest of those owners, merged.
+    The last owners of each partition, with their lives; of each member the first life, and the first one after which
+    its log is uncertain; merged subscriptions since the earliest end of those owners.
     """
     known = list(old)
     owners = list(_last_owners(row for row in known if isinstance(row, Interval)))
     owning = {(one.member, one.life) for one in (*rows.intervals, *owners)}
     since_ms = min((one.end_ms for one in owners), default=0)
-    wishes = [row for row in known if isinstance(row, Subscription) and row.end_ms >= since_ms] if owners else []
-    lives = _lives((row for row in known if isinstance(row, Life)), owning)
-    return [*owners, *lives, *_merge(wishes)]
+    wanted = [row for row in known if isinstance(row, Subscription) and row.end_ms >= since_ms] if owners else []
+    lives = _select_lives((row for row in known if isinstance(row, Life)), owning)
+    return [*owners, *lives, *_merge(wanted)]
 
 
 def _last_owners(intervals: Iterable[Interval]) -> Iterator[Interval]:
@@ -31,20 +31,20 @@ def _last_owners(intervals: Iterable[Interval]) -> Iterator[Interval]:
         yield from (one for one in own if one.end_ms == end_ms)
 
 
-def _lives(lives: Iterable[Life], owning: set[tuple[str, int]]) -> Iterator[Life]:
-    dark: set[str] = set()
+def _select_lives(lives: Iterable[Life], owning: set[tuple[str, int]]) -> Iterator[Life]:
+    uncertain: set[str] = set()
     for one in sorted(lives, key=lambda life: (life.member, life.number)):
-        darkens = one.member not in dark and (one.ended is Ended.HOLE or one.doubtful_ms is not None)
-        if darkens:
-            dark.add(one.member)
-        if darkens or one.number == 0 or (one.member, one.number) in owning:
+        is_first = one.member not in uncertain and (one.ended is Ended.HOLE or one.doubtful_ms is not None)
+        if is_first:
+            uncertain.add(one.member)
+        if is_first or one.number == 0 or (one.member, one.number) in owning:
             yield one
 
 
-def _merge(wishes: Iterable[Subscription]) -> Iterator[Subscription]:
-    """One for each stretch in which somebody wanted a topic, or a pattern."""
+def _merge(subscriptions: Iterable[Subscription]) -> Iterator[Subscription]:
+    """One subscription for each stretch of time in which any member was subscribed to a topic or a pattern."""
     by_topic: dict[tuple[str, str], list[Subscription]] = {}
-    for one in wishes:
+    for one in subscriptions:
         by_topic.setdefault((one.topic, one.pattern), []).append(one)
     for (topic, pattern), own in sorted(by_topic.items()):
         first = own[0]

@@ -1,5 +1,4 @@
-"""What the HTML report shows of an audit beside its groups: findings, incidents and sums, as values of
-`fsm.render.timeline.views`."""
+"""The HTML report of an audit without its groups: findings, incidents and totals, as `fsm.render.timeline.views`."""
 
 from __future__ import annotations
 
@@ -37,14 +36,14 @@ def finding_view(found: Finding) -> views.FindingView:
 
 
 def pack_group(view: views.GroupView, findings: Iterable[Finding], incidents: Iterable[Incident]) -> Packed:
-    """A group ready to be written for the page, by whoever judged it: nothing of it has to go to the driver."""
+    """A group as packed for the page, in the task that judged it: nothing of it has to go to the driver."""
     by_id = {one.id: one for one in findings}
     shown = [incident_view(one, by_id, view.end_ms) for one in incidents]
     return pack(view, list(map(finding_view, by_id.values())), shown)
 
 
 def incident_view(incident: Incident, findings: Mapping[str, Finding], end_ms: int = 0) -> views.IncidentView:
-    """An incident with its findings by their ids; `end_ms` is when the logs of its group end."""
+    """An incident for the page; `findings` by id, `end_ms` is the end of its group's logs."""
     own = [findings[one] for one in incident.findings if one in findings]
     value = "" if incident.value is None else f" = {incident.value}"
     return views.IncidentView(
@@ -70,13 +69,13 @@ def _topics(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _show(kind: FindingKind, partitions: Sequence[Partition]) -> str:
-    """Partitions as short text; some findings are about connectors and tasks."""
+    """Partitions, or connectors and tasks, as short text."""
     about_units = kind in (*UNIT_KINDS.values(), FindingKind.TASK_ZOMBIE) or any(n < 0 for _, n in partitions)
     return units(partitions) if about_units else names(partitions)
 
 
 def report(read: Mapping[str, Any], metrics: Mapping[str, Any], trend: Trend, unknown_ends: int) -> views.Report:
-    """The report without its groups; `read` and `metrics` are those of the JSON document."""
+    """The report without its groups; `read` and `metrics` are from the JSON document."""
     return views.Report(
         title="Rebalance audit",
         inputs=_inputs(read, unknown_ends),

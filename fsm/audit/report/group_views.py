@@ -1,4 +1,4 @@
-"""What the HTML report shows of one group: a line, and a timeline, as values of `fsm.render.timeline.views`."""
+"""One group in the HTML report: an overview line and a timeline, as `fsm.render.timeline.views`."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from fsm.render.wording import many
 from fsm.trace import Kind, Partition, TraceRecord
 
 MEMBERS, PARTITIONS, UNLOGGED = 50_000, 50_000, 10_000
-"""How many lanes of each the timeline of one group has; a reader sees a hundred at once."""
+"""Most lanes of each in the timeline of one group; a reader sees a hundred at once."""
 REBALANCES = 2_000
-"""How many the report shows of one group, the longest."""
+"""Most rebalances shown of one group: the longest."""
 STRETCHES = 100_000
-"""Times without owner, or with two, that are drawn in one group."""
+"""Most times without owner, or with two, drawn in one group."""
 NOT_UNDERSTOOD = "not understood"
 NAMES = 20
-"""Protocols and versions of a group that its overview names."""
+"""Most protocols and versions in an overview."""
 EPOCHS = (Kind.GROUP_EPOCH, Kind.GROUP_STATE)
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One group in one line: of what it is made, what was found in it, and what its logs cover."""
+    """One group in one line: its size, its findings, and the coverage of its logs."""
 
     group: str
     start_ms: int
@@ -47,7 +47,7 @@ class Overview:
     begin_unknown: int
     """Lives whose logs begin later than they."""
     end_unknown: int
-    """Lives whose end no log shows."""
+    """Lives without a logged end."""
     protocols: tuple[str, ...]
     versions: tuple[str, ...]
     partitions: int
@@ -56,18 +56,18 @@ class Overview:
     errors: int
     warnings: int
     coverage: str
-    """`whole`, `unknown`, or `not understood` where too little of what its members say was."""
+    """`whole`, `unknown`, or `not understood` if too little of its members' lines was understood."""
     members_without_logs: int
-    """Members that only a coordinator names."""
+    """Members that are only in a coordinator's records."""
 
     @property
     def rank(self) -> tuple[int, int, int, str]:
-        """Orders groups by what is wrong in them, the worst first."""
+        """The sort key of groups, the worst first."""
         return -self.errors, -self.warnings, -self.rebalances, self.group
 
 
 def overview(audit: GroupAudit) -> Overview | None:
-    """The overview of a group; None where nothing dates it."""
+    """The overview of a group; None if it has no timestamps."""
     lives, covered = audit.rows.lives, audit.coverage
     dated = [one.record.ts_ms for one in audit.coordinator if one.record.ts_ms > 0]
     starts, ends = [life.start_ms for life in lives], [life.end_ms for life in lives]
@@ -91,12 +91,12 @@ def overview(audit: GroupAudit) -> Overview | None:
         partitions_moved=sum(one.moved for one in audit.rebalances),
         errors=severities[Severity.ERROR],
         warnings=severities[Severity.WARNING],
-        coverage=_tell_coverage(audit, bool(lives) and not begin_unknown + end_unknown),
+        coverage=_describe_coverage(audit, bool(lives) and not begin_unknown + end_unknown),
         members_without_logs=len({one.record.member_id for one in audit.coordinator if not one.member} - {""}),
     )
 
 
-def _tell_coverage(audit: GroupAudit, whole: bool) -> str:
+def _describe_coverage(audit: GroupAudit, whole: bool) -> str:
     doubted = (audit.files[file].doubts(client) for _, client, file in audit.members if file in audit.files)
     return NOT_UNDERSTOOD if any(doubted) else "whole" if whole else "unknown"
 
@@ -105,7 +105,7 @@ def _tell_coverage(audit: GroupAudit, whole: bool) -> str:
 
 
 def group_view(audit: GroupAudit, known: Overview | None, noted: Highlights) -> views.GroupView:
-    """The timeline of one group; that of a group that nothing dates is empty."""
+    """The timeline of one group; empty if the group has no timestamps."""
     if known is None:
         return views.GroupView(audit.group, 0, 0)
     rounds, unlogged = noted.round_views(), _view_unlogged(audit, known.end_ms)
@@ -131,7 +131,7 @@ def group_view(audit: GroupAudit, known: Overview | None, noted: Highlights) -> 
 
 
 def trend(rebalances: Iterable[Rebalance], findings: Iterable[Finding]) -> Trend:
-    """Rebalances, what they moved, and times without owner, by when they began."""
+    """Rebalances, moved partitions, and times without owner, by begin."""
     counts = Trend()
     for one in rebalances:
         counts.add(one.start_ms, 1, one.moved, one.unowned_ms)
@@ -142,7 +142,7 @@ def trend(rebalances: Iterable[Rebalance], findings: Iterable[Finding]) -> Trend
 
 
 def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[views.MemberView, ...]:
-    """The members that are blamed most, by the time of their start."""
+    """The members with the most findings, by start."""
     blamed = Counter((found.member, found.severity) for found in audit.findings)
     lives: dict[str, list[tuple[Life, Coverage]]] = {}
     by_number = sorted(audit.rows.lives, key=attrgetter("member", "number"))
@@ -171,7 +171,7 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
             marks=tuple(noted.marks.get(member, ())),
             target=_list_spans(given, AssignmentKind.TARGET, known.end_ms),
             current=_list_spans(given, AssignmentKind.CURRENT, known.end_ms),
-            states_hidden=noted.more_states(member),
+            states_hidden=noted.has_more_states(member),
         )
 
     shown = sorted(lives, key=rank)[:MEMBERS]
@@ -216,7 +216,7 @@ def _epoch(one: Assignment) -> str:
 
 
 def _coordinator_lane(records: Iterable[CoordinatorRecord], end_ms: int) -> views.MemberView | None:
-    """The group's epochs, or the states of a classic group, as spans; members that it lost as marks."""
+    """The group's epochs, or the states of a classic group, as spans; members that left as marks."""
     dated = [one for one in records if one.record.ts_ms > 0]
     epochs = [one.record for one in dated if one.record.kind in EPOCHS][:SPANS]
     lost = [one for one in dated if one.record.kind in STATEMENTS][:SPANS]
@@ -239,7 +239,7 @@ def _name(one: CoordinatorRecord) -> str:
 
 
 def _view_unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ...]:
-    """The first members that only the coordinator names, by their ids."""
+    """The first members that are only in the coordinator's records, by member id."""
     assigned = _group_by(audit.assignments, attrgetter("member_id"))
     by_member: dict[str, list[TraceRecord]] = {}
     for one in audit.coordinator:
@@ -266,7 +266,7 @@ def _view_unlogged(audit: GroupAudit, end_ms: int) -> tuple[views.MemberView, ..
 
 
 def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:
-    """The partitions that are blamed most, by their names."""
+    """The partitions with the most findings, by name."""
     wrong = sorted(_stretches(audit.findings))
     blamed = Counter(partition for partition, *_ in wrong)
     owned: dict[Partition, list[Interval]] = {}
@@ -296,7 +296,7 @@ def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:
 
 
 def _stretches(findings: Iterable[Finding]) -> Iterator[tuple[Partition, int, int, FindingKind]]:
-    """Times of each partition that a finding is about; a unit of Connect is named as intervals name it."""
+    """(partition, start, end, kind) of the findings about owners; a unit of Connect is written as in intervals."""
     meant = {of_unit: kind for kind, of_unit in UNIT_KINDS.items()}
     for found in findings:
         if found.kind in UNIT_KINDS:

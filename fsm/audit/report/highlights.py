@@ -1,4 +1,4 @@
-"""What a timeline shows of members and of Connect workers, noted while their records pass by."""
+"""Collects marks and states of members and Connect workers for timelines while their records are judged."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fsm.tables.connect_worker import State
 from fsm.trace import Kind, Partition, TraceRecord
 
 ROUNDS = 500
-"""How many the report shows of one group. Those with a delay, revocations or an error go before others."""
+"""Most rounds shown of one group. Those with a delay, revocations or an error come first."""
 SPANS = 250
-"""States and assignments of one member, and owners of one partition, that a timeline shows."""
+"""Most states and assignments of one member, and owners of one partition, in a timeline."""
 _LATE = 50
-"""A transition is told this many transitions later than it happened, at most."""
+"""A transition is reported at most this many transitions late."""
 MARKED = frozenset(
     {
         Kind.STARTED,
@@ -29,9 +29,9 @@ MARKED = frozenset(
         Kind.CLOSE_BEGIN,
     }
 )
-"""Records that a member's lane marks."""
+"""Kinds of records that are marks in a member's lane."""
 _MEMBER_ID_END = re.compile(r"(?:-[0-9a-f]+){5}$")
-"""What the member id of a Connect worker has beyond the client id."""
+"""The UUID after the client id in the member id of a Connect worker."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Highlights:
         self.states: dict[str, dict[str, list[tuple[int, str, int, str]]]] = {}
         """(time, file, offset, state) by member and machine."""
         self.workers: dict[str, list[tuple[int, str]]] = {}
-        """When a Connect worker went into which state."""
+        """(time, state) of each Connect worker."""
         self.rounds: dict[tuple[int, str], _Round] = {}
         """By generation and leader's id."""
 
@@ -92,7 +92,7 @@ class Highlights:
             round_.failed |= settings.get("error", "0") != "0"
 
     def spans(self, member: str, end_ms: int) -> tuple[views.StateSpan, ...]:
-        """The states of a member; one with two machines shows the first. Those of a worker as far as INFO tells."""
+        """The states of a member; of its first machine if it has two. Of a worker, those that INFO logs show."""
         machines = self.states.get(member, {})
         steps = [(ts_ms, state) for ts_ms, _, _, state in sorted(machines[min(machines)])] if machines else []
         steps = self.workers.get(member) or steps
@@ -102,8 +102,8 @@ class Highlights:
             for (ts_ms, state), until_ms in zip(steps[:SPANS], untils, strict=False)
         )
 
-    def more_states(self, member: str) -> bool:
-        """Whether a member went on to states that `spans` leaves out."""
+    def has_more_states(self, member: str) -> bool:
+        """Whether `spans` leaves out states of a member."""
         machines = self.states.get(member, {})
         first = machines[min(machines)] if machines else []
         return len(self.workers.get(member) or first) > SPANS
@@ -128,7 +128,7 @@ def _is_notable(round_: views.RoundView) -> bool:
 
 
 def _worker_state(record: TraceRecord) -> str:
-    """The state of a Connect worker that a record shows; empty where it shows none."""
+    """The state of a Connect worker by a record; empty if it shows none."""
     match record.kind:
         case Kind.JOINING if record.event == "JOIN_DUE":
             return State.JOINING.name

@@ -1,4 +1,4 @@
-"""Pictures of recorded groups: which consumer used which partition, which Connect worker ran which unit, and when."""
+"""Pictures of recorded groups: partitions over consumers, or units over Connect workers, by time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def of_files(paths: Iterable[Path], options: Options | None = None) -> dict[str,
 
 
 def of_consumers(rows: GroupRows) -> Picture:
-    """The picture of one group of consumers, as their applications saw it; epochs as first printed."""
+    """The picture of one group of consumers, as their applications saw it; each epoch when it was first printed."""
     bars = (Bar(Partition(r.topic, r.partition), r.member, r.start_ms, r.end_ms) for r in rows.intervals)
     stays = (Stay(life.member, life.start_ms, life.end_ms) for life in rows.lives)
     first: dict[int, Mark] = {}

@@ -1,6 +1,6 @@
-"""What an audit found in forms that other tools read: JUnit's XML by incident, SARIF 2.1.0 by finding.
+"""The result of an audit for other tools: JUnit XML by incident, SARIF 2.1.0 by finding.
 
-Both come in pieces, and hold one group at a time. Incidents and findings come in their order.
+Both are generated in pieces, with one group in memory at a time. Incidents and findings are given in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fsm.render.report.glossary import KINDS
 from fsm.render.wording import show
 
 FILES = "files"
-"""What stands for the group of findings that are about files."""
+"""The group name of findings about files."""
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LONGEST = 10_000
@@ -30,9 +30,9 @@ _shown = partial(show, limit=LONGEST)
 
 
 def junit(groups: Iterable[str], incidents: Iterable[Incident], findings: Iterable[Finding]) -> Iterator[str]:
-    """A suite for each group and a case for each incident, which failed if it is more than information.
+    """A suite per group and a case per incident, failed unless its severity is info.
 
-    A group without any has one case, which passed.
+    A group without incidents has one passed case.
     """
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="fsm audit">\n'
     quiet = set(groups)
@@ -73,7 +73,7 @@ def _line(found: Finding) -> str:
 
 
 def sarif(incidents: Iterable[Incident], findings: Iterable[Finding]) -> Iterator[str]:
-    """A run with a result for each finding, at its lines; its fingerprint is its id."""
+    """A run with a result per finding, at its lines, with its id as fingerprint."""
     head = {"$schema": SCHEMA, "version": "2.1.0"}
     rules = [_rule(kind) for kind in FindingKind]
     tool = {"driver": {"name": "fsm audit", "version": __version__, "rules": rules}}
@@ -120,7 +120,7 @@ def _result(found: Finding, incident: Incident) -> dict[str, Any]:
 
 
 def _location(one: Evidence) -> dict[str, Any]:
-    """A line of a file; of a file that could not be read, the file."""
+    """A line of a file, or the file if it could not be read."""
     scheme = "file://" if one.file.startswith("/") else ""
     place: dict[str, Any] = {"artifactLocation": {"uri": scheme + quote(one.file, errors="surrogateescape")}}
     if one.line > 0:
@@ -131,7 +131,7 @@ def _location(one: Evidence) -> dict[str, Any]:
 def _by_group(
     incidents: Iterable[Incident], findings: Iterable[Finding]
 ) -> Iterator[tuple[str, tuple[list[Incident], Mapping[str, Finding]]]]:
-    """The incidents of each group that has some, with its findings by their ids."""
+    """(group, (incidents, findings by id)) of each group with incidents."""
     by_group = groupby(findings, key=attrgetter("group"))
     for group, own in groupby(incidents, key=attrgetter("group")):
         of_group, its = list(own), next(found for name, found in by_group if name == group)

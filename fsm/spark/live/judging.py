@@ -37,8 +37,8 @@ class Judge:
         state = GroupState(key) if kept is None else blobs.unpack(kept)
         state.take(rows, now_ms)
         if state.is_file:
-            found = self._find_unknown(state.of_file(), None)
-            changes = state.tell(found, self.follow.close_ms, now_ms)
+            found = self._find_unknown(state.report_file(), None)
+            changes = state.update_findings(found, self.follow.close_ms, now_ms)
             draw_file(self.out, key.removeprefix(OF_FILE), found)
         elif state.files:
             noted = Highlights()
@@ -46,12 +46,12 @@ class Judge:
             lag = lag_in(self.follow.lag, self.options.timezone)
             own = replace(self.options, lag=lag).lag_of(key)
             found = self._find_unknown(add_lag(audit.findings, own), audit)
-            changes = state.tell(found, self.follow.close_ms, now_ms)
+            changes = state.update_findings(found, self.follow.close_ms, now_ms)
             draw_group(self.out, audit, found, noted)
             state.expire(audit, self.follow.expire_ms, now_ms)
             state.settle(audit, SETTLE_MS, now_ms)
         else:
-            changes = state.tell((), self.follow.close_ms, now_ms)
+            changes = state.update_findings((), self.follow.close_ms, now_ms)
         return Judged(blobs.pack(state), changes)
 
     def end(self, kept: bytes) -> list[Change]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.live import blobs
-from fsm.audit.live.growth import FileReader, FileState, More
+from fsm.audit.live.growth import FileReader, FileState, FileUpdate
 from fsm.audit.reading.piece import PieceSummary
 from fsm.audit.reading.routing import OF_FILE, Sent
 from fsm.spark import collecting
@@ -31,15 +31,15 @@ class Kept:
     folder: Path
 
     @collecting.seldom()
-    def read(self, part: Part, reader: FileReader) -> More:
+    def read(self, part: Part, reader: FileReader) -> FileUpdate:
         """What a part of a file tells. The same whenever it is read, as long as the file is there."""
         before = self._load(part.before) if part.before else None
-        more = _read_there(before, part, reader)
-        write(self._path(part.after), blobs.pack(more.state))
-        if more.names:
+        update = _read_there(before, part, reader)
+        write(self._path(part.after), blobs.pack(update.state))
+        if update.names:
             name = f"{part.after.partition('-')[0]}.json"
-            write(self.folder / "names" / name, json.dumps(more.names, sort_keys=True).encode())
-        return more
+            write(self.folder / "names" / name, json.dumps(update.names, sort_keys=True).encode())
+        return update
 
     def names(self) -> Mapping[str, str]:
         """The names of topics by their ids, as all files tell them so far."""
@@ -76,21 +76,21 @@ class Kept:
 _TRIES = 3
 
 
-def _read_there(before: FileState | None, part: Part, reader: FileReader) -> More:
+def _read_there(before: FileState | None, part: Part, reader: FileReader) -> FileUpdate:
     """What the file tells that was meant, wherever it is by now: it may be rotated between planning and reading."""
     growth = part.growth
     for _ in range(0 if growth.over else _TRIES):
         path = _find(part)
         if path is None:
             break
-        more = reader.read_on(before, growth._replace(path=str(path)))
+        update = reader.read_new(before, growth._replace(path=str(path)))
         if is_file(path, part.offset):
-            return more
+            return update
     if not growth.over:
         read = before.size if before is not None else 0
         note = f"{growth.name} went while it was followed: bytes {read} to {growth.size} were not read"
         growth = growth._replace(over=True, note=note)
-    return reader.read_on(before, growth)
+    return reader.read_new(before, growth)
 
 
 def _find(part: Part) -> Path | None:
@@ -106,6 +106,6 @@ def reader_of(options: Options) -> FileReader:
     return FileReader(tuple(list_formats(options)), options.zone, options.min_understood)
 
 
-def choose(more: More, options: Options) -> Iterator[Sent]:
+def choose(update: FileUpdate, options: Options) -> Iterator[Sent]:
     """What a file tells of the groups that were chosen, and of itself."""
-    return (row for row in more.sent if row.key.startswith(OF_FILE) or options.judges(row.key))
+    return (row for row in update.sent if row.key.startswith(OF_FILE) or options.judges(row.key))

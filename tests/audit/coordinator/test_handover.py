@@ -105,7 +105,7 @@ def test_a_new_owner_without_a_log_is_named_by_its_id() -> None:
     ],
     ids=["nothing", "long before", "kept", "itself", "gives up", "later"],
 )
-def test_only_a_gift_near_the_begin_counts(others: list[AssignedSpan]) -> None:
+def test_only_a_reassignment_near_the_begin_counts(others: list[AssignedSpan]) -> None:
     """Who had the partition long before, keeps it, or gives it up, was not given it now."""
     assert add_handover(found(), others, 0) == found()
 
