@@ -109,9 +109,9 @@ class FaultyLink(Link):
 
     def take_seen(self) -> list[Exchange]:
         """Takes the exchanges that have ended, with the client's name and the injected fault."""
-        return [*map(self._tell_fault, super().take_seen())]
+        return [*map(self._mark_fault, super().take_seen())]
 
-    def _tell_fault(self, seen: Exchange) -> Exchange:
+    def _mark_fault(self, seen: Exchange) -> Exchange:
         seen = seen._replace(client_id=self._script.client)
         rule = self._met.get(seen.correlation_id)
         if rule is None:

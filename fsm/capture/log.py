@@ -38,7 +38,7 @@ class Log:
             if self._trace:
                 self._trace.write(f"{to_line(seen)}\n")
             self.judging.take(seen)
-            self.tell(self.watch.take(seen))
+            self.show_news(self.watch.take(seen))
         if self._trace and new:
             self._trace.flush()
         if self._columns and abs(at_ms - self._drawn_ms) >= REDRAWING_MS:
@@ -46,7 +46,7 @@ class Log:
             text = "".join(f"{line[: self._columns]}\n" for line in self._news)
             self._show(f"{CLEAR}{self.watch.table(at_ms, self._columns)}\n{text}")
 
-    def tell(self, news: Sequence[str]) -> None:
+    def show_news(self, news: Sequence[str]) -> None:
         """Shows lines, at once or with the table."""
         self._news += news
         if news and self._columns is None:

@@ -118,7 +118,7 @@ class Proxy:
             self._note("unreachable", connection, why=f"{broker.address}: {problem or 'no answer'}")
         finally:
             link.end()
-            self._tell(link, connection)
+            self._record_seen(link, connection)
             self._note("disconnected", connection)
             await _close(writers)
 
@@ -150,7 +150,7 @@ class Proxy:
                 self._check_opaque(link, connection)
             if passed.to_client:
                 client[1].write(passed.to_client)
-            self._tell(link, connection)
+            self._record_seen(link, connection)
             await _wait(link.wait_s)
             broker.write(passed.to_broker)
             await broker.drain()
@@ -160,7 +160,7 @@ class Proxy:
     ) -> None:
         while data := await broker.read(CHUNK):
             passed = link.from_broker(data, now_ms())
-            self._tell(link, connection)
+            self._record_seen(link, connection)
             await _wait(link.wait_s)
             if not client.is_closing():
                 client.write(passed.to_client)
@@ -171,7 +171,7 @@ class Proxy:
         if link.opaque == TLS and not self._passes_tls:
             raise RemoteProtocolError("a client speaks TLS; it has to speak plain text here, or say --pass-tls")
 
-    def _tell(self, link: Link, connection: int) -> None:
+    def _record_seen(self, link: Link, connection: int) -> None:
         for exchange in link.take_seen():
             self._record(exchange)
         unread, link.unread = link.unread, []

@@ -37,7 +37,7 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
                     log.tick(at_ms)
                     news = log.judging.news(at_ms)
                     if name == STDIN:
-                        log.tell(news)
+                        log.show_news(news)
         finally:
             for seen in reassembly.end(at_ms):
                 log.take(seen)

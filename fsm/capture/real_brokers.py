@@ -20,13 +20,13 @@ from fsm.kit.client_history import CONSUMER
 from fsm.kit.scenario import (
     INTERVAL_MS,
     SESSION_MS,
+    Command,
     Expire,
     Fault,
     Move,
     Scenario,
     Start,
     Step,
-    Tell,
     Topic,
     UnknownTopic,
 )
@@ -71,7 +71,7 @@ def can_be_played(scenario: Scenario) -> bool:
 def apart(scenario: Scenario, name: str) -> Scenario:
     """The same scenario in a group and with topics of its own.
 
-    >>> apart(Scenario("one", "", (Tell("subscribe foo,bar"),)), "x").steps[0].line
+    >>> apart(Scenario("one", "", (Command("subscribe foo,bar"),)), "x").steps[0].line
     'subscribe foo-x,bar-x'
     """
 
@@ -82,7 +82,7 @@ def apart(scenario: Scenario, name: str) -> Scenario:
         match step:
             case Start(_, options):
                 return replace(step, options=replace(options, topics=rename(options.topics)))
-            case Tell(line):
+            case Command(line):
                 return replace(step, line=rename(line))
             case Topic(topic):
                 return replace(step, name=rename(topic))

@@ -193,7 +193,7 @@ def _read(connection: _Connection, side: _Side, pieces: Iterable[Piece]) -> Iter
     for piece in pieces:
         try:
             for frame in _frames(connection, side, piece):
-                _hear(connection, side, frame, piece.at_ms)
+                _take_frame(connection, side, frame, piece.at_ms)
         except RemoteProtocolError:
             connection.breaks += 1
             side.lose()
@@ -219,7 +219,7 @@ def _frames(connection: _Connection, side: _Side, piece: Piece) -> Iterator[Fram
             yield part
 
 
-def _hear(connection: _Connection, side: _Side, frame: Frame, at_ms: float) -> None:
+def _take_frame(connection: _Connection, side: _Side, frame: Frame, at_ms: float) -> None:
     if side is connection.requests:
         connection.talk.ask(frame, at_ms)
         return

@@ -83,7 +83,7 @@ async def _judge(log: Log, stopped: asyncio.Event) -> None:
     """Runs the audit in a thread beside the connections."""
     while not stopped.is_set():
         await asyncio.sleep(TICK_S)
-        log.tell(await asyncio.to_thread(log.judging.news, now_ms()))
+        log.show_news(await asyncio.to_thread(log.judging.news, now_ms()))
 
 
 def _problem(context: dict[str, Any]) -> Note:

@@ -223,10 +223,10 @@ def lines(found: Score) -> Iterator[str]:
         yield f"  which was stopped at {model.stopped}: what lies beyond is not known"
     yield f"  beside them {found.count('same')} of which no step differs, {found.count('not met')} of what is never met"
     for word in ("survived", "stopped", "killed", "same", "not met"):
-        yield from _tell(word, [one for one in found.outcomes if one.word == word])
+        yield from _list_outcomes(word, [one for one in found.outcomes if one.word == word])
 
 
-def _tell(word: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
+def _list_outcomes(word: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
     for one in outcomes:
         how = f" by {one.property!r}" if one.property else ""
         path = f", disturbances {one.disturbances}, steps {one.steps}" if one.property else ""

@@ -298,7 +298,7 @@ class Space:
         kind, *about = self.inputs.origins[given]
         if kind != CHOICE:
             wire, message = about
-            return self._tell(kind, self.model.wires[wire], self.messages.value(message))
+            return self._make_notice(kind, self.model.wires[wire], self.messages.value(message))
         who, state, place = about
         choice = self.offers(who, state)[place]
         return choice.label if choice.given is None else choice.given
@@ -360,7 +360,7 @@ class Space:
             if message in line[:at]:
                 continue  # one of equal messages stands for all
             rest = (*line[:at], *line[at + 1 :])
-            received = self._hear(_RECEIVED, wire, message)
+            received = self._number_notice(_RECEIVED, wire, message)
             in_time = self._drop_outdated(one, late, message)
             after = self.queue(wire, rest, in_time)
             yield after, receiver, received, self.action(one.receiver, "receives", "", wire, message), FREE
@@ -372,9 +372,9 @@ class Space:
                 after = self.queue(wire, rest, again)
                 who, given = receiver, received
                 if fault is not Fault.DUPLICATE and notification is Notification.SENDER:
-                    who, given = sender, self._hear(_UNDELIVERED, wire, message)
+                    who, given = sender, self._number_notice(_UNDELIVERED, wire, message)
                 elif fault is not Fault.DUPLICATE and notification is Notification.RECEIVER:
-                    who, given = receiver, self._hear(_MISSED, wire, message)
+                    who, given = receiver, self._number_notice(_MISSED, wire, message)
                 elif fault is not Fault.DUPLICATE:
                     who, given = -1, 0
                 actor = self.model.components[who].name if who >= 0 else ""
@@ -383,7 +383,7 @@ class Space:
             if one.outdates is not None or message not in late[:at]:
                 older = self._drop_outdated(one, late[:at], message)
                 after = self.queue(wire, line, (*older, *late[at + 1 :]))
-                received = self._hear(_LATE, wire, message)
+                received = self._number_notice(_LATE, wire, message)
                 yield after, receiver, received, self.action(one.receiver, "receives late", "", wire, message), FREE
 
     def _drop_outdated(self, one: Wire, late: tuple[int, ...], message: int) -> tuple[int, ...]:
@@ -394,11 +394,11 @@ class Space:
         arrived = self.messages.value(message)
         return tuple(other for other in late if not outdates(arrived, self.messages.value(other)))
 
-    def _hear(self, kind: str, wire: int, message: int) -> int:
-        notice = self._tell(kind, self.model.wires[wire], self.messages.value(message))
+    def _number_notice(self, kind: str, wire: int, message: int) -> int:
+        notice = self._make_notice(kind, self.model.wires[wire], self.messages.value(message))
         return self.number_input(notice, (kind, wire, message))
 
-    def _tell(self, kind: str, wire: Wire, message: Any) -> Received | Undelivered | Missed:
+    def _make_notice(self, kind: str, wire: Wire, message: Any) -> Received | Undelivered | Missed:
         if kind == _UNDELIVERED:
             return Undelivered(wire.receiver, message)
         return Missed(wire.sender, message) if kind == _MISSED else Received(wire.sender, message, kind == _LATE)
@@ -447,7 +447,7 @@ class _Cell:
             if min(ends, key=lambda end: (degree[end], end)) == self.who:
                 self.places[wire] = len(self.wires) + 1
                 self.wires.append(wire)
-        self.receive, self.notified = Pairs(2 + many, self._receive), Pairs(1, self._tell)
+        self.receive, self.notified = Pairs(2 + many, self._receive), Pairs(1, self._deliver_bundle)
         self.local = {paid: Rows(5 + many, partial(self._act, paid), free_under) for paid in (False, True)}
         near = {
             self.space.index[end]
@@ -572,7 +572,7 @@ class _Cell:
     def _receive(self, cell: int, given: int) -> tuple[int, ...]:
         return self._step(self.ids.value(cell), given)
 
-    def _tell(self, cell: int, bundle: int) -> tuple[int, ...]:
+    def _deliver_bundle(self, cell: int, bundle: int) -> tuple[int, ...]:
         values = self.ids.value(cell)
         for wire, order in self.space.bundles.value(bundle):
             queue = self.space.push(wire, values[self.places[wire]], order)

@@ -219,7 +219,7 @@ class Steps:
                             wanted = self._select(local.rows, at, cost, by, paid=paid)
                             source, at, cost = source.take(wanted), at.take(wanted), cost.take(wanted)
                         one = Successors(source, {i: local.rows.column(CELL, at)}, cost, local.rows, at, many)
-                        yield self._tell(one, rows, local.rows, at)
+                        yield self._deliver_messages(one, rows, local.rows, at)
                 for (j, is_paid), outgoing in cell.outgoing.items():
                     if paid or not is_paid:
                         many, source, at, lookup = sought.pop((i, j, is_paid))
@@ -227,7 +227,7 @@ class Steps:
                         cells = {i: outgoing.rows.column(CELL, at), j: receive.column(CELL, where)}
                         cost = outgoing.rows.column(COST, at)
                         one = Successors(source, cells, cost, outgoing.rows, at, many)
-                        yield self._tell(one, rows, receive, where)
+                        yield self._deliver_messages(one, rows, receive, where)
 
     def _list_missing_steps(
         self, rows: Ids, sought: Mapping[tuple[int, int, bool], _Lookups], *, paid: bool
@@ -257,7 +257,7 @@ class Steps:
                 bits |= holds(condition).astype(np.int64) << bit
         return bits
 
-    def _tell(self, one: Successors, rows: Ids, sent: Table, at: Longs) -> Successors:
+    def _deliver_messages(self, one: Successors, rows: Ids, sent: Table, at: Longs) -> Successors:
         """Puts the sent messages on the wires: they are in the last columns of these rows."""
         many, cells = len(self.space.cells), one.cells
         for j, cell in enumerate(self.space.cells):

@@ -16,7 +16,7 @@ from fsm.check.search import DEADLOCK, USUAL, Limits, Search
 from fsm.check.space import ask
 from fsm.check.steps import Columns, Found
 from fsm.check.table_files import Memo
-from fsm.check.walk import PathStep, describe_state, find_changes, find_states, successors_of, tell_step
+from fsm.check.walk import PathStep, describe_state, describe_step, find_changes, find_states, successors_of
 from fsm.errors import InputError
 
 AFTERWARDS = 60
@@ -239,12 +239,14 @@ def _number_of(invariant: str) -> str:
 def _violation(search: Search, found: Found) -> Violation:
     trail, steps = search.trail(found.state), search.steps
     meaning = next((one.meaning for one in search.model.properties if one.name == found.name), "")
-    path_steps, path = list(_tell(search, trail)), states_on(search, found.state)
+    path_steps, path = list(_list_path_steps(search, trail)), states_on(search, found.state)
     if found.action >= 0:  # the step itself
         rows = search.rows([found.state])
         for one in successors_of(steps, rows):
             if one.action == found.action and found.name in one.breaks:
-                path_steps.append(tell_step(steps, one.action, find_changes(steps, rows, one.rows), costs=one.costs))
+                path_steps.append(
+                    describe_step(steps, one.action, find_changes(steps, rows, one.rows), costs=one.costs)
+                )
                 path.append((search.space.actions.value(one.action), find_states(steps, one.rows)))
                 break
     start, hazards = describe_state(steps, search.rows([0])), _hazards(search, found.state)
@@ -287,14 +289,14 @@ def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
 def _find_doomed(search: Search, goal: Goal, state: int) -> Violation:
     """The path to the first doomed state, and one continuation."""
     trail, steps = search.trail(state), search.steps
-    path = list(_tell(search, trail))
+    path = list(_list_path_steps(search, trail))
     rows = search.rows([state])
     seen = {rows.tobytes()}
     for _ in range(AFTERWARDS):
         step = next((one for one in successors_of(steps, rows) if not one.costs), None)
         if step is None or step.rows.tobytes() in seen:
             break
-        path.append(tell_step(steps, step.action, find_changes(steps, rows, step.rows), costs=False))
+        path.append(describe_step(steps, step.action, find_changes(steps, rows, step.rows), costs=False))
         rows = step.rows
         seen.add(rows.tobytes())
     start, hazards = describe_state(steps, search.rows([0])), _hazards(search, state)
@@ -302,8 +304,8 @@ def _find_doomed(search: Search, goal: Goal, state: int) -> Violation:
     return Violation(goal.name, goal.meaning, cost, start, tuple(path), len(trail) - 1, replayed, hazards)
 
 
-def _tell(search: Search, trail: Sequence[int]) -> Iterator[PathStep]:
+def _list_path_steps(search: Search, trail: Sequence[int]) -> Iterator[PathStep]:
     for before, after in pairwise(trail):
         costs = search.cost_of(after) > search.cost_of(before)
         changes = find_changes(search.steps, search.rows([before]), search.rows([after]))
-        yield tell_step(search.steps, search.action_of(after), changes, costs=costs)
+        yield describe_step(search.steps, search.action_of(after), changes, costs=costs)

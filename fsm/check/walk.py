@@ -245,7 +245,7 @@ class Walk:
 
     def _after(self, here: Stand, index: int, found: Successor) -> Stand:
         changes = find_changes(self._steps, here.rows, found.rows)
-        step = tell_step(self._steps, found.action, changes, costs=found.costs)
+        step = describe_step(self._steps, found.action, changes, costs=found.costs)
         return Stand(found.rows, self._number(found.rows), here, index, found.action, step, found.breaks)
 
     def _number(self, rows: Ids) -> Numbered:
@@ -280,7 +280,7 @@ def successors_of(steps: Steps, rows: Ids) -> Iterator[Successor]:
             yield Successor(int(one.action[at]), bool(one.cost[at] != FREE), one.after(rows, np.array([at])), breaks)
 
 
-def tell_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
+def describe_step(steps: Steps, number: int, changes: dict[str, str], *, costs: bool) -> PathStep:
     """Describes an action."""
     actor, what, kind, wire, message = steps.space.actions.value(number)
     disturbance = kind if costs else ""

@@ -60,7 +60,7 @@ def open_capture(file: Path, group: str) -> Recording:
         raise InputError(what, str(file), "see fsm explore --help")
     capture = _Capture(exchanges, names)
     recording = Recording(file.name, str(file), capture.lanes.parts(), capture.moments)
-    recording.missing = missing.tell()
+    recording.missing = missing.describe()
     return mark(recording, file, group)
 
 

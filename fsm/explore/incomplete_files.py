@@ -32,7 +32,7 @@ class Missing:
         elif found := _DAMAGED.search(line):
             self._packets += int(found[1])
 
-    def tell(self) -> list[str]:
+    def describe(self) -> list[str]:
         """One line of text for each kind of missing part."""
         where = f"of {many(self._connections, 'connection')}"
         lines = {

@@ -282,7 +282,7 @@ def _shared_clients(records: Iterable[TraceRecord]) -> set[tuple[str, str]]:
     return shared
 
 
-def tell(record: TraceRecord, lane: Lane) -> Moment:
+def make_moment(record: TraceRecord, lane: Lane) -> Moment:
     """The step of a record, after its lane has applied it."""
     action = _words(record)
     return Moment(f"{lane.name} {action}", record.ts_ms, lane.name, action, components={lane.name: lane.show()})

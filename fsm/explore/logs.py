@@ -14,7 +14,7 @@ from fsm.errors import InputError
 from fsm.explore.captures import is_capture, open_capture
 from fsm.explore.findings import mark
 from fsm.explore.incomplete_files import Missing
-from fsm.explore.lanes import COORDINATOR, Lanes, tell
+from fsm.explore.lanes import COORDINATOR, Lanes, make_moment
 from fsm.explore.recording import MOST_MOMENTS, Recording, check_size
 from fsm.logs import formats
 from fsm.logs.reading.entries import LINE_LIMIT
@@ -57,7 +57,7 @@ def _read(file: Path) -> tuple[list[TraceRecord], list[str]]:
     with file.open("rb") as opened:
         opened.seek(max(0, file.stat().st_size - LINE_LIMIT))
         missing.take(opened.read().rpartition(b"\n")[2].decode(errors="surrogateescape"))
-    return records, missing.tell()
+    return records, missing.describe()
 
 
 def record(
@@ -79,7 +79,7 @@ def record(
     for one in chosen:
         lane = lanes.of(one)
         lane.take(one)
-        moments.append(tell(one, lane))
+        moments.append(make_moment(one, lane))
     found = Recording(title, source, lanes.parts(), moments)
     return found if file is None else mark(found, file, group)
 

@@ -107,13 +107,13 @@ def _simulate(document: Node, file: Path, group: str) -> Session:
 
 def record(found: Replay) -> Recording:
     """The recording of a scenario: each step, its messages, and its fields."""
-    telling = _Telling(found)
-    moments = [moment for step in found.steps for moment in telling.tell(step)]
-    parts = [Part(name, _role(name, tables), tuple(tables.values())) for name, tables in telling.tables.items()]
+    recorder = _Recorder(found)
+    moments = [moment for step in found.steps for moment in recorder.list_moments(step)]
+    parts = [Part(name, _role(name, tables), tuple(tables.values())) for name, tables in recorder.tables.items()]
     return Recording(found.title, f"{found.file}: {found.kind}, {found.dialect}", parts, moments)
 
 
-class _Telling:
+class _Recorder:
     """The components of a scenario and their states during the recording."""
 
     def __init__(self, found: Replay) -> None:
@@ -131,7 +131,7 @@ class _Telling:
                     if lane in QUEUES:
                         self._queues[lane] = []
 
-    def tell(self, step: Step) -> Iterator[Moment]:
+    def list_moments(self, step: Step) -> Iterator[Moment]:
         """The moments of a step: the action, its events, and with the last of them the changed states."""
         timed = _TIME.fullmatch(step.title)
         at_ms, title = (float(timed[1]), timed[2]) if timed else (None, step.title)

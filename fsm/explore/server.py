@@ -94,7 +94,7 @@ class Explorer:
                 model = self._model().model_at(question.path)
             verdict, summary = ask(model, question, time.monotonic)
             with self.asking:
-                return {**summary, "violations": self._model().tell(question.path, verdict)}
+                return {**summary, "violations": self._model().describe_violations(question.path, verdict)}
         finally:
             self.checking.release()
 
@@ -109,15 +109,15 @@ class _Handler(Handler):
             self.send(200, "text/html; charset=utf-8", text, {"Content-Security-Policy": POLICY})
         else:
             query = {name: found[-1] for name, found in parse_qs(asked.query).items()}
-            self._tell(200, self.explorer.answer(asked.path, query))
+            self._send_document(200, self.explorer.answer(asked.path, query))
 
     def post(self) -> None:
-        self._tell(200, self.explorer.answer(self.path, self.read_json(LARGEST_BODY), is_own=True))
+        self._send_document(200, self.explorer.answer(self.path, self.read_json(LARGEST_BODY), is_own=True))
 
     def fail(self, status: int, why: str) -> None:
-        self._tell(status, {"error": why})
+        self._send_document(status, {"error": why})
 
-    def _tell(self, status: int, document: Document) -> None:
+    def _send_document(self, status: int, document: Document) -> None:
         self.send(status, "application/json", json.dumps(document))
 
 

@@ -63,7 +63,7 @@ class ModelSession:
         self.walk.go(path)
         return self.walk.from_here()
 
-    def tell(self, path: Sequence[int], verdict: Verdict | None) -> list[Document]:
+    def describe_violations(self, path: Sequence[int], verdict: Verdict | None) -> list[Document]:
         """The violations found by a check of `model_at`, each as a path from there."""
         found = []
         for one in verdict.violations if verdict is not None else ():
@@ -94,9 +94,9 @@ class ModelSession:
             for one, now in zip(shown, self.walk.broken_at(shown), strict=True)
         ]
         position = self._position(shown[0], broken[0], costs[0])
-        return {"position": position, "steps": list(self._tell(begin, shown, broken, costs))}
+        return {"position": position, "steps": list(self._describe_steps(begin, shown, broken, costs))}
 
-    def _tell(
+    def _describe_steps(
         self, begin: int, stands: Sequence[Stand], broken: Sequence[list[str]], costs: Sequence[int]
     ) -> Iterator[Document]:
         """The steps between these positions; the first of them is the `begin`-th of the path."""

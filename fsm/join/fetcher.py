@@ -107,16 +107,14 @@ class Fetcher:
     """The records of one member; used on the event loop of its network."""
 
     def __init__(
-        self, network: Network, transport: WireTransport[Any], group_id: str, start: int, tell: Callable[[str], None]
+        self, network: Network, transport: WireTransport[Any], group_id: str, start: int, report: Callable[[str], None]
     ) -> None:
-        """`start` is the start of a partition without a committed offset; `tell` is called with a line for each
-        problem.
-        """
+        """`start` is the start of a partition without a committed offset; `report` gets a line for each problem."""
         self._network = network
         self._transport = transport
         self._group_id = group_id
         self._start = start
-        self._tell = tell
+        self._report = report
         self.member: ConsumerRuntime | None = None
         """The member that requests committed offsets while it is in the group; None for a request without member."""
         self._logs: dict[TopicPartition, _Log] = {}
@@ -169,8 +167,8 @@ class Fetcher:
                 by_leader.setdefault(leader, []).append(log)
         for leader, led in by_leader.items():
             self._begin(partial(self._fetch, leader), led)
-        if led_by_nobody := [log for log in idle if log.position is not None and not log.is_busy]:
-            self._begin(self._find_leaders, led_by_nobody)
+        if leaderless := [log for log in idle if log.position is not None and not log.is_busy]:
+            self._begin(self._find_leaders, leaderless)
 
     def _begin(self, work: Work, logs: list[_Log]) -> None:
         for log in logs:
@@ -186,22 +184,22 @@ class Fetcher:
         except PeerError:
             await asyncio.sleep(RETRY_S)
         except InputError as problem:
-            self._say(str(problem))
+            self._report_once(str(problem))
             await asyncio.sleep(RETRY_S)
         finally:
             for log in logs:
                 log.is_busy = False
             self._arrived.set()
 
-    def _say_error(self, what: str, code: ErrorCode) -> None:
+    def _report_error(self, what: str, code: ErrorCode) -> None:
         if code not in PASSING:
-            self._say(f"{what}: {error_name(code)}")
+            self._report_once(f"{what}: {error_name(code)}")
 
-    def _say(self, line: str) -> None:
+    def _report_once(self, line: str) -> None:
         """Reports a line once."""
         if line not in self._reported:
             self._reported.add(line)
-            self._tell(line)
+            self._report(line)
 
     # Positions
 
@@ -236,7 +234,7 @@ class Fetcher:
         found = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
         codes = [code for code in (answer.error_code, *(one.error_code for _, one in found)) if code]
         if codes:
-            self._say_error("committed offsets cannot be read", codes[0])
+            self._report_error("committed offsets cannot be read", codes[0])
             return None
         return {(name, one.partition_index): one.committed_offset for name, one in found}
 
@@ -261,7 +259,7 @@ class Fetcher:
             for log in led:
                 one = found.get(log.partition)
                 if one is not None and one.error_code:
-                    self._say_error(f"{_name(log)} has no end that can be found", one.error_code)
+                    self._report_error(f"{_name(log)} has no end that can be found", one.error_code)
                 elif one is not None and one.offset >= 0:
                     log.go_to(one.offset)
         if any(log.position is None for log in logs):
@@ -286,7 +284,7 @@ class Fetcher:
         request = FetchRequest(max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=MAX_BYTES, topics=topics)
         answer = await self._network.call(Purpose.FETCHES, leader, request)
         if answer.error_code:
-            self._say_error("nothing can be fetched", answer.error_code)
+            self._report_error("nothing can be fetched", answer.error_code)
         found = {
             (names.get(topic.topic_id) if by_id else topic.topic, one.partition_index): one
             for topic in answer.responses
@@ -303,11 +301,11 @@ class Fetcher:
         if data is None:
             return False
         if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._say(f"{_name(log)}: there is no offset {log.fetch_at}; it begins anew")
+            self._report_once(f"{_name(log)}: there is no offset {log.fetch_at}; it begins anew")
             log.position = None
             return True
         if data.error_code:
-            self._say_error(f"{_name(log)} cannot be fetched", data.error_code)
+            self._report_error(f"{_name(log)} cannot be fetched", data.error_code)
             return False
         try:
             for head, batch in split_batches(data.records or b""):
@@ -316,7 +314,7 @@ class Fetcher:
         except InputError as problem:
             if log.batches or problem.what == "the segment ends inside a batch":
                 return True  # the rest is fetched again
-            self._say(f"{_name(log)}: records from offset {log.fetch_at} cannot be read: {problem.what}")
+            self._report_once(f"{_name(log)}: records from offset {log.fetch_at} cannot be read: {problem.what}")
         return True
 
     def _read(self, log: _Log) -> Iterator[Message]:
@@ -334,7 +332,7 @@ class Fetcher:
                         yield Message(*log.partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
             except InputError as problem:
                 first = max(log.position, head.base_offset)
-                self._say(f"{_name(log)}: offsets {first} to {end - 1} are passed over: {problem}")
+                self._report_once(f"{_name(log)}: offsets {first} to {end - 1} are passed over: {problem}")
             log.reading, log.position = None, max(log.position, end)
 
 

@@ -56,7 +56,7 @@ class Application:
     noted_ms: float = NEVER_MS
     """The time of its last note."""
 
-    def hear(self, at_ms: float, about: Mapping[str, Any]) -> None:
+    def apply_event(self, at_ms: float, about: Mapping[str, Any]) -> None:
         """Takes a note from the client to the application."""
         self.noted_ms = at_ms
         self.speaks |= about.get("ev") in CALLBACKS
@@ -88,7 +88,7 @@ class Application:
         """Notes that its client lost its membership without leaving."""
         self.lost_by_fence = self.unreleased = self.holding
 
-    def obey(self, at_ms: float, line: str) -> None:
+    def apply_command(self, at_ms: float, line: str) -> None:
         """Takes a command to the application."""
         self.noted_ms = at_ms
         verb, _, rest = line.partition(" ")
@@ -104,7 +104,7 @@ class Application:
             case "unsubscribe":
                 self.unsubscribed_ms, self.wanted_ms = at_ms, None
 
-    def tell(self, topics: frozenset[str], *, leaves: bool) -> None:
+    def note_sent(self, topics: frozenset[str], *, leaves: bool) -> None:
         """Notes that the client sent the subscription to the group."""
         if leaves:
             self.unsubscribed_ms = None

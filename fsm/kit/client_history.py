@@ -306,11 +306,11 @@ class Clients:
         client = self._find(name)
         if seen.event == "application":
             yield Moment(What.APPLICATION, seen.at_ms, client, about=seen.about)
-            client.application.hear(seen.at_ms, seen.about)
+            client.application.apply_event(seen.at_ms, seen.about)
         elif seen.event == "started":
             client.restart()
         elif seen.event == "command":
-            client.application.obey(seen.at_ms, str(seen.about.get("line", "")))
+            client.application.apply_command(seen.at_ms, str(seen.about.get("line", "")))
         else:
             client.application.exited_ms = seen.at_ms
 
@@ -359,7 +359,7 @@ class Clients:
 
 def _beat(client: Client, exchange: Exchange) -> None:
     request = exchange.request
-    client.application.tell(frozenset(request.subscribed_topic_names or ()), leaves=request.member_epoch < 0)
+    client.application.note_sent(frozenset(request.subscribed_topic_names or ()), leaves=request.member_epoch < 0)
     client.consumer.send(exchange)
 
 

@@ -11,7 +11,7 @@ from xml.sax.saxutils import quoteattr
 from fsm.kit.check import Check, Finding, Grade
 from fsm.kit.checks import CHECKS
 from fsm.kit.judge import FAILED, Report, merge
-from fsm.kit.picture import picture, tell
+from fsm.kit.picture import format_story, picture
 from fsm.kit.processes import Result
 from fsm.kit.report import finding_document, finding_lines, verdicts
 from fsm.wire.exchange import Exchange
@@ -70,7 +70,7 @@ def _failure(check: Check, found: list[tuple[Result, Finding]]) -> Iterator[str]
     start_ms = result.report.start_ms
     yield from (f"  {line}" for line in finding_lines(finding, start_ms))
     if check.grade is Grade.MUST:
-        yield from (f"    {line}" for line in tell(finding, result.trace, start_ms))
+        yield from (f"    {line}" for line in format_story(finding, result.trace, start_ms))
     yield ""
 
 

@@ -137,8 +137,8 @@ def shipped_pictures() -> Iterator[tuple[str, bytes]]:
         yield f"{PICTURES[0]}{suffix}", draw(drawing).encode()
 
 
-def tell(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> Iterator[str]:
-    """The story as text."""
+def format_story(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float) -> Iterator[str]:
+    """Lines of the story."""
     signs = {(CLIENT, BROKER): "->", (BROKER, CLIENT): "<-", (CLIENT, APPLICATION): "=>", (APPLICATION, CLIENT): "<="}
     for line in story(finding, trace):
         sign = "!!" if line.look is Look.RAISE else signs.get((line.source, line.target), "  ")

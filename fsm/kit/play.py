@@ -18,6 +18,7 @@ from fsm.kit.scenario import (
     SETTINGS,
     A,
     Close,
+    Command,
     Expire,
     Fault,
     Kill,
@@ -29,7 +30,6 @@ from fsm.kit.scenario import (
     Stable,
     Start,
     Step,
-    Tell,
     Topic,
     UnknownTopic,
     UnstableOffsets,
@@ -54,13 +54,13 @@ LOOK_S = 0.01
 CLOSE_S, BETWEEN_CLOSES_S = 12.0, 0.4
 """How long a client may take to close, before it is killed; and how long the next one waits."""
 UNKNOWN_TOPIC_ID = "BBBBBBBBBBBBBBBBBBBBBQ"
-Hear = Callable[[Mapping[str, Any]], None]
+OnMessage = Callable[[Mapping[str, Any]], None]
 
 
 class Process(Protocol):
     """A running client."""
 
-    def tell(self, line: str) -> None:
+    def send_command(self, line: str) -> None:
         """Sends it a command."""
 
     def kill(self) -> None:
@@ -70,7 +70,7 @@ class Process(Protocol):
         """Waits for its end."""
 
 
-Launch = Callable[[str, Options, Hear], Awaitable[Process]]
+Launch = Callable[[str, Options, OnMessage], Awaitable[Process]]
 """Starts a client by its name; its output is passed on, one object at a time."""
 
 
@@ -190,11 +190,11 @@ class Stage:
     async def start(self, client: str, options: Options) -> None:
         """Starts a client."""
 
-        def hear(message: Mapping[str, Any]) -> None:
+        def on_message(message: Mapping[str, Any]) -> None:
             self.note("application", **{**message, "client": client})
 
         self.note("started", client=client)
-        self.running[client] = process = await self.launch(client, options, hear)
+        self.running[client] = process = await self.launch(client, options, on_message)
         watch = asyncio.ensure_future(self._watch(client, process))
         self.watching.add(watch)
         watch.add_done_callback(self.watching.discard)
@@ -205,12 +205,12 @@ class Stage:
         if self.running.get(client) is process:
             del self.running[client]
 
-    def tell(self, client: str, line: str) -> None:
+    def send_command(self, client: str, line: str) -> None:
         """Sends a command to a client if it still runs."""
         if client not in self.running:
             return
         self.note("command", client=client, line=line)
-        self.running[client].tell(line)
+        self.running[client].send_command(line)
 
     async def end(self, client: str) -> None:
         """Waits for a closing client to end; kills it after a timeout."""
@@ -249,7 +249,7 @@ async def play(stage: Stage) -> list[Exchange | Note]:
         for step in scenario.steps:
             await _perform(step, stage)
         for client in sorted(stage.running):
-            stage.tell(client, "close")
+            stage.send_command(client, "close")
             await asyncio.sleep(BETWEEN_CLOSES_S)
         await asyncio.gather(*(stage.end(client) for client in sorted(stage.running)))
     finally:
@@ -278,8 +278,8 @@ async def _perform(step: Step, stage: Stage) -> None:  # noqa: C901, PLR0912  # 
             place.rules.append(replace(rule))
         case NoFaults():
             place.rules.clear()
-        case Tell(line, client):
-            stage.tell(client, line)
+        case Command(line, client):
+            stage.send_command(client, line)
         case Topic(name, partitions):
             await place.change_topic(name, partitions)
         case Expire():
@@ -289,7 +289,7 @@ async def _perform(step: Step, stage: Stage) -> None:  # noqa: C901, PLR0912  # 
         case Kill(client):
             await stage.kill(client)
         case Close(client):
-            stage.tell(client, "close")
+            stage.send_command(client, "close")
             await stage.end(client)
         case UnknownTopic(without):
             place.rules.append(_assign_unknown(place, without))

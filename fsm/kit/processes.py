@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from fsm.errors import InputError
 from fsm.kit import play
 from fsm.kit.judge import Report, judge
-from fsm.kit.play import Hear
+from fsm.kit.play import OnMessage
 from fsm.kit.scenario import Options, Scenario
 from fsm.serve.brokers import Brokers
 from fsm.serve.edge import Edge, now_ms
@@ -49,9 +49,9 @@ class Result(NamedTuple):
 class Program:
     """A process that runs an adapter."""
 
-    def __init__(self, process: asyncio.subprocess.Process, hear: Hear) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, on_message: OnMessage) -> None:
         self._process = process
-        self._hear = hear
+        self._on_message = on_message
         self.spoke = False
         """Whether it printed an object."""
         self.strange = ""
@@ -59,7 +59,7 @@ class Program:
         self.errors: deque[str] = deque(maxlen=REMEMBERED)
         self._reading = asyncio.gather(self._listen(), self._read_errors())
 
-    def tell(self, line: str) -> None:
+    def send_command(self, line: str) -> None:
         """Writes a line to its stdin."""
         if self._process.stdin is not None and not self._process.stdin.is_closing():
             self._process.stdin.write(f"{line}\n".encode())
@@ -84,7 +84,7 @@ class Program:
             message = _object(line)
             if message is not None:
                 self.spoke = True
-                self._hear(message)
+                self._on_message(message)
             elif line.strip():
                 self.strange = self.strange or line.strip()
 
@@ -194,7 +194,7 @@ async def run_one(command: Sequence[str], scenario: Scenario, make_place: MakePl
 async def _play(command: Sequence[str], scenario: Scenario, place: Place, trace: list[Exchange | Note]) -> None:
     guards: list[asyncio.Future[None]] = []
 
-    async def launch(name: str, options: Options, hear: Hear) -> Program:
+    async def launch(name: str, options: Options, on_message: OnMessage) -> Program:
         arguments = options.arguments(place.open_door(name), scenario.protocol, scenario.group)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -208,7 +208,7 @@ async def _play(command: Sequence[str], scenario: Scenario, place: Place, trace:
             )
         except OSError as problem:
             raise InputError(f"cannot be started: {problem.strerror}", command[0], REMEDY) from None
-        program = Program(process, hear)
+        program = Program(process, on_message)
         guards.append(asyncio.ensure_future(guard(program, name)))
         return program
 

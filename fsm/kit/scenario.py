@@ -104,7 +104,7 @@ class NoFaults:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Command:
     """Sends a command to a client."""
 
     line: str
@@ -165,7 +165,7 @@ Step = (
     | Wait
     | Fault
     | NoFaults
-    | Tell
+    | Command
     | Topic
     | Expire
     | Move

@@ -135,7 +135,7 @@ class Brokers:
     def connect(self, number: int, broker: int, peer: str, now_ms: float) -> None:
         """Takes a new connection of a client."""
         self._connections[number] = _Connection(number, broker, peer)
-        self._tell("connected", now_ms, connection=number, broker=broker, peer=peer)
+        self._note("connected", now_ms, connection=number, broker=broker, peer=peer)
 
     def disconnect(self, number: int, now_ms: float) -> tuple[Effect, ...]:
         """Ends a connection. Delayed requests stay with their group, as with Kafka."""
@@ -150,7 +150,7 @@ class Brokers:
                 if not asked.is_repeat:
                     self._record(asked, None, None)
             self._end_wait(number)
-            self._tell("disconnected", now_ms, connection=number)
+            self._note("disconnected", now_ms, connection=number)
 
     def receive(self, number: int, frame: bytes, now_ms: float) -> tuple[Effect, ...]:
         """Takes a frame, without its length prefix."""
@@ -209,12 +209,12 @@ class Brokers:
     def change_topic(self, name: str, partitions: int, now_ms: float) -> tuple[Effect, ...]:
         """Creates or extends a topic, or deletes it for no partitions. Raises `InputError` for an impossible change."""
         self.cluster.change_topic(name, partitions, int(now_ms), self._random)
-        self._tell("topics", now_ms, topics=self.cluster.topics.describe())
+        self._note("topics", now_ms, topics=self.cluster.topics.describe())
         return self._take(now_ms)
 
     def start(self, now_ms: float) -> tuple[Effect, ...]:
         """Notes the topics for the trace; returns the effects that store them."""
-        self._tell("topics", now_ms, topics=self.cluster.topics.describe())
+        self._note("topics", now_ms, topics=self.cluster.topics.describe())
         return self._take(now_ms)
 
     def _clean_up(self, now_ms: float) -> None:
@@ -298,12 +298,12 @@ class Brokers:
                     response = None
             self._answer(asked, response, now_ms)
             for news in self.cluster.take_news():
-                self._tell("topics", now_ms, topics=news)
+                self._note("topics", now_ms, topics=news)
 
     def _give(self, answers: list[Answer], removed: list[tuple[str, str]], now_ms: float) -> None:
         """Sends the coordinators' answers, and notes removed members."""
         for group_id, member_id in removed:
-            self._tell("removed", now_ms, group=group_id, member=member_id)
+            self._note("removed", now_ms, group=group_id, member=member_id)
         for token, body in answers:
             asked = self._asked.pop(token, None)
             if asked is not None:
@@ -438,7 +438,7 @@ class Brokers:
 
     def _move(self, group_id: str, broker: int | None, now_ms: float) -> None:
         partition, broker = self.cluster.move(group_id, broker, int(now_ms))
-        self._tell("moved", now_ms, group=group_id, partition=partition, broker=broker)
+        self._note("moved", now_ms, group=group_id, partition=partition, broker=broker)
         of_partition = self.cluster.coordinators.partition_of
         for token, asked in [*self._asked.items()]:
             if of_partition(getattr(asked.request, "group_id", "")) == partition:
@@ -477,6 +477,6 @@ class Brokers:
         if self.on_event is not None:
             self.on_event(seen)
 
-    def _tell(self, event: str, now_ms: float, **about: Any) -> None:
+    def _note(self, event: str, now_ms: float, **about: Any) -> None:
         if self.on_event is not None:
             self.on_event(Note(now_ms, event, about))

@@ -240,13 +240,13 @@ class Edge:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as problem:
-                self._tell_crowded(f"no connection can be accepted: {problem.strerror}")
+                self._report_crowded(f"no connection can be accepted: {problem.strerror}")
                 self._loop.remove_reader(listening)
                 self._loop.call_later(ACCEPT_AGAIN_S, self._accept_again, listening, broker)
                 return
             if len(self.clients.open) + len(self._opening) >= self.most_connections:
                 one.close()
-                self._tell_crowded(f"{self.most_connections} connections are open, which is the most here")
+                self._report_crowded(f"{self.most_connections} connections are open, which is the most here")
                 continue
             one.setblocking(False)
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -260,7 +260,7 @@ class Edge:
         if listening.fileno() >= 0:
             self._loop.add_reader(listening, self._accept, listening, broker)
 
-    def _tell_crowded(self, what: str) -> None:
+    def _report_crowded(self, what: str) -> None:
         """Reports refused connections, at most once in `CROWDED_AGAIN_S`."""
         if self._loop.time() >= self._quiet_until_s:
             self._quiet_until_s = self._loop.time() + CROWDED_AGAIN_S

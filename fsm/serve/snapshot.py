@@ -33,7 +33,7 @@ class Recent:
         if isinstance(seen, Exchange) and seen.api in QUIET and not seen.fault:
             return
         self._number += 1
-        self._seen.append(_tell(self._number, seen))
+        self._seen.append(_describe_event(self._number, seen))
 
     def since(self, number: int) -> list[dict[str, Any]]:
         """The exchanges after this number, the oldest first."""
@@ -105,7 +105,7 @@ def _decode(assignment: bytes) -> list[str]:
         return []
 
 
-def _tell(number: int, seen: Exchange | Note) -> dict[str, Any]:
+def _describe_event(number: int, seen: Exchange | Note) -> dict[str, Any]:
     if isinstance(seen, Note):
         return {"number": number, "at_ms": seen.at_ms, "event": seen.event, "about": _words(seen)}
     request, response = seen.request, seen.response

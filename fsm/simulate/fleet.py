@@ -46,7 +46,7 @@ def run_seeds(
 ) -> Iterator[Row]:
     """Runs all of them, in this many processes; rows come in the order of the seeds."""
     run = partial(run_seed, deployment)
-    yield from _tell(map(run, seeds) if jobs == 1 else _run_in_processes(run, seeds, jobs), on_seed)
+    yield from _report_progress(map(run, seeds) if jobs == 1 else _run_in_processes(run, seeds, jobs), on_seed)
 
 
 def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int) -> Iterator[Row]:
@@ -64,7 +64,7 @@ def _run_in_processes(run: Callable[[int], Row], seeds: Iterable[int], jobs: int
         pool.shutdown(cancel_futures=True)
 
 
-def _tell(rows: Iterable[Row], on_seed: Callable[[int], None] | None) -> Iterator[Row]:
+def _report_progress(rows: Iterable[Row], on_seed: Callable[[int], None] | None) -> Iterator[Row]:
     for number, row in enumerate(rows, 1):
         if on_seed is not None:
             on_seed(number)

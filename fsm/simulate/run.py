@@ -59,7 +59,7 @@ def _run_group(  # noqa: PLR0917
     run.meter.end()
     hazards = dict(run.watcher.hazards)
     if truth is not None:
-        _tell(run, truth)
+        _add_truth(run, truth)
         run.changes = None
     found = GroupOutcome(group_id, run.meter.totals(), run.meter.series, hazards, run.watcher.violations)
     for what in _settle(run):
@@ -85,7 +85,7 @@ def _run_connect(  # noqa: PLR0917
     run.meter.keeps = truth is not None
     meter = run.measure()
     if truth is not None:
-        _tell_uses(service.group, meter, truth)
+        _add_uses(service.group, meter, truth)
     return GroupOutcome(service.group, meter.totals(), meter.series, violations=run.judge())
 
 
@@ -105,17 +105,17 @@ def _settle(run: GroupRun) -> Iterator[str]:
     yield from problems[:3]
 
 
-def _tell(run: GroupRun, truth: Truth) -> None:
+def _add_truth(run: GroupRun, truth: Truth) -> None:
     group = run.group_id
     truth.topic_ids |= {name: topic.topic_id for name, topic in run.context.image.topics.items()}
-    _tell_uses(group, run.meter, truth)
+    _add_uses(group, run.meter, truth)
     truth.doubles += [
         {"group": group, "at_ms": d.at_ms, "partition": d.partition, "users": d.users, "cause": d.cause}
         for d in run.doubles
     ]
 
 
-def _tell_uses(group: str, meter: Meter, truth: Truth) -> None:
+def _add_uses(group: str, meter: Meter, truth: Truth) -> None:
     truth.held += [
         {"group": group, "client": name, "partition": one, "start_ms": start, "end_ms": end}
         for name, one, start, end in meter.held

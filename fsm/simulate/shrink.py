@@ -24,12 +24,14 @@ SOON_MS = 1_000
 class Shrink:
     """The search for a smaller deployment whose run violates the same."""
 
-    def __init__(self, deployment: Deployment | Machines, seed: int, say: Callable[[str], None] | None = None) -> None:
-        """`say` is called with the remaining deployment, now and then."""
+    def __init__(
+        self, deployment: Deployment | Machines, seed: int, report: Callable[[str], None] | None = None
+    ) -> None:
+        """`report` is called with the remaining deployment, now and then."""
         self.found: Deployment | Machines = replace(deployment, deeds=expand(deployment, seed), rates=(), seed=seed)
         self.seed = seed
         self.runs = 0
-        self._say = say or (lambda _: None)
+        self._report = report or (lambda _: None)
         first = simulate(self.found, seed).violations
         self.what = frozenset(violation.what for _, violation in first)
         """The violations of the run; a smaller one has some of them."""
@@ -60,7 +62,7 @@ class Shrink:
         if self.what.isdisjoint(violated):
             return False
         self.found = candidate
-        self._say(f"{self.runs} runs; left are {len(candidate.deeds)} faults, {candidate.lasts_ms // 1_000} s")
+        self._report(f"{self.runs} runs; left are {len(candidate.deeds)} faults, {candidate.lasts_ms // 1_000} s")
         return True
 
     def _cut_time(self) -> None:

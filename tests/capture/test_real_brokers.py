@@ -12,7 +12,7 @@ import pytest
 
 from fsm.capture.real_brokers import apart, can_be_played
 from fsm.cli import main
-from fsm.kit.scenario import SETTINGS, Start, Tell, Topic
+from fsm.kit.scenario import SETTINGS, Command, Start, Topic
 from fsm.kit.scenarios import SCENARIOS
 from fsm.testing import LiveBroker
 
@@ -82,7 +82,7 @@ def test_a_scenario_apart_has_its_own_names() -> None:
         assert set(moved.topics) == {f"{topic}-x1" for topic in one.topics}
         assert moved.name == name
         for step in moved.steps:
-            told = {Start: "options", Tell: "line", Topic: "name"}.get(type(step))
+            told = {Start: "options", Command: "line", Topic: "name"}.get(type(step))
             text = str(getattr(step, told)) if told else ""
             assert text.count("-x1") == sum(text.count(topic) for topic in ("foo", "bar", "later")), text
 

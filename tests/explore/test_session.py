@@ -158,7 +158,7 @@ def test_what_could_go_wrong_from_here_is_a_path_on_from_here() -> None:
     question = read_question({"path": ".".join(map(str, path)), "disturb": ["all"]})
     verdict, told = ask(session.model_at(question.path), question, lambda: 0.0)
     assert (told["word"], verdict is not None) == ("violated", True)
-    (found,) = session.tell(question.path, verdict)
+    (found,) = session.describe_violations(question.path, verdict)
     whole = [int(number) for number in found["path"].split(".")]
     assert whole[:2] == path
     assert session.at(whole, 2)["steps"] == found["steps"]
@@ -179,7 +179,7 @@ def test_a_way_out_of_reach_of_the_goal_is_told_to_where_it_is_lost() -> None:
     one = Component("one", "begins", choices, lambda _, given: Step(after[given]), {"done": lambda s: int(s == "done")})
     session = ModelSession(Model("errs", [one], goal=Goal("it is done", lambda view: view.of("one", "done") == 1)))
     verdict, _ = ask(session.model_at(()), read_question({}), lambda: 0.0)
-    found = session.tell((), verdict)
+    found = session.describe_violations((), verdict)
     assert [(one["property"], one["path"], one["doomed_at"]) for one in found] == [("it is done", "1.0", 1)]
 
 
@@ -194,7 +194,7 @@ def test_a_check_has_bounds() -> None:
     verdict, told = ask(session.model_at(()), read_question({}), lambda: next(seconds))
     assert verdict is None
     assert (told["word"], told["stopped"]) == ("stopped", "more than 60 s")
-    assert session.tell((), None) == []
+    assert session.describe_violations((), None) == []
 
 
 @pytest.mark.parametrize(

@@ -236,17 +236,17 @@ class _Unawaited(Mutant):
 
     events: tuple[str, str] = ("", "")
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         if event not in self.events:
-            super().hear(event, partitions, error)
+            super().report_event(event, partitions, error)
         elif event == self.events[0] and partitions:
             self.spawn(self.call(tuple(partitions)))
 
     async def call(self, partitions: tuple[tuple[str, int], ...]) -> None:
         await asyncio.sleep(0.05)
-        super().hear(self.events[0], partitions)
+        super().report_event(self.events[0], partitions)
         await asyncio.sleep(0.5)
-        super().hear(self.events[1], partitions)
+        super().report_event(self.events[1], partitions)
 
 
 @breaks("R6", "plain")

@@ -255,9 +255,9 @@ class PlatformaticHangs(Mutant):
 
     is_killed = False
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         if event != "close_end":
-            super().hear(event, partitions, error)
+            super().report_event(event, partitions, error)
 
     def kill(self) -> None:
         self.is_killed = True

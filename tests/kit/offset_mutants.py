@@ -1,4 +1,4 @@
-"""Mutants that break the rules of offsets and of what applications hear in consumer groups."""
+"""Mutants that break the rules of offsets and of what applications report_event in consumer groups."""
 
 from __future__ import annotations
 
@@ -208,17 +208,17 @@ class BeginsAtZero(_TakesNoRefusal):
         take(answer)
 
 
-# What applications hear
+# What applications report_event
 
 
 class _Deaf(Mutant):
-    """Its application does not hear some things."""
+    """Its application does not report_event some things."""
 
     unheard: tuple[str, ...] = ()
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         if event not in self.unheard:
-            super().hear(event, partitions, error)
+            super().report_event(event, partitions, error)
 
 
 @breaks("A1", "unknown_member")
@@ -227,23 +227,23 @@ class PlatformaticKeepsQuiet(_Deaf):
 
     heard_first = False
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         if event == "lost":
             self.unheard = ("assign", "assigned")
         else:
-            super().hear(event, partitions, error)
+            super().report_event(event, partitions, error)
 
 
 @breaks("A2", "fenced")
 class RevokesWhatIsLost(Mutant):
     """The application is told revoked for lost."""
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         if event == "lost":
-            super().hear("revoke", partitions)
-            super().hear("revoked", partitions)
+            super().report_event("revoke", partitions)
+            super().report_event("revoked", partitions)
         else:
-            super().hear(event, partitions, error)
+            super().report_event(event, partitions, error)
 
 
 @breaks("A3", "max_size")
@@ -255,7 +255,7 @@ class HidesErrors(_Deaf):
 
 @breaks("A4", "invalid_request")
 class LibrdkafkaHidesLoss(_Deaf):
-    """The application does not hear what a fatal error takes away."""
+    """The application does not report_event what a fatal error takes away."""
 
     unheard = ("lost",)
 
@@ -266,27 +266,27 @@ class TellsAllAgain(Mutant):
 
     held: frozenset[tuple[str, int]] = frozenset()
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         if event == "assign":
             self.held |= frozenset(partitions)
             partitions = self.held
         elif event in ("revoked", "lost"):
             self.held -= frozenset(partitions)
-        super().hear(event, partitions, error)
+        super().report_event(event, partitions, error)
 
 
 @breaks("A6", "plain")
 class TellsLess(Mutant):
     """The application never hears of one partition."""
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
-        super().hear(event, [one for one in partitions if one != ("foo", 0)], error)
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+        super().report_event(event, [one for one in partitions if one != ("foo", 0)], error)
 
 
 @breaks("A7", "plain")
 class ClosesWithoutRevoking(_Deaf):
     """The application hears nothing when its client closes."""
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         if not self.stops or event not in ("revoke", "revoked"):
-            super().hear(event, partitions, error)
+            super().report_event(event, partitions, error)

@@ -8,7 +8,7 @@ from typing import Any
 from fsm.kit import judge
 from fsm.kit.check import Grade
 from fsm.kit.client_history import What, follow
-from fsm.kit.picture import picture, tell
+from fsm.kit.picture import format_story, picture
 from fsm.protocol.error_codes import ErrorCode
 from fsm.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -137,7 +137,7 @@ def test_a_finding_has_its_story() -> None:
     report = judge(seen)
     (finding,) = [one for one in report.findings if one.check.id == "E4"]
     assert finding.check.grade is Grade.MUST
-    lines = list(tell(finding, seen, 0))
+    lines = list(format_story(finding, seen, 0))
     assert [line.split(maxsplit=1)[1] for line in lines] == [
         "-> Heartbeat epoch 0 with rebalance timeout, topics, 0 owned partitions",
         "<- epoch 1",

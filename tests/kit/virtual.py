@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from fsm.kit.play import Hear, OurBrokers, Stage, play, serve
+from fsm.kit.play import OnMessage, OurBrokers, Stage, play, serve
 from fsm.kit.scenario import GROUP, Options, Scenario
 from fsm.member import AsyncConsumer, AsyncConsumerRebalanceListener, ClassicConfig, ConsumerConfig
 from fsm.member.classic.assignors import COOPERATIVE_STICKY, RANGE
@@ -184,10 +184,10 @@ class Client:
     versions: Mapping[str, int] = {}
     """Of requests that shall not have the usual one."""
 
-    def __init__(self, network: Network, name: str, protocol: str, options: Options, hear: Hear) -> None:
+    def __init__(self, network: Network, name: str, protocol: str, options: Options, on_message: OnMessage) -> None:
         self.network, self.name, self.options = network, name, options
         self.classic = protocol == "classic"
-        self._hear = hear
+        self._on_message = on_message
         self.commands: asyncio.Queue[str] = asyncio.Queue()
         self.links: dict[tuple[str, int], Link] = {}
         self.coordinator = 0
@@ -206,7 +206,7 @@ class Client:
 
     # As a process
 
-    def tell(self, line: str) -> None:
+    def send_command(self, line: str) -> None:
         self.commands.put_nowait(line)
 
     def kill(self) -> None:
@@ -219,12 +219,12 @@ class Client:
         with suppress(asyncio.CancelledError):
             await asyncio.shield(self.task)
 
-    def hear(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
+    def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         """The application is told something."""
         said: dict[str, Any] = {"ev": event}
         if event != "close_end" and not error:
             said["partitions"] = [list(one) for one in sorted(partitions)]
-        self._hear({**said, "error": error} if error else said)
+        self._on_message({**said, "error": error} if error else said)
 
     # As the network of the member
 
@@ -325,7 +325,7 @@ class Client:
                     await self.turn(consumer)
             await consumer.close(consumed=self.consumed(consumer))
         self.is_over = True
-        self.hear("close_end")
+        self.report_event("close_end")
         for link in [*self.links.values()]:
             link.close()
 
@@ -337,7 +337,7 @@ class Client:
         try:
             fetchable = await consumer.poll(100, self.consumed(consumer))
         except Exception as problem:
-            self.hear("error", error=str(problem) or type(problem).__name__)
+            self.report_event("error", error=str(problem) or type(problem).__name__)
             self.stops |= self.classic  # poll() of a classic consumer fails with what it cannot cure
             await asyncio.sleep(0.2)
             return
@@ -454,19 +454,19 @@ class _Listener(AsyncConsumerRebalanceListener):
         self.client = client
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        self.client.hear("assign", partitions)
+        self.client.report_event("assign", partitions)
         await asyncio.sleep(self.client.options.assign_delay_ms / 1000)
-        self.client.hear("assigned", partitions)
+        self.client.report_event("assigned", partitions)
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        self.client.hear("revoke", partitions)
+        self.client.report_event("revoke", partitions)
         self.client.is_called = True
         await asyncio.sleep(self.client.options.revoke_delay_ms / 1000)
         self.client.is_called = False
-        self.client.hear("revoked", partitions)
+        self.client.report_event("revoked", partitions)
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
-        self.client.hear("lost", partitions)
+        self.client.report_event("lost", partitions)
 
 
 def run(scenario: Scenario, mutant: type[Client] = Client) -> list[Exchange | Note]:
@@ -478,9 +478,9 @@ def run(scenario: Scenario, mutant: type[Client] = Client) -> list[Exchange | No
     for broker in range(1, scenario.brokers + 1):
         network.brokers.cluster.endpoints[broker] = ("127.0.0.1", 9_091 + broker)
 
-    async def launch(name: str, options: Options, hear: Hear) -> Client:
+    async def launch(name: str, options: Options, on_message: OnMessage) -> Client:
         await asyncio.sleep(0.05)
-        return (mutant if name == "A" else Client)(network, name, scenario.protocol, options, hear)
+        return (mutant if name == "A" else Client)(network, name, scenario.protocol, options, on_message)
 
     async def main() -> list[Exchange | Note]:
         network.carry_out(network.brokers.start(loop.now_ms()))

@@ -36,7 +36,7 @@ def joins_with_given_id(moment: Moment) -> Verdict:
 
 
 @classic_rule("K3", Grade.MUST, "SyncGroup API", What.SYNC)
-def syncs_as_told(moment: Moment) -> Verdict:
+def syncs_current_generation(moment: Moment) -> Verdict:
     """A SyncGroup has the generation and the member id of the answer to the JoinGroup."""
     member, request = moment.classic, moment.request
     if not member.is_member:
@@ -71,7 +71,7 @@ def syncs(moment: Moment) -> Verdict:
 
 
 @classic_rule("K7", Grade.MUST, "Heartbeat API", What.BEAT)
-def beats_as_told(moment: Moment) -> Verdict:
+def heartbeats_current_generation(moment: Moment) -> Verdict:
     """A Heartbeat has the generation and the member id of the answer to the JoinGroup."""
     member, request = moment.classic, moment.request
     if not member.is_member or moment.at_ms - member.generation_ms <= SLACK_MS:
@@ -219,7 +219,7 @@ def names_instance(moment: Moment) -> Verdict:
 
 
 @classic_rule("K25", Grade.MUST, JOINING, What.JOIN)
-def tells_all(moment: Moment) -> Verdict:
+def joins_with_all_fields(moment: Moment) -> Verdict:
     """A JoinGroup has a session and a rebalance timeout, a protocol type, and assignors with a subscription."""
     request = moment.request
     if request.protocol_type != "consumer":

@@ -86,7 +86,7 @@ def leader_skips(moment: Moment) -> Verdict:
 
 
 @classic_rule("K20", Grade.MUST, "OffsetCommit API", What.COMMIT)
-def commits_as_told(moment: Moment) -> Verdict:
+def commits_current_generation(moment: Moment) -> Verdict:
     """A member commits with the generation and the member id that it has."""
     member, request = moment.classic, moment.request
     if not member.is_member or moment.at_ms - member.generation_ms <= SLACK_MS:

@@ -87,7 +87,7 @@ def one_in_flight(moment: Moment) -> Verdict:
 
 
 @rule("H5", Grade.MUST, HEARTBEAT_API, What.HEARTBEAT)
-def epoch_as_told(moment: Moment) -> Verdict:
+def sends_last_epoch(moment: Moment) -> Verdict:
     """A member sends the epoch that it was told last."""
     member, epoch = moment.consumer, moment.request.member_epoch
     if not member.is_member or epoch <= 0 or moment.client.doubt(moment.at_ms) or member.is_open(moment.at_ms):

@@ -88,7 +88,7 @@ def rack_at_join(moment: Moment) -> Verdict:
 
 
 @rule("S1", Grade.SHOULD, HEARTBEAT_API, What.HEARTBEAT)
-def tells_changed_topics(moment: Moment) -> Verdict:
+def sends_changed_topics(moment: Moment) -> Verdict:
     """A member whose application subscribes to other topics says so, at the latest in its next heartbeat."""
     app, request, member = moment.application, moment.request, moment.consumer
     if app.wanted_ms is None or not member.is_member or request.member_epoch < 0:

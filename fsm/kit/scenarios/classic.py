@@ -13,6 +13,7 @@ from fsm.kit.scenario import (
     B,
     C,
     Close,
+    Command,
     Expire,
     Kill,
     Members,
@@ -22,7 +23,6 @@ from fsm.kit.scenario import (
     Stable,
     Start,
     Step,
-    Tell,
     Topic,
     Wait,
     disturb,
@@ -93,7 +93,7 @@ FOUND = (
         (*_up(), *_with_b(), Kill(A), Stable(1), Wait(1)),
     ),
     Scenario("classic_partitions_added", "A topic gets more partitions.", (*_up(), Topic("foo", 6), Wait(6))),
-    Scenario("classic_resubscribe", "A subscribes to one topic less.", (*_up(), Tell("subscribe foo"), Wait(5))),
+    Scenario("classic_resubscribe", "A subscribes to one topic less.", (*_up(), Command("subscribe foo"), Wait(5))),
     _beat_refused("classic_rebalance", ErrorCode.REBALANCE_IN_PROGRESS, "A is told of a rebalance."),
     _beat_refused("classic_illegal_generation", ErrorCode.ILLEGAL_GENERATION, "The generation of A is over."),
     _beat_refused("classic_unknown_member", ErrorCode.UNKNOWN_MEMBER_ID, "The coordinator does not know A."),
@@ -148,14 +148,14 @@ FOUND = (
     Scenario(
         "classic_max_poll",
         "The application does not poll for longer than it may.",
-        (*_up(max_poll_ms=6_000), Tell("pause"), Wait(9), Tell("resume"), Wait(4)),
+        (*_up(max_poll_ms=6_000), Command("pause"), Wait(9), Command("resume"), Wait(4)),
     ),
     Scenario("classic_expired", "The session of A ends at the coordinator.", (*_up(), Expire(), Wait(5))),
     Scenario("classic_moved", "The coordinator moves to another broker.", (*_up(), Move(), Wait(5)), brokers=3),
     Scenario(
         "classic_commit_refused",
         "A commit is refused: the generation is over.",
-        (*_up(), refuse(ErrorCode.ILLEGAL_GENERATION, "OffsetCommit"), Tell("commit"), Wait(5)),
+        (*_up(), refuse(ErrorCode.ILLEGAL_GENERATION, "OffsetCommit"), Command("commit"), Wait(5)),
     ),
 )
 

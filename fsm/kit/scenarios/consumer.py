@@ -7,6 +7,7 @@ from fsm.kit.scenario import (
     B,
     C,
     Close,
+    Command,
     Expire,
     Kill,
     Members,
@@ -17,7 +18,6 @@ from fsm.kit.scenario import (
     Stable,
     Start,
     Step,
-    Tell,
     Topic,
     UnknownTopic,
     UnstableOffsets,
@@ -94,7 +94,7 @@ PLAIN = (
     Scenario(
         "resubscribe",
         "A subscribes to one topic less, to none, to the other one.",
-        (*UP, Tell("subscribe foo"), Wait(4), Tell("unsubscribe"), Wait(2), Tell("subscribe bar"), Wait(3)),
+        (*UP, Command("subscribe foo"), Wait(4), Command("unsubscribe"), Wait(2), Command("subscribe bar"), Wait(3)),
     ),
     Scenario("regex", "A subscribes to a pattern.", (*_up(topics="^(foo|bar)$"), Wait(2))),
     Scenario("range_assignor", "A asks for the assignor `range`.", (*_up(assignor="range"), *JOINED_BY_B, Wait(2))),
@@ -229,12 +229,12 @@ CALLBACKS = (
     Scenario(
         "max_poll",
         "The application does not poll for longer than it may.",
-        (*_up(max_poll_ms=3_000), Tell("pause"), Wait(6), Tell("resume"), Wait(3)),
+        (*_up(max_poll_ms=3_000), Command("pause"), Wait(6), Command("resume"), Wait(3)),
     ),
     Scenario(
         "max_poll_beside_b",
         "The application of A does not poll; B gets all.",
-        (*_up(max_poll_ms=3_000), *JOINED_BY_B, Tell("pause"), Wait(6), Tell("resume"), Stable(2), Wait(2)),
+        (*_up(max_poll_ms=3_000), *JOINED_BY_B, Command("pause"), Wait(6), Command("resume"), Stable(2), Wait(2)),
     ),
     Scenario("unknown_topic_id", "A is assigned a topic id that no broker knows.", (*UP, UnknownTopic(), Wait(6))),
     Scenario(
@@ -272,7 +272,7 @@ STATIC = (
     Scenario(
         "static_unsubscribes",
         "A static member unsubscribes and subscribes again.",
-        (*_up(instance="i1"), Tell("unsubscribe"), Wait(2), Tell("subscribe foo"), Wait(3)),
+        (*_up(instance="i1"), Command("unsubscribe"), Wait(2), Command("subscribe foo"), Wait(3)),
     ),
 )
 
@@ -286,7 +286,7 @@ OFFSETS = (
     Scenario(
         "stale_commit",
         "Two commits are refused with STALE_MEMBER_EPOCH.",
-        (*UP, refuse(ErrorCode.STALE_MEMBER_EPOCH, "OffsetCommit", times=2), Tell("commit"), Wait(6)),
+        (*UP, refuse(ErrorCode.STALE_MEMBER_EPOCH, "OffsetCommit", times=2), Command("commit"), Wait(6)),
     ),
     Scenario(
         "unstable_offsets",

@@ -213,7 +213,7 @@ class MachinesRun:
             return
         self.measures[role.name].count("transitions", self.now_ms)
         if self._truth is not None:
-            self._tell(machine, before, event, cell.target, cell.effects)
+            self._record_step(machine, before, event, cell.target, cell.effects)
         if cell.path:
             self._leave(machine)
             self._enter(machine, cell.target)
@@ -314,7 +314,7 @@ class MachinesRun:
         there = [f"{one.name} {AWAY if one.is_away else one.state.name}" for one in shown]
         return ", ".join(there[:6]) + (f" and {len(there) - 6} more" if len(there) > 6 else "")
 
-    def _tell(
+    def _record_step(
         self, machine: Machine, state: Symbol, event: Symbol, target: Symbol, effects: tuple[Symbol, ...]
     ) -> None:
         assert self._truth is not None  # noqa: S101  # its caller has looked

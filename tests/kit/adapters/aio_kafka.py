@@ -20,12 +20,12 @@ if o.protocol == "consumer":
 
 class Listener(ConsumerRebalanceListener):
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        await self.hear("assign", assigned, o.assign_delay_ms)
+        await self.print_event("assign", assigned, o.assign_delay_ms)
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        await self.hear("revoke", revoked, o.revoke_delay_ms)
+        await self.print_event("revoke", revoked, o.revoke_delay_ms)
 
-    async def hear(self, event: str, partitions: Any, delay_ms: int) -> None:
+    async def print_event(self, event: str, partitions: Any, delay_ms: int) -> None:
         found = [tuple(one) for one in partitions]
         say(event, found)
         await asyncio.sleep(delay_ms / 1000)

@@ -31,12 +31,17 @@ if o.instance:
     settings["group.instance.id"] = o.instance
 
 
-def hear(event: str) -> Any:
+def make_callback(event: str) -> Any:
     return lambda _consumer, partitions: call_back(event, [(one.topic, one.partition) for one in partitions])
 
 
 def subscribe(topics: str) -> None:
-    consumer.subscribe(topics.split(","), on_assign=hear("assign"), on_revoke=hear("revoke"), on_lost=hear("lost"))
+    consumer.subscribe(
+        topics.split(","),
+        on_assign=make_callback("assign"),
+        on_revoke=make_callback("revoke"),
+        on_lost=make_callback("lost"),
+    )
 
 
 def poll() -> None:
