@@ -1,7 +1,7 @@
-"""What the numbers in code and tests mean: dialect rules, hazards, weak spots, facts of real logs and invariants.
+"""The meaning of numbers in code and tests: dialect rules, hazards, weak spots, facts of real logs and invariants.
 
-* `parts`, `parts_with`, `Part`, `Flag`: the dialects of each part of the protocols, and the rules that make them
-* `SECTIONS`, `Section`, `Entry`: the numbered facts, each with its releases and the tests that show it
+* `parts`, `parts_with`, `Part`, `Flag`: the dialects of each part of the protocols, and their rules
+* `SECTIONS`, `Section`, `Entry`: the numbered facts, each with its releases and tests
 * `CLAUSES`, `Clauses`, `Clause`: the rules that rows of the coordinator's tables cite
 * `pages`: `dialects.md`, `hazards.md`, `clauses.md` and `clients.md`, which `fsm draw` writes
 

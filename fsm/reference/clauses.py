@@ -1,4 +1,4 @@
-"""What the clauses of the coordinator's tables mean: the rule behind a row, and where Kafka has it."""
+"""The clauses of the coordinator's tables: the rule of a row, and its place in Kafka."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 
 class Clause(NamedTuple):
-    """One rule that rows cite."""
+    """A rule that rows cite."""
 
     number: str
-    """As rows cite it. Words after a number, as in `5.3 Leave`, name a part of the rule."""
+    """As cited by rows. Words after a number, as in `5.3 Leave`, name a part of the rule."""
     rule: str
     source: str
-    """KIP, or method of apache/kafka; without a class it is one of `GroupMetadataManager`."""
+    """KIP, or method of apache/kafka; a method without a class is one of `GroupMetadataManager`."""
 
 
 class Clauses(NamedTuple):

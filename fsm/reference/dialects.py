@@ -1,7 +1,4 @@
-"""Every dialect there is, part by part, with the flags it is made of: the member's, the coordinator's, Connect's.
-
-Each part keeps its dialects as data of its own; here they are brought into one shape, to be listed and compared.
-"""
+"""The dialects of the member, the coordinator and Connect with their flags, in one form, for listing and comparison."""
 
 from __future__ import annotations
 
@@ -25,26 +22,26 @@ class Flag:
 
     name: str
     rule: str
-    """What holds with it."""
+    """The rule with the flag."""
     older: str
-    """What holds without it, where that is said apart."""
+    """The rule without the flag, or empty."""
     since: tuple[str, ...]
-    """The first dialect that has it, of each branch of releases; empty where that is not told."""
+    """The first dialect with the flag in each branch of releases; empty if unknown."""
     until: str
-    """The dialect that gave it up; empty where it stands."""
+    """The first later dialect without the flag, or empty."""
     ticket: str
     """Kafka's ticket, or the hazards that the flag ends."""
     dialects: tuple[str, ...]
-    """All that have it, oldest first."""
+    """All dialects with the flag, oldest first."""
     number: str = ""
     """The number that code and tests cite."""
     hazards: tuple[str, ...] = ()
-    """Numbers of the hazards that it ends, or brought."""
+    """Numbers of the hazards that the flag ends or introduced."""
     tests: tuple[str, ...] = ()
-    """Tests that show it, as `path::function`."""
+    """Tests of the flag, as `path::function`."""
 
     def as_document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The flag as a JSON object."""
         return {
             "name": self.name,
             "rule": self.rule,
@@ -58,30 +55,30 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the protocols, with its dialects and flags in their order."""
+    """One part of the protocols, with its dialects and flags in order."""
 
     name: str
     dialects: tuple[str, ...]
     flags: tuple[Flag, ...]
 
     def as_document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The part as a JSON object."""
         flags = [flag.as_document() for flag in self.flags]
         return {"part": self.name, "dialects": list(self.dialects), "flags": flags}
 
     def resolve(self, name: str) -> str | None:
-        """The dialect that a name means, as `4.2` means its latest patch; None where it means none."""
+        """The dialect of a name, or of the latest patch of a release such as `4.2`; None if there is none."""
         matching = [d for d in self.dialects if d == name or d.rpartition(".")[0] == name]
         return matching[-1] if matching else None
 
 
 def parts() -> tuple[Part, ...]:
-    """Every part that has dialects."""
+    """The parts that have dialects."""
     return _member(), _coordinator(), _connect()
 
 
 def parts_with(name: str) -> tuple[tuple[Part, str], ...]:
-    """The parts that know a dialect of that name, with its full name. Raises `InputError` where none does."""
+    """(part, full name) for each part with a dialect of that name. Raises `InputError` if there is none."""
     found = tuple((part, full) for part in parts() if (full := part.resolve(name)) is not None)
     if not found:
         known = tuple(dict.fromkeys(dialect for part in parts() for dialect in part.dialects))
@@ -113,7 +110,7 @@ _SHOWN = {
     Choice.CANCEL_RUN: "test_design_notes.py::test_leave_cancels_a_reconciliation",
     Choice.COMMIT_ON_UNSUBSCRIBE: "test_design_notes.py::test_unsubscribe_commits",
 }
-"""The test of a choice in `tests/member`; the others are shown by the tests of the hazards that they end or brought."""
+"""Tests of choices in `tests/member`; the other choices have the tests of the hazards that they end or introduced."""
 
 
 def _member() -> Part:

@@ -1,4 +1,4 @@
-"""The numbered facts about the protocols, each with the releases it holds for and the test that shows it.
+"""The numbered facts about the protocols, each with its releases and tests.
 
 Sources: the client, the group coordinator and Connect of apache/kafka, compared release by release with branch 4.4 at
 87943b2ff874, and logs of real clients from 4.0.0 to 4.4.0. A ticket is named where one is known.
@@ -18,16 +18,16 @@ class Entry(NamedTuple):
     what: str
     consequence: str = ""
     first: str = ""
-    """The first release that has it; empty where no release is without it."""
+    """The first affected release; empty if all are."""
     last: str = ""
-    """The last release that has it, `LATEST` where it is open; empty where it was over before 4.0.0."""
+    """The last affected release, `LATEST` if it is open; empty if it ended before 4.0.0."""
     ticket: str = ""
     tests: tuple[str, ...] = ()
-    """Tests that show it, as `path::function`; empty where the section's own tests do."""
+    """Tests of the fact, as `path::function`; empty if the section's tests cover it."""
 
     @property
     def releases(self) -> str:
-        """The releases that have it, in words."""
+        """The affected releases as text."""
         if not self.last:
             return "none since 4.0.0" if self.first else "all"
         return f"{self.first} to {self.last}" + (", open" if self.last == LATEST else "")
@@ -39,12 +39,12 @@ class Section(NamedTuple):
     title: str
     intro: str
     prefix: str
-    """What stands before the numbers in anchors."""
+    """Prefix of the numbers in anchors."""
     entries: tuple[Entry, ...]
     tests: tuple[str, ...] = ()
-    """Tests that show every entry."""
+    """Tests of all entries."""
     remark: str = "Except"
-    """What the second column of the page is called."""
+    """Head of the page's second column."""
 
     def anchor(self, entry: Entry) -> str:
         """The anchor of an entry on its page."""
@@ -570,7 +570,7 @@ WEAK_SPOTS = Section(
 
 
 def _statements(text: str) -> tuple[Entry, ...]:
-    """One entry a line: the number, the statement, and after a bar its exceptions."""
+    """The entries of a text with one per line: number, statement, and after a bar the exceptions."""
     lines = (line.partition(" ") for line in text.strip().splitlines())
     parts = ((number, rest.partition(" | ")) for number, _, rest in lines)
     return tuple(Entry(number, what, exceptions) for number, (what, _, exceptions) in parts)

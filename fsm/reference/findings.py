@@ -1,6 +1,6 @@
-"""What the checker finds in consumer groups of releases, and how soon: by dialects, and by what disturbs or is asked.
+"""The checker's findings in groups of releases with their path lengths, by dialects, options and disturbances.
 
-`tests/check/test_findings.py` takes it again.
+`tests/check/test_findings.py` repeats the searches.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 
 class Scene(NamedTuple):
-    """Two members and one topic of two partitions, and what happens to them once."""
+    """Two members and one topic of two partitions, with at most one disturbance."""
 
     kind: str = ""
-    """The kind of disturbance; empty where there is none."""
+    """The kind of disturbance, or empty."""
     options: Mapping[str, Any] = {}
-    """Of the model."""
+    """Options of the model."""
     behind: str = ""
-    """Why it does harm; empty where the table of shortest ways tells it."""
+    """The cause of the harm; empty if the table of shortest paths has it."""
 
     @property
     def command(self) -> str:
-        """The options of `fsm check consumer-group` for it."""
+        """The options of `fsm check consumer-group` for this scene."""
         given = (f"--{name.replace('_', '-')}" + _argument(value) for name, value in self.options.items())
         return " ".join([*given, *([f"--disturb {self.kind}"] if self.kind else [])])
 
@@ -194,19 +194,19 @@ FOUND: Mapping[tuple[str, str], Mapping[str, str]] = {
         "static restart": "ended 9",
     },
 }
-"""By dialects of members and coordinator, for each scene that breaks something, the steps until it does.
+"""(member dialect, coordinator dialect) -> scene -> violated properties with the number of steps.
 
-`book`: what a member in good standing uses, the coordinator does not count as held; `users`: two members use a
-partition; `settles`: the group cannot settle; `ended`: an error ends an application; `owner`: an owner's commit is
+`book`: a member in good standing uses a partition that the coordinator does not count as held; `users`: two members use
+a partition; `settles`: the group cannot settle; `ended`: an error ends an application; `owner`: an owner's commit is
 refused.
 """
 
 SAME: Mapping[str, str] = {"4.1.2": "4.0.0", "4.3.1": "4.4.0"}
-"""Releases whose members and coordinator show among themselves what those of another one do."""
+"""Releases whose members and coordinator have the same findings as those of another release."""
 
 
 class Broken(NamedTuple):
-    """What the checker finds in a group of another kind."""
+    """A finding in a group of another kind."""
 
     model: str
     options: Mapping[str, Any]
@@ -217,7 +217,7 @@ class Broken(NamedTuple):
     behind: str
 
     def command(self) -> str:
-        """How to see it."""
+        """The command that shows it."""
         given = [f"--{name}" + ("" if value is True else f" {value}") for name, value in self.options.items()]
         given += [f"--disturb {','.join(self.kinds)}"] if self.kinds else []
         given += [f"--disturbances {len(self.kinds)}"] if len(self.kinds) > 1 else []
@@ -316,4 +316,4 @@ ELSEWHERE = (
         "the next leader remembers nothing of what was deleted: as told above (`deleted`)",
     ),
 )
-"""Of coordinators and members of 4.4.0, where nothing else is said: the shortest way to each."""
+"""Shortest paths in other groups, with coordinators and members of 4.4.0 unless noted otherwise."""

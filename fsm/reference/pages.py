@@ -1,5 +1,4 @@
-"""`dialects.md`, `hazards.md`, `clauses.md`: what the numbers in code, tests and tables mean; `clients.md`: whose logs
-are read, and what they do not tell."""
+"""Generates `dialects.md`, `hazards.md`, `clauses.md` (the meaning of numbers) and `clients.md` (supported logs)."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ DIALECTS, HAZARDS, RULES, CLIENTS = "dialects.md", "hazards.md", "clauses.md", "
 def pages() -> dict[str, bytes]:
     """File name -> content."""
     dialects = [line for part in parts() for line in _part(part)]
-    hazards = [line for section in SECTIONS for line in (*_section(section), *_tell_reports(section))]
+    hazards = [line for section in SECTIONS for line in (*_section(section), *_format_reports(section))]
     return {
         DIALECTS: _page(
             "Dialects",
@@ -72,8 +71,8 @@ def _part(part: Part) -> Iterator[str]:
         has = "" if flag.since and flag.since[0][0].isdigit() and not flag.until else ", ".join(flag.dialects)
         hazards = ", ".join(_link(h) for h in flag.hazards)
         since = ", ".join(flag.since)
-        says = (_link(flag.rule), _link(flag.older))
-        rows.append((rule, *says, since, flag.until, ticket, hazards, has, _tests(flag.tests)))
+        rules = (_link(flag.rule), _link(flag.older))
+        rows.append((rule, *rules, since, flag.until, ticket, hazards, has, _tests(flag.tests)))
     yield from (*grid(heads, rows), "")
 
 
@@ -97,8 +96,8 @@ def _section(section: Section) -> Iterator[str]:
     yield from (*grid(heads, rows), "")
 
 
-def _tell_reports(section: Section) -> Iterator[str]:
-    """What stands below the weak spots: those that the checker found, at length."""
+def _format_reports(section: Section) -> Iterator[str]:
+    """The reports of what the checker found, below the section of weak spots."""
     if section is not WEAK_SPOTS:
         return
     yield from ("### What the checker found, as one would report it", "")
@@ -118,7 +117,7 @@ def _tell_reports(section: Section) -> Iterator[str]:
 
 
 def _other_scenes() -> Iterator[str]:
-    """What else the checker finds by one disturbance, or by none."""
+    """The checker's other findings with one disturbance, or with none."""
     yield (
         "The same for other disturbances and options: `fsm check consumer-group --client M --coordinator C --every`, "
         "and what stands in the first column. `book`, `users` and `settles` are as above; `owner`: a commit of an "
@@ -166,13 +165,13 @@ def _clauses(clauses: Clauses) -> Iterator[str]:
 
 @cache
 def _anchors() -> dict[str, str]:
-    """Number -> where it is explained, for flags, hazards, facts of logs and weak spots."""
+    """Number -> link target, for flags, hazards, facts of logs and weak spots."""
     found = {e.number: f"{HAZARDS}#{s.anchor(e)}" for s in SECTIONS[:3] for e in s.entries}
     return found | {f.number: f"{DIALECTS}#{f.number.lower()}" for part in parts() for f in part.flags if f.number}
 
 
 def _link(text: str) -> str:
-    """The text for Markdown: code stays code, numbers become links."""
+    """The text as Markdown: numbers outside of code become links."""
 
     def link(found: re.Match[str]) -> str:
         return f"[{found[0]}]({_anchors()[found[0]]})" if found[0] in _anchors() else found[0]
@@ -184,7 +183,7 @@ def _link(text: str) -> str:
 
 
 def _escape(piece: str) -> str:
-    """As `escape`, with the spaces at its ends kept."""
+    """Like `escape`, with leading and trailing spaces kept."""
     words = piece.strip()
     return piece.replace(words, escape(words)) if words else piece
 

@@ -1,7 +1,7 @@
-"""Weak spots that the checker found, each told as one would report it; and how short the way to harm is.
+"""Weak spots that the checker found, as bug reports; and the lengths of the shortest paths to harm.
 
-Steps are those of `fsm check`; what a broker did is what `make confirm` prints, of Kafka 4.4.0 in November 2026, where
-nothing else is said.
+Steps are those of `fsm check`; observations of a broker are the output of `make confirm` with Kafka 4.4.0 in November
+2026, unless noted otherwise.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 
 class Report(NamedTuple):
-    """One weak spot, for those who own the code and for those who run it."""
+    """One weak spot, for developers and operators."""
 
     number: str
     title: str
     versions: str
     command: str
-    """Shows the shortest path."""
+    """The command that shows the shortest path."""
     steps: tuple[str, ...]
     consequence: str
     likelihood: str
     client: str
-    """What a client can do."""
+    """Mitigation in a client; `broker` and `operator` likewise."""
     broker: str
     operator: str
     audit: str = ""
-    """How `fsm audit` calls it, and what it must be given; empty where it does not name it."""
+    """The finding of `fsm audit`, and the logs that it needs; empty if there is none."""
 
 
 REPORTS = (
@@ -577,14 +577,14 @@ REPORTS = (
 
 
 def summarize(number: str) -> str:
-    """A weak spot for one who has met it: its number, its title, and what an operator can do."""
+    """A weak spot on one line: its number, title, and mitigation for operators."""
     report = next(one for one in REPORTS if one.number == number)
     title, advice = (f"{text[0].lower()}{text[1:].rstrip('.')}" for text in (report.title, report.operator))
     return f"{number}, {title} (to do: {advice})"
 
 
 KINDS = ("lose", "unanswered", "late", "poll_timeout", "expire", "rebalance_timeout", "leave", "crash", "failover")
-"""Disturbances of consumer groups of two members."""
+"""Kinds of disturbance of consumer groups of two members."""
 OLD = {
     "lose": "13, 20",
     "unanswered": "14, 21",
@@ -604,7 +604,7 @@ SHORTEST = {
     ("4.4.0", "fixed"): {**NEW, "late": "13, 20"},
     ("fixed", "fixed"): {},
 }
-"""By dialects of member and coordinator: steps until the book is wrong, until two users, until the group is doomed."""
+"""By dialects of member and coordinator: steps until the book is wrong, two users appear, the group cannot settle."""
 
 CAUSES = (
     "Behind `lose` and `unanswered` stand W1 and W9; behind `late` W6, and where the group is doomed W8, up to 4.1.2 "
@@ -614,4 +614,4 @@ CAUSES = (
     "as a disturbance here. With a `fixed` coordinator members of a release can join again without end after one: that "
     "cell tells what 400,000 states show."
 )
-"""Which cure ends each, tried one by one."""
+"""The causes behind `SHORTEST`, established by applying each cure alone."""
