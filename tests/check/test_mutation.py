@@ -154,7 +154,7 @@ def test_the_score_of_a_consumer_group() -> None:
             ["expire"],
             "33 whoever goes bumps the group epoch",
         ),
-        ("never:fsm.member.consumer.decisions.has_someone_to_tell", ["expire"], JOINS_EMPTY),
+        ("never:fsm.member.consumer.decisions.needs_callback", ["expire"], JOINS_EMPTY),
     ],
 )
 def test_what_survived_once_is_killed(name: str, kinds: list[str], killer: str) -> None:

@@ -14,7 +14,7 @@ from fsm.step import value
 
 
 class Intervals(Protocol):
-    """The settings that rule the timers."""
+    """The settings of the timers."""
 
     @property
     def session_timeout_ms(self) -> int: ...
@@ -35,14 +35,14 @@ class Heartbeats:
     enabled: bool = False
     heartbeat_due_ms: int = 0
     session_due_ms: int = 0
-    """The coordinator has said nothing for a session timeout: it is taken for lost."""
+    """When the coordinator counts as lost: nothing was received from it for a session timeout."""
     poll_due_ms: int = 0
-    """The application has not polled for the longest interval allowed."""
+    """When the application has not polled for max.poll.interval.ms."""
     attempts: int = 0
     """Failures in a row; a new generation does not reset them."""
 
     def start(self, given: Intervals, now_ms: int) -> Heartbeats:
-        """A generation begins: all three anew."""
+        """A generation begins: all three timers start."""
         return Heartbeats(
             True,
             now_ms + given.heartbeat_interval_ms,
@@ -52,7 +52,7 @@ class Heartbeats:
         )
 
     def stop(self) -> Heartbeats:
-        """No heartbeats; the timers are begun anew before the next."""
+        """Disables heartbeats; `start` restarts the timers."""
         return Heartbeats(attempts=self.attempts) if self.attempts else NO_HEARTBEATS
 
     def poll(self, given: Intervals, now_ms: int) -> Heartbeats:
@@ -70,7 +70,7 @@ class Heartbeats:
         return Heartbeats(True, heartbeat_due_ms, self.session_due_ms, self.poll_due_ms, self.attempts)
 
     def answer(self, given: Intervals, now_ms: int) -> Heartbeats:
-        """The coordinator knows the member."""
+        """A heartbeat was answered: the session timer restarts."""
         if not self.enabled:
             return NO_HEARTBEATS
         return Heartbeats(True, self.heartbeat_due_ms, now_ms + given.session_timeout_ms, self.poll_due_ms)

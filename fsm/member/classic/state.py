@@ -219,7 +219,7 @@ class Awaited:
     """A callback whose end the application has not reported yet."""
 
     ticket: int
-    """2 for what close() asks for, which goes past a callback that is open; else 1."""
+    """2 for a callback of close(), which may overtake an open one; else 1."""
     method: ListenerMethod
     partitions: Partitions
     remaining: RemainingSteps | None = None

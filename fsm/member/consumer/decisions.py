@@ -1,7 +1,7 @@
-"""The decisions of a consumer member, each named as an event of its table, and how long those around it may wait.
+"""The decisions of a consumer member, each an event of its table, and the deadlines of its callers.
 
-The table has no guards: whoever hands it an event has decided before. These functions are pure and look at a member
-alone; each says when it gives which event. What an event means is said in `fsm.tables.consumer_member.Event`.
+The table has no guards: the caller decides which event to take. These pure functions of a member are the decisions. The
+meaning of the events is in `fsm.tables.consumer_member.Event`.
 
 Source: `AbstractMembershipManager`, `ConsumerMembershipManager`, `AbstractHeartbeatRequestManager`,
 `ConsumerHeartbeatRequestManager`, `ApplicationEventProcessor`; for the waits `maximumTimeToWait` of the request
@@ -28,12 +28,12 @@ LEAVING = frozenset(ON_THE_WAY_OUT)
 AT_ONCE = frozenset({State.JOINING, State.ACKNOWLEDGING, State.LEAVING})
 """States whose heartbeat does not wait for the interval."""
 
-# What every heartbeat asks for: in Python 3.11 a member of an enum costs ten times a global.
+# Needed by every heartbeat: in Python 3.11 access to a member of an enum costs ten times that to a global.
 _LEAVING, _ACKNOWLEDGING, _UNSUBSCRIBED = State.LEAVING, State.ACKNOWLEDGING, State.UNSUBSCRIBED
 _HB_SENT, _RESP_EPOCH = Event.HB_SENT, Event.RESP_EPOCH
 
 
-# What is asked of a member
+# Predicates
 
 
 def remains(member: Member) -> bool:
@@ -43,12 +43,12 @@ def remains(member: Member) -> bool:
 
 
 def remains_silent(member: Member) -> bool:
-    """Whether such a member tells the coordinator nothing: its session runs out."""
+    """Whether such a member sends no leave, so that its session expires."""
     return remains(member) and Choice.REMAIN_IS_SILENT in member.settings.choices
 
 
 def is_leaving(member: Member) -> bool:
-    """Whether the member is on its way out, and not only closed to remain in the group."""
+    """Whether the member leaves, and was not closed to remain in the group."""
     if member.state not in LEAVING or Choice.OPERATION not in member.settings.choices:
         return member.state in LEAVING
     if Choice.STATIC_REMAIN_LEAVES in member.settings.choices:
@@ -64,24 +64,24 @@ def leave_epoch(member: Member) -> int:
     return -2 if member.settings.is_static else -1
 
 
-def has_someone_to_tell(member: Member) -> bool:
+def needs_callback(member: Member) -> bool:
     """Whether partitions are owned and a listener is registered."""
     return bool(member.ownership.owned) and member.subscription.listener
 
 
 RELEASES = frozenset({Origin.LEAVE, Origin.FENCE, Origin.FATAL, Origin.STALE})
-"""Callbacks of a membership that is over."""
+"""Origins of the callbacks of an ended membership."""
 
 
 def may_join(member: Member) -> bool:
-    """Whether a new membership may begin: not before the callbacks of the last one are back, where that matters."""
+    """Whether a new membership may begin: in some dialects not before the callbacks of the last one have ended."""
     if Choice.JOIN_AFTER_RELEASES not in member.settings.choices:
         return True
     return all(a.origin not in RELEASES for a in member.awaited)
 
 
-def to_be_removed(member: Member) -> Partitions:
-    """What a release calls back for: everything owned, less what an open revoked callback is about already."""
+def list_removed(member: Member) -> Partitions:
+    """The partitions of a release's callback: all owned ones except those of an open revoked callback."""
     owned = member.ownership.owned
     if member.run is None or Choice.REMOVED_ONCE not in member.settings.choices:
         return owned
@@ -93,7 +93,7 @@ def to_be_removed(member: Member) -> Partitions:
 
 
 def decide_flag(member: Member) -> Event | None:
-    """POLL_JOIN or POLL_FLAG_LOST by the state, where a poll finds the subscription updated and consumes that."""
+    """POLL_JOIN or POLL_FLAG_LOST by the state, for a poll that consumes an updated subscription; else None."""
     if not member.updated:
         return None
     if member.state is State.UNSUBSCRIBED:
@@ -103,7 +103,7 @@ def decide_flag(member: Member) -> Event | None:
 
 
 def decide_late_poll(member: Member, now_ms: int) -> Event | None:
-    """One of the three POLL_LATE events where a poll comes after the poll timer has run out; else None."""
+    """One of the three POLL_LATE events for a poll after the poll timer has expired; else None."""
     if now_ms < member.poll_due_ms or Choice.POLL_TIMER not in member.settings.choices:
         return None
     if member.state is not State.STALE:
@@ -113,21 +113,21 @@ def decide_late_poll(member: Member, now_ms: int) -> Event | None:
 
 
 def decide_unsubscribe(member: Member) -> Event:
-    """UNSUBSCRIBE outside the four states of a member; in them by whether somebody has to be told."""
+    """UNSUBSCRIBE outside the four states of a member; in them UNSUBSCRIBE_CB or _NOCB, by `needs_callback`."""
     if member.state not in IN_GROUP:
         return Event.UNSUBSCRIBE
-    return Event.UNSUBSCRIBE_CB if has_someone_to_tell(member) else Event.UNSUBSCRIBE_NOCB
+    return Event.UNSUBSCRIBE_CB if needs_callback(member) else Event.UNSUBSCRIBE_NOCB
 
 
 def is_outdated(member: Member) -> bool:
-    """Whether an assignment that the application is to apply is one of the past, and the dialect looks at that."""
+    """Whether the assignment to be applied is outdated, in dialects that check it."""
     if Choice.OUTDATED_IS_SKIPPED not in member.settings.choices:
         return False
     return member.run is None or not is_current(member, member.run)
 
 
 def decide_apply(member: Member) -> Event:
-    """APPLY_ASSIGNMENT under a subscription that the group assigns, else APPLY_REJECTED; no release looks further."""
+    """APPLY_ASSIGNMENT under a subscription that the group assigns, else APPLY_REJECTED; releases check only that."""
     applies = member.subscription.kind.is_auto and not is_outdated(member)
     return Event.APPLY_ASSIGNMENT if applies else Event.APPLY_REJECTED
 
@@ -136,7 +136,7 @@ def decide_apply(member: Member) -> Event:
 
 
 def may_send_now(member: Member, now_ms: int) -> bool:
-    """Whether a heartbeat is due whatever the interval says."""
+    """Whether a heartbeat is due regardless of the interval."""
     if member.state is _LEAVING and not remains(member):
         return True
     if member.state not in AT_ONCE or member.heartbeat_in_flight:
@@ -146,7 +146,7 @@ def may_send_now(member: Member, now_ms: int) -> bool:
 
 
 def decide_tick(member: Member, now_ms: int) -> Event:
-    """The one event of a heartbeat tick."""
+    """The event of a heartbeat tick."""
     state = member.state
     if not member.client.coordinator_known:
         return Event.LEAVE_SKIPPED if state is _LEAVING else Event.TICK_SKIP
@@ -167,7 +167,7 @@ def decide_tick(member: Member, now_ms: int) -> Event:
 
 
 def _expires(member: Member) -> bool:
-    """Whether the poll timer means anything: mostly not to a member that is on its way out already."""
+    """Whether the poll timer has an effect; mostly not for a member that is already leaving."""
     if Choice.POLL_TIMER not in member.settings.choices or (member.state in LEAVING and remains_silent(member)):
         return False
     return not is_leaving(member) or hurries_leave(member)
@@ -180,7 +180,7 @@ def hurries_leave(member: Member) -> bool:
 
 
 def decide_close_flush(member: Member) -> Event | None:
-    """CLOSE_FLUSH_LEAVE where the background thread stops before a leave was sent; else None."""
+    """CLOSE_FLUSH_LEAVE if the background thread stops before a leave was sent; else None."""
     return Event.CLOSE_FLUSH_LEAVE if is_leaving(member) else None
 
 
@@ -188,7 +188,7 @@ def decide_close_flush(member: Member) -> Event | None:
 
 
 def is_awaited(member: Member, number: int) -> bool:
-    """Whether the answer to a heartbeat still counts, where answers are numbered."""
+    """Whether the answer to a heartbeat is still awaited, in dialects that number them."""
     left = member.state is State.UNSUBSCRIBED and member.leaving.calls is None
     return member.heartbeat_in_flight and member.heartbeat_number == number and not left
 
@@ -242,19 +242,19 @@ def _fatal(member: Member) -> Event:
 
 
 NO_PROTOCOL = "the coordinator does not speak the consumer protocol; a member of the classic protocol may join"
-"""What is said of a version that the coordinator does not know; its own words, if it has any, stand instead."""
+"""Error text for a version that the coordinator does not support, unless it sends its own."""
 INVALID_PATTERN = "The coordinator cannot read the regular expression given to subscribe(). "
 
 
 def read_error(code: ErrorCode, message: str | None) -> Failure:
-    """What an error code means beside its event: the application's error, and what is known of the coordinator."""
+    """The failure of an error code: the application's error, and what to forget of the coordinator."""
     text = message or (NO_PROTOCOL if code is ErrorCode.UNSUPPORTED_VERSION else "")
     prefix = INVALID_PATTERN if code is ErrorCode.INVALID_REGULAR_EXPRESSION else ""
     return Failure(KafkaError(code.name, prefix + text), RETRIED.get(code, Forgets.NOTHING))
 
 
 def read_failure(failure: TransportFailure) -> Failure:
-    """The same for a request that got no response."""
+    """The failure of a request that got no response."""
     text = NO_PROTOCOL if failure.name == UNSUPPORTED_VERSION.name else ""
     return Failure(KafkaError(failure.name, text), Forgets.CONNECTION if failure.disconnected else Forgets.NOTHING)
 
@@ -263,7 +263,7 @@ def read_failure(failure: TransportFailure) -> Failure:
 
 
 def decide_reconciliation(member: Member, resolved: Run | None, *, can_commit: bool) -> Event:
-    """The REC event of RECONCILING; `resolved` is None where it did not come to resolving names."""
+    """The REC event of RECONCILING; `resolved` is None if names were not resolved."""
     if member.target == member.current:
         return Event.REC_NONE
     if member.run is not None or resolved is None:
@@ -282,7 +282,7 @@ def decide_reconciliation(member: Member, resolved: Run | None, *, can_commit: b
 
 
 def is_current(member: Member, run: Run) -> bool:
-    """Whether what a run does next still concerns the member."""
+    """Whether a run may continue: the member is reconciling and has not rejoined."""
     return member.state is State.RECONCILING and not run.rejoined
 
 
@@ -290,19 +290,19 @@ def decide_commit_done(member: Member, run: Run) -> Event:
     """The event of the end of the commit before a run's changes."""
     if not is_current(member, run):
         return Event.RUN_STEP_STALE
-    to_tell = member.subscription.listener and among(run.revoked, member.ownership.owned)
-    return Event.COMMIT_DONE_REVOKE if to_tell else Event.COMMIT_DONE_ASSIGN
+    calls_back = member.subscription.listener and among(run.revoked, member.ownership.owned)
+    return Event.COMMIT_DONE_REVOKE if calls_back else Event.COMMIT_DONE_ASSIGN
 
 
 def decide_run_step(member: Member, run: Run, completed: Event, error: str | None) -> Event:
-    """The event of a callback of a run that came back: `completed`, unless it failed or comes too late."""
+    """The event of the end of a run's callback: `completed`, unless it failed or is too late."""
     if error is not None and not is_done_all_the_same(member, run, completed):
         return Event.RUN_FAILED
     return completed if is_current(member, run) else Event.RUN_STEP_STALE
 
 
 def is_done_all_the_same(member: Member, run: Run, completed: Event) -> bool:
-    """Whether a callback that raised has been called, and what it was called for is so."""
+    """Whether a callback that raised counts as called: the partitions were revoked or assigned."""
     if Choice.RAISED_IS_CALLED not in member.settings.choices:
         return False
     return completed is Event.REVOKED_OK or member.ownership.owned == run.full
@@ -314,11 +314,11 @@ def decide_stale_done(member: Member) -> Event:
     return Event.LOST_DONE_STALE_REJOIN if rejoin else Event.LOST_DONE_STALE
 
 
-# How long others may wait
+# Deadlines
 
 
 def next_tick_ms(member: Member, now_ms: int) -> int:
-    """The instant of the next tick that would do something, if nothing happens before; `now_ms` for at once."""
+    """The instant of the next tick that has an effect, without other inputs; `now_ms` for at once."""
     coordinator_known, due = member.client.coordinator_known, [NEVER]
     if member.commit is not None and not member.commit.request.in_flight:
         due.append(member.commit.deadline_ms)
@@ -341,7 +341,7 @@ def heartbeat_at_ms(member: Member, now_ms: int) -> int:
 
 
 def maximum_time_to_wait_ms(member: Member, now_ms: int) -> int:
-    """How long an application's poll() may wait before it looks again, as far as heartbeats are concerned."""
+    """The longest wait of an application's poll(), as far as heartbeats are concerned."""
     choices = member.settings.choices
     if member.state is State.UNSUBSCRIBED and Choice.UNSUBSCRIBED_WAITS in choices:
         return NEVER
@@ -351,13 +351,13 @@ def maximum_time_to_wait_ms(member: Member, now_ms: int) -> int:
         return member.heartbeat_interval_ms
     if may_send_now(member, now_ms):
         return 0
-    # Kafka looks at the interval, then at the backoff, never at a heartbeat that is in flight: an overdue one spins.
+    # Kafka considers the interval, then the backoff, but not a heartbeat in flight: an overdue one busy-waits.
     due_ms = member.heartbeat_due_ms if now_ms < member.heartbeat_due_ms else member.heartbeat_ready_ms
     return max(0, min((member.poll_due_ms - now_ms) // 2, due_ms - now_ms))
 
 
-def made_anew(member: Member) -> AbstractSet[str]:
-    """Topics that the client by now knows under another id than that of its assignment, where that matters."""
+def list_recreated(member: Member) -> AbstractSet[str]:
+    """Assigned topics that have another id in the client's metadata, in dialects that check it."""
     if Choice.ANOTHER_ID_IS_ANOTHER_TOPIC not in member.settings.choices:
         return frozenset()
     known, names = member.client.metadata, member.names
@@ -366,8 +366,8 @@ def made_anew(member: Member) -> AbstractSet[str]:
 
 
 def may_collect(member: Member, *, checked: bool) -> bool:
-    """Whether poll() may hand out records; `checked` where this poll has made its attempt to reconcile.
+    """Whether poll() may return records; `checked` if this poll has made its attempt to reconcile.
 
-    Since 4.3.1 it may not while a reconciliation is about to decide which partitions go away.
+    Since 4.3.1 it may not while a reconciliation is about to decide which partitions are revoked.
     """
     return checked or Choice.COLLECT_GATE not in member.settings.choices or member.state is not State.RECONCILING

@@ -68,7 +68,7 @@ from fsm.protocol.messages import (
 )
 from fsm.tables.consumer_member import Event, State
 
-# What every heartbeat asks for: in Python 3.11 a member of an enum costs ten times a global.
+# Needed by every heartbeat: in Python 3.11 access to a member of an enum costs ten times that to a global.
 _JOINING, _NUMBERED = State.JOINING, Choice.ANSWERS_NUMBERED
 
 
@@ -226,14 +226,14 @@ class Effects(MemberStep):
     # Releases
 
     def await_callback(self, origin: Origin) -> int:
-        """Gives the lowest free ticket to a callback of that origin."""
+        """Awaits a callback of that origin; returns its ticket, the lowest free one."""
         taken = {a.ticket for a in self.awaited}
         ticket = next(n for n in range(1, len(taken) + 2) if n not in taken)
         self.awaited = (*self.awaited, Awaited(ticket, origin))
         return ticket
 
     def enqueue_removed(self, method: ListenerMethod, origin: Origin, removed: Partitions) -> None:
-        """Asks for the revoked or the lost callback."""
+        """Requests the revoked or the lost callback."""
         ticket = self.await_callback(origin)
         self.effects.append(effects.Enqueued(PartitionsRemovedEvent(ticket, method, removed, call_back=bool(removed))))
 
@@ -248,15 +248,15 @@ class Effects(MemberStep):
 
     def enqueue_removed_leave(self) -> None:
         method = ListenerMethod.REVOKED if self.epoch > 0 else ListenerMethod.LOST
-        self.enqueue_removed(method, Origin.LEAVE, decisions.to_be_removed(self))
+        self.enqueue_removed(method, Origin.LEAVE, decisions.list_removed(self))
 
     def _release_lost(self, origin: Origin) -> bool:
         """Requests the lost callback; returns whether there is a listener and something to lose."""
         if Choice.MARK_LOST in self.settings.choices:
             self.mark(self.ownership.owned)
-        if not decisions.has_someone_to_tell(self):
+        if not decisions.needs_callback(self):
             return False
-        self.enqueue_removed(ListenerMethod.LOST, origin, decisions.to_be_removed(self))
+        self.enqueue_removed(ListenerMethod.LOST, origin, decisions.list_removed(self))
         return True
 
     def release_lost_fence(self) -> Event | None:
@@ -381,7 +381,7 @@ class Effects(MemberStep):
         self.sent = None
 
     def give_up(self, epoch: int) -> None:
-        """A heartbeat of that epoch got no answer: the coordinator may still handle it, and its grant would be lost."""
+        """Notes a heartbeat without an answer: the coordinator may still handle it and send an assignment."""
         if Choice.FULL_WHILE_IN_DOUBT in self.settings.choices and epoch >= 0:
             self.doubt = max(self.doubt, DOUBT if epoch else DOUBT_OF_JOIN)
 
@@ -413,7 +413,7 @@ class Effects(MemberStep):
     # A run
 
     def reconcile(self, *, can_commit: bool) -> Event:
-        """The event of an attempt to reconcile; what it learnt and resolved stays with the step."""
+        """The event of an attempt to reconcile; the learnt names and the resolved run are kept."""
         if self.target == self.current or self.run is not None:
             return decisions.decide_reconciliation(self, None, can_commit=can_commit)
         resolved, self.names, missing = resolve(self.target, self.client.metadata, self.names)
@@ -464,7 +464,7 @@ class Effects(MemberStep):
         in_application = Choice.APPLY_IN_APPLICATION in self.settings.choices
         if not in_application:
             self.ownership = self.ownership.own(run.full).mark_added(run.added)
-            self._tell_assignment(run.full)
+            self._report_assignment(run.full)
             if not self.subscription.listener:
                 return decisions.decide_run_step(self, run, Event.ASSIGNED_OK, None)
         ticket = self.await_callback(Origin.RUN_ASSIGNED)
@@ -488,9 +488,9 @@ class Effects(MemberStep):
         self.ownership = self.ownership.mark_added(self.applied.added)
 
     def notify_assignment(self) -> None:
-        self._tell_assignment(self.applied.full)
+        self._report_assignment(self.applied.full)
 
-    def _tell_assignment(self, full: Partitions) -> None:
+    def _report_assignment(self, full: Partitions) -> None:
         self.effects.append(effects.AssignmentUpdated(full))
         self.complete_call()
 
@@ -511,8 +511,8 @@ class Effects(MemberStep):
 
     def offsets(self) -> Offsets:
         """The consumed positions of owned partitions."""
-        owned, anew = set(self.ownership.owned), decisions.made_anew(self)
-        return tuple((p, offset) for p, offset in self.auto_commit.consumed if p in owned and p[0] not in anew)
+        owned, recreated = set(self.ownership.owned), decisions.list_recreated(self)
+        return tuple((p, offset) for p, offset in self.auto_commit.consumed if p in owned and p[0] not in recreated)
 
     def commit_consumed(self) -> Event | None:
         offsets = self.offsets()
@@ -566,7 +566,7 @@ class Effects(MemberStep):
     # Other commits
 
     def commit_interval(self) -> None:
-        """In a poll and in assign(): the automatic commit, when its interval is over and none is under way."""
+        """In a poll and in assign(): the automatic commit, if its interval is over and none is in flight."""
         commits = self.auto_commit
         if commits.in_flight or self.leaving.closing or self.now_ms < commits.due_ms:
             return
@@ -577,7 +577,7 @@ class Effects(MemberStep):
             self._send_commit(offsets, effects.Purpose.INTERVAL_COMMIT)
 
     def interval_commit_answered(self, answer: CommitAnswer) -> None:
-        """The automatic commit is over; one that may succeed later is due again after a backoff."""
+        """Ends the automatic commit; one that may succeed later is due again after a backoff."""
         self._note_coordinator(answer)
         due_ms = self.auto_commit.due_ms
         if error_of(answer) is not None and self._may_retry(answer):
@@ -600,7 +600,7 @@ class Effects(MemberStep):
             self.complete_call()
 
     def call_commit_answered(self, answer: CommitAnswer) -> None:
-        """The application's commit is over, well or not."""
+        """Ends the application's commit."""
         self._note_coordinator(answer)
         self.effects.append(effects.CallCompleted(self.call, error_of(answer)))
 
@@ -610,7 +610,7 @@ class Effects(MemberStep):
             self.auto_commit = replace(self.auto_commit, due_ms=self.now_ms + config.auto_commit_interval_ms)
 
     def _may_retry(self, answer: CommitAnswer) -> bool:
-        """Whether a failed commit may succeed later: by Kafka's classes, and with a stale epoch while one is known."""
+        """Whether a failed commit may succeed later: by Kafka's classes, or with a stale epoch while in the group."""
         if isinstance(answer, TransportFailure):
             return answer.retriable
         code = next(code for _, code in answer.errors)

@@ -225,7 +225,9 @@ INVARIANTS: tuple[Invariant, ...] = (
         effect=Transition,
     ),
     Invariant("I23", "what was added is not fetched before its callback has ended", rules.added_is_held_back),
-    Invariant("I24", "a heartbeat says what is held, if it says it", rules.tells_what_is_held, effect=UnsentRequest),
+    Invariant(
+        "I24", "a heartbeat says what is held, if it says it", rules.reports_held_partitions, effect=UnsentRequest
+    ),
     Invariant("I25", "a release is over what is owned at that moment", rules.releases_what_is_owned, effect=Enqueued),
     Invariant(
         "I26",

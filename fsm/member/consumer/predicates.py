@@ -106,7 +106,7 @@ def _flat(*found: TopicPartitions) -> set[tuple[str, int]]:
     return {partition for one in found for partition in flatten(one)}
 
 
-def tells_what_is_held(at: ObservedStep) -> bool:
+def reports_held_partitions(at: ObservedStep) -> bool:
     """A heartbeat that joins or leaves reports nothing owned; any other reports what was held before, during or after
     the step. In one tick a run may end before the heartbeat, and the next one may begin and end after it. In some
     dialects the report of a member with an epoch must also have its target and what is being assigned: all of it, and

@@ -142,7 +142,7 @@ NOT_LEAVING = Leaving()
 
 @frozen
 class Client:
-    """What the client knows of its cluster."""
+    """The client's knowledge of its cluster."""
 
     coordinator_known: bool = False
     coordinator_error: KafkaError | None = None
@@ -164,7 +164,7 @@ def share_client(client: Client) -> Client:
 
 @frozen
 class SentFields:
-    """What the last heartbeat told the coordinator; Kafka's `HeartbeatState.SentFields`."""
+    """The fields of the last heartbeat; Kafka's `HeartbeatState.SentFields`."""
 
     subscription: Subscription
     assignment: LocalAssignment
@@ -211,7 +211,7 @@ class Member:
     heartbeat_attempts: int = 0
     """Failures in a row."""
     heartbeat_interval_ms: int = 0
-    """0 before the coordinator has named one."""
+    """0 before the coordinator has sent one."""
     heartbeat_number: int = 0
     """The number of the heartbeat in flight, where the dialect numbers heartbeats."""
     unanswered: tuple[int, ...] = ()
@@ -295,9 +295,9 @@ class MemberStep(Draft[Member], Member):
     """The event whose row is being carried out."""
     response: ConsumerGroupHeartbeatResponse
     failure: Failure
-    """What a failed heartbeat failed with."""
+    """The failure of a failed heartbeat."""
     callback_error: str | None = None
-    """What a callback raised."""
+    """The error of a callback."""
     applied: ApplyAssignmentEvent
     subscription_asked: Subscription
     operation_asked: GroupMembershipOperation
@@ -317,7 +317,7 @@ class MemberStep(Draft[Member], Member):
         return ()
 
     def learn(self, **changes: Any) -> None:
-        """Replaces what is known of the cluster."""
+        """Replaces fields of the client's knowledge of the cluster."""
         self.client = share_client(replace(self.client, **changes))
 
     def enter(self, state: Symbol) -> None:

@@ -52,7 +52,7 @@ class Step(NamedTuple):
     effects: tuple[MemberEffect, ...]
 
 
-# What every heartbeat asks for: in Python 3.11 a member of an enum costs ten times a global.
+# Needed by every heartbeat: in Python 3.11 access to a member of an enum costs ten times that to a global.
 _RECONCILING, _AUTO_PATTERN, _NO_ERROR = State.RECONCILING, SubscriptionType.AUTO_PATTERN, ErrorCode.NONE
 _HEARTBEAT, _NUMBERED = Purpose.HEARTBEAT, Choice.ANSWERS_NUMBERED
 

@@ -42,13 +42,13 @@ class AsyncConsumerRebalanceListener(Protocol):
     """
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        """These were added."""
+        """Partitions were added."""
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        """These are given up; their positions can still be committed."""
+        """Partitions are being revoked; their positions can still be committed."""
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
-        """These already belong to others."""
+        """Partitions were lost and may already belong to others."""
         await self.on_partitions_revoked(partitions)
 
 

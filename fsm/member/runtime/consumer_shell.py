@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fsm.member import events, inputs
-from fsm.member.consumer.decisions import SILENT, made_anew, may_collect, next_tick_ms
+from fsm.member.consumer.decisions import SILENT, list_recreated, may_collect, next_tick_ms
 from fsm.member.consumer.state import Member, Origin, new_member
 from fsm.member.consumer.step import step
 from fsm.member.consumer.subscription import SubscriptionType
@@ -118,8 +118,8 @@ class ConsumerMember(MemberShell[UnsentRequest, TopicNames]):
         """Partitions that may be fetched, as far as the membership is concerned."""
         if not may_collect(self.member, checked=checked):
             return ()
-        fetchable, anew = self.member.ownership.fetchable(self.member.subscription), made_anew(self.member)
-        return tuple(p for p in fetchable if p[0] not in anew) if anew else fetchable
+        fetchable, recreated = self.member.ownership.fetchable(self.member.subscription), list_recreated(self.member)
+        return tuple(p for p in fetchable if p[0] not in recreated) if recreated else fetchable
 
     def backoff_ms(self, attempts: int, jitter: float) -> int:
         return backoff_ms(self.config, self.member.settings.choices, attempts, jitter)

@@ -47,13 +47,13 @@ class ConsumerRebalanceListener(Protocol):
     """
 
     def on_partitions_assigned(self, partitions: Partitions) -> None:
-        """These were added."""
+        """Partitions were added."""
 
     def on_partitions_revoked(self, partitions: Partitions) -> None:
-        """These are given up; their positions can still be committed."""
+        """Partitions are being revoked; their positions can still be committed."""
 
     def on_partitions_lost(self, partitions: Partitions) -> None:
-        """These already belong to others."""
+        """Partitions were lost and may already belong to others."""
         self.on_partitions_revoked(partitions)
 
 

@@ -258,9 +258,9 @@ def fetches_before_the_callback() -> Patches:
 @plant("KAFKA-20321")
 def lost_partitions_are_not_marked() -> Patches:
     def release(_original: Any, draft: Any, origin: Origin) -> bool:
-        if not decisions.has_someone_to_tell(draft):
+        if not decisions.needs_callback(draft):
             return False
-        draft.enqueue_removed(effects.ListenerMethod.LOST, origin, decisions.to_be_removed(draft))
+        draft.enqueue_removed(effects.ListenerMethod.LOST, origin, decisions.list_removed(draft))
         return True
 
     return [replace_function(Effects._release_lost, release)]

@@ -34,7 +34,7 @@ from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.member_looks import look_at_consumer
 from fsm.check.kafka.topics import ANEW, ASKS, CLUSTER, RECREATED, Topics, mask
 from fsm.check.model import Choice, Component, Missed, Received, Step, Undelivered
-from fsm.member.consumer.decisions import made_anew
+from fsm.member.consumer.decisions import list_recreated
 from fsm.member.consumer.state import Member, new_member
 from fsm.member.consumer.subscription import Ownership, SubscriptionType
 from fsm.member.dialect.choices import Choice as Rule
@@ -140,8 +140,8 @@ class ConsumerModel:
         bits = self.known.bits
 
         def list_fetchable(c: Consumer) -> Partitions:
-            anew = made_anew(c.member)
-            return tuple(p for p in c.using if p[0] not in anew) if anew else c.using
+            recreated = list_recreated(c.member)
+            return tuple(p for p in c.using if p[0] not in recreated) if recreated else c.using
 
         def places(c: Consumer) -> Iterable[tuple[str, int]]:
             changes = (RECREATED,) if ANEW in c.member.client.metadata else ()
