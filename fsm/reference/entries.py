@@ -551,7 +551,7 @@ WEAK_SPOTS = Section(
         Entry(
             "W25",
             "The JoinGroup of a static member's process that was killed is handled after that of the next process.",
-            "It takes the place of the one that lives: FENCED_INSTANCE_ID ends that.",
+            "It takes the place of the one that lives: FENCED_INSTANCE_ID ends that. Seen of a real broker of 4.4.0.",
             tests=(f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",),
         ),
         Entry(

@@ -496,7 +496,7 @@ REPORTS = (
     Report(
         "W25",
         "The join of a process that was killed fences the next one",
-        "By the checker's word all releases; not driven on a broker.",
+        "4.4.0 (raw requests); by the checker's word all releases.",
         'fsm check classic-group --static --disturb restart --property "no application is ended"',
         (
             "A process of static member A sends its JoinGroup and is killed. The request is on its way.",

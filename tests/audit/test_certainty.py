@@ -29,6 +29,8 @@ def found(kind: FindingKind, member: str = "a", others: tuple[str, ...] = ()) ->
         (("client-a",), found(FindingKind.DOUBLE_OWNERSHIP, "c", ("d",)), False),
         (("client-a",), found(FindingKind.UNOWNED_PARTITION, "c"), True),
         (("client-a",), found(FindingKind.FENCING_LOOP), False),
+        (("client-a",), found(FindingKind.ILLEGAL_TRANSITION, "a [process 2]"), True),
+        (("client-a",), found(FindingKind.ILLEGAL_TRANSITION, "b [process 2]"), False),
     ],
 )
 def test_a_line_that_was_not_understood_counts_for_whom_it_concerns(

@@ -264,6 +264,10 @@ def spots() -> Iterator[Spot]:
     mixed = mixed_group(policy="bidirectional")
     yield Spot("W18", taken, questions(mixed, nobody_is_ended(both)), ("expire",), 1, "", "bidirectional")
     yield _late_report()
+    follows = classic_group(static=True)
+    crash = next(one for one in follows.properties if one.name == "no application is ended")
+    fences = "the join of a process that was killed fences the next one"
+    yield Spot("W25", fences, questions(follows, crash), ("restart",), 1, "")
     yield Spot("H17", "an assignment of an earlier life is used", questions(consumer_group(), heard), ("poll_timeout",))
 
 

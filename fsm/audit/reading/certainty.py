@@ -121,7 +121,8 @@ def lower_uncertain(
         reasons = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in LOSSES if name in lost)]
         doubts = [f"a log does not tell {' and '.join(f'the {name}' for name in reasons)}"] if reasons else []
         if found.kind in _BY_ABSENCE:
-            about = lacking if found.kind in _OF_ALL_MEMBERS else lacking.intersection((found.member, *found.others))
+            about = {one if one in lacking else one.rpartition(" [")[0] for one in (found.member, *found.others)}
+            about = lacking if found.kind in _OF_ALL_MEMBERS else about & lacking  # " [" as processes share a client id
             doubts += [f"not every line of {_name(sorted(about))} was understood"] if about else []
         yield _lower(found, doubts) if doubts and found.severity is not Severity.INFO else found
 
