@@ -164,9 +164,9 @@ def run(args: argparse.Namespace) -> int:
         ),
     )
     if options.master == IN_PROCESS:
-        from fsm.spark.columns import leave_pandas_out
+        from fsm.spark.columns import skip_pandas
 
-        leave_pandas_out()
+        skip_pandas()
     if options.since_ms is not None and options.until_ms is not None and options.since_ms > options.until_ms:
         raise InputError("is after --until", f"--since {args.since}", "give a time before it")
     given = [name for name in OPTIONS if getattr(args, name)]

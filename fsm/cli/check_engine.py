@@ -56,9 +56,9 @@ def making(engine: str, then: str, memo: Memo | None, master: str | None) -> Ite
     """Keyword arguments of `check` for an engine whose files are in the folder of `memo`."""
     if memo is not None and engine == "spark":
         from fsm.spark.search import SparkSearch
-        from fsm.spark.session import plainly, session
+        from fsm.spark.session import convert_errors, session
 
-        with session(master or LOCAL, input_bytes=1 << 30) as spark, plainly(lambda: "searching"):
+        with session(master or LOCAL, input_bytes=1 << 30) as spark, convert_errors(lambda: "searching"):
             yield {"engine": partial(SparkSearch, spark=spark, memo=memo)}
     elif memo is not None and "disk" in (engine, then):
         from fsm.check import Disk

@@ -1,6 +1,6 @@
-"""The audit on Spark: read, parse, judge and report logs of any size. The only package that knows pyspark.
+"""The audit on Spark: reads, parses, judges and reports logs of any size. The only package that imports pyspark.
 
-* `audit_logs`, `Options`, `Result`: what `fsm audit` runs, into a folder with the report, the document and Parquet
+* `audit_logs`, `Options`, `Result`: run `fsm audit` into a folder with the report, the document and Parquet
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """`fsm audit`: from paths and options to a folder with the result.
 
-Nothing is collected to the driver but what is bounded: totals, and the worst incidents. Groups are written for the
-report by the tasks that judge them.
+Only bounded data is collected to the driver: totals, and the worst incidents. The tasks that judge groups write them
+for the report.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fsm.errors import InputError
 from fsm.render.wording import many, utc
 from fsm.spark.options import IN_PROCESS, Options
 from fsm.spark.progress import Progress
-from fsm.spark.result import MARK, STDIN_LOG, put_in_place, workplace
+from fsm.spark.result import MARK, STDIN_LOG, create_workspace, publish
 
 if TYPE_CHECKING:
     from fsm.spark.pipeline import Plan
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
     from fsm.spark.totals import ReportedIncident, Totals
 
 MOST = 40
-"""Unreadable files and older results that the document names; it counts the rest."""
+"""Most unreadable files and older results listed in the document; the rest is counted."""
 NAMED = 5
-"""Groups that an error names."""
+"""Most groups listed in an error."""
 LAST_PART = 99_999
-"""The part of a table that the driver writes."""
+"""Number of the part of a table that the driver writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an audit found, bounded; all of it is in the folder."""
+    """A bounded summary of an audit; the folder has everything."""
 
     inputs: dict[str, Any]
     metrics: dict[str, Any]
     master: str = ""
-    """Where it was computed, as `Options.master`."""
+    """As `Options.master`."""
     incidents: tuple[ReportedIncident, ...] = ()
     """The worst incidents, each with the worst of its findings."""
 
     @property
     def understood(self) -> Understood:
-        """How much of what clients say was understood."""
+        """How many of the clients' entries were understood."""
         return Understood(self.inputs["understood"], self.inputs["not_understood"] + self.inputs["suspects"])
 
     @property
     def enough(self) -> bool:
-        """So much was understood, of all files and of each, that the verdict counts."""
+        """Whether enough was understood, of all files and of each, for a verdict."""
         enough: bool = self.inputs["enough"]
         return enough
 
@@ -65,38 +65,38 @@ def audit_logs(
 ) -> Result:
     """Audits the logs below `paths` into the folder `out`, on the active Spark session or on one of its own.
 
-    With `stdin` what is piped in is a log, too; the result keeps it, so that evidence can be opened.
+    With `stdin`, stdin is a log too, and the result keeps a copy, for evidence.
 
-    Raises `InputError` where nothing can be read or `out` holds something else, and `FsmError` where Spark fails; `out`
-    is then as it was.
+    Raises `InputError` if nothing can be read or `out` is not the result of an audit, and `FsmError` if Spark fails;
+    `out` is unchanged then.
     """
     from fsm.spark import session, sources
 
     kept, out = str(out / STDIN_LOG), out.resolve()
     found = sources.find(paths, by_folder=options.by_folder, leave_out=out) if paths or not stdin else None
-    say = progress or Progress(StringIO())
-    with say.show(), workplace(out) as work:
+    progress = progress or Progress(StringIO())
+    with progress.show(), create_workspace(out) as work:
         inputs = sources.add_stdin(found, work / STDIN_LOG, kept) if stdin or found is None else found
         if options.master == IN_PROCESS:
             from fsm.spark import pipeline
 
-            bins = sources.bins(inputs, options.split_bytes, 1, sources.list_formats(options))
+            bins = sources.pack_bins(inputs, options.split_bytes, 1, sources.list_formats(options))
             plan = _plan(inputs, bins, options, work)
-            totals = pipeline.in_process(bins, plan, say)
+            totals = pipeline.run_in_process(bins, plan, progress)
         else:
-            say("starting Spark")
+            progress("starting Spark")
             with session.session(options.master, input_bytes=inputs.size, scratch=work / "scratch") as spark:
                 from fsm.spark import pipeline
 
                 cores = spark.sparkContext.defaultParallelism
-                bins = sources.bins(inputs, options.split_bytes, cores, sources.list_formats(options))
+                bins = sources.pack_bins(inputs, options.split_bytes, cores, sources.list_formats(options))
                 plan = _plan(inputs, bins, options, work)
-                with session.plainly(lambda: say.doing, pipeline.stage_of):
-                    totals = pipeline.on_spark(spark, bins, plan, inputs.size, say)
+                with session.convert_errors(lambda: progress.doing, pipeline.find_stage):
+                    totals = pipeline.run_on_spark(spark, bins, plan, inputs.size, progress)
             shutil.rmtree(work / "scratch", ignore_errors=True)
-        say("writing the report")
-        result = _write_up(inputs, totals, plan)
-        put_in_place(work, out)
+        progress("writing the report")
+        result = _write_result(inputs, totals, plan)
+        publish(work, out)
     return result
 
 
@@ -109,8 +109,8 @@ def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work:
     return Plan(str(work), options, gone, cut)
 
 
-def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
-    """The document, the report and the tables that are not written yet. Raises `InputError` where nothing was read."""
+def _write_result(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
+    """Writes the document, the report and the missing tables. Raises `InputError` if nothing was read."""
     from fsm.audit.reading import unparsed
     from fsm.audit.report import report
     from fsm.render.report.folder import write_page
@@ -124,7 +124,7 @@ def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
         raise InputError("no such group in these logs", " ".join(options.groups), there)
     _check_time(totals, options)
     with tables.Tables(work, LAST_PART) as driver:
-        pipeline.add_of_files(map(unparsed.report_unreadable, inputs.unreadable), plan, totals, driver)
+        pipeline.add_file_findings(map(unparsed.report_unreadable, inputs.unreadable), plan, totals, driver)
     tables.write_whole(work, "dwell", totals.dwell_times())
     coordinators = totals.sums["coordinators"] > 0
     tables.complete(work, coordinators=coordinators)
@@ -154,9 +154,9 @@ def _write_up(inputs: Inputs, totals: Totals, plan: Plan) -> Result:
 
 
 def _check_time(totals: Totals, options: Options) -> None:
-    """Raises `InputError` where no line is of the time that was chosen: that nothing is found would tell nothing."""
+    """Raises `InputError` if no line is within the selected time, because then no finding would mean nothing."""
     first_ms, last_ms = totals.start_ms, totals.end_ms
-    if not first_ms or last_ms is None:  # logs without a clock are of any time
+    if not first_ms or last_ms is None:  # logs without timestamps are of any time
         return
     there = f"they are from {utc(first_ms)} to {utc(last_ms)} UTC"
     if options.since_ms is not None and options.since_ms > last_ms:
@@ -166,7 +166,7 @@ def _check_time(totals: Totals, options: Options) -> None:
 
 
 def explain_nothing(files: int, first: str, totals: Totals, options: Options) -> InputError:
-    """Why nothing was understood in so many files, of which one is named."""
+    """The error for `files` files, the first of them `first`, in which nothing was understood."""
     wrote = "no known client" if options.format == "auto" else f"no {options.format} log"
     if totals.not_learned:
         file, tried = totals.not_learned[0]

@@ -1,4 +1,4 @@
-"""How often Python looks for garbage while an audit runs."""
+"""The garbage collection of Python during an audit."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-_SELDOM = (100_000, 50, 50)
+_RARE = (100_000, 50, 50)
 
 
 @contextmanager
-def seldom() -> Iterator[None]:
-    """Looks for cycles seldom, until the block ends: records are made by the million, and are part of none."""
+def collect_rarely() -> Iterator[None]:
+    """Makes garbage collections rare during the block, because millions of records are created and form no cycles."""
     usual = gc.get_threshold()
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*_RARE)
     try:
         yield
     finally:
@@ -22,6 +22,6 @@ def seldom() -> Iterator[None]:
 
 
 @cache
-def leave_out_imports() -> None:
-    """For a worker of Spark, which looks through all it has after each task: what it has imported stays to its end."""
+def freeze_imports() -> None:
+    """Excludes imported modules from garbage collection in a Spark worker, which collects after each task."""
     gc.freeze()

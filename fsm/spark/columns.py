@@ -1,7 +1,4 @@
-"""Dataclasses of the audit as Arrow columns: the schema from the annotations, rows from the instances and back.
-
-The dataclasses in `fsm.audit` state each field once; nothing restates it here.
-"""
+"""Dataclasses as Arrow columns: schemas from annotations, rows from instances, and back."""
 
 from __future__ import annotations
 
@@ -26,18 +23,18 @@ _PLAIN = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 
 
 class _Form(NamedTuple):
-    """How values of one annotation stand in a column."""
+    """The column type of one annotation, and the conversion of its values."""
 
     type: pa.DataType
     write: Callable[[Any], Any]
-    """A value as Arrow takes it: structs as tuples."""
+    """Converts a value for Arrow: structs to tuples."""
     read: Callable[[Any], Any]
 
 
-def leave_pandas_out() -> None:
-    """pyarrow looks for pandas before it makes its first array, which takes longer than a small audit: it finds none.
+def skip_pandas() -> None:
+    """Makes pyarrow's check for pandas, before its first array, fail: the import takes longer than a small audit.
 
-    For a program that has no Series. pyarrow still finds pandas where it cannot do without.
+    For programs without Series. pyarrow still imports pandas when it needs it.
     """
     if "pandas" in sys.modules:
         return
@@ -56,7 +53,7 @@ class _PandasIsAbsent(MetaPathFinder):
 
 
 def schema_of(cls: type) -> pa.Schema:
-    """The schema of a dataclass or NamedTuple. Raises TypeError for an annotation that has no column type."""
+    """The schema of a dataclass or NamedTuple. Raises TypeError for an annotation without column type."""
     return pa.schema(list(_form(cls).type))
 
 
@@ -69,7 +66,7 @@ def batch(items: Iterable[Any], cls: type) -> pa.RecordBatch:
 
 
 def reader(cls: type) -> Callable[[dict[str, Any]], Any]:
-    """The function that turns a row of a class's schema back into an instance."""
+    """A function from a row of a class's schema to an instance."""
     return _form(cls).read
 
 

@@ -1,4 +1,4 @@
-"""Two results of `fsm audit` held against each other, streamed from their tables group by group."""
+"""Compares two results of `fsm audit`, streamed from their tables group by group."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from fsm.spark.result import MARK
 from fsm.spark.tables import rows_of
 
 CHANGES = 500
-"""Groups that are worse, and groups that are better, of which the page tells; it counts the rest."""
+"""Most worse groups, and most better ones, on the page; the rest is counted."""
 SHOWN = 6
-"""Kinds of incidents of one group that it tells."""
+"""Most kinds of incidents shown per group."""
 _NEEDED = ("groups", "incidents", "rebalances")
 
 
@@ -37,11 +37,11 @@ class _Group:
     group: str
     counts: Counts
     incidents: Counter[tuple[str, str]]
-    """By kind and cause, those above information."""
+    """Those above info, by kind and cause."""
 
 
 def compare(before: Path, after: Path) -> Comparison:
-    """The comparison of two folders with results. Raises `InputError` where one is none, or of an older version."""
+    """The comparison of two folders with results. Raises `InputError` for no result, or one of an older version."""
     for folder in (before, after):
         _check(folder)
     worse, better = list[Change](), list[Change]()
@@ -81,7 +81,7 @@ def _most(changes: list[Change], moved: str) -> list[Change]:
 
 
 def _direction(change: Change) -> str:
-    """Errors count before warnings; a group with as many of both has changed where its incidents are others."""
+    """`worse`, `better` or `same`: by errors, then warnings, then new and gone incidents."""
     severe = change.worse[:2]
     if severe == (0, 0):
         return "worse" if change.came else "better" if change.went else "same"
@@ -89,12 +89,12 @@ def _direction(change: Change) -> str:
 
 
 def _groups(folder: Path) -> Iterator[_Group]:
-    """The groups of a result by name, each with its incidents; of each table some rows are held."""
+    """The groups of a result by name, with their incidents; some rows of each table are in memory."""
     by_group = groupby(pipeline.incidents(folder), key=attrgetter("group"))
     kinds_of_groups = ((group, _kinds(own)) for group, own in by_group)
     held = next(kinds_of_groups, None)
     for one in pipeline.overviews(folder):
-        while held and held[0] < one.group:  # findings about files, and of groups that nothing dates
+        while held and held[0] < one.group:  # findings about files, and of groups without timestamps
             held = next(kinds_of_groups, None)
         yield _Group(one.group, _counts(one), held[1] if held and held[0] == one.group else Counter())
 
@@ -108,7 +108,7 @@ def _counts(one: Overview) -> Counts:
 
 
 def _changes(before: Iterator[_Group], after: Iterator[_Group]) -> Iterator[Change]:
-    """Every group of both, by name."""
+    """A change for every group of either result, by name."""
     one, other = next(before, None), next(after, None)
     while one or other:
         first = min(group.group for group in (one, other) if group)
@@ -126,7 +126,7 @@ def _count_by_kind(kinds: Counter[tuple[str, str]]) -> tuple[tuple[str, str, int
 
 
 def _side(folder: Path) -> Side:
-    """What a result says as a whole."""
+    """The totals of a result."""
     document = _head(folder / MARK)
     inputs, metrics = document["inputs"], document["metrics"]
     kinds = {(one["severity"], one["kind"]): one["count"] for one in metrics["findings"]}
@@ -154,7 +154,7 @@ def _side(folder: Path) -> Side:
 
 
 def _head(path: Path) -> dict[str, Any]:
-    """The parts of a document that are bounded, each of which stands on a line of its own."""
+    """The bounded parts of a document, each of which is on a line of its own."""
     head: dict[str, Any] = {}
     try:
         with path.open(encoding="utf-8") as lines:

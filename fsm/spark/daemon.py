@@ -1,5 +1,7 @@
-"""The process from which Spark forks its Python workers: it has loaded what an audit takes, so that none of them loads
-it again. Spark starts it by the name of this module, as it would start pyspark's own."""
+"""The process from which Spark forks its Python workers, with the audit's modules already imported.
+
+Spark starts it by the name of this module, instead of pyspark's own daemon.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ import gc
 from pyspark import daemon
 
 from fsm.logs import formats
-from fsm.spark import pipeline  # noqa: F401  loaded for the workers
-from fsm.spark.columns import leave_pandas_out
+from fsm.spark import pipeline  # noqa: F401  imported for the workers
+from fsm.spark.columns import skip_pandas
 
 if __name__ == "__main__":
-    leave_pandas_out()
+    skip_pandas()
     formats()
     gc.freeze()  # each worker does so again, after its first task
     daemon.manager()

@@ -26,7 +26,7 @@ def write(
     findings: Iterable[Finding],
     coordinators: bool,
 ) -> None:
-    """Writes the document. Members without logs are counted where coordinators say something."""
+    """Writes the document. Members without logs are counted only if there are records of coordinators."""
     with path.open("w", encoding="utf-8") as out:
         out.write('{"inputs": ' + json.dumps(inputs))
         _list(out, "groups", (_group(one, coordinators=coordinators) for one in groups))

@@ -1,11 +1,11 @@
-"""The audit as two stages: pieces of files -> records, sent to their groups -> findings, tables and totals.
+"""The audit as two stages: from pieces of files to records by group, and from these to findings, tables and totals.
 
-    read      a task reads some pieces of files and sends what they hold, packed, to the groups it is about
-    route     where files are cut into pieces, one more step: only a whole file tells whose some of its lines are
-    judge     a task is handed one group after the other, judges each and writes its part of every table
+    read      a task reads pieces of files and sends their packed records to the groups
+    route     only if files are cut into pieces: the groups of some lines are known only from the whole file
+    judge     a task judges one group after the other, and writes its part of every table
 
-Each stage is a plain function from rows to rows. `on_spark` runs them in the tasks of one Spark job, `in_process` in a
-loop; nothing but totals comes back to the driver.
+Each stage is a plain function from rows to rows. `run_on_spark` runs them in the tasks of one Spark job,
+`run_in_process` in a loop; only totals return to the driver.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH_BYTES = 4 << 20
-"""Packed records that a task hands over at once."""
+"""Size of packed records in one Arrow batch of a task."""
 _READING = 0.6
-"""The share of all work that the first stage is taken to be."""
+"""Share of the first stage in the displayed progress."""
 REDUCE_BYTES = 32 << 20
-"""What is worth a task of its own in the second stage, in bytes of logs."""
+"""Bytes of logs per task of the second stage."""
 
 
 _COLUMNS = ("key", "kind", *Chunk._fields)
@@ -67,32 +67,32 @@ SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What every task knows."""
+    """The parameters of all tasks."""
 
     work: str
     """The folder of the result."""
     options: Options
     gone: Missing
-    """Rotated files that are missing."""
+    """Missing rotated files."""
     cut: bool
     """Some files are cut into pieces."""
 
     def drop_known(
         self, findings: Sequence[Finding], incidents: Iterable[Incident], totals: Totals
     ) -> Sequence[Finding]:
-        """The findings that no baseline has; the others are counted."""
+        """The findings that are not in the baseline; the others are counted."""
         left = baseline.find_unknown(findings, incidents, self.options.known)
         totals.sums["known"] += len(findings) - len(left)
         return left
 
     @property
     def totals(self) -> Totals:
-        """Where nothing has been added up yet."""
+        """Empty totals."""
         return Totals(self.options.min_understood)
 
     @property
     def names(self) -> Path:
-        """Where the first stage writes names of topics for the second, which begins when the first has ended."""
+        """The folder for topic names from the first stage to the second, which begins after the end of the first."""
         return Path(self.work) / "names"
 
 
@@ -100,7 +100,7 @@ class Plan:
 
 
 def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
-    """What some pieces of files hold; to the groups it is about, unless files are cut."""
+    """The content of some pieces of files; keyed by group, unless files are cut."""
     formats, zone = list_formats(plan.options), plan.options.zone
     names: dict[str, str] = {}
     for job in jobs:
@@ -118,7 +118,7 @@ def read(jobs: Iterable[Job], plan: Plan, part: int) -> Iterator[Sent]:
 
 
 def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
-    """Judges the groups to which the rows were sent, which come by key and kind, and writes their tables."""
+    """Judges the groups of the rows, which are sorted by key and kind, and writes their tables."""
     totals = plan.totals
     names: dict[str, str] | None = None
     files: list[Finding] = []
@@ -130,22 +130,22 @@ def judge(rows: Iterable[Sent], plan: Plan, part: int) -> Totals:
                 tables.add("files", pieces)
                 files += unparsed.report_file(pieces)
                 continue
-            add_of_files(files, plan, totals, tables)
+            add_file_findings(files, plan, totals, tables)
             files = []
             if not key:
                 for row in own:
                     tables.add_records("", row.chunk, unpack(row.chunk.packed), None)
             elif plan.options.judges(key):
                 names = _topic_names(plan) if names is None else names
-                _judge_group(key, own, plan, names, _Watch(totals, tables))
+                _judge_group(key, own, plan, names, _GroupObserver(totals, tables))
             else:
                 totals.add_other_group(key)
-        add_of_files(files, plan, totals, tables)
+        add_file_findings(files, plan, totals, tables)
     return totals
 
 
-def add_of_files(findings: Iterable[Finding], plan: Plan, totals: Totals, tables: Tables) -> None:
-    """Adds findings that are about files; to the report each file is a group without a name."""
+def add_file_findings(findings: Iterable[Finding], plan: Plan, totals: Totals, tables: Tables) -> None:
+    """Adds findings about files; in the report each file is a group without a name."""
     every = with_ids(findings)
     found = plan.drop_known(every, of_files(every), totals)
     _add(found, of_files(found), totals, tables)
@@ -172,8 +172,8 @@ def _topic_names(plan: Plan) -> dict[str, str]:
     return names
 
 
-class _Watch(Highlights):
-    """Notes what the report may show, and hands every transition on to its table."""
+class _GroupObserver(Highlights):
+    """Collects highlights for the report, and writes every transition to its table."""
 
     def __init__(self, totals: Totals, tables: Tables) -> None:
         super().__init__()
@@ -185,12 +185,14 @@ class _Watch(Highlights):
         self.tables.add("transitions", (transition,))
 
 
-def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[str, str], watch: _Watch) -> None:
-    totals, tables, options = watch.totals, watch.tables, plan.options
+def _judge_group(
+    group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[str, str], observer: _GroupObserver
+) -> None:
+    totals, tables, options = observer.totals, observer.tables, plan.options
     with spool() as held:
         records, facts, files = receive(rows, held)
         audit = audit_group(
-            group, facts, records, options.limits, gone=plan.gone, names=names, files=files, observer=watch
+            group, facts, records, options.limits, gone=plan.gone, names=names, files=files, observer=observer
         )
         audit = replace(audit, findings=options.choose(add_lag(audit.findings, options.lag_of(group))))
         if options.known:
@@ -213,30 +215,30 @@ def _judge_group(group: str, rows: Iterable[Sent], plan: Plan, names: Mapping[st
         if known is not None:
             tables.add("groups", [known])
             totals.add_group(audit, known)
-        write_group(Path(plan.work), pack_group(group_view(audit, known, watch), audit.findings, incidents))
+        write_group(Path(plan.work), pack_group(group_view(audit, known, observer), audit.findings, incidents))
 
 
 # -- in one process, and on Spark ---------------------------------------------------------------------------
 
 
-def in_process(bins: Sequence[Sequence[Job]], plan: Plan, say: Progress) -> Totals:
-    """Both stages in this process. What is sent is held on disk where it is much."""
+def run_in_process(bins: Sequence[Sequence[Job]], plan: Plan, progress: Progress) -> Totals:
+    """Runs both stages in this process. Large amounts of rows are kept on disk."""
     jobs = [job for own in bins for job in own]
     size, done = sum(job.weight for job in jobs) or 1, 0
-    with spool() as held, collecting.seldom():
+    with spool() as held, collecting.collect_rarely():
         rows: list[Sent] = []
         for number, job in enumerate(jobs):
-            say("reading", _READING * done / size)
-            rows += (_put_away(row, held) for row in read([job], plan, number))
+            progress("reading", _READING * done / size)
+            rows += (_store(row, held) for row in read([job], plan, number))
             done += job.weight
         if plan.cut:
             by_file = (_fetch(row, held) for row in in_order_of(rows, BY_FILE))
-            rows = [_put_away(row, held) for row in route(by_file, plan.options.min_understood)]
-        return judge(_watch(in_order_of(rows, BY_GROUP), held, say), plan, 0)
+            rows = [_store(row, held) for row in route(by_file, plan.options.min_understood)]
+        return judge(_fetch_all(in_order_of(rows, BY_GROUP), held, progress), plan, 0)
 
 
-def _put_away(row: Sent, held: IO[bytes]) -> Sent:
-    """The row with the place of what it packs instead of that."""
+def _store(row: Sent, held: IO[bytes]) -> Sent:
+    """Writes the packed records to `held`, and returns the row with their offset and length instead."""
     packed = row.chunk.packed
     place = b"%d %d" % (held.seek(0, SEEK_END), len(packed))
     held.write(packed)
@@ -249,39 +251,41 @@ def _fetch(row: Sent, held: IO[bytes]) -> Sent:
     return row._replace(chunk=row.chunk._replace(packed=held.read(length)))
 
 
-def _watch(rows: Sequence[Sent], held: IO[bytes], say: Progress) -> Iterator[Sent]:
+def _fetch_all(rows: Sequence[Sent], held: IO[bytes], progress: Progress) -> Iterator[Sent]:
     for number, row in enumerate(rows):
         if number % 100 == 0:
-            say("judging", _READING + (1 - _READING) * number / len(rows))
+            progress("judging", _READING + (1 - _READING) * number / len(rows))
         yield _fetch(row, held)
 
 
-def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, size: int, say: Progress) -> Totals:
-    """Both stages as one job on a session; `size` is that of the input in bytes."""
-    say("reading and judging")
+def run_on_spark(
+    spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, size: int, progress: Progress
+) -> Totals:
+    """Runs both stages as one job on a session; `size` is that of the input in bytes."""
+    progress("reading and judging")
 
     def run_read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with collecting.seldom():
+        with collecting.collect_rarely():
             for batch in given:
                 for number in batch.column(0).to_pylist():
-                    yield from batches(read(bins[number], plan, number))
-        collecting.leave_out_imports()
+                    yield from to_batches(read(bins[number], plan, number))
+        collecting.freeze_imports()
 
     def run_route(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches(route(_rows(given), plan.options.min_understood))
+        return to_batches(route(_rows(given), plan.options.min_understood))
 
     def run_judge(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        with collecting.seldom():
+        with collecting.collect_rarely():
             totals = judge(_rows(given), plan, context.partitionId() if context else 0)
         yield pyarrow.RecordBatch.from_pydict({"totals": [pickle.dumps(totals)]})
 
     cores = spark.sparkContext.defaultParallelism
     tasks = max(1, min(64 * cores, max(size // REDUCE_BYTES, cores if size > REDUCE_BYTES >> 4 else 1)))
-    # A range has exactly one row in each of its partitions, and no shuffle.
+    # A range has exactly one row per partition, without a shuffle.
     sent: DataFrame = spark.range(0, len(bins), 1, len(bins)).mapInArrow(run_read, SCHEMA)
     if plan.cut:
         sent = sent.repartition(tasks, "file").sortWithinPartitions(*BY_FILE)
@@ -289,8 +293,8 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
     by_group = sent.repartition(tasks, "key").sortWithinPartitions(*BY_GROUP)
     totals = plan.totals
     begun: set[int] = set()
-    with say.watch(lambda: _share_done(spark, begun)):
-        for row in by_group.mapInArrow(run_judge, "totals binary").collect():  # bounded, and few
+    with progress.watch(lambda: _share_done(spark, begun)):
+        for row in by_group.mapInArrow(run_judge, "totals binary").collect():  # bounded, one per task
             totals.merge(pickle.loads(row["totals"]))  # noqa: S301  made by a task of this audit
     return totals
 
@@ -298,14 +302,14 @@ def on_spark(spark: SparkSession, bins: Sequence[Sequence[Job]], plan: Plan, siz
 _STAGES = {"run_read": "reading", "run_route": "reading", "run_judge": "judging"}
 
 
-def stage_of(error: str) -> str:
-    """The stage whose function the stack of a worker names last, in an error of Spark; empty where it names none."""
+def find_stage(error: str) -> str:
+    """The stage whose function is last in the worker's stack trace of a Spark error; empty if there is none."""
     named = re.findall(rf"\bin ({'|'.join(_STAGES)})$", error, re.MULTILINE)
     return _STAGES[named[-1]] if named else ""
 
 
 def _share_done(spark: SparkSession, begun: set[int]) -> tuple[str, float] | None:
-    """What is being done, and how much of all; the stage that reads is the first of those that have begun."""
+    """(stage, share of all work) of the running Spark stage; the first one that began is the reading one."""
     tracker = spark.sparkContext.statusTracker()
     for stage in sorted(tracker.getActiveStageIds()):
         info = tracker.getStageInfo(stage)
@@ -324,10 +328,11 @@ def _rows(given: Iterable[pa.RecordBatch]) -> Iterator[Sent]:
         yield from map(Sent, keys, kinds, map(Chunk, *rest))
 
 
-def batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
+def to_batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
+    """The rows in Arrow batches of some `BATCH_BYTES`."""
     import pyarrow as pa
 
-    def together() -> pa.RecordBatch:
+    def make_batch() -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(list(map(pa.array, zip(*held, strict=True))), names=_COLUMNS)
 
     held: list[tuple[Any, ...]] = []
@@ -336,22 +341,22 @@ def batches(rows: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
         held.append((key, kind, *chunk))
         size += len(chunk.packed)
         if size >= BATCH_BYTES:
-            yield together()
+            yield make_batch()
             held, size = [], 0
     if held:
-        yield together()
+        yield make_batch()
 
 
-# -- what the parts say together ----------------------------------------------------------------------------
+# -- tables of a result, merged from their parts --------------------------------------------------------------
 
 
 def findings(work: Path) -> Iterator[Finding]:
-    """All findings in their order, from the parts of their table, of each of which some rows are held."""
+    """All findings in order, merged from the parts of their table, with some rows of each in memory."""
     return merge_sorted(*rows_of(work, "findings", Finding), key=rank)
 
 
 def incidents(work: Path) -> Iterator[Incident]:
-    """All incidents in their order."""
+    """All incidents in order."""
     return merge_sorted(*rows_of(work, "incidents", Incident), key=rank_incident)
 
 

@@ -1,4 +1,4 @@
-"""What a long audit says on stderr while it runs."""
+"""The progress line of a long audit on stderr."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from typing import TextIO
 
 LINE_S = 30
-"""Where nobody watches a terminal, a line is written this often."""
+"""Interval of lines if the stream is no terminal."""
 _POLL_S = 0.5
 _TOO_EARLY = 0.05
-"""From a smaller share of the work no end is estimated."""
+"""Below this share of the work no end is estimated."""
 _TOO_LATE = 0.99
-"""Nor where nearly all has been handed out: one large group may still be judged."""
+"""Nor above this one, because one large group may still be judged."""
 
 
 class Progress:
-    """Says what is being done, since when, and how long it may still take: in place on a terminal, else in lines."""
+    """Prints the current step, the time passed and the time left: in place on a terminal, else in lines."""
 
     def __init__(self, stream: TextIO = sys.stderr, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream = stream
@@ -27,13 +27,13 @@ class Progress:
         self.doing = "starting"
         self._share: float | None = None
         self._look: Callable[[], tuple[str, float] | None] = _nothing
-        self._saying = threading.Lock()
+        self._printing = threading.Lock()
         self._on_terminal = stream.isatty()
         self._start_s = self._shown_s = clock()
 
     def __call__(self, doing: str, share: float | None = None) -> None:
-        """Says what is being done; `share` is how much of all is done, from 0 to 1."""
-        with self._saying:
+        """Prints the current step; `share` is the completed share of all work, from 0 to 1."""
+        with self._printing:
             self.doing, self._share = doing, share
             now_s = self.clock()
             if self._on_terminal:
@@ -53,14 +53,14 @@ class Progress:
 
     @contextmanager
     def show(self) -> Iterator[None]:
-        """Says again and again what is being done while the block runs; the line is cleared when it ends."""
+        """Updates the line every `_POLL_S` while the block runs, and clears it when the block ends."""
         ended = threading.Event()
 
         def run() -> None:
             while not ended.wait(_POLL_S):
                 try:
                     shown = self._look()
-                except Exception:  # whom it asks may be gone
+                except Exception:  # Spark may have stopped
                     shown = None
                 self(*(shown or (self.doing, self._share)))
 
@@ -80,7 +80,7 @@ class Progress:
 
     @contextmanager
     def watch(self, look: Callable[[], tuple[str, float] | None]) -> Iterator[None]:
-        """What is being done is what `look` tells while the block runs; None is nothing new."""
+        """Takes the current step from `look` while the block runs; None means unchanged."""
         self._look = look
         try:
             yield

@@ -1,4 +1,4 @@
-"""The folder of a result: made beside its place under a hidden name, and renamed into place when it is complete."""
+"""The folder of a result: written beside its place under a hidden name, and renamed when it is complete."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 from fsm.errors import InputError
 
 MARK = "audit.json"
-"""A folder that holds this file is a result of ours and may be replaced."""
+"""A folder with this file is a result of an audit and may be replaced."""
 STDIN_LOG = "stdin.log"
-"""What was piped into the audit."""
+"""The copy of stdin."""
 
 
 @contextmanager
-def workplace(out: Path) -> Iterator[Path]:
-    """A new folder beside `out`, which `put_in_place` makes the result; gone when the block ends otherwise.
+def create_workspace(out: Path) -> Iterator[Path]:
+    """A new folder beside `out`, which `publish` renames to `out`; else it is removed when the block ends.
 
-    Raises `InputError` where `out` holds something else, cannot be written, or is being written by another audit.
+    Raises `InputError` if `out` is not the result of an audit, cannot be written, or is being written by another audit.
     """
     if out.exists() and not out.is_dir():
         raise InputError("is a file", str(out), "give a folder for the result")
@@ -33,7 +33,7 @@ def workplace(out: Path) -> Iterator[Path]:
         try:
             yield work
         finally:
-            # A worker of Spark whose end is near may add to it for a moment: not to what has another name.
+            # A Spark worker that is about to end may still write to it, but not after the rename.
             gone = work.with_name(f"{work.name}-gone")
             with suppress(FileNotFoundError):
                 work.rename(gone)
@@ -42,7 +42,7 @@ def workplace(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _lock(out: Path) -> Iterator[None]:
-    """Keeps other audits from writing the same result; the lock ends with the process, however that ends."""
+    """Prevents other audits from writing the same result. The lock is released when the process ends."""
     path = out.with_name(f".{out.name}.lock")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -64,8 +64,8 @@ def _lock(out: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def put_in_place(work: Path, out: Path) -> None:
-    """The finished result takes the place of an older one."""
+def publish(work: Path, out: Path) -> None:
+    """Renames the finished result to `out`, and removes an older one."""
     work.chmod(0o755)
     if out.exists():
         old = work.with_name(work.name + "-old")

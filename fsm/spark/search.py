@@ -1,20 +1,20 @@
-"""The search of `fsm.check` on Spark: for models whose states outgrow one machine's memory.
+"""The search of `fsm.check` on Spark, for models whose states do not fit into one machine's memory.
 
-States are rows of Parquet files: those of a level in the order in which they are met, the keys of all that were met by
-the hash of the key. A level is
+States are rows of Parquet files: those of a level in the order in which they were found, and the keys of all known
+states, partitioned by the hash of the key. A level is
 
-    survey    which steps the tables do not know yet; the driver takes them, and a survey that finds none counts
-    meet      a join of the level with the tables, sent once to the parts by hash; there each new key is kept once,
-              unless it is among the keys of that part, which are read where they lie
-    look      the new states sorted by their sources, numbered, written, and asked for what is to hold
+    survey    finds steps that the tables do not have yet, which the driver computes; the last survey counts the steps
+    meet      joins the level with the tables and shuffles the successors once, by hash; each partition keeps every new
+              key once, unless its files have that key already
+    look      sorts the new states by their sources, numbers and writes them, and checks the properties
 
-and nothing but counts and steps to be taken comes to the driver. What a level is, when it is over and what is noted of
-it is the search's own (`fsm.check.search`), as are all questions; a level of few states is met in the driver's process.
-States have the numbers that they have in the search in memory, so a counterexample is the same one.
+and only counts and missing steps come to the driver. The definition of a level, its end, its statistics and all
+properties are those of `fsm.check.search`; a level of few states runs in the driver's process. States have the same
+numbers as in the search in memory, so counterexamples are equal.
 
-What is complete is noted, small levels together; a search that was killed goes on from there. When all states are met,
-the driver puts them side by side in files of plain columns: for the ways to what is broken, and for liveness, which it
-then asks as the search on disk does, with some bytes of memory a state.
+Complete levels are recorded, small ones together; a search that was killed continues from there. When all states are
+known, the driver merges them into files of plain columns: for the paths to violations, and for liveness, which it then
+checks as the search on disk does, with some bytes of memory per state.
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OWN = re.compile(r"met|waiting|whole|\d+-\d+|[0-9a-f]{32}\.npz")
-"""The names of a search's files."""
+"""Names of the files of a search."""
 
 
 @dataclass
 class SparkSearch(Search):
-    """A search on a session, in a folder that all its workers see."""
+    """A search on a session, in a folder that all its workers reach."""
 
     spark: SparkSession | None = None
-    """None where no level is as large as to need it."""
+    """None if all levels are small."""
     memo: Memo = field(default=Memo(Path(), ""))
-    """The folder, and what tells the model from others."""
+    """The folder, and the identity of the model."""
     small: int = 20_000
-    """Levels of fewer states are met in the driver's own process: a job would take longer."""
+    """Levels with fewer states run in the driver's process, because a job would take longer."""
     parts: int = 0
-    """Into so many the keys are parted; by the session where it is 0."""
+    """Number of partitions of the keys; 0 for that of the session."""
 
     def run(self) -> SparkSearch:
-        """Does the search, or goes on with it. Raises `InputError` for a folder of others."""
+        """Runs or continues the search. Raises `InputError` for a folder of another search."""
         self.folder, self.saved, self.levels = self.memo.folder, "", list[Level]()
         if not self.parts and self.spark is not None:
             self.parts = int(str(self.spark.conf.get("spark.sql.shuffle.partitions")))
@@ -95,7 +95,7 @@ class SparkSearch(Search):
                         super().run()
                         break
                     except OutgrownError:
-                        self._begin_again()
+                        self._restart()
                 if self.found or (self.model.goal is not None and not self.stopped):
                     self._gather()
         except OSError as problem:
@@ -114,7 +114,7 @@ class SparkSearch(Search):
         self._add("0-0", [look(task, self.steps, 0, [first])])
 
     def _task(self, name: str) -> Task:
-        """What tasks know who meet the level of that name."""
+        """The parameters of the tasks of the level of that name."""
         return Task(
             strip_for_tasks(self.model), self.kinds, tuple(self.known), str(self.folder), self.saved,
             tuple(self.packing.bits), self.parts, self.levels[-1] if self.levels else Level("", ()), name,
@@ -122,7 +122,7 @@ class SparkSearch(Search):
         )  # fmt: skip
 
     def _take_level(self) -> None:
-        """Meets all states that are one step further."""
+        """Finds all states that are one step further."""
         self.level += 1
         at, met = (self.cost, self.level), self.met
         name, waited = f"{at[0]}-{at[1]}", ""
@@ -141,12 +141,12 @@ class SparkSearch(Search):
         self.progress(self.met, self.transitions, self.level)
 
     def _is_small(self, waited: str) -> bool:
-        """Whether the next level is less work than handing it out."""
+        """Whether the next level is too small for a job."""
         waiting = sum(path.stat().st_size for path in (self.folder / "waiting" / waited).glob("*")) if waited else 0
         return sum(count for _, _, count in self.levels[-1].files) + waiting // 8 < self.small
 
     def _meet_here(self, name: str, waited: str) -> list[dict[str, Any]]:
-        """Meets a level in this process."""
+        """Finds a level in this process."""
         import pyarrow as pa
 
         task, tallies = self._task(name), list[Tally]()
@@ -160,7 +160,7 @@ class SparkSearch(Search):
         return [look(task, self.steps, 0, pa.Table.from_batches(new).sort_by(order).to_batches())] if new else []
 
     def _meet(self, name: str, waited: str) -> list[dict[str, Any]]:
-        """Meets a level in the tasks of a job."""
+        """Finds a level in the tasks of a job."""
         self._survey(name)
         task = self._task(name)
         given = self._spread(lambda files: expand(task, steps_of(task), files), STEP)
@@ -174,7 +174,7 @@ class SparkSearch(Search):
         return sorted((json.loads(row["result"]) for row in looked), key=lambda one: int(one["file"].split(".")[0]))
 
     def _spread(self, function: Callable[[list[int]], Iterable[pa.RecordBatch]], schema: str) -> DataFrame:
-        """A function of the files of the last level, some of them in each task."""
+        """Applies a function to the files of the last level, some files per task."""
         assert self.spark is not None  # noqa: S101
         files = len(self.levels[-1].files)
 
@@ -196,7 +196,7 @@ class SparkSearch(Search):
         return found.mapInArrow(part, STEP)
 
     def _survey(self, name: str) -> None:
-        """Fills the tables with all that the last level asks of them, and notes what its steps come to."""
+        """Fills the tables with all steps of the last level, and counts these steps."""
         self._save_tables()
         while True:
             task = self._task(name)
@@ -208,7 +208,7 @@ class SparkSearch(Search):
                 asked = sorted({tuple(found) for one in results for found in one["missing"].get(name_of, ())})
                 if asked:
                     table.join(*np.array(asked, np.int32).T)
-            self._save_tables(anew=True)
+            self._save_tables(force=True)
             if not self.fits():
                 raise OutgrownError
         tallies = [Tally(**one["tally"]) for one in results]
@@ -225,20 +225,20 @@ class SparkSearch(Search):
 
     # Files
 
-    def _save_tables(self, *, anew: bool = False) -> None:
-        """Where they know more; `anew` where it is only that nothing comes of some steps."""
+    def _save_tables(self, *, force: bool = False) -> None:
+        """Saves the tables if they have grown; or with `force`, because new steps without a result do not count."""
         known = sum(len(cell.ids) for cell in self.space.cells) + self.space.taken
-        if anew or known != self._known or not self.saved:
+        if force or known != self._known or not self.saved:
             self._known, self.saved = known, f"{uuid4().hex}.npz"
             self.memo.save(self.space, self.folder / self.saved)
 
     _known = -1
-    """So much the tables knew when they were saved."""
+    """Size of the tables when they were last saved."""
     _noted = 0
-    """So many states were met when that was noted."""
+    """Number of states when the search was last recorded."""
 
     def _note(self) -> None:
-        """Notes what is known at the end of a level, where enough is new: a job's work always is."""
+        """Records the search at the end of a level, if enough is new; after a job it always is."""
         if self.met - self._noted < min(self.small, self.met // WORTH):
             return
         self._noted = self.met
@@ -258,7 +258,7 @@ class SparkSearch(Search):
         self.waiting = {(cost, level): [] for cost, level in note["waiting"]}
 
     def _remove_all_but(self, levels: list[str]) -> None:
-        """What is not of these levels: a search that was killed left it."""
+        """Removes the files of other levels, which a killed search left."""
         for folder in (self.folder, self.folder / "met", self.folder / "waiting"):
             for path in sorted(folder.iterdir()) if folder.exists() else ():
                 if path.is_dir() and path.name not in (*levels, "met", "waiting"):
@@ -266,8 +266,8 @@ class SparkSearch(Search):
                 elif path.suffix == ".npz" and path.name != self.saved:
                     path.unlink()
 
-    def _begin_again(self) -> None:
-        """From the start with more room in keys, and with the tables there are."""
+    def _restart(self) -> None:
+        """Restarts the search with wider keys and the existing tables."""
         self.packing = self.packing.grow([4 * len(cell.ids) for cell in self.space.cells])
         (self.folder / NOTE).unlink(missing_ok=True)
         self._remove_all_but([])
@@ -275,7 +275,7 @@ class SparkSearch(Search):
         self.cost = self.level = self.low = self.met = self._noted = self.transitions = self.looked_up = self.depth = 0
 
     def _gather(self) -> None:
-        """Puts all states side by side, in their order, and their keys."""
+        """Merges all states, in order, and their keys."""
         whole = self.folder / "whole"
         whole.mkdir()
         self.ahead = None

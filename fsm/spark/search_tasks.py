@@ -1,7 +1,7 @@
-"""What the tasks of a search on Spark do: each function works on some files of a level, or on some parts of the keys.
+"""The tasks of a search on Spark: each function works on some files of a level, or on some partitions of the keys.
 
-All are pure but for the files they write, which are there whole or not at all: a task that is tried again writes them
-again. `fsm.spark.search` says what a level is.
+All are pure except for the files they write, which are written atomically: a repeated task writes them again.
+`fsm.spark.search` describes a level.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from fsm.check.memo import Ids
 
 WAITED, NOW, LATER = range(3)
-"""Groups of what is met: it waited for this level; by a step of this level; by one that costs, for the next cost."""
+"""Groups of found states: waited for this level; by a step of this level; by a step with cost, for the next cost."""
 STEP = "part int, key long, group int, parent long, step int"
 RESULT = "result string"
-"""The rows that tasks give: what they meet, and texts."""
+"""Schemas of the rows of tasks: found states, and JSON."""
 
 
 class Level(NamedTuple):
-    """The states of one level: files with (first number, how many)."""
+    """The states of one level: files as (name, first number, count)."""
 
     name: str
     files: tuple[tuple[str, int, int], ...]
@@ -44,7 +44,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What every task of a level knows."""
+    """The parameters of the tasks of a level."""
 
     model: Model
     kinds: frozenset[str]
@@ -55,11 +55,11 @@ class Task:
     parts: int
     level: Level
     name: str
-    """Of the level that is met."""
+    """Of the level that is searched."""
     runs: tuple[str, ...]
-    """Levels whose keys are among those that were met."""
+    """Levels whose keys are known."""
     paid: bool
-    """Steps that cost are taken, too."""
+    """Whether steps with cost are taken."""
 
     def steps(self) -> Steps:
         """The tables of the driver."""
@@ -68,7 +68,7 @@ class Task:
         return Steps(self.model, space)
 
     def chunks(self, steps: Steps, files: Iterable[int]) -> Iterator[tuple[Longs, Ids]]:
-        """Numbers and rows of the states of some files, a chunk at a time; those with a known hazard are left out."""
+        """(numbers, rows) of the states of some files, in chunks, without states with a known hazard."""
         for number in files:
             name, first, _ = self.level.files[number]
             keys = read(Path(self.folder) / self.level.name / name, "key").view(np.uint64)
@@ -81,7 +81,7 @@ _HELD: dict[str, Steps] = {}
 
 
 def steps_of(task: Task) -> Steps:
-    """Those of a task; a process that does several keeps them."""
+    """The steps of a task, cached for further tasks of the process."""
     if task.tables not in _HELD:
         _HELD.clear()
         _HELD[task.tables] = task.steps()
@@ -92,7 +92,7 @@ def steps_of(task: Task) -> Steps:
 
 
 def survey(task: Task, files: Iterable[int]) -> dict[str, Any]:
-    """Steps that the tables do not know; where they know all: what the steps of these files come to."""
+    """The steps that the tables do not have; or, if there is none, the tally of the steps of these files."""
     steps = task.steps()
     steps.space.jobs = 0
     missing: dict[str, set[tuple[int, ...]]] = {}
@@ -107,7 +107,7 @@ def survey(task: Task, files: Iterable[int]) -> dict[str, Any]:
 
 
 def named_tables(space: Space) -> Iterator[tuple[str, Any]]:
-    """The tables of all cells by name, in the order in which one needs the other."""
+    """The tables of all cells by name, in the order of their dependencies."""
     for kind in ("local", "outgoing", "receive", "notified"):
         for i, cell in enumerate(space.cells):
             found = getattr(cell, kind)
@@ -122,7 +122,7 @@ def _recorder(missing: set[tuple[int, ...]], table: Rows | Pairs) -> Callable[..
 
     def record_pair(first: int, second: int) -> tuple[int, ...]:
         missing.add((first, second))
-        return (-1, *(0 for _ in range(table.width - 1)))  # as of a full wire: nothing is put anywhere
+        return (-1, *(0 for _ in range(table.width - 1)))  # as for a full wire: no effect
 
     return record_one if isinstance(table, Rows) else record_pair
 
@@ -131,15 +131,15 @@ def _recorder(missing: set[tuple[int, ...]], table: Rows | Pairs) -> Callable[..
 
 
 def expand(
-    task: Task, steps: Steps, files: Iterable[int], tell: Callable[[Tally], None] = lambda _: None
+    task: Task, steps: Steps, files: Iterable[int], on_tally: Callable[[Tally], None] = lambda _: None
 ) -> Iterator[pa.RecordBatch]:
-    """What follows the states of some files, each key of a chunk once. Raises `OutgrownError` where keys lack room."""
+    """The successors of the states of some files, each key of a chunk once. Raises `OutgrownError` if keys overflow."""
     packing = Packing(task.bits)
     for here, rows in task.chunks(steps, files):
         found = list(steps.successors(rows, paid=task.paid))
         if not packing.fits([len(cell.ids) for cell in steps.space.cells]):
             raise OutgrownError
-        tell(steps.tally(found, here, rows, paid=task.paid))
+        on_tally(steps.tally(found, here, rows, paid=task.paid))
         base, number, columns = packing.keys(rows), 0, []
         for one in found:
             keys = one.keys(packing, base, rows)
@@ -152,7 +152,7 @@ def expand(
 
 
 def _once(keys: Any, group: Any, parent: Any, step: Any) -> tuple[Any, Any, Any, Any]:
-    """Each key once, from the first group, source and step; by key."""
+    """Each key once, with its first group, source and step; sorted by key."""
     order = np.lexsort((step, parent, group, keys))
     ordered = keys[order]
     first = order[np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])]
@@ -175,7 +175,7 @@ def batch_of(parts: int, keys: Any, group: Any, parent: Any, step: Any) -> pa.Re
 
 
 def meet(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Of the keys of some parts those that were never met; what costs is written, to wait."""
+    """The new keys of some partitions; those by a step with cost are written to wait for the next cost."""
     import pyarrow as pa
 
     held = list(batches)
@@ -203,14 +203,14 @@ def meet(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _is_among(run: Any, keys: Any) -> Any:
-    """Which keys are in a sorted run."""
+    """A mask of the keys that are in a sorted run."""
     at = np.searchsorted(run, keys)
     at[at == len(run)] = 0
     return run[at] == keys
 
 
 def look(task: Task, steps: Steps, part: int, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-    """Writes states that are new, in their order; what does not hold of them, and known hazards, by the first place."""
+    """Writes the new states in order; returns their count, violations (with the first position) and known hazards."""
     packing = Packing(task.bits)
     result: dict[str, Any] = {"file": f"{part}.parquet", "count": 0, "broken": {}, "cut": {}}
     keys, parents = [], []
@@ -231,12 +231,12 @@ def look(task: Task, steps: Steps, part: int, batches: Iterable[pa.RecordBatch])
 def read(path: Path, column: str) -> Any:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:  # `read_table` makes a data set of it, which takes longer than to read it
+    with pq.ParquetFile(path) as file:  # `read_table` creates a dataset, which takes longer than the reading
         return file.read([column]).column(column).to_numpy()
 
 
 def write(path: Path, keys: Any, group: Any = None, parent: Any = None, step: Any = None) -> None:
-    """A file of Parquet, there whole or not at all."""
+    """Writes a Parquet file atomically."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -252,7 +252,8 @@ def write(path: Path, keys: Any, group: Any = None, parent: Any = None, step: An
 
 
 def strip_for_tasks(model: Model) -> Model:
-    """The model without what takes steps and measures: tasks have the tables for that, unless pairs are asked for."""
+    """The model without functions that compute steps and features, for which tasks have tables, unless it has a
+    `PairProperty`."""
     if any(isinstance(one, PairProperty) for one in model.properties):
         return replace(model, replay=None)
     components = [
@@ -283,4 +284,4 @@ def one_text(result: dict[str, Any]) -> pa.RecordBatch:
 
 
 class OutgrownError(Exception):
-    """The number of a cell has no room in a key."""
+    """The number of a cell does not fit into a key."""

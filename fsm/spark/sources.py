@@ -1,4 +1,4 @@
-"""What there is to read: paths in, pieces of files out, dealt out to tasks. What cannot be read is said."""
+"""From paths to pieces of files, packed into bins for tasks; and the files that cannot be read."""
 
 from __future__ import annotations
 
@@ -22,52 +22,52 @@ from fsm.spark.options import Options
 
 BINS_A_CORE = 4
 GZIP_FACTOR = 8
-"""How much a compressed log is expected to grow; only for spreading the work."""
+"""Assumed ratio of compressed logs, for balancing only."""
 BIN_BYTES = 2 << 20
-"""What is worth a task of its own."""
+"""Smallest bin for a task of its own."""
 PIECE_BYTES = 8 << 20
-"""What is worth a piece of its own: at its ends some context is read twice."""
+"""Smallest size at which files are cut, because some context is read twice at the ends of a piece."""
 STDIN = "-"
-"""The path that stands for what is piped into the command."""
+"""The path for stdin."""
 _COPIED_AT_ONCE = 1 << 20
 _SNIFF = 4096
 _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
-"""Bytes that no log has but in passing; escape begins colours."""
+"""Control bytes that are rare in logs; escape is not, because it begins colours."""
 _RESULT = ("audit.json", "report.html", "findings.parquet")
-"""What every result of an audit holds, beside each other."""
+"""Files that every result of an audit has."""
 FOLLOWED = Path("checkpoint") / "follow.json"
-"""What the result of a followed audit holds."""
+"""The file that every result of a followed audit has."""
 _Identity = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     path: Path
-    """Where it is, absolute: a task may run in another folder than this process."""
+    """Absolute, because a task may run in another folder."""
     name: str
-    """As the user gave it, and as findings name it."""
+    """As given by the user and shown in findings."""
     cluster: str
-    """Name of the folder it came from when folders are clusters of their own; empty otherwise."""
+    """Name of its folder if folders are clusters; else empty."""
     size: int
 
 
 class Job(NamedTuple):
     piece: Piece
     name: str
-    """Of its file, as findings show it."""
+    """Of its file, as in findings."""
     cluster: str
     weight: int
-    """How much there is to read, in bytes, as far as one can tell."""
+    """Estimated bytes to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Files to read and files that cannot be read, each in the order of their paths."""
+    """Files to read, and files that cannot be read, each sorted by path."""
 
     sources: tuple[Source, ...]
     unreadable: tuple[Unreadable, ...]
     results: tuple[str, ...] = ()
-    """Folders that an audit wrote, which are left out."""
+    """Results of earlier audits, which are skipped."""
 
     @property
     def size(self) -> int:
@@ -79,11 +79,9 @@ class Inputs:
 
 
 def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None) -> Inputs:
-    """Every file below the paths but what an audit wrote, or will, below `leave_out`.
+    """Every file below the paths, except results of audits and the folder `leave_out`. A file with several names once.
 
-    A file with several names counts once.
-
-    Raises `InputError` for a path that does not exist and when there is no file at all.
+    Raises `InputError` for a path that does not exist, and if there is no file at all.
     """
     sources, unreadable, results = look(paths, by_folder=by_folder, leave_out=leave_out)
     refused = tuple(sorted(unreadable.values()))
@@ -99,8 +97,7 @@ def find(paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | No
 def look(
     paths: Sequence[Path], *, by_folder: bool = False, leave_out: Path | None = None
 ) -> tuple[list[Source], dict[str, Unreadable], list[str]]:
-    """The files below the paths, those that cannot be read, and folders that an audit wrote; as `find`, though there
-    may be none."""
+    """(files, unreadable files, results of audits) below the paths, as in `find`, but all may be empty."""
     sources: list[Source] = []
     unreadable: dict[str, Unreadable] = {}
     results: list[str] = []
@@ -127,9 +124,9 @@ def look(
 
 
 def add_stdin(inputs: Inputs | None, copy: Path, name: str) -> Inputs:
-    """The inputs with what stdin holds, which is copied to a file; findings will name it by `name`.
+    """Copies stdin to a file and adds it to the inputs; findings show it as `name`.
 
-    Raises `InputError` where stdin holds nothing, or no log.
+    Raises `InputError` if stdin is empty or no log.
     """
     with copy.open("wb") as out:
         if sys.stdin is not None:  # it may be closed
@@ -147,7 +144,7 @@ def _refuse(unreadable: dict[str, Unreadable], path: Path, reason: str) -> None:
 
 
 def _show(path: Path) -> str:
-    """The path as text that can be written, whatever bytes its name has."""
+    """The path as valid UTF-8, whatever bytes its name has."""
     return str(path).encode("utf-8", "replace").decode()
 
 
@@ -156,19 +153,19 @@ def _identity(status: os.stat_result) -> _Identity:
 
 
 def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable], results: list[str]) -> Iterator[Path]:
-    """The files below a folder in a fixed order. Linked folders are followed, each folder is entered once.
+    """The files below a folder in a fixed order. Symlinks are followed, each folder is entered once.
 
-    Folders that an audit wrote are not entered, but added to `results`.
+    Results of audits are not entered, but added to `results`.
     """
     if not root.is_dir():
         yield root
         return
 
-    def note(problem: OSError) -> None:
+    def refuse(problem: OSError) -> None:
         _refuse(unreadable, Path(problem.filename), f"cannot be read: {problem.strerror}")
 
     entered = {_identity(leave_out.stat())} if leave_out and leave_out.exists() else set()
-    for folder, folders, names in os.walk(root, followlinks=True, onerror=note):
+    for folder, folders, names in os.walk(root, followlinks=True, onerror=refuse):
         identity = _identity(Path(folder).stat())
         if identity in entered:
             folders.clear()
@@ -184,7 +181,7 @@ def _files(root: Path, leave_out: Path | None, unreadable: dict[str, Unreadable]
 
 
 def _explain_refusal(path: Path, status: os.stat_result) -> str:
-    """Why the file is no log, judged by its name and its first bytes; empty where it may be one."""
+    """Why the file is no log, by its type, name and first bytes; empty if it may be one."""
     if not stat.S_ISREG(status.st_mode):
         return "not a regular file"
     if _show(path) != str(path):
@@ -193,13 +190,13 @@ def _explain_refusal(path: Path, status: os.stat_result) -> str:
         start = handle.read(_SNIFF)
     if is_packed(start) or begins_segment(start):
         return ""
-    # Logs that were rotated by truncation begin with NUL, so NUL alone tells nothing.
+    # Logs that were rotated by truncation begin with NUL bytes, so NUL bytes are ignored.
     text = start.replace(b"\0", b"")
     return "binary file" if len(text.translate(None, _CONTROLS)) < 0.95 * len(text) else ""
 
 
 def _cluster(root: Path, path: Path) -> str:
-    """Name of the folder directly under the given one; a file given by itself belongs to its own folder."""
+    """Name of the folder directly below the given one; for a file given by itself, that of its own folder."""
     if not root.is_dir():
         return path.parent.name
     below = path.relative_to(root).parts
@@ -207,17 +204,16 @@ def _cluster(root: Path, path: Path) -> str:
 
 
 def list_formats(options: Options) -> Sequence[Format]:
-    """The formats that are looked for."""
+    """The expected formats."""
     chosen = [one for one in formats() if options.format in ("auto", one.name)]
     return in_layout(chosen, options.layout) if options.layout else chosen
 
 
-def bins(inputs: Inputs, split_bytes: int, cores: int, expected: Sequence[Format] = ()) -> list[list[Job]]:
-    """The pieces of every source, dealt out to tasks: the largest go first into the emptiest bin.
+def pack_bins(inputs: Inputs, split_bytes: int, cores: int, expected: Sequence[Format] = ()) -> list[list[Job]]:
+    """The pieces of every source, packed into bins for tasks: the largest first, each into the emptiest bin.
 
-    No piece is larger than `split_bytes`, nor so large that a core would wait for it in the end. The formats that are
-    expected tell which files cannot be cut; none means all. Of a file that is gone
-    by now a task will say so.
+    No piece is larger than `split_bytes`, or so large that the other cores would wait for it at the end. The expected
+    formats decide which files cannot be cut; empty means all formats. A missing file is reported by its task.
     """
     most = min(split_bytes, max(PIECE_BYTES, inputs.size // (BINS_A_CORE * cores)))
     pieces = ((source, piece) for source in inputs.sources for piece in _cut(source, most, expected))

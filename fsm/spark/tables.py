@@ -1,7 +1,7 @@
-"""The Parquet tables of a result: a folder each, a part file for each task that has rows for it.
+"""The Parquet tables of a result: a folder per table, a part file per task with rows for it.
 
-A part is written under another name and renamed when it is complete: a task that fails leaves none, and one that runs
-twice leaves the same.
+A part is written under a temporary name and renamed when it is complete: a failed task leaves no part, and a repeated
+one writes the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fsm.tables import ALL
 from fsm.trace import TraceRecord
 
 ROWS = 10_000
-"""Rows of a table that a task holds before it writes them."""
+"""Rows of a table that a task buffers."""
 RECORD_ROWS = 20_000
 ROWS_READ = 500
 _T = TypeVar("_T")
@@ -44,12 +44,12 @@ class _LifeEnd(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """What the table of a transition's machine says of it."""
+    """A transition compared with the table of its machine."""
 
     allowed_by: tuple[str, ...] | None
-    """Events that cause it; None where none does, or where the event that it names does not."""
+    """Events that cause it; None if there is none, or if its own event is not among them."""
     judged: bool
-    """False for a machine that has no table, or where the state is not known."""
+    """False if the machine has no table, or the state is not known."""
 
 
 class _Dwell(NamedTuple):
@@ -63,7 +63,7 @@ class _Dwell(NamedTuple):
 
 
 class _Records(NamedTuple):
-    """Records of one source, and whose they are."""
+    """Records of one source, with their group and member."""
 
     chunk: Chunk
     group: str
@@ -72,7 +72,7 @@ class _Records(NamedTuple):
 
 
 class _Beside(NamedTuple):
-    """What a coordinator's record has beside `_COLUMNS`."""
+    """Columns of a coordinator's record beside `_COLUMNS`."""
 
     member: str
     client: str
@@ -95,7 +95,7 @@ _COLUMNS = (
 )
 _RECORD = schema_of(TraceRecord)
 _OTHERS = [name for name in _RECORD.names if name not in ("ts_ms", "kind", "group")]
-"""Columns of a record that stand behind its kind and group in a row."""
+"""Columns of a record after its kind and group, in the order of a row."""
 
 
 def _join(*schemas: pa.Schema) -> pa.Schema:
@@ -125,14 +125,14 @@ SCHEMAS: dict[str, pa.Schema] = {
     "incidents": schema_of(Incident),
     "groups": schema_of(Overview),
 }
-"""Tables that every result has."""
+"""Tables of every result."""
 COORDINATORS: dict[str, pa.Schema] = {
     "coordinator": _join(
         pa.schema([_RECORD.field(name) for name in _COLUMNS]), schema_of(_Beside), pa.schema([("seq", pa.int32())])
     ),
     "assignments": schema_of(Assignment),
 }
-"""Tables of results in which a coordinator says something."""
+"""Tables of results with records of coordinators."""
 _CLASSES: dict[str, type] = {
     "files": PieceSummary,
     "intervals": Interval,
@@ -158,7 +158,7 @@ class Tables:
         self._record_rows = 0
 
     def add(self, name: str, rows: Iterable[Any]) -> None:
-        """Adds rows to a table: instances of its class, or pairs of them where it has columns of two."""
+        """Adds rows to a table: instances of its class, or pairs of instances for `lives`."""
         for row in rows:
             held = self._held.setdefault(name, [])
             held.append(row)
@@ -166,7 +166,7 @@ class Tables:
                 self._flush(name)
 
     def add_records(self, group: str, chunk: Chunk, rows: Sequence[Row], key: Key | None) -> None:
-        """Adds the records of a source with the group and member that they belong to."""
+        """Adds the records of a source with their group and member."""
         self._records.append(_Records(chunk, group or chunk.group, key, rows))
         self._record_rows += len(rows)
         if self._record_rows >= RECORD_ROWS:
@@ -183,7 +183,7 @@ class Tables:
             self._abandon()
 
     def _complete(self) -> None:
-        """Writes what is held and gives the parts their names."""
+        """Writes buffered rows and renames the parts."""
         self._flush_records()
         for name in sorted(self._held):
             self._flush(name)
@@ -193,12 +193,12 @@ class Tables:
         self._writers = {}
 
     def _abandon(self) -> None:
-        """Lets go of parts that cannot be completed; whoever owns the folder throws it away."""
+        """Discards incomplete parts."""
         for writer, path in self._writers.values():
             with suppress(OSError):
                 writer.close()
             path.unlink(missing_ok=True)
-            writer.is_open = False  # it would try once more when it is collected, and print what comes of that
+            writer.is_open = False  # else it would try again when it is collected, and print the error
         self._writers = {}
 
     def _flush(self, name: str) -> None:
@@ -221,7 +221,7 @@ class Tables:
 
 
 def write_whole(work: Path, name: str, rows: Iterable[Any]) -> None:
-    """Writes a table in one part, empty or not."""
+    """Writes a table in one part, even if it is empty."""
     folder = work / f"{name}.parquet"
     folder.mkdir(exist_ok=True)
     schema = (SCHEMAS | COORDINATORS)[name]
@@ -242,7 +242,7 @@ def _whole_batch(name: str, rows: Sequence[Any]) -> pa.RecordBatch:
 
 
 def complete(work: Path, *, coordinators: bool) -> None:
-    """Adds the tables for which there were no rows at all; parts of tasks that were killed go."""
+    """Adds the tables without rows, and removes the parts of killed tasks."""
     for part in sorted(work.glob("*.parquet/.part-*")):
         part.unlink()
     for name in (*SCHEMAS, *(COORDINATORS if coordinators else ())):
@@ -275,7 +275,7 @@ def _judge(one: ObservedTransition) -> _Judged:
 
 @cache
 def list_steps(machine: str, *, whole: bool) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The events that lead from one state to another: in one step, or through a whole row of the table."""
+    """The events from one state to another, by (state, next state): in one step, or with `whole` by a table row."""
     found: dict[tuple[str, str], list[str]] = {}
     for table in ALL:
         if table.name == machine and whole:
@@ -303,7 +303,7 @@ _BUILD: dict[str, Callable[[Any], pa.RecordBatch]] = {
 
 
 def _record_batch(records: Sequence[_Records]) -> pa.RecordBatch:
-    """Column by column: most rows of an audit are records."""
+    """Builds the batch column by column, for speed: most rows of an audit are records."""
     rows = list(zip(*(row for one in records for row in one.rows), strict=True))
     source = np.repeat(np.arange(len(records)), [len(one.rows) for one in records])
 

@@ -1,4 +1,4 @@
-"""What is added up over all files and groups, bounded whatever is read; what is too much is rounded or let go."""
+"""Totals over all files and groups, of bounded size: large parts are rounded or dropped."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from fsm.render.timeline.trend import Trend
 from fsm.render.timeline.views import LearnedLayout
 
 FINDINGS = 400
-"""How many incidents come back to the driver, the worst first."""
+"""Most incidents returned to the driver: the worst."""
 BELOW = 10
-"""How many findings of an incident are kept for the command to print."""
+"""Most findings kept of an incident, to be printed."""
 MOST = 40
-"""Damaged files, layouts, levels and shapes that the document names; it counts the rest."""
+"""Most damaged files, layouts, levels and shapes listed in the document; the rest is counted."""
 NAMES = 1000
-"""Kinds, transitions and states that it counts. Logs may make up names: of ten times as many, the rarest are let go."""
+"""Most kinds, transitions and states in the document. Logs may contain arbitrary names, so counts are pruned."""
 DURATIONS = 10_000
-"""Different durations that are told apart; of more, three digits count."""
+"""Most different durations; above that they are rounded to three digits."""
 _SUMMED = ("lines", "entries", "records", "not_understood", "orphans", "suspects", "cut_lines")
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 
@@ -42,7 +42,7 @@ class ReportedIncident(NamedTuple):
 
 
 class Durations:
-    """How often something lasted how long, in ms."""
+    """A histogram of durations in ms."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
@@ -66,7 +66,7 @@ class Durations:
         self.longest_ms, self.total_ms = longest_ms, total_ms
 
     def at(self, share: float) -> int:
-        """The shortest duration that is not exceeded by this share of all; 0 where there are none."""
+        """The quantile at this share, in ms; 0 if there are no durations."""
         left = math.ceil(share * self.counts.total())
         for value, number in sorted(self.counts.items()):
             left -= number
@@ -80,23 +80,23 @@ class Totals:
     min_understood: float
     """As in `Options`."""
     sums: Counter[str] = field(default_factory=Counter)
-    """Of `_SUMMED`, and of other things by their names."""
+    """Sums of `_SUMMED` and other counts, by name."""
     start_ms: int | None = None
     end_ms: int | None = None
     damaged: list[tuple[str, str]] = field(default_factory=list)
-    """The first files that could not be read to their ends, and why."""
+    """The first files that could not be read to their end, and why."""
     silent: list[str] = field(default_factory=list)
     """The first files in which no client was understood."""
     timeless: list[str] = field(default_factory=list)
-    """The first files in which no record has a time."""
+    """The first files without any timestamp."""
     too_little: list[TooLittle] = field(default_factory=list)
-    """The first files of which too little was understood, whole or of one client."""
+    """The first files, or clients in them, of which too little was understood."""
     learned: dict[str, LearnedLayout] = field(default_factory=dict)
-    """Layouts that were learned, by pattern."""
+    """Learned layouts, by pattern."""
     not_learned: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    """The first files whose layout could not be learned, and what was tried."""
+    """The first files whose layout could not be learned, and the layouts that were tried."""
     others: list[str] = field(default_factory=list)
-    """The first groups that were not chosen to be judged."""
+    """The first groups that were not selected."""
     seen: dict[str, Counter[str]] = field(
         default_factory=lambda: {n: Counter() for n in ("layouts", "levels", "shapes")}
     )
@@ -113,7 +113,7 @@ class Totals:
     trend: Trend = field(default_factory=Trend)
 
     def add_file(self, pieces: Sequence[PieceSummary]) -> None:
-        """Counts a file, all of whose pieces are given."""
+        """Counts a file from all its pieces."""
         file, error = pieces[0].file, max(one.error for one in pieces)
         for one in pieces:
             self._add_piece(one)
@@ -166,7 +166,7 @@ class Totals:
         self.kinds.update((one.kind.value, one.severity.value) for one in findings)
 
     def add_incidents(self, incidents: Iterable[Incident], findings: Iterable[Finding]) -> None:
-        """Counts the incidents of a group; the worst keep the worst of their findings."""
+        """Counts the incidents of a group, and keeps the worst with their worst findings."""
         found = list(incidents)
         self.sums.update(f"{one.severity} incidents" for one in found)
         worst = nsmallest(FINDINGS, found, key=badness)
@@ -177,7 +177,7 @@ class Totals:
         self.incidents = nsmallest(FINDINGS, [*self.incidents, *more], key=lambda one: badness(one.incident))
 
     def add_group(self, audit: GroupAudit, known: Overview) -> None:
-        """Adds an audited group, whose findings are added by themselves."""
+        """Adds an audited group, without its findings."""
         self.sums["groups"] += 1
         self.sums["end_unknown"] += known.end_unknown
         for one in audit.rebalances:
@@ -192,7 +192,7 @@ class Totals:
             self.end_ms = last_ms if self.end_ms is None else max(self.end_ms, last_ms)
 
     def merge(self, other: Totals) -> None:
-        """Adds what was added up elsewhere."""
+        """Adds the totals of another task."""
         self.sums.update(other.sums)
         self._reach(other.start_ms, other.end_ms)
         self.damaged = sorted([*self.damaged, *other.damaged])[:MOST]
@@ -217,23 +217,23 @@ class Totals:
         self.trend.merge(other.trend)
 
     def add_other_group(self, group: str) -> None:
-        """Names a group that was not chosen."""
+        """Adds a group that was not selected."""
         self.others = sorted([*self.others, group])[:MOST]
 
-    # -- as the document has them ---------------------------------------------------------------------------
+    # -- for the document -----------------------------------------------------------------------------------
 
     @property
     def understood(self) -> Understood:
-        """How much of what clients say was understood, as far as one can tell."""
+        """How many of the clients' entries were understood."""
         return Understood(self.sums["understood"], self.sums["not_understood"] + self.sums["suspects"])
 
     @property
     def enough(self) -> bool:
-        """Whether so much was understood, of all files and of each, that there is a verdict."""
+        """Whether enough was understood, of all files and of each, for a verdict."""
         return self.understood.enough(self.min_understood) and not self.too_little
 
     def inputs(self) -> dict[str, Any]:
-        """Sums, times and the commonest layouts, levels and shapes."""
+        """Sums, times and the most frequent layouts, levels and shapes."""
         names = (*_SUMMED, "understood", "gzipped_files", "silent_files", "timeless_files", "too_little_files")
         common = {name: dict(_commonest(counts, MOST)) for name, counts in self.seen.items()}
         sums = {n: self.sums[n] for n in names} | {"start_ms": self.start_ms, "end_ms": self.end_ms} | common
@@ -249,7 +249,7 @@ class Totals:
         }
 
     def metrics(self) -> dict[str, Any]:
-        """Counts by kind, traffic on the tables, dwell times and rebalances."""
+        """Counts of findings by kind, counts of transitions, dwell times and rebalances."""
         return {
             "incidents": {one.value: self.sums[f"{one} incidents"] for one in Severity},
             "findings": list(_few(self.kinds, ("kind", "severity"))),
@@ -265,7 +265,7 @@ class Totals:
         }
 
     def dwell_times(self) -> list[dict[str, Any]]:
-        """Visits of each state of each machine, and how long they lasted."""
+        """Visits and dwell times of each state of each machine."""
         return [
             {
                 "machine": machine,
@@ -281,7 +281,7 @@ class Totals:
 
 
 def _choose_shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Those that tell most: the worst of each kind, then the next of each."""
+    """At most `BELOW` findings: the worst of each kind, then the next of each."""
     times = Counter[FindingKind]()
     turns: list[tuple[int, int, Finding]] = []
     for rank, found in enumerate(sorted(findings, key=_badness)):
@@ -291,14 +291,14 @@ def _choose_shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _badness(found: Finding) -> tuple[Any, ...]:
-    """By severity, then kind, then how long it lasted; then in a fixed order."""
+    """The sort key with the worst first: severity, kind, duration, then a fixed order."""
     rank = _SEVERITIES.index(found.severity), _KINDS.index(found.kind), found.start_ms - found.end_ms
     rest = found.group, found.start_ms, found.member, found.partitions, found.end_ms, found.summary
     return *rank, *rest, found.cause, [(e.file, e.offset, e.line, e.text) for e in found.evidence]
 
 
 def _prune(counts: Counter[Any]) -> None:
-    """Lets the rarest go where names are made up."""
+    """Drops the rarest names if there are very many."""
     if len(counts) > 20 * NAMES:
         for key, _ in sorted(counts.items(), key=lambda one: (one[1], one[0]))[: 10 * NAMES]:
             del counts[key]
@@ -309,6 +309,6 @@ def _commonest(counts: Counter[Any], most: int) -> list[tuple[Any, int]]:
 
 
 def _few(counts: Counter[Any], names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """The largest counts, by name. There are few, unless a log makes up names."""
+    """The largest `NAMES` counts, by name."""
     for key, count in sorted(_commonest(counts, NAMES)):
         yield dict(zip(names, key, strict=True)) | {"count": count}

@@ -24,7 +24,7 @@ from fsm import cli
 from fsm.audit.findings import FindingKind, Severity
 from fsm.cli.audit_summary import print_summary
 from fsm.spark.audit import Result
-from fsm.spark.result import MARK, workplace
+from fsm.spark.result import MARK, create_workspace
 from fsm.spark.tables import COORDINATORS, SCHEMAS
 
 from .conftest import Command, complaints, document, run
@@ -433,7 +433,7 @@ def test_the_readme_lists_the_tables() -> None:
 
 def test_two_audits_into_one_folder(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The second is refused while the first writes, and may write afterwards."""
-    with workplace(tmp_path / "out"):
+    with create_workspace(tmp_path / "out"):
         given = (recordings / "i_j09_kill9", "-o", tmp_path / "out", "--master", "none")
         assert "another audit is writing it" in refusal(capsys, *given)
     assert not list(tmp_path.iterdir())

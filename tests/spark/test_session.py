@@ -14,7 +14,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from fsm.errors import FsmError, InputError
-from fsm.spark.session import java_home, plainly, reason, session
+from fsm.spark.session import convert_errors, java_home, reason, session
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -110,9 +110,12 @@ def test_what_spark_cannot_do_is_one_line(spark: SparkSession, capfd: pytest.Cap
     def fails(_: Iterator[object]) -> Iterator[object]:
         raise LookupError("first\nsecond line")
 
-    with pytest.raises(FsmError, match=r"^Spark failed while reading: LookupError: first$"), plainly(lambda: "reading"):
+    with (
+        pytest.raises(FsmError, match=r"^Spark failed while reading: LookupError: first$"),
+        convert_errors(lambda: "reading"),
+    ):
         spark.range(1).mapInArrow(fails, "id long").collect()
-    with pytest.raises(FsmError, match=r"while reading: .*nowhere") as missing, plainly(lambda: "reading"):
+    with pytest.raises(FsmError, match=r"while reading: .*nowhere") as missing, convert_errors(lambda: "reading"):
         spark.read.parquet("/nowhere").collect()
     assert "\n" not in str(missing.value)
     assert capfd.readouterr() == ("", "")
@@ -124,7 +127,7 @@ def test_a_worker_that_dies_is_one_line(spark: SparkSession) -> None:
     def dies(_: Iterator[object]) -> Iterator[object]:
         os._exit(9)
 
-    with pytest.raises(FsmError, match="a Python worker was killed"), plainly(lambda: "reading"):
+    with pytest.raises(FsmError, match="a Python worker was killed"), convert_errors(lambda: "reading"):
         spark.range(1).mapInArrow(dies, "id long").collect()
 
 

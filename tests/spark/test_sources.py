@@ -15,7 +15,7 @@ from fsm.errors import InputError
 from fsm.logs import formats
 from fsm.logs.reading.pieces import WHOLE, Piece
 from fsm.spark import sources
-from fsm.spark.sources import bins, find
+from fsm.spark.sources import find, pack_bins
 from fsm.spark.tables import Tables
 
 BIN_BYTES, PIECE_BYTES = 1 << 14, 1 << 16
@@ -130,14 +130,14 @@ def test_pieces_are_dealt_out_by_size(tmp_path: Path) -> None:
         with (tmp_path / f"{number}.log").open("wb") as out:
             out.truncate(size * BIN_BYTES)
     inputs = find([tmp_path])
-    dealt = bins(inputs, BIN_BYTES, cores=1)
+    dealt = pack_bins(inputs, BIN_BYTES, cores=1)
     assert [sum(job.weight for job in own) // BIN_BYTES for own in dealt] == [3, 3, 3, 3]
     jobs = sorted((job.piece.file, job.piece.start) for own in dealt for job in own)
     assert len(jobs) == 12
     assert jobs == sorted(set(jobs))
-    assert [len(own) for own in bins(inputs, 1 << 40, cores=1)] == [1, 1, 2, 2]
+    assert [len(own) for own in pack_bins(inputs, 1 << 40, cores=1)] == [1, 1, 2, 2]
     files(tmp_path / "small", "a", "b", "c")
-    assert [len(own) for own in bins(find([tmp_path / "small"]), 1000, cores=64)] == [3]
+    assert [len(own) for own in pack_bins(find([tmp_path / "small"]), 1000, cores=64)] == [3]
 
 
 @pytest.mark.usefixtures("small")
@@ -148,7 +148,7 @@ def test_one_large_file_is_work_for_every_core(tmp_path: Path) -> None:
     inputs = find([tmp_path])
 
     def sizes(split_bytes: int, cores: int) -> list[int]:
-        return [job.piece.end - job.piece.start for own in bins(inputs, split_bytes, cores) for job in own]
+        return [job.piece.end - job.piece.start for own in pack_bins(inputs, split_bytes, cores) for job in own]
 
     assert sizes(1 << 40, cores=5) == [5 * PIECE_BYTES] * 20
     assert sizes(1 << 40, cores=1000) == [PIECE_BYTES] * 100

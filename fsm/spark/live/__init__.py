@@ -1,5 +1,5 @@
-"""The audit of logs that grow, in batches: on Spark's Structured Streaming, or in this process.
+"""The audit of growing logs in batches, with Spark's Structured Streaming or in this process.
 
-`plan` says how far each file is read next, `reading` reads it there, `fsm.audit.live` judges, `sink` writes what
-changed, exactly once. `local` drives all of it in a loop, `query` on Spark.
+`plan` decides how far each file is read next, `reading` reads it, `fsm.audit.live` judges, `sink` writes the changes
+exactly once. `local` runs all of it in a loop, `query` on Spark.
 """

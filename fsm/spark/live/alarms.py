@@ -1,8 +1,8 @@
-"""Alarms and the command that is run for each: one after the other, beside the audit, which does not wait for it.
+"""Alarms, and the command that is run for each: one at a time, in a thread; the audit does not wait for it.
 
-An alarm is put into a journal before its batch counts as written, and leaves it when its command has ended, however it
-ended. So each is told at least once, in order; the one whose command ran when the audit was killed is told again, with
-the same id and version.
+An alarm is written to a journal before its batch counts as written, and removed when its command has ended, with any
+status. So each alarm is sent at least once, in order; if the audit is killed during a command, that alarm is sent
+again, with the same id and version.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from fsm.audit.live.changes import Change
 
 COMMAND_S = 30
-"""How long the command of an alarm may take."""
+"""Timeout of the command of an alarm."""
 WAITING = 1000
-"""Alarms that wait at most; those beyond are counted, and not told."""
+"""Most waiting alarms; further ones are counted and dropped."""
 
 
 class Alarms:
@@ -34,7 +34,7 @@ class Alarms:
         self.command = tuple(command)
         self.command_s = command_s
         self.dropped = 0
-        """Alarms that were not told, as too many waited."""
+        """Number of dropped alarms."""
         self._new = threading.Event()
         self._ends = threading.Event()
         with self._open() as store:
@@ -45,7 +45,7 @@ class Alarms:
         self._thread.start()
 
     def add(self, batch: int, alarms: Sequence[Change]) -> None:
-        """Takes the alarms of a batch, once. Raises `sqlite3.Error` where they cannot be written."""
+        """Adds the alarms of a batch, once. Raises `sqlite3.Error` if they cannot be written."""
         with self._open() as store:
             (last,) = store.execute("select max(last) from batch").fetchone()
             if not alarms or (last is not None and batch <= last):
@@ -63,12 +63,12 @@ class Alarms:
 
     @property
     def waiting(self) -> int:
-        """Alarms whose command has not ended yet."""
+        """Number of alarms whose command has not ended yet."""
         with self._open() as store:
             return self._count(store)
 
     def close(self) -> None:
-        """Waits for what is left as long as one command may take; the rest is told when the audit goes on."""
+        """Waits for the rest, at most as long as one command may take; others are sent when the audit continues."""
         self._ends.set()
         self._new.set()
         self._thread.join(self.command_s)
@@ -78,7 +78,7 @@ class Alarms:
     # -- in its thread --------------------------------------------------------------------------------------
 
     def _run_all(self) -> None:
-        with suppress(sqlite3.Error):  # what writes there next says so
+        with suppress(sqlite3.Error):  # the next write reports it
             while True:
                 self._new.wait()
                 self._new.clear()
@@ -98,7 +98,7 @@ class Alarms:
             yield found
 
     def _run(self, alarm: str) -> None:
-        """Runs the command with the change as JSON on stdin. That it fails is said and stops nothing."""
+        """Runs the command with the change as JSON on stdin. A failure is printed."""
         try:
             process = subprocess.Popen(
                 self.command,
@@ -125,7 +125,7 @@ class Alarms:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """The journal in one transaction: several threads use it."""
+        """The journal in one transaction, because several threads use it."""
         store = sqlite3.connect(self.journal, timeout=self.command_s)
         try:
             with store:

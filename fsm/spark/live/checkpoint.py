@@ -1,4 +1,4 @@
-"""What a followed audit needs to go on after a restart: a folder with its mark, and that nothing about it changed."""
+"""The checkpoint of a followed audit: its folder, lock, and a mark with the options that must not change."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fsm.spark.sources import FOLLOWED
 
 MARK, HALF, LOCK = FOLLOWED.name, f".{FOLLOWED.name}", "lock"
 SCHEMA = 3
-"""Of what the checkpoint holds."""
+"""Version of the content of a checkpoint."""
 
 
 @contextmanager
 def open_checkpoint(followed: Followed) -> Iterator[None]:
-    """Makes the folder of the checkpoint where it is new, and keeps others from it.
+    """Creates the folder of the checkpoint if it is new, and locks it.
 
-    Raises `InputError` where the result's folder holds something else, a checkpoint of another version or of other
-    options, or is followed into by another process.
+    Raises `InputError` if the result's folder has other content, or a checkpoint of another version or of other
+    options, or if another process follows into it.
     """
     out, folder = followed.out, followed.checkpoint
     mine = _mark(followed)
     try:
-        own = {folder, folder / LOCK, folder / HALF}  # of one that was killed as it began
+        own = {folder, folder / LOCK, folder / HALF}  # of an audit that was killed at its start
         if not (folder / MARK).exists() and any(path not in own for path in out.rglob("*")):
             raise InputError(
                 "the folder holds something that no --follow wrote", str(out), "give a new or empty folder"

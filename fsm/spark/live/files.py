@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes of files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import uuid4
 
 
 def write(path: Path, data: bytes) -> None:
-    """Writes beside the place and renames: several tasks may write one file. Raises OSError."""
+    """Writes a temporary file and renames it; several tasks may write the same file. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
@@ -21,11 +21,11 @@ def write(path: Path, data: bytes) -> None:
 
 
 _TEMPORARY = re.compile(r"\..+(?:\.[0-9a-f]{32}|-[a-z0-9_]{8})", re.DOTALL)
-"""What is written before it is renamed: here, and by `fsm.render.report.folder`."""
+"""Names of temporary files, of this module and of `fsm.render.report.folder`."""
 
 
 def sweep(folders: Iterable[Path], before_s: float) -> None:
-    """Removes what was written before a time, in seconds since the epoch, and never renamed: its writer was killed."""
+    """Removes temporary files of killed writers, last changed before a time in seconds since the epoch."""
     for folder in folders:
         for path in folder.glob(".*"):
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What the command line asks of a followed audit beyond what it asks of every audit."""
+"""The options of a followed audit, beyond those of every audit."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from pathlib import Path
 from fsm.spark.options import Options
 
 CHECKPOINT = "checkpoint"
-"""The folder, in that of the result, of what is needed to go on."""
+"""The folder in the result's folder with the state to continue from."""
 TOPICS = "topics"
-"""The folder, in that one, of the copies of topics."""
+"""The folder in the checkpoint with copies of topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """How to follow, and whom to tell."""
+    """Intervals, expiry, and the command for alarms."""
 
     trigger_ms: int = 5000
-    """How often it is looked for what is new."""
+    """Interval of batches."""
     expire_ms: int = 86_400_000
-    """A member that said nothing for so long while others did, by the clock of the lines, is kept no longer; nor is a
-    group, or a file, of which nothing came for so long."""
+    """A member without lines for this long while others had some, by the timestamps of the lines, is dropped; so is a
+    group, or a file, without lines for this long."""
     close_ms: int = 60_000
-    """A finding that ended so long ago, by the same clock, is closed."""
+    """A finding that ended this long ago, by the same clock, is closed."""
     command: tuple[str, ...] = ()
-    """What is run for an alarm, with the finding as JSON on stdin; none where it is empty."""
+    """The command for an alarm, with the finding as JSON on stdin; empty for none."""
     lag: str = ""
-    """The file that tells how far groups are behind, as `fsm.spark.live.lag_kept` reads it; none where it is empty."""
+    """The file with the lag of groups, for `fsm.spark.live.lag_kept`; empty for none."""
     stop_ms: int | None = None
-    """Ends when nothing new came for so long; None means never."""
+    """Ends when nothing new came for this long; None means never."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What is followed, where to, and how."""
+    """The paths, output folder and options of a followed audit."""
 
     paths: tuple[str, ...]
     out: Path

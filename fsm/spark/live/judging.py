@@ -1,4 +1,4 @@
-"""A group, or a file, judged again: what a batch brought is added to what is kept of it, and what changed is told."""
+"""Judges a group, or a file, again: adds the rows of a batch to its state, and returns the changes of findings."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from fsm.spark.options import Options
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges as the options ask, and draws what the report shows of it below the folder of the result."""
+    """Judges by the options, and writes the group's part of the report into the result's folder."""
 
     options: Options
     follow: Follow
     out: Path
 
-    @collecting.seldom()
+    @collecting.collect_rarely()
     def take(self, key: str, kept: bytes | None, rows: Iterable[Sent], names: Mapping[str, str], now_ms: int) -> Judged:
-        """What is kept of a group or a file by now, and what changed; `names` are those of topics by their ids."""
+        """The new state of a group or a file, and the changes; `names` are topic names by topic id."""
         state = GroupState(key) if kept is None else blobs.unpack(kept)
         state.take(rows, now_ms)
         if state.is_file:
@@ -41,13 +41,13 @@ class Judge:
             changes = state.update_findings(found, self.follow.close_ms, now_ms)
             draw_file(self.out, key.removeprefix(OF_FILE), found)
         elif state.files:
-            noted = Highlights()
-            audit = state.audit(self.options.limits, names, noted)
+            highlights = Highlights()
+            audit = state.audit(self.options.limits, names, highlights)
             lag = lag_in(self.follow.lag, self.options.timezone)
             own = replace(self.options, lag=lag).lag_of(key)
             found = self._find_unknown(add_lag(audit.findings, own), audit)
             changes = state.update_findings(found, self.follow.close_ms, now_ms)
-            draw_group(self.out, audit, found, noted)
+            draw_group(self.out, audit, found, highlights)
             state.expire(audit, self.follow.expire_ms, now_ms)
             state.settle(audit, SETTLE_MS, now_ms)
         else:
@@ -55,14 +55,14 @@ class Judge:
         return Judged(blobs.pack(state), changes)
 
     def end(self, kept: bytes) -> list[Change]:
-        """What changes when a group or a file is given up, of which nothing came for long; the page forgets it."""
+        """The changes when a group or a file expires; it is removed from the page."""
         state: GroupState = blobs.unpack(kept)
         group, file = ("", state.key.removeprefix(OF_FILE)) if state.is_file else (state.key, "")
         remove_group(self.out, group, file)
         return state.end()
 
     def _find_unknown(self, found: Sequence[Finding], audit: GroupAudit | None) -> list[Finding]:
-        """What no baseline has, of the time that was chosen."""
+        """The findings within the selected time that are not in the baseline."""
         if self.options.known:
             incidents = of_files(found) if audit is None else find_incidents(audit)
             found = baseline.find_unknown(found, incidents, self.options.known)
@@ -71,7 +71,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of it."""
+    """The new state, and the changes of findings."""
 
     kept: bytes
     changes: list[Change]

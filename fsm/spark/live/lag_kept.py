@@ -1,6 +1,6 @@
-"""How far groups are behind while an audit follows them: a file that somebody goes on writing, or what a broker said.
+"""The lag of groups during a followed audit: from a growing file, or from a broker.
 
-What a broker says is kept in one SQLite file, from which a group's part is read when the group is judged.
+A broker's answers are kept in one SQLite file, from which a group's lag is read when the group is judged.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from fsm.errors import InputError
 from fsm.trace import Partition
 
 TABLE = "lag.db"
-"""What it is called where it is kept here."""
+"""Name of the SQLite file."""
 ROWS = 1_000_000
-"""Rows that are kept, the newest."""
+"""Number of the newest rows that are kept."""
 _BUSY_S = 10.0
 
 
 class KeptLag(Mapping[str, Mapping[Partition, Sequence[Measured]]]):
-    """Lag by group, in a file that is written by one process and read by others."""
+    """Lag by group, in a file that one process writes and others read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def add(self, lag: Lag) -> None:
-        """Adds what was measured; what says nothing new is left out. Raises `sqlite3.Error` where it cannot."""
+        """Adds measured lag, without repeated values. Raises `sqlite3.Error` if it cannot be written."""
         with closing(sqlite3.connect(self.path, timeout=_BUSY_S)) as store, store:
             store.execute("create table if not exists lag (number integer primary key, ts_ms, lag, who, topic, part)")
             store.execute("create index if not exists of_group on lag (who, topic, part, ts_ms)")
@@ -72,7 +72,7 @@ class KeptLag(Mapping[str, Mapping[Partition, Sequence[Measured]]]):
 
 
 def lag_in(path: str, timezone: str) -> Lag:
-    """The lag in a file as it is now; none where there is no file, or where it cannot be read just now."""
+    """The current lag in a file; empty if there is no file, or it cannot be read now."""
     if not path:
         return {}
     file = Path(path)
@@ -81,7 +81,7 @@ def lag_in(path: str, timezone: str) -> Lag:
     try:
         status = file.stat()
         return _read(file, timezone, status.st_mtime_ns, status.st_size)
-    except (OSError, InputError):  # it was read when the audit began, and somebody writes it
+    except (OSError, InputError):  # it was readable at the start of the audit, and is being written
         return {}
 
 

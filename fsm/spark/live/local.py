@@ -1,8 +1,8 @@
 """A followed audit in this process: batches in a loop, with their state in one SQLite file.
 
-A batch begins with its offsets, which are kept before anything is read, and ends with what groups know and with what
-changed, kept in one step. What changed goes to the sink after that, and again after a restart. So a batch that was
-broken off at any instant is done again as it was begun, and none is done twice.
+A batch first commits its offsets, before anything is read, and at its end the groups' states and the changes, in one
+transaction. After that the changes go to the sink, and again after a restart. So an interrupted batch is repeated with
+the same offsets, and no batch is applied twice.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from fsm.spark.sources import Source
 
 
 class LocalBatches:
-    """Does one batch after the other."""
+    """Runs one batch after the other."""
 
     def __init__(
         self, folder: Path, options: Options, follow: Follow, sink: Sink, at: Callable[[str], None] | None = None
     ) -> None:
         self.options, self.follow, self.sink = options, follow, sink
         self.now_ms: Callable[[], int] = lambda: int(1000 * time.time())
-        """By which groups are given up of which nothing comes any more, and beyond which no line's is believed."""
+        """The clock for the expiry of groups, and the upper limit for timestamps of lines."""
         self.judge = Judge(options, follow, sink.out)
         self.kept = Kept(folder)
         self.reader = reader_of(options)
-        self.at = at or _nowhere
-        """Is told at which point of a batch it is."""
+        self.at = at or _ignore
+        """Called with the name of each point of a batch."""
         self.store = sqlite3.connect(folder / "state.db", isolation_level=None)
         self.store.execute("pragma journal_mode = wal")
         self.store.execute("pragma synchronous = full")
@@ -51,21 +51,21 @@ class LocalBatches:
         self.store.close()
 
     def recover(self, found: Iterable[Source]) -> list[Change]:
-        """Brings a batch that was broken off to its end; the alarms that are told by that."""
+        """Completes an interrupted batch, and returns its alarms."""
         alarms = []
         for id_, offsets, changes in self.store.execute("select * from batch order by id desc limit 2").fetchall()[
             ::-1
         ]:
             if changes is None:
                 end = plan.from_json(json.loads(offsets))
-                alarms += self._do(id_, self._offsets(id_ - 1), end, _paths(found))
+                alarms += self._run_batch(id_, self._offsets(id_ - 1), end, _paths(found))
             else:
                 recovered: list[Change] = blobs.unpack(changes)
                 alarms += self.sink.write(id_, recovered, Counts(0, 0, 0))
         return alarms
 
     def run(self, found: Iterable[Source]) -> list[Change] | None:
-        """One batch of what is new; the alarms that are told by it, None where nothing is new."""
+        """Runs a batch, and returns its alarms; None if nothing is new."""
         sources = list(found)
         (last,) = self.store.execute("select max(id) from batch").fetchone()
         before = {} if last is None else self._offsets(last)
@@ -76,11 +76,11 @@ class LocalBatches:
         self.at("planned")
         self.store.execute("insert into batch values (?, ?, null)", (number, json.dumps(plan.to_json(after))))
         self.at("begun")
-        return self._do(number, before, after, _paths(sources))
+        return self._run_batch(number, before, after, _paths(sources))
 
     @property
     def offsets(self) -> plan.Offsets:
-        """How far was read."""
+        """The offsets of the last batch."""
         (last,) = self.store.execute("select max(id) from batch").fetchone()
         return {} if last is None else self._offsets(last)
 
@@ -88,7 +88,9 @@ class LocalBatches:
         row = self.store.execute("select offsets from batch where id = ?", (number,)).fetchone()
         return {} if row is None else plan.from_json(json.loads(row[0]))
 
-    def _do(self, number: int, before: plan.Offsets, after: plan.Offsets, paths: Mapping[str, Path]) -> list[Change]:
+    def _run_batch(
+        self, number: int, before: plan.Offsets, after: plan.Offsets, paths: Mapping[str, Path]
+    ) -> list[Change]:
         parts = plan.parts(before, after, paths)
         rows: list[Sent] = []
         for part in parts:
@@ -104,26 +106,26 @@ class LocalBatches:
             changes += judged.changes
             states.append((key, judged.kept, now_ms))
             self.at("judged")
-        given_up = self._expire(now_ms - self.follow.expire_ms, {key for key, *_ in states})
-        changes = in_order([*changes, *(one for value in given_up.values() for one in self.judge.end(value))])
-        self._finish(number, states, given_up, changes)
+        expired = self._find_expired(now_ms - self.follow.expire_ms, {key for key, *_ in states})
+        changes = in_order([*changes, *(one for value in expired.values() for one in self.judge.end(value))])
+        self._finish(number, states, expired, changes)
         self.kept.forget(after)
         counts = Counts(len(after), sum(one.size for one in after.values()), len(states))
         alarms = self.sink.write(number, changes, counts)
         self.at("written")
         return alarms
 
-    def _expire(self, before_ms: int, touched: Container[str]) -> dict[str, bytes]:
-        """Groups and files of which nothing came since a time."""
+    def _find_expired(self, before_ms: int, touched: Container[str]) -> dict[str, bytes]:
+        """The states of groups and files without lines since a time."""
         found = self.store.execute("select key, value from state where seen_ms < ? order by key", (before_ms,))
         return {key: value for key, value in found if key not in touched}
 
     def _finish(
-        self, number: int, states: Iterable[tuple[str, bytes, int]], given_up: Iterable[str], changes: Iterable[Change]
+        self, number: int, states: Iterable[tuple[str, bytes, int]], expired: Iterable[str], changes: Iterable[Change]
     ) -> None:
         with _transaction(self.store):
             self.store.executemany("replace into state values (?, ?, ?)", states)
-            self.store.executemany("delete from state where key = ?", ((key,) for key in given_up))
+            self.store.executemany("delete from state where key = ?", ((key,) for key in expired))
             self.at("kept")
             self.store.execute("update batch set changes = ? where id = ?", (blobs.pack(changes), number))
             self.store.execute("delete from batch where id < ?", (number - 1,))
@@ -145,5 +147,5 @@ def _paths(found: Iterable[Source]) -> dict[str, Path]:
     return {source.name: source.path for source in found}
 
 
-def _nowhere(_point: str) -> None:
+def _ignore(_point: str) -> None:
     pass

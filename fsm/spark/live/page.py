@@ -1,6 +1,6 @@
-"""The report of a followed audit: a page that refreshes itself, and beside it a file for each group and each file.
+"""The report of a followed audit: a page that refreshes itself, and beside it a file for each group and each log file.
 
-A group's file is written by whoever judges it, the page by the driver, a while after something changed.
+The task that judges a group writes its file; the driver writes the page, some time after a change.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from fsm.spark.totals import Totals
 
 _TRIES = 3
 EVERY_S = 5.0
-"""The page is written no more often."""
+"""Shortest time between two writes of the page."""
 
 
-def draw_group(out: Path, audit: GroupAudit, found: Sequence[Finding], noted: Highlights) -> None:
-    """Writes what the page loads of a group, if anything of it changed."""
+def draw_group(out: Path, audit: GroupAudit, found: Sequence[Finding], highlights: Highlights) -> None:
+    """Writes the file of a group, if it changed."""
     shown = replace(audit, findings=found)
-    view = group_view(shown, overview(shown), noted)
+    view = group_view(shown, overview(shown), highlights)
     packed = pack_group(view, shown.findings, find_incidents(shown))
-    # Nobody else adds up all groups, each of which is judged when something of it is new.
+    # The page adds up the trends of all groups, because only changed groups are judged.
     write_group(
         out, packed._replace(index_entry={**packed.index_entry, "trend": view.trend.to_json() if view.trend else None})
     )
 
 
 def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
-    """The same of what is wrong with a file, if anything is."""
+    """Writes the findings about a log file, or removes them if there are none."""
     if found:
         write_group(out, pack_group(GroupView("", 0, 0, file=file), found, of_files(found)))
     else:
@@ -48,7 +48,7 @@ def draw_file(out: Path, file: str, found: Sequence[Finding]) -> None:
 
 
 def inputs_of(offsets: Offsets, totals: Totals) -> dict[str, Any]:
-    """What was read, as the document of an audit has it."""
+    """The inputs, as in the document of an audit."""
     return {
         "files": len(offsets),
         "bytes": sum(one.size for one in offsets.values()),
@@ -61,24 +61,24 @@ def inputs_of(offsets: Offsets, totals: Totals) -> dict[str, Any]:
 
 
 class Page:
-    """The page itself."""
+    """The page."""
 
     def __init__(self, followed: Followed) -> None:
         self.followed = followed
         self.kept = Kept(followed.checkpoint)
         self.offsets: Offsets = {}
-        """How far was read when it was asked last."""
+        """The last known offsets."""
         self.reached: Callable[[], Offsets] = lambda: self.offsets
-        """Tells how far was read by now: of what was known before nothing may be left."""
+        """Returns the current offsets; states of earlier offsets may have been removed."""
         self._written_s: float | None = None
         self._waiting = False
 
     def change(self, offsets: Offsets) -> None:
-        """Something changed."""
+        """Marks the page as outdated."""
         self.offsets, self._waiting = offsets, True
 
     def totals(self) -> Totals:
-        """What was read of all files by now. A batch that ends meanwhile lets go of what was known before it."""
+        """Totals of all files so far. Retried if a batch ends meanwhile and removes the states before it."""
         for _ in range(_TRIES):
             self.offsets = self.reached()
             totals = Totals(self.followed.options.min_understood)
@@ -90,7 +90,7 @@ class Page:
         return totals
 
     def write(self, now_s: float, *, at_once: bool = False) -> None:
-        """Writes the page if anything changed and the last time is long enough ago. Raises OSError."""
+        """Writes the page if it is outdated and the last write is `EVERY_S` ago, or `at_once`. Raises OSError."""
         if not self._waiting or not (at_once or self._written_s is None or now_s - self._written_s >= EVERY_S):
             return
         self._written_s, self._waiting = now_s, False
@@ -100,5 +100,5 @@ class Page:
             refresh_s = max(1, self.followed.follow.trigger_ms // 1000)
             write_page(self.followed.out, shown, top=options.top, refresh_s=refresh_s)
         except BaseException:
-            self._waiting = True  # a signal may break it off: it is written at the end then
+            self._waiting = True  # after a signal it is written at the end
             raise

@@ -1,6 +1,6 @@
-"""How far each followed file is read: the offsets of a batch, as plain values that JSON can hold.
+"""Plans a batch: the offsets up to which each followed file is read, as JSON-compatible values.
 
-A file may grow, be rotated, packed, cut to nothing, replaced, and go. What was read of it stays what it was.
+A file may grow, be rotated, packed, truncated, replaced, or removed. Records read before stay.
 """
 
 from __future__ import annotations
@@ -14,33 +14,34 @@ from typing import Any
 from fsm.audit.hygiene.rotation import missing, stem
 from fsm.audit.live.growth import Growth, find_last_end
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS
-from fsm.spark.live.known_files import AWAY, HEAD, Look, copies, is_stale, look_at, recognise, tail_of
+from fsm.spark.live.known_files import AWAY, HEAD, Look, find_copies, is_stale, look_at, recognise, tail_of
 from fsm.spark.live.known_files import Offset as Offset  # noqa: PLC0414  a part of the plan
 from fsm.spark.live.known_files import Offsets as Offsets  # noqa: PLC0414
 from fsm.spark.sources import Source
 
 LEARNED_STANDING = 4 << 20
-"""Layouts are learned anew when a file has doubled, and up to this size also when it stands still."""
+"""Layouts are learned again when a file has doubled, and up to this size also when it has stopped growing."""
 
 
 MOST_GONE = 1000
-"""Files that are gone, or were cut, of which it is known how far they were read: those changed last."""
+"""Limit of removed or truncated files whose offsets are kept: those changed last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is to be read of one file in a batch."""
+    """The part of one file that a batch reads."""
 
     growth: Growth
     offset: Offset
     before: str
-    """The key under which what was known of it is kept; empty for a file that is new."""
+    """Key of the file's state before; empty for a new file."""
     after: str
+    """Key of its state afterwards."""
     weight: int
 
 
 def to_json(offsets: Offsets) -> dict[str, list[Any]]:
-    """Offsets as Spark keeps them."""
+    """Offsets as JSON, as Spark stores them."""
     return {name: list(one) for name, one in offsets.items()}
 
 
@@ -48,25 +49,25 @@ def from_json(document: Mapping[str, Sequence[Any]]) -> dict[str, Offset]:
     return {name: Offset(*one) for name, one in document.items()}
 
 
-# -- how far the next batch reads ---------------------------------------------------------------------------
+# -- the offsets of the next batch --------------------------------------------------------------------------
 
 
 def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
-    """How far to read, given how far was read and what there is now. The same offsets where there is nothing new."""
+    """The next offsets, from the last ones and the existing files; equal to the last ones if nothing is new."""
     looked = look_at(sources := list(found))
     kept, replaced = recognise(before, looked)
     if is_stale(before, kept, looked):
         kept, replaced = recognise(before, looked := look_at(sources))
-    copied = copies(looked, kept)
+    copied = find_copies(looked, kept)
     after: dict[str, Offset] = {}
     for name, look in looked.items():
         old = kept.get(name)
-        after[name] = _begin(look, name, copied, before) if old is None else _go_on(look, name, old, before[old])
+        after[name] = _begin(look, name, copied, before) if old is None else _advance(look, name, old, before[old])
     known = {*kept.values()}
     for name, one in before.items():
         if name in known or name in replaced or not one.size:
             continue
-        # Nothing of it is there any more, but what was read stays: under its name, unless another file has it now.
+        # The file is gone, but its records stay: under its name, unless another file has that now.
         away = one.identity if one.is_away or not one.identity else f"{AWAY}{one.identity}"
         if name not in after:
             note = f"{name} is gone while it was followed: what it held up to byte {one.size} was read"
@@ -80,19 +81,19 @@ def advance(before: Offsets, found: Iterable[Source]) -> dict[str, Offset]:
 
 
 def _is_of_topic(name: str) -> bool:
-    """Whether a file is a copy of a topic, which is removed when it was read."""
+    """Whether a file is a copy of a topic, which is removed after it was read."""
     return f"/{CHECKPOINT}/{TOPICS}/" in name
 
 
 def _limit(after: Offsets) -> Iterator[tuple[str, Offset]]:
-    """Lets go of the oldest of the files that are gone, where there are very many."""
+    """Drops the oldest removed files beyond `MOST_GONE`."""
     gone = sorted((one.modified_ms, name) for name, one in after.items() if one.is_away or not one.identity)
     dropped = {name for _, name in gone[: max(0, len(gone) - MOST_GONE)]}
     yield from ((name, one) for name, one in after.items() if name not in dropped)
 
 
 def _begin(look: Look, name: str, copied: Mapping[str, str], before: Offsets) -> Offset:
-    """Where reading begins. A copy is read when it stands still while its original does not go."""
+    """The first offset of a new file. A copy is read when it stops growing while its original still exists."""
     last, original = before.get(name), copied.get(name, "")
     size = _readable(look, 0, 0)
     if original and not (last is not None and last.waits and last.seen == look.size):
@@ -116,7 +117,7 @@ def _tail(look: Look, size: int) -> int:
     return 0 if look.is_packed else tail_of(look.path, size)
 
 
-def _go_on(look: Look, name: str, old: str, one: Offset) -> Offset:
+def _advance(look: Look, name: str, old: str, one: Offset) -> Offset:
     packed = old != name and look.is_packed
     size = look.size if packed else _readable(look, one.size, one.seen)
     head = look.start if packed else look.start[: max(one.head_size, min(HEAD, size))]
@@ -139,14 +140,14 @@ def _go_on(look: Look, name: str, old: str, one: Offset) -> Offset:
 
 
 def _readable(look: Look, read: int, seen: int) -> int:
-    """How far a file may be read: to the end of its last whole line, or to its end where it stands still."""
+    """How far a file may be read: to its last complete line, or to its end if it has stopped growing."""
     if look.size <= read or look.size == seen or look.is_packed:
         return max(read, look.size)
     return find_last_end(str(look.source.path), read, look.size)
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """A name that no rotation gives, and that counts as none of them."""
+    """A free name that is not that of a rotation."""
     free = f"{name}.0"
     number = 0
     while free in taken:
@@ -155,11 +156,11 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-# -- what a batch reads -------------------------------------------------------------------------------------
+# -- the parts of a batch -----------------------------------------------------------------------------------
 
 
 def parts(start: Offsets, end: Offsets, paths: Mapping[str, Path]) -> list[Part]:
-    """What a batch reads between two offsets; `paths` are those of the files by their names."""
+    """The parts that a batch reads between two offsets; `paths` of the files, by name."""
     gone = missing(end)
     gone_before = missing(start)
     found = []
@@ -188,6 +189,6 @@ def _to_tuple(one: Offset) -> tuple[Any, ...]:
 
 
 def key(name: str, one: Offset) -> str:
-    """Names what is known of a file that was read to an offset."""
+    """The key of the state of a file that was read to an offset."""
     about = (name, one.identity.removeprefix(AWAY), one.head_size, one.head, *_to_tuple(one))
     return f"{zlib.crc32(name.encode()):08x}-{zlib.crc32(repr(about).encode()):08x}"

@@ -1,7 +1,7 @@
-"""A followed audit on Spark: a streaming query whose state is what each group was told.
+"""A followed audit on Spark: a streaming query with the state of each group.
 
-The source's offsets and the state of a batch are Spark's to keep, below the checkpoint, so that a batch that is broken
-off is done again from where it began; the sink takes each batch once.
+Spark stores the source's offsets and the states below the checkpoint, so that an interrupted batch is repeated from its
+begin; the sink takes each batch once.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def start(
     sink: Sink,
     failed: list[FsmError],
 ) -> Any:
-    """Starts the query, a `StreamingQuery`.
+    """Starts the query, and returns the `StreamingQuery`.
 
-    `on_batch` is given how far each batch read, and its alarms, `failed` why the sink failed.
+    `on_batch` is called with the offsets and alarms of each batch; errors of the sink are added to `failed`.
     """
-    spark = spark.newSession()  # what is set here is nobody else's
+    spark = spark.newSession()  # for settings of its own
     for name, value in STATE_SETTINGS.items():
         spark.conf.set(name, value)
     cores = spark.sparkContext.defaultParallelism
@@ -63,16 +63,16 @@ def start(
     )
 
     def take(batch: DataFrame, number: int) -> None:
-        rows = batch.collect()  # what changed, which is little
-        if not rows:  # Spark looks for what has expired
+        rows = batch.collect()  # only changes, which are few
+        if not rows:  # Spark runs batches without data to find expired states
             return
         changes: list[Change] = [one for row in rows for one in blobs.unpack(row["changes"])]
         offsets = _reach(checkpoint / "offsets" / str(number))
-        find_files(followed)  # which says what cannot be read
+        find_files(followed)  # prints which files cannot be read
         counts = Counts(len(offsets), sum(one.size for one in offsets.values()), len(rows))
         try:
             on_batch(offsets, sink.write(number, in_order(changes), counts))
-        except FsmError as problem:  # Spark would tell it as a failure of Python
+        except FsmError as problem:  # Spark would report it as a Python error
             failed.append(problem)
             raise
 
@@ -83,7 +83,7 @@ def start(
 
 
 def _judge(followed: Followed) -> Callable[..., Iterator[pd.DataFrame]]:
-    """The function that takes what came for one group or file, and gives what changed."""
+    """A function that takes the rows of one group or file, and returns the changes."""
     checkpoint, judge = followed.checkpoint, Judge(followed.options, followed.follow, followed.out)
 
     def take(key: tuple[str], frames: Iterable[pd.DataFrame], kept: SparkState) -> Iterator[pd.DataFrame]:
@@ -112,7 +112,7 @@ def _rows(frames: Iterable[pd.DataFrame]) -> Iterator[Sent]:
 
 
 def _names(checkpoint: Path) -> dict[str, str]:
-    """Names of topics, read again when a file told more of them."""
+    """Topic names by topic id, cached until a file adds some."""
     folder = checkpoint / "names"
     return _names_at(checkpoint, folder.stat().st_mtime_ns if folder.exists() else 0)
 
@@ -123,16 +123,16 @@ def _names_at(checkpoint: Path, _changed_ns: int) -> dict[str, str]:
 
 
 def read_committed(checkpoint: Path) -> int:
-    """The number of the last batch that Spark has done with; -1 where there is none."""
+    """The number of the last batch that Spark has committed; -1 if there is none."""
     return max((int(path.name) for path in (checkpoint / "spark" / "commits").glob("[0-9]*")), default=-1)
 
 
 def read_reached(checkpoint: Path, number: int) -> plan.Offsets:
-    """How far a batch read."""
+    """The offsets of a batch; empty for -1."""
     return _reach(checkpoint / "spark" / "offsets" / str(number)) if number >= 0 else {}
 
 
 def _reach(path: Path) -> plan.Offsets:
-    """How far a batch reads, as Spark keeps its offsets."""
+    """The offsets of a batch, from Spark's offset log."""
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[2])
     return plan.from_json(document)

@@ -1,7 +1,7 @@
-"""A batch's part of a file, read: what was known of the file is fetched, and what is known by now put away.
+"""Reads the part of a file in a batch: loads the state of the file, and stores the new one.
 
-What is known of a file is kept below the checkpoint and can be made again of the file, so it needs no other care than
-that it is there whole or not at all.
+The states are below the checkpoint. They can be rebuilt from the files, so it is enough that they are written
+atomically.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fsm.spark.sources import list_formats
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is known of files and of topics, in a folder that all tasks reach."""
+    """The states of files, and topic names, in a folder that all tasks reach."""
 
     folder: Path
 
-    @collecting.seldom()
+    @collecting.collect_rarely()
     def read(self, part: Part, reader: FileReader) -> FileUpdate:
-        """What a part of a file tells. The same whenever it is read, as long as the file is there."""
+        """Reads a part of a file. Repeatable as long as the file exists."""
         before = self._load(part.before) if part.before else None
         update = _read_there(before, part, reader)
         write(self._path(part.after), blobs.pack(update.state))
@@ -42,21 +42,21 @@ class Kept:
         return update
 
     def names(self) -> Mapping[str, str]:
-        """The names of topics by their ids, as all files tell them so far."""
+        """Topic names by topic id, from all files so far."""
         names: dict[str, str] = {}
         for path in sorted((self.folder / "names").glob("*.json")):
             add_topic_names(names, json.loads(path.read_bytes()))
         return names
 
     def summaries(self, offsets: Offsets) -> Iterator[PieceSummary]:
-        """What was read of each file, as far as that is known."""
+        """The summary of each file whose state exists."""
         for name, one in offsets.items():
             state = self._load(key(name, one))
             if state is not None and state.last_summary:
                 yield PieceSummary(*state.last_summary)
 
     def forget(self, offsets: Offsets) -> None:
-        """Lets go what is known of files as they were before these offsets, to which all was done."""
+        """Removes the states of files before these offsets, up to which all batches are complete."""
         wanted = {self._path(key(name, one)) for name, one in offsets.items()}
         for path in (self.folder / "files").glob("[!.]*"):
             if path not in wanted:
@@ -77,7 +77,7 @@ _TRIES = 3
 
 
 def _read_there(before: FileState | None, part: Part, reader: FileReader) -> FileUpdate:
-    """What the file tells that was meant, wherever it is by now: it may be rotated between planning and reading."""
+    """Reads the planned file under its current path, because it may be rotated between planning and reading."""
     growth = part.growth
     for _ in range(0 if growth.over else _TRIES):
         path = _find(part)
@@ -102,10 +102,10 @@ def _find(part: Part) -> Path | None:
 
 
 def reader_of(options: Options) -> FileReader:
-    """Who reads files as the options ask."""
+    """The reader for these options."""
     return FileReader(tuple(list_formats(options)), options.zone, options.min_understood)
 
 
 def choose(update: FileUpdate, options: Options) -> Iterator[Sent]:
-    """What a file tells of the groups that were chosen, and of itself."""
+    """The rows of selected groups, and of the file itself."""
     return (row for row in update.sent if row.key.startswith(OF_FILE) or options.judges(row.key))

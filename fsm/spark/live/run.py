@@ -1,4 +1,4 @@
-"""A followed audit from its start to its end: until somebody stops it, or until nothing new came for a while."""
+"""Runs a followed audit until it is stopped, or until nothing new came for some time."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ from fsm.spark.live.page import Page, inputs_of
 from fsm.spark.live.sink import FINDINGS, PARQUET, Sink
 from fsm.spark.options import IN_PROCESS
 
-Tell = Callable[[Sequence[Change]], None]
+OnAlarms = Callable[[Sequence[Change]], None]
 Look = Callable[[Offsets], None]
 _LOOK_S = 0.2
 _LOOKS = 3
-"""So often nothing new is found before it is believed that there is none."""
+"""Consecutive looks without news after which there is nothing new."""
 _WRITTEN_S = 600
-"""What is still not renamed after so long was written by a task that was killed."""
+"""Temporary files older than this belong to killed tasks."""
 _LATE, _TRIES = "Python worker failed to connect back", 10
-"""What Spark says of a Python that took ten seconds to start, as on a machine with other work: the query goes on where
-it was. So often in a row it is tried."""
+"""Spark's error for a Python process that took ten seconds to start, as on a busy machine: the query is restarted, at
+most this many times in a row."""
 _RETRYING = {"local": "local[1, 4]", "local[*]": "local[*, 4]"}
-"""Where tasks are tried again, so that a worker that is killed stops nothing."""
+"""Masters that retry tasks, so that a killed worker does not stop the query."""
 
 
-def follow_logs(followed: Followed, tell: Tell, look: Look = lambda _: None) -> Result:
-    """Follows the logs; `tell` is given the alarms of each batch. Gives what stands, and what was read.
+def follow_logs(followed: Followed, report: OnAlarms, look: Look = lambda _: None) -> Result:
+    """Follows the logs; `report` is called with the alarms of each batch. Returns open findings and inputs.
 
-    `look` is called before it is looked for what is new, with how far was read: it may bring that into place.
+    `look` is called before each look for new lines, with the current offsets; it may add files.
 
-    Raises `InputError` where it cannot begin, or nothing was understood by the end, and `FsmError` where it cannot go
-    on; the same call goes on where it was.
+    Raises `InputError` if it cannot begin, or nothing was understood by the end, and `FsmError` if it cannot continue;
+    the same call continues from there.
     """
     _check_paths(path for path in followed.paths if followed.checkpoint not in Path(path).parents)
     with checkpoint.open_checkpoint(followed):
         look({})
-        _check_paths(followed.paths)  # copies of topics as well
+        _check_paths(followed.paths)  # including copies of topics
         page, command = Page(followed), followed.follow.command
         alarms = None
         try:
             alarms = Alarms(followed.checkpoint / "alarms.db", command) if command else None
             sink = Sink(followed.out, alarms)
             if followed.options.master == IN_PROCESS:
-                _follow_here(followed, page, sink, tell, look)
+                _follow_here(followed, page, sink, report, look)
             else:
-                _follow_on_spark(followed, page, sink, tell, look)
+                _follow_on_spark(followed, page, sink, report, look)
         except (OSError, sqlite3.Error) as problem:
             reason = getattr(problem, "strerror", None) or str(problem)
             raise FsmError(f"{followed.out}: cannot be written: {reason}; go on with the same command") from None
         except KeyboardInterrupt:
-            pass  # how a followed audit ends; what is not written will be when it goes on
+            pass  # the normal end; unwritten changes are written when it continues
         finally:
             if alarms is not None:
                 alarms.close()
@@ -68,13 +68,13 @@ def follow_logs(followed: Followed, tell: Tell, look: Look = lambda _: None) -> 
 
 
 def _list_outputs(followed: Followed) -> list[Path]:
-    """The folders into which is written."""
+    """The folders that are written to."""
     out, below = followed.out, followed.checkpoint
     return [out, out / FINDINGS, out / PARQUET, out / FOLDER, below / "files", below / "names"]
 
 
 def _result(followed: Followed, page: Page, sink: Sink) -> Result:
-    """Raises `InputError` where there is none: no file could be read, or nothing was understood in any."""
+    """The result. Raises `InputError` if no file could be read, or nothing was understood."""
     from fsm.spark.live.source import find_files, unreadable_files
 
     totals = page.totals()
@@ -97,7 +97,7 @@ def _check_paths(paths: Iterable[str]) -> None:
 
 
 class _Sweeper:
-    """Removes now and then what tasks that were killed have left."""
+    """Removes the temporary files of killed tasks from time to time."""
 
     def __init__(self, followed: Followed) -> None:
         self.followed = followed
@@ -112,7 +112,7 @@ class _Sweeper:
 
 
 class _Idle:
-    """Knows how long nothing new came, though it was looked for: a machine that stands still proves nothing."""
+    """Measures the time without news. It also counts looks, because time passes while the machine is suspended."""
 
     def __init__(self, stop_ms: int | None) -> None:
         self.stop_ms = stop_ms
@@ -130,14 +130,14 @@ class _Idle:
         return is_long and self.looks >= _LOOKS
 
 
-def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Look) -> None:
+def _follow_here(followed: Followed, page: Page, sink: Sink, report: OnAlarms, look: Look) -> None:
     from fsm.spark.live.local import LocalBatches
     from fsm.spark.live.source import find_files
 
     idle, sweeper = _Idle(followed.follow.stop_ms), _Sweeper(followed)
     batches = LocalBatches(followed.checkpoint, followed.options, followed.follow, sink)
     try:
-        tell(batches.recover(find_files(followed)))
+        report(batches.recover(find_files(followed)))
         page.change(batches.offsets)
         while not idle.over:
             begun_s = time.monotonic()
@@ -148,7 +148,7 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: L
             else:
                 idle.new()
                 page.change(batches.offsets)
-                tell(alarms)
+                report(alarms)
             page.write(time.monotonic())
             sweeper.sweep()
             time.sleep(max(0.0, followed.follow.trigger_ms / 1000 - (time.monotonic() - begun_s)))
@@ -157,7 +157,7 @@ def _follow_here(followed: Followed, page: Page, sink: Sink, tell: Tell, look: L
         batches.close()
 
 
-def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, look: Look) -> None:
+def _follow_on_spark(followed: Followed, page: Page, sink: Sink, report: OnAlarms, look: Look) -> None:
     from pyspark.errors import PySparkException
 
     from fsm.spark import session
@@ -170,14 +170,14 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
     number = query.read_committed(checkpoint)
     last = [(number, query.read_reached(checkpoint, number))]
 
-    def note(offsets: Offsets, alarms: list[Change]) -> None:
+    def on_batch(offsets: Offsets, alarms: list[Change]) -> None:
         idle.new()
         last[0] = query.read_committed(checkpoint) + 1, offsets  # which is committed after this
         page.change(offsets)
-        tell(alarms)
+        report(alarms)
 
     def get_offsets() -> Offsets:
-        """Where no group was judged, nothing was told."""
+        """The committed offsets, because `on_batch` is not called for a batch without judged groups."""
         done = query.read_committed(checkpoint)
         return query.read_reached(checkpoint, done) if done > last[0][0] else last[0][1]
 
@@ -187,12 +187,12 @@ def _follow_on_spark(followed: Followed, page: Page, sink: Sink, tell: Tell, loo
             input_bytes=session.TINY_INPUT_BYTES,
             scratch=followed.checkpoint / "scratch",
         ) as spark,
-        session.plainly(lambda: "following"),
+        session.convert_errors(lambda: "following"),
     ):
         page.reached = get_offsets
 
         def follow() -> None:
-            running = query.start(spark, followed, note, sink, failed)
+            running = query.start(spark, followed, on_batch, sink, failed)
             idle.new()
             try:
                 while running.isActive and not idle.over:

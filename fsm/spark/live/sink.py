@@ -1,7 +1,7 @@
-"""Where changes of findings go: JSON lines and Parquet, a file of each for a batch, and what is made of them.
+"""Writes changes of findings: a file of JSON lines and one of Parquet per batch, metrics, and open findings.
 
-A batch that is done again writes the same bytes under the same names. `standing.json` has the last version of every
-finding, and tells which batch it includes.
+A repeated batch writes the same bytes under the same names. `standing.json` has the last version of every finding, and
+the number of the last batch in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fsm.spark.live.files import write
 from fsm.trace import Partition
 
 CLOSED = 2000
-"""Closed findings that are kept at hand; the files of the batches have all."""
+"""Number of the last closed findings in `standing.json`; the files of the batches have all."""
 FINDINGS, PARQUET, STANDING, METRICS = "findings", "findings.parquet", "standing.json", "metrics.prom"
 
 
@@ -50,35 +50,35 @@ _OF_FINDING = Row._fields[4:]
 
 
 class Counts(NamedTuple):
-    """What a batch read."""
+    """Counts of a batch for the metrics."""
 
     files: int
-    """Followed in all."""
+    """Followed files."""
     read_bytes: int
-    """Of them, so far."""
+    """Bytes read of them so far."""
     judged: int
-    """Groups that were judged again."""
+    """Groups judged in the batch."""
 
 
 class Sink:
-    """Writes what changed. Raises `FsmError` where it cannot be written: nothing of that batch is lost then."""
+    """Writes changes. Raises `FsmError` if they cannot be written; the batch is then written again later."""
 
     def __init__(self, out: Path, alarms: Alarms | None = None) -> None:
         self.out = out
         self.alarms = alarms
         self.batch, self.versions = self._load()
-        """The last batch that was written, and what stands since."""
+        """The last batch that was written, and the last versions of findings."""
         self.totals: Counter[tuple[str, str]] = Counter()
         """Findings that were opened since this process began, by kind and severity."""
 
     def write(self, batch: int, changes: Sequence[Change], counts: Counts) -> list[Change]:
-        """Writes a batch, once; what of it is an alarm."""
+        """Writes a batch, once, and returns its alarms."""
         if batch <= self.batch:
             return []
         try:
             if changes:
                 self._write_changes(batch, changes)
-            alarms = [one for one in changes if self._alarms(one)]
+            alarms = [one for one in changes if self._is_alarm(one)]
             self.versions = _limit(standing(self.versions, changes))
             self.totals.update((c.finding.kind.value, c.finding.severity.value) for c in changes if c.version == 1)
             if self.alarms is not None:
@@ -108,10 +108,10 @@ class Sink:
         lines = "".join(json.dumps({"batch": batch} | one.to_json()) + "\n" for one in changes)
         write(self.out / FINDINGS / f"{batch:08}.jsonl", lines.encode())
 
-    # -- what stands ----------------------------------------------------------------------------------------
+    # -- last versions --------------------------------------------------------------------------------------
 
     def _load(self) -> tuple[int, Versions]:
-        """As `standing.json` has it, which is written last of all: a batch behind that is done again."""
+        """Reads `standing.json`, which is written last: later batches are written again."""
         try:
             known = json.loads((self.out / STANDING).read_bytes())
         except FileNotFoundError:
@@ -124,8 +124,8 @@ class Sink:
 
     # -- alarms ---------------------------------------------------------------------------------------------
 
-    def _alarms(self, change: Change) -> bool:
-        """Whether a change is one that somebody is told: a finding above info began, became that, or is over."""
+    def _is_alarm(self, change: Change) -> bool:
+        """Whether a finding above info began, rose above info, or ended by the change."""
         before = self.versions.get(change.id)
         was = before is not None and before.finding.severity is not Severity.INFO
         now = change.finding.severity is not Severity.INFO and change.status is not Status.WITHDRAWN
@@ -133,7 +133,7 @@ class Sink:
             return was or now
         return now and not was
 
-    # -- figures --------------------------------------------------------------------------------------------
+    # -- metrics --------------------------------------------------------------------------------------------
 
     def _metrics(self, batch: int, counts: Counts) -> Iterator[str]:
         open_ = Counter(
@@ -171,7 +171,7 @@ class Sink:
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:
-    """By group, begin, kind, id and version: the same whoever judged which group first."""
+    """The changes by group, begin, kind, id and version, independent of the order of judgement."""
     kinds = list(FindingKind)
 
     def rank(one: Change) -> tuple[Any, ...]:
@@ -185,7 +185,7 @@ def _row(batch: int, one: Change) -> Row:
 
 
 def _limit(versions: Versions) -> Versions:
-    """What stands without the oldest of the closed findings, where there are very many."""
+    """Drops the oldest closed findings beyond `CLOSED`."""
     closed = sorted((one.finding.end_ms, key) for key, one in versions.items() if one.status is Status.CLOSED)
     gone = {key for _, key in closed[: max(0, len(closed) - CLOSED)]}
     return {key: one for key, one in versions.items() if key not in gone}

@@ -1,6 +1,6 @@
-"""Files that grow as a source of Spark's Structured Streaming: offsets are sizes of files, a partition is some parts.
+"""Growing files as a source of Spark's Structured Streaming: offsets are file sizes, a partition has parts of files.
 
-What a task reads goes to groups as it would in the batch audit, packed.
+A task sends packed rows to groups, as in the batch audit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fsm.spark.live.follow_options import CHECKPOINT, TOPICS, Followed
 from fsm.spark.live.plan import Part
 from fsm.spark.live.reading import Kept, choose, reader_of
 from fsm.spark.options import Options
-from fsm.spark.pipeline import SCHEMA, batches
+from fsm.spark.pipeline import SCHEMA, to_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ NAME = "fsm-logs"
 
 
 def settings(followed: Followed, tasks: int) -> dict[str, str]:
-    """What the source is told: texts, as Spark wants them."""
+    """The options of the source, as strings for Spark."""
     options = asdict(replace(followed.options, lag={}))
     options["known"] = sorted(options["known"])
     settings = {"paths": followed.paths, "out": str(followed.out), "tasks": tasks, "options": options}
@@ -57,14 +57,14 @@ class LogSource(DataSource):
 
 
 class Parts(InputPartition):
-    """What one task reads."""
+    """The parts that one task reads."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
 
 
 class LogReader(DataSourceStreamReader):
-    """Says how far to read, in a process of the driver; reads, in tasks."""
+    """Plans batches in a process of the driver, and reads in tasks."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -91,7 +91,7 @@ class LogReader(DataSourceStreamReader):
         options = self.options
         reader, kept = reader_of(options), self._kept
         rows = (row for part in partition.parts for row in choose(kept.read(part, reader), options))
-        return batches(rows)
+        return to_batches(rows)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._kept.forget(plan.from_json(end))
@@ -105,15 +105,15 @@ class LogReader(DataSourceStreamReader):
 
 
 def find_files(followed: Followed) -> list[sources.Source]:
-    """The files that there are now; a path may be gone for a while. One that cannot be read is said once, on stderr."""
+    """The existing files; paths may be missing. Each unreadable file is printed once on stderr."""
     found, unreadable = _files(followed.paths, followed.out, followed.options)
     for one in unreadable:
-        _say(followed.out, *one)
+        _print_unreadable(followed.out, *one)
     return found
 
 
 def unreadable_files(followed: Followed) -> list[Unreadable]:
-    """The files that cannot be read now."""
+    """The files that cannot be read."""
     return _files(followed.paths, followed.out, followed.options)[1]
 
 
@@ -122,25 +122,25 @@ def _files(paths: Iterable[str], out: Path, options: Options) -> tuple[list[sour
     copies = [path for path in there if path.parent == out / CHECKPOINT / TOPICS]
     logs = [path for path in there if path not in copies]
     found, unreadable, _ = sources.look(logs, by_folder=options.by_folder, leave_out=out)
-    # What a topic carries was lines to whoever gave it, whatever it looks like.
+    # A topic's records count as lines, whatever they look like.
     found += [source for path in copies for source in _find_copied(path, by_folder=options.by_folder)]
     return found, [one for path, one in sorted(unreadable.items()) if os.path.lexists(path)]
 
 
 def _find_copied(folder: Path, *, by_folder: bool) -> Iterator[sources.Source]:
-    """The copy of a topic."""
+    """The files of the copy of a topic."""
     for path in sorted(folder.iterdir()):
         yield sources.Source(path.absolute(), str(path), folder.name if by_folder else "", path.stat().st_size)
 
 
 @lru_cache(maxsize=10_000)
-def _say(_out: Path, file: str, reason: str) -> None:
-    """Says why a file is not followed: once, as whoever looks again finds it again."""
+def _print_unreadable(_out: Path, file: str, reason: str) -> None:
+    """Prints why a file is not followed; cached, so once per file and reason."""
     print(f"fsm: {file}: {reason}; it is not followed", file=sys.stderr)  # noqa: T201
 
 
 def _deal(parts: Iterable[Part], tasks: int) -> list[list[Part]]:
-    """The parts dealt out to tasks: the largest go first, to who has least."""
+    """Distributes the parts over tasks: the largest first, each to the task with the least."""
     some = sorted(parts, key=lambda part: (-part.weight, part.growth.name))
     loads = [(0, number) for number in range(min(tasks, len(some)))]
     dealt: list[list[Part]] = [[] for _ in loads]
