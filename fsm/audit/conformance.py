@@ -42,7 +42,7 @@ def initial(machine: str) -> str:
     return next((table.compiled.initial.name for table in ALL if table.name == machine), "")
 
 
-def illegal_transitions(hops: Iterable[ObservedTransition]) -> Iterator[Finding]:
+def find_illegal_transitions(hops: Iterable[ObservedTransition]) -> Iterator[Finding]:
     """A finding for each illegal hop."""
     for hop in hops:
         legal = edges(hop.machine)

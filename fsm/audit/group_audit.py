@@ -7,9 +7,15 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
-from fsm.audit.conformance import illegal_transitions
+from fsm.audit.conformance import find_illegal_transitions
 from fsm.audit.coordinator import evidence
-from fsm.audit.coordinator.assignments import Assignment, CoordinatorRecord, assignments, with_known_names, with_names
+from fsm.audit.coordinator.assignments import (
+    Assignment,
+    CoordinatorRecord,
+    find_assignments,
+    with_known_names,
+    with_names,
+)
 from fsm.audit.findings import Evidence, Finding, in_order, with_ids
 from fsm.audit.follower import Row
 from fsm.audit.group import Rebalance, judge, rebalances
@@ -89,14 +95,14 @@ def judge_rows(
     for row in member_rows:
         if isinstance(row, ObservedTransition):
             observer.see_transition(row)
-            findings += illegal_transitions((row,))
+            findings += find_illegal_transitions((row,))
         elif isinstance(row, Finding):
             findings.append(row)
         else:
             rows.add(row)
     findings += judge(group, rows, limits)
     from_coordinator = _coordinator_records(records, _member_ids(facts, keys), names)
-    given = list(assignments(group, (one for one in from_coordinator if one.record.ts_ms > 0)))
+    given = list(find_assignments(group, (one for one in from_coordinator if one.record.ts_ms > 0)))
     if from_coordinator:
         findings = list(_with_coordinator(findings, from_coordinator, given, limits.clock_skew_ms))
     named = name_weak_spots(findings, rows, from_coordinator, given, limits.clock_skew_ms)
@@ -167,7 +173,7 @@ def _with_coordinator(
     findings: Iterable[Finding], records: Sequence[CoordinatorRecord], given: Sequence[Assignment], skew_ms: int
 ) -> Iterator[Finding]:
     """The findings, completed by the coordinator's records."""
-    statements = evidence.statements(records)
+    statements = evidence.find_statements(records)
     for found in findings:
         stated = evidence.add_statements(found, statements.get(found.member, ()), skew_ms)
         yield evidence.add_handover(stated, evidence.find_spans(given, stated, skew_ms), skew_ms)

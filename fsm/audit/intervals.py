@@ -52,7 +52,7 @@ Spans = Iterable[tuple[int, int]]
 _Part = TypeVar("_Part", Overlap, Gap)
 
 
-def union(spans: Spans) -> list[tuple[int, int]]:
+def merge_spans(spans: Spans) -> list[tuple[int, int]]:
     """The spans merged into disjoint, ordered ones."""
     out: list[tuple[int, int]] = []
     for start, end in sorted(spans):
@@ -63,7 +63,7 @@ def union(spans: Spans) -> list[tuple[int, int]]:
     return out
 
 
-def within(spans: Sequence[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
+def clip(spans: Sequence[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
     """Disjoint, ordered spans, cut to [start_ms, end_ms)."""
     first = bisect_right(spans, start_ms, key=itemgetter(1))
     inside = takewhile(lambda span: span[0] < end_ms, islice(spans, first, None))
@@ -74,14 +74,14 @@ def length_ms(spans: Spans) -> int:
     return sum(end - start for start, end in spans)
 
 
-def of_partitions(intervals: Iterable[Interval]) -> Iterator[list[Interval]]:
+def group_by_partition(intervals: Iterable[Interval]) -> Iterator[list[Interval]]:
     """The intervals of each partition, in the order of `GroupRows`; without those whose log has no timestamps."""
     dated = (one for one in intervals if one.end_ms != UNDATED_MS)
     for _, own in groupby(dated, key=attrgetter("topic", "partition")):
         yield list(own)
 
 
-def by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+def group_by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
     """Parts by pair of members, each list sorted by (start, end, partition)."""
     pairs: dict[tuple[str, str], list[_Part]] = {}
     for part in parts:
@@ -90,7 +90,7 @@ def by_pair(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
         yield sorted(own, key=lambda p: (p.start_ms, p.end_ms, p.partition))
 
 
-def runs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+def split_runs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
     """The parts of one pair of members, sorted by (start, end, partition), in runs that form one finding each.
 
     A part belongs to the run of the previous part if it begins and ends within `MERGE_MS` of it.

@@ -139,7 +139,7 @@ def _of_json(line: str, where: str) -> _Row:
 
 
 def add_lag(findings: Iterable[Finding], lag: Mapping[Partition, Sequence[Measured]]) -> list[Finding]:
-    """The findings of a group; those of partitions without owner say what piled up, as far as it was measured."""
+    """The findings of a group; those of partitions without owner get the growth of lag, if it was measured."""
     return [_with_lag(one, lag) if one.kind is FindingKind.UNOWNED_PARTITION else one for one in findings]
 
 

@@ -15,7 +15,7 @@ from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit, audit_group
 from fsm.audit.hygiene.identity import Key
-from fsm.audit.hygiene.rotation import missing
+from fsm.audit.hygiene.rotation import find_missing
 from fsm.audit.incidents import Incident, find_incidents
 from fsm.audit.limits import MIN_UNDERSTOOD, Limits
 from fsm.audit.reading.piece import PieceRecords, read_piece
@@ -91,7 +91,14 @@ def audit_pieces(pieces: Iterable[PieceRecords], limits: Limits) -> Audit:
             records, facts, file_facts = receive(own, spool())  # rows may be spilled there
             groups.append(
                 audit_group(
-                    group, facts, records, limits, gone=missing(files), names=names, files=file_facts, observer=kept
+                    group,
+                    facts,
+                    records,
+                    limits,
+                    gone=find_missing(files),
+                    names=names,
+                    files=file_facts,
+                    observer=kept,
                 )
             )
     return Audit([one for one in groups if one.members], kept.seen, kept.transitions)

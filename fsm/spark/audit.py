@@ -101,10 +101,10 @@ def audit_logs(
 
 
 def _plan(inputs: Inputs, bins: Sequence[Sequence[Job]], options: Options, work: Path) -> Plan:
-    from fsm.audit.hygiene.rotation import missing
+    from fsm.audit.hygiene.rotation import find_missing
     from fsm.spark.pipeline import Plan
 
-    gone = missing(source.name for source in inputs.sources)
+    gone = find_missing(source.name for source in inputs.sources)
     cut = sum(map(len, bins)) > len(inputs.sources)
     return Plan(str(work), options, gone, cut)
 

@@ -230,7 +230,7 @@ class Totals:
     @property
     def enough(self) -> bool:
         """Whether enough was understood, of all files and of each, for a verdict."""
-        return self.understood.enough(self.min_understood) and not self.too_little
+        return self.understood.is_enough(self.min_understood) and not self.too_little
 
     def inputs(self) -> dict[str, Any]:
         """Sums, times and the most frequent layouts, levels and shapes."""

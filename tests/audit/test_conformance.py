@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from fsm.audit.conformance import illegal_transitions
+from fsm.audit.conformance import find_illegal_transitions
 from fsm.audit.findings import FindingKind
 from fsm.audit.local import Options, audit_files
 from fsm.audit.rows import NOWHERE, ObservedTransition
@@ -105,17 +105,17 @@ def test_only_steps_without_event_are_judged_as_single_hops():
         (s, e, c.target) for (s, e), c in TABLE.compiled.items() if len(c.path) > 1 and not c.ignored
     )
     through = (state.name, target.name)
-    assert list(illegal_transitions([hop(*through, event=event.name)])) == []
+    assert list(find_illegal_transitions([hop(*through, event=event.name)])) == []
     other = next(e for e in TABLE.event_type if TABLE.compiled.get((state, e), (None,))[0] is not target)
-    (wrong,) = illegal_transitions([hop(*through, event=other.name)])
+    (wrong,) = find_illegal_transitions([hop(*through, event=other.name)])
     assert wrong.summary.startswith(f"m went from {state.name} to {target.name} on {other.name}")
-    (unknown,) = illegal_transitions([hop("STABLE", "STABLE", event="NO_SUCH_EVENT")])
+    (unknown,) = find_illegal_transitions([hop("STABLE", "STABLE", event="NO_SUCH_EVENT")])
     assert unknown.kind is FindingKind.ILLEGAL_TRANSITION
 
 
 def test_an_event_that_stays_is_legal_only_where_a_row_says_so():
     """Without an event a step from a state to itself is none of this table's."""
     state, event = next((s, e) for (s, e), c in TABLE.compiled.items() if c.target is s and not c.ignored)
-    assert list(illegal_transitions([hop(state.name, state.name, event=event.name)])) == []
-    (none,) = illegal_transitions([hop("STABLE", "STABLE")])
+    assert list(find_illegal_transitions([hop(state.name, state.name, event=event.name)])) == []
+    (none,) = find_illegal_transitions([hop("STABLE", "STABLE")])
     assert "went from STABLE to STABLE" in none.summary

@@ -58,7 +58,7 @@ class ConfigTopic:
         self.removed: dict[str, At] = {}
         """Connectors that were deleted and not created again."""
 
-    def wants(self, unit: Partition) -> bool:
+    def is_wanted(self, unit: Partition) -> bool:
         return unit in self.wanted
 
     def add_running(self, units: Iterable[Partition], at: At) -> None:

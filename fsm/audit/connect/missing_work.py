@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fsm.audit.findings import Cause
-from fsm.audit.intervals import FOREVER_MS, Gap, Overlap, length_ms, union, within
+from fsm.audit.intervals import FOREVER_MS, Gap, Overlap, clip, length_ms, merge_spans
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, Interval, Life
 from fsm.audit.wording import UNIT, seconds
@@ -74,7 +74,7 @@ def find_gaps(
     """Times in which one unit was wanted and ran nowhere; arguments as in `unowned_partitions.find_gaps`."""
     unit = _Unit(intervals, [i for i in intervals if i.begun is Begun.WAITS], lives)
     for hole in _find_holes(unit):
-        missed = within(wanted, hole.start_ms, hole.end_ms)
+        missed = clip(wanted, hole.start_ms, hole.end_ms)
         missed_ms = length_ms(missed)
         if missed_ms > limits.unowned_ms + EDGES_MS:
             yield _gap(hole._replace(start_ms=missed[0][0], end_ms=missed[-1][1]), missed_ms, unit, unlogged)
@@ -115,8 +115,8 @@ def _find_end_ms(last: Interval, end_ms: int, unit: _Unit) -> int:
 
 
 def _gap(hole: _Hole, wanted_ms: int, unit: _Unit, unlogged: tuple[int, int]) -> Gap:
-    delays = union((wait.start_ms, wait.end_ms) for wait in unit.waits)
-    waited_ms = length_ms(within(delays, hole.start_ms, hole.end_ms))
+    delays = merge_spans((wait.start_ms, wait.end_ms) for wait in unit.waits)
+    waited_ms = length_ms(clip(delays, hole.start_ms, hole.end_ms))
     cause = _cause(hole, wanted_ms, waited_ms, unit)
     waits = [w for w in unit.waits if w.start_ms < hole.end_ms and w.end_ms > hole.start_ms][:1]
     return Gap(
@@ -217,7 +217,7 @@ def _why(hole: _Hole, cause: Cause, waited_ms: int) -> str:
     return f"{why}; a scheduled delay ran for {seconds(waited_ms)} of it" if waited_ms else why
 
 
-def ran_nowhere(gap: Gap, what: str, lasted: str) -> str:
+def describe_ran_nowhere(gap: Gap, what: str, lasted: str) -> str:
     about = "about " if gap.cause is Cause.KILLED else ""
     then = f"then {gap.new} took over" if gap.new else "no worker has taken over"
     if gap.new and gap.new == gap.old:
@@ -232,6 +232,6 @@ _STILL_RAN = {
 }
 
 
-def ran_twice(overlap: Overlap, what: str, lasted: str) -> str:
+def describe_ran_twice(overlap: Overlap, what: str, lasted: str) -> str:
     why = _STILL_RAN.get(overlap.cause, "{old} had not stopped").format(old=overlap.old)
     return f"{what} ran on {overlap.old} and {overlap.new} at once for {lasted}: {why}"

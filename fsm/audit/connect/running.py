@@ -92,7 +92,7 @@ class RunningUnits(Follower):
             if unit not in self.runs or self.runs[unit].intended:
                 self.runs[unit] = _Run(at, self.turn_ms)
 
-    def all_started(self, at: At) -> None:
+    def finish_starts(self, at: At) -> None:
         """The herder has finished its starts: held units that it did not start were running before."""
         if not self.prints_units:
             for unit, intended in self.intended.items():
@@ -240,7 +240,7 @@ class RunningUnits(Follower):
     def _interval(self, unit: Partition, run: _Run, end: At, ended: Ended) -> Interval:
         void = Void(run.stop.ts_ms if run.stop else 0, Cause.SLOW_CALLBACK) if run.zombie else run.void
         losing = Cause.NONE
-        if ended is Ended.REVOKED and not self.config.wants(unit):
+        if ended is Ended.REVOKED and not self.config.is_wanted(unit):
             ended = Ended.DELETED
         elif ended is Ended.REVOKED and self.closing:
             ended = Ended.CLOSED

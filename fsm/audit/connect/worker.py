@@ -162,7 +162,7 @@ class WorkerFollower(Follower):
         if event == "DISCOVERY_FAILED_HOLDING":
             self.running.losing = Cause.COORDINATOR_LOST
         elif event == "STARTED":
-            self.running.all_started(known.at)
+            self.running.finish_starts(known.at)
         elif event == "POLL_TIMEOUT":
             self.process.in_group = False
         elif known.record.next_state == "STARTING":

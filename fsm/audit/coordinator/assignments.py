@@ -135,7 +135,7 @@ def _shorten(topic: str) -> str:
     return topic[: len(ID) + _ID_SHOWN] + "…" if topic.startswith(ID) else topic
 
 
-def assignments(group: str, records: Iterable[CoordinatorRecord]) -> Iterator[Assignment]:
+def find_assignments(group: str, records: Iterable[CoordinatorRecord]) -> Iterator[Assignment]:
     """The assignments of one group's members, each when it ends; records are given by time."""
     open_ = _OpenAssignments(group)
     for one in records:

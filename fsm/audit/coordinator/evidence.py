@@ -66,7 +66,7 @@ class Statement(NamedTuple):
     place: Place
 
 
-def statements(records: Iterable[CoordinatorRecord]) -> dict[str, list[Statement]]:
+def find_statements(records: Iterable[CoordinatorRecord]) -> dict[str, list[Statement]]:
     """The statements about each member whose log was read, in order."""
     found: dict[str, list[Statement]] = {}
     for record, member, place, _ in records:
@@ -130,15 +130,15 @@ class AssignedSpan(NamedTuple):
         return self.until is EndReason.FOLLOWED and not self.giving_up and self.machine == MEMBER
 
 
-def partition_of(found: Finding) -> Partition | None:
+def choose_partition(found: Finding) -> Partition | None:
     """The first partition, which represents all that were handed over together; None for other kinds."""
     return found.partitions[0] if found.kind in ABOUT_OWNERS and found.partitions else None
 
 
 def find_spans(own: Iterable[Assignment], found: Finding, skew_ms: int) -> list[AssignedSpan]:
     """The assignments of a finding's partition around its time. `own` are those of its group."""
-    wanted = partition_of(found)
-    first_ms, last_ms = time_of_handover(found, skew_ms)
+    wanted = choose_partition(found)
+    first_ms, last_ms = find_handover_time(found, skew_ms)
     spans = [
         AssignedSpan(
             a.start_ms, a.end_ms, a.member, a.member_id, a.until, wanted in a.revoked, a.start, a.end, a.machine
@@ -154,7 +154,7 @@ def _order(span: AssignedSpan) -> tuple[int, str, bool, int]:
     return span.start_ms, span.member_id, span.end_ms is None, span.end_ms or 0
 
 
-def time_of_handover(found: Finding, skew_ms: int) -> tuple[int, int]:
+def find_handover_time(found: Finding, skew_ms: int) -> tuple[int, int]:
     """(first, last) in epoch ms: when the coordinator may have reassigned the finding's partition."""
     last_ms = found.start_ms + AFTER_MS if found.kind is FindingKind.DOUBLE_OWNERSHIP else found.end_ms
     return found.start_ms - BEFORE_MS - skew_ms, last_ms + skew_ms
@@ -170,7 +170,7 @@ def add_handover(found: Finding, spans: Iterable[AssignedSpan], skew_ms: int) ->
 
 def _add_reassignment(found: Finding, own: Sequence[AssignedSpan], skew_ms: int) -> Finding:
     """The finding with how the partition was assigned to the other member."""
-    first_ms, last_ms = time_of_handover(found, skew_ms)
+    first_ms, last_ms = find_handover_time(found, skew_ms)
     others = (s for s in own if s.member != found.member and first_ms <= s.start_ms <= last_ms)
     assigned = [s for s in others if _is_newly_assigned(s, own)]
     if not assigned:

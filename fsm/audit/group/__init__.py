@@ -14,7 +14,7 @@ from operator import attrgetter
 from fsm.audit.findings import Finding, Severity, in_order
 from fsm.audit.group.clocks import find_clock_differences
 from fsm.audit.group.double_ownership import find_doubly_owned
-from fsm.audit.group.rebalance import Rebalance, rebalance_storms, rebalances
+from fsm.audit.group.rebalance import Rebalance, find_rebalance_storms, rebalances
 from fsm.audit.group.unowned_partitions import find_unowned
 from fsm.audit.limits import Limits
 from fsm.audit.rows import GroupRows
@@ -35,4 +35,4 @@ def judge(group: str, rows: GroupRows, limits: Limits = _DEFAULTS) -> list[Findi
     if apart:
         owners = [replace(found, severity=Severity.INFO) for found in owners]
     by_member = rows.rebalances.by(attrgetter("member", "start_ms"))
-    return in_order([*apart, *owners, *rebalance_storms(group, by_member, limits)])
+    return in_order([*apart, *owners, *find_rebalance_storms(group, by_member, limits)])

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fsm.audit.findings import Cause
-from fsm.audit.intervals import FOREVER_MS, of_partitions
+from fsm.audit.intervals import FOREVER_MS, group_by_partition
 from fsm.audit.limits import UNDATED_MS
 from fsm.audit.rows import UNLOGGED_ENDS, Begun, Ended, Interval, Life
 
@@ -69,7 +69,7 @@ def cover_life(life: Life, *, succeeded: bool) -> Coverage:
 def _find_taken_over(intervals: Iterable[Interval]) -> set[tuple[str, int]]:
     """(member, number) of lives without a logged end, one of whose partitions another member got afterwards."""
     taken: set[tuple[str, int]] = set()
-    for each in of_partitions(intervals):
+    for each in group_by_partition(intervals):
         last_ms = {new.member: new.start_ms for new in each if new.begun is Begun.ASSIGNED}
         for old in each:
             if old.ended in UNLOGGED_ENDS and any(m != old.member and ms >= old.end_ms for m, ms in last_ms.items()):

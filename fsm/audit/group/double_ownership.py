@@ -5,7 +5,7 @@ that began earlier (then: ended earlier, member name) is the old owner, which sh
 member that hangs in close() owns its partitions to the end of the group's logs. Because it may have been killed, or its
 log cut, the finding is for information only, as it is if an interval is `doubtful`.
 
-The order of the input does not matter. Overlaps of several partitions are merged by `intervals.runs`.
+The order of the input does not matter. Overlaps of several partitions are merged by `intervals.split_runs`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from fsm.audit.connect import missing_work
 from fsm.audit.findings import Cause, Finding, FindingKind, Severity, finding
-from fsm.audit.intervals import Overlap, by_pair, of_partitions, runs
+from fsm.audit.intervals import Overlap, group_by_pair, group_by_partition, split_runs
 from fsm.audit.limits import SETTLED_MS, SKEW_MS, Limits
 from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval
 from fsm.audit.wording import names, seconds
@@ -23,12 +23,12 @@ from fsm.audit.wording import names, seconds
 
 def find_doubly_owned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
     end_ms = max((life.end_ms for life in rows.lives), default=0)
-    found = [o for each in of_partitions(rows.intervals) for o in overlaps(each, end_ms, limits)]
-    for own in by_pair(found):
+    found = [o for each in group_by_partition(rows.intervals) for o in find_overlaps(each, end_ms, limits)]
+    for own in group_by_pair(found):
         yield from findings_of_pair(group, own)
 
 
-def overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
+def find_overlaps(intervals: Iterable[Interval], logs_end_ms: int, limits: Limits) -> Iterator[Overlap]:
     """Overlaps of one partition; its intervals are sorted by (start, end, member).
 
     If two members overlap in both directions, a clock difference cannot be the reason: `apart_ms` is None.
@@ -100,7 +100,7 @@ def findings_of_pair(group: str, overlaps_: Iterable[Overlap]) -> Iterator[Findi
     """The findings for the overlaps of one pair of members, which are sorted by (start, end, partition)."""
     own = list(overlaps_)
     apart_ms = _clocks_apart_ms(own)
-    for merged in runs(own):
+    for merged in split_runs(own):
         yield _finding(group, merged, apart_ms)
 
 
@@ -136,7 +136,7 @@ def _finding(group: str, merged: Sequence[Overlap], apart_ms: int | None) -> Fin
 
 def _sentence(overlap: Overlap, what: str, lasted: str) -> str:
     if missing_work.is_unit(overlap.partition):
-        return missing_work.ran_twice(overlap, what, lasted)
+        return missing_work.describe_ran_twice(overlap, what, lasted)
     why = _WHY_NOT_RELEASED.get(overlap.cause)
     both = f"{overlap.old} and {overlap.new} both owned {what} for {lasted}: {overlap.old} had not let go"
     return f"{both}, {why}" if why else both

@@ -17,7 +17,7 @@ from operator import attrgetter
 
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.group.unowned_partitions import find_holes
-from fsm.audit.intervals import of_partitions
+from fsm.audit.intervals import group_by_partition
 from fsm.audit.limits import SETTLED_MS, Limits
 from fsm.audit.rows import GroupRows, MemberRebalance
 from fsm.audit.sorted_rows import SortedRows
@@ -43,7 +43,7 @@ class Rebalance:
 def rebalances(group: str, rows: GroupRows) -> list[Rebalance]:
     unowned = (
         (start_ms, end_ms)
-        for intervals in of_partitions(rows.intervals)
+        for intervals in group_by_partition(rows.intervals)
         for _, start_ms, end_ms, new in find_holes(intervals, {})
         if new is not None
     )
@@ -93,7 +93,7 @@ def _rebalance(group: str, own: Sequence[MemberRebalance], end_ms: int, unowned:
     )
 
 
-def rebalance_storms(group: str, rebalances_: Iterable[MemberRebalance], limits: Limits) -> Iterator[Finding]:
+def find_rebalance_storms(group: str, rebalances_: Iterable[MemberRebalance], limits: Limits) -> Iterator[Finding]:
     """A finding for each rebalance storm; the rebalances are sorted by member and start."""
     busy = (one for one in rebalances_ if one.added or one.removed)
     for member, turns in groupby(busy, key=attrgetter("member")):

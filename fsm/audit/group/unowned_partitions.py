@@ -16,7 +16,7 @@ step lower if the last owner was killed, if the rebalance that took the partitio
 read (it went to a member whose log is missing), and if some member's log is missing in the gap (`coverage`). Units of
 Connect follow `connect.missing_work`.
 
-The order of the input does not matter. Gaps of several partitions are merged by `intervals.runs`.
+The order of the input does not matter. Gaps of several partitions are merged by `intervals.split_runs`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ from functools import cache
 from fsm.audit.connect import missing_work
 from fsm.audit.findings import Cause, Finding, FindingKind, finding
 from fsm.audit.group.coverage import find_coverage, find_unlogged_ms
-from fsm.audit.intervals import FOREVER_MS, Gap, by_pair, length_ms, of_partitions, runs, union, within
+from fsm.audit.intervals import (
+    FOREVER_MS,
+    Gap,
+    clip,
+    group_by_pair,
+    group_by_partition,
+    length_ms,
+    merge_spans,
+    split_runs,
+)
 from fsm.audit.limits import CONSUMER_HEARTBEAT_INTERVAL_MS, DEFAULT_SESSION_TIMEOUT_MS, SETTLED_MS, Limits
 from fsm.audit.rows import UNLOGGED_ENDS, UNOWNED_BEGINS, Begun, Ended, GroupRows, Interval, Life, Subscription
 from fsm.audit.wording import names, seconds
@@ -44,15 +53,15 @@ Lives = Mapping[tuple[str, int], Life]
 def find_unowned(group: str, rows: GroupRows, limits: Limits) -> Iterator[Finding]:
     unlogged = find_unlogged_ms(find_coverage(rows.lives, rows.intervals))
     lives = {(life.member, life.number): life for life in rows.lives}
-    partitions = of_partitions(rows.intervals)
+    partitions = group_by_partition(rows.intervals)
 
     @cache
     def list_wanted(topic: str) -> list[tuple[int, int]]:
-        return union((one.start_ms, one.end_ms) for one in rows.subscriptions if matches(one, topic))
+        return merge_spans((one.start_ms, one.end_ms) for one in rows.subscriptions if matches(one, topic))
 
     found = [gap for own in partitions for gap in find_gaps(own, list_wanted(own[0].topic), lives, unlogged, limits)]
-    for own in by_pair(found):
-        for merged in runs(own):
+    for own in group_by_pair(found):
+        for merged in split_runs(own):
             yield make_finding(group, merged)
 
 
@@ -73,7 +82,7 @@ def find_gaps(
         return
     unlogged_until_ms, unlogged_from_ms = unlogged
     for old, start_ms, end_ms, new in find_holes(own, lives):
-        missed = within(wanted, start_ms, end_ms)
+        missed = clip(wanted, start_ms, end_ms)
         wanted_ms = length_ms(missed)
         if wanted_ms > limits.unowned_ms:
             yield Gap(
@@ -182,7 +191,7 @@ def make_finding(group: str, merged: Sequence[Gap]) -> Finding:
     first = merged[0]
     partitions = [g.partition for g in merged]
     lasted = seconds(max(g.wanted_ms for g in merged))
-    sentence = missing_work.ran_nowhere if missing_work.is_unit(first.partition) else _sentence
+    sentence = missing_work.describe_ran_nowhere if missing_work.is_unit(first.partition) else _sentence
     found = finding(
         FindingKind.UNOWNED_PARTITION,
         group,

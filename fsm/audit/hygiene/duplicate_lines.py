@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from fsm.audit.findings import Finding, FindingKind, finding
-from fsm.audit.hygiene.rotation import adjoin
+from fsm.audit.hygiene.rotation import are_adjacent
 from fsm.audit.rows import Place, Seen
 
 MANY = 64
@@ -107,7 +107,7 @@ class DuplicateLines:
 
     def _continues(self, file: str, other: str) -> bool:
         """Whether one file ends with this timestamp and the other, the next rotation, begins with it."""
-        return adjoin(file, other) and any(
+        return are_adjacent(file, other) and any(
             old not in self.ahead and new not in self.furthest for old, new in ((file, other), (other, file))
         )
 

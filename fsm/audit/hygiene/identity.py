@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from fsm.audit.hygiene.rotation import rotations_of, stem
+from fsm.audit.hygiene.rotation import count_rotations, stem
 from fsm.audit.limits import REORDER_MS, UNDATED_MS
 from fsm.audit.reading.records import KIND, MEMBER_ID, TIME, Row, Source
 from fsm.logs import facts_of as client_facts_of
@@ -184,7 +184,7 @@ def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key
 def _rank_files(keys: Mapping[str, Key], files: Mapping[str, _Span]) -> dict[str, Key]:
     ranks: dict[str, int] = {}
     out = {}
-    for file in sorted(keys, key=lambda name: (files[name], -rotations_of(name), name)):
+    for file in sorted(keys, key=lambda name: (files[name], -count_rotations(name), name)):
         key = keys[file]
         ranks[key.member] = ranks.get(key.member, -1) + 1
         out[file] = key._replace(rank=ranks[key.member])

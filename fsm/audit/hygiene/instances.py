@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fsm.audit.conformance import initial
 from fsm.audit.findings import Finding, FindingKind, finding
 from fsm.audit.hygiene.line_order import LineOrder
-from fsm.audit.hygiene.rotation import Missing, adjoin, is_hole
+from fsm.audit.hygiene.rotation import Missing, are_adjacent, is_hole
 from fsm.audit.limits import BURST_MS, REORDER_MS, SETTLED_MS
 from fsm.audit.rows import NOWHERE, At, Begin, End, Ended, Known, Order, Seen
 from fsm.audit.wording import seconds
@@ -125,7 +125,7 @@ class _Process:
     def _change_file(self, ts_ms: int, file: str) -> None:
         self.scattered = self.scattered or file in self.stretches
         before = self.last.place.file
-        if adjoin(before, file) and not self.scattered:
+        if are_adjacent(before, file) and not self.scattered:
             self.stretches[file] = self.stretch
         else:
             self.stretch = self.stretches.setdefault(file, len(self.stretches))
@@ -282,7 +282,9 @@ class ConsumerInstances:
         process = self.process
         begins = process.number < 0 or process.closed_ms is not None or seen.record.kind is Kind.STARTED
         return (
-            not begins and is_hole(self.gone, process.last.place.file, seen.place.file) and not self.order.knows(seen)
+            not begins
+            and is_hole(self.gone, process.last.place.file, seen.place.file)
+            and not self.order.has_file(seen)
         )
 
     def _missing_file(self, seen: Seen) -> Finding:

@@ -16,7 +16,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from fsm.audit.findings import Finding, FindingKind, finding
-from fsm.audit.hygiene.rotation import rotations
+from fsm.audit.hygiene.rotation import are_rotations
 from fsm.audit.limits import CLOCK_MS
 from fsm.audit.rows import Place, Seen
 from fsm.audit.wording import seconds
@@ -95,17 +95,17 @@ class LineOrder:
         self.files = {name: known for name, known in self.files.items() if known.moved or name in files}
 
     def findings(self) -> Iterator[Finding]:
-        interleaved = self.scattered and not rotations(self.files)
+        interleaved = self.scattered and not are_rotations(self.files)
         for known in self.files.values():
             too_many = known.misplaced > _SHUFFLED * known.lines if interleaved else known.shuffled
             if known.moved and not too_many:
                 yield self._finding(known)
 
-    def jumps(self, file: str) -> bool:
+    def has_jump(self, file: str) -> bool:
         """Whether a line of the file is above a line that is older by more than `CLOCK_MS`."""
         return self.files[file].back_ms > CLOCK_MS
 
-    def knows(self, seen: Seen) -> bool:
+    def has_file(self, seen: Seen) -> bool:
         return seen.place.file in self.files
 
     def is_shuffled(self, file: str) -> bool:

@@ -30,22 +30,22 @@ _NUMBER = re.compile(r"[.\-_](\d{1,3})(?=[.\-_a-z]*\Z)")
 
 
 @lru_cache(maxsize=1024)
-def adjoin(file: str, other: str) -> bool:
+def are_adjacent(file: str, other: str) -> bool:
     """Whether the two are consecutive rotations of one name.
 
-    >>> adjoin("/logs/a.log.2", "/logs/a.log.1"), adjoin("/logs/a.log.1", "/logs/a.log")
+    >>> are_adjacent("/logs/a.log.2", "/logs/a.log.1"), are_adjacent("/logs/a.log.1", "/logs/a.log")
     (True, True)
-    >>> adjoin("/logs/a.log.2", "/logs/a.log"), adjoin("/logs/a.log.1", "/logs/b.log")
+    >>> are_adjacent("/logs/a.log.2", "/logs/a.log"), are_adjacent("/logs/a.log.1", "/logs/b.log")
     (False, False)
     """
     numbers = _number(file), _number(other)
     return stem(file) == stem(other) and None not in numbers and abs((numbers[0] or 0) - (numbers[1] or 0)) == 1
 
 
-def rotations(files: Iterable[str]) -> bool:
+def are_rotations(files: Iterable[str]) -> bool:
     """Whether the files are one log and its numbered rotations, none missing.
 
-    >>> rotations(["a.log", "a.log.1", "a.log.2"]), rotations(["part-0.log", "part-1.log"])
+    >>> are_rotations(["a.log", "a.log.1", "a.log.2"]), are_rotations(["part-0.log", "part-1.log"])
     (True, False)
     """
     names = list(files)
@@ -57,10 +57,10 @@ Missing = Mapping[str, frozenset[int]]
 """Missing numbers between the given rotations, by `stem`."""
 
 
-def missing(files: Iterable[str]) -> Missing:
+def find_missing(files: Iterable[str]) -> Missing:
     """The rotations that are missing between given ones, by `stem`.
 
-    >>> missing(["a.log", "a.log.1", "a.log.4", "b.log"])
+    >>> find_missing(["a.log", "a.log.1", "a.log.4", "b.log"])
     {'a': frozenset({2, 3})}
     """
     numbers: dict[str, set[int]] = {}
@@ -94,10 +94,10 @@ def _number(file: str) -> int | None:
     return (int(found[1]) or None) if found else 0
 
 
-def rotations_of(file: str) -> int:
+def count_rotations(file: str) -> int:
     """How often the log was rotated since it was this file; 0 if its name has no number.
 
-    >>> rotations_of("a.log.2"), rotations_of("a.log"), rotations_of("a-2026-11-22.log")
+    >>> count_rotations("a.log.2"), count_rotations("a.log"), count_rotations("a-2026-11-22.log")
     (2, 0, 0)
     """
     return _number(file) or 0

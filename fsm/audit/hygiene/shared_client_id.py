@@ -165,7 +165,7 @@ class SharedClientId:
         """
         self.order.see(seen)
         file = seen.place.file
-        if file in self.files[:-1] or self.order.jumps(file):
+        if file in self.files[:-1] or self.order.has_jump(file):
             self.sure = False
         elif file not in self.files:
             self.files.append(file)

@@ -24,7 +24,7 @@ from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents.cause_rules import RULES, WEAK_SPOTS, Rule, Scope, What
 from fsm.audit.incidents.member_lives import MemberLives
 from fsm.audit.incidents.next_steps import Step, step_of
-from fsm.audit.incidents.wording import consequences, list_members
+from fsm.audit.incidents.wording import describe_consequences, list_members
 from fsm.audit.limits import SETTLED_MS
 
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
@@ -267,9 +267,10 @@ def _sentence(rule: Rule, own: Sequence[Finding], root: Finding, blamed: Sequenc
     """The summary of a single finding, unless two processes share an instance id; else the rule's sentence."""
     if len(own) == 1 and rule.scope is not Scope.INSTANCE:
         return root.summary
-    if not rule.says:
-        return "; ".join([root.summary, *consequences((one for one in own if one is not root), blamed)])
-    return f"{rule.says.format(who=list_members(blamed), setting=setting)}: {'; '.join(consequences(own, blamed))}"
+    if not rule.sentence:
+        return "; ".join([root.summary, *describe_consequences((one for one in own if one is not root), blamed)])
+    happened = rule.sentence.format(who=list_members(blamed), setting=setting)
+    return f"{happened}: {'; '.join(describe_consequences(own, blamed))}"
 
 
 def _hazard(root: Finding, step: Step, lives: MemberLives) -> str:

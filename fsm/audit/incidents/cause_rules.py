@@ -35,7 +35,7 @@ class Scope(StrEnum):
 class Rule(NamedTuple):
     scope: Scope
     core: tuple[What, ...]
-    says: str = ""
+    sentence: str = ""
     """The incident's sentence, with `{who}` and `{setting}`; empty for the summary of the worst finding."""
     within: str = ""
     """The setting whose value limits the time between two core findings; empty for `SETTLED_MS`."""

@@ -26,7 +26,7 @@ def list_members(members: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def consequences(findings: Iterable[Finding], blamed: Sequence[str]) -> Iterator[str]:
+def describe_consequences(findings: Iterable[Finding], blamed: Sequence[str]) -> Iterator[str]:
     """A clause for each kind of findings of one cause, in the order of kinds.
 
     `blamed` are the members that the sentence has named before.

@@ -63,7 +63,7 @@ class Growth(NamedTuple):
     was: str = ""
     """Its former name, if it was renamed since it was last read."""
     gone: tuple[int, ...] = ()
-    """Numbers of its missing rotations, from `fsm.audit.hygiene.rotation.missing`."""
+    """Numbers of its missing rotations, from `fsm.audit.hygiene.rotation.find_missing`."""
     note: str = ""
     """An event of the file, to be reported as a finding."""
     over: bool = False
@@ -121,7 +121,11 @@ class FileReader:
     def read_new(self, before: FileState | None, growth: Growth) -> FileUpdate:
         """Reads a file with the state `before` up to its new size. Read errors are in the summary."""
         if growth.over:
-            return _rename(before, growth) if before is not None else FileUpdate(FileState(), [_note(growth, [])], {})
+            return (
+                _rename(before, growth)
+                if before is not None
+                else FileUpdate(FileState(), [_send_summary(growth, [])], {})
+            )
         learned = None if _is_whole(growth.path) else self._learn(growth)
         layout = _WHOLE if learned is None or learned.whole else _describe(learned, growth.modified_ms)
         if before is not None and _is_known(before, growth, layout):
@@ -230,7 +234,7 @@ def _send(
         groups=groups,
         open_groups=frozenset(one.key for one in last),
     )
-    about = _about(done, growth, touched, of_group, since=before.settled)
+    about = _send_facts(done, growth, touched, of_group, since=before.settled)
     return FileUpdate(done, [*about, *sent, *last], _with_names(state.names, tail.names))
 
 
@@ -238,15 +242,15 @@ def _rename(before: FileState, growth: Growth) -> FileUpdate:
     """The state of a file under another name."""
     facts = _rename_facts(before.all_facts, growth.name)
     state = replace(before, all_facts=facts)
-    about = _about(state, growth, before.groups, _by_group(facts, find_homes(facts)), since=WHOLE)
+    about = _send_facts(state, growth, before.groups, _by_group(facts, find_homes(facts)), since=WHOLE)
     return FileUpdate(state, list(about), {})
 
 
-def _about(
+def _send_facts(
     state: FileState, growth: Growth, touched: Iterable[str], facts: Mapping[str, Sequence[Facts]], *, since: int
 ) -> Iterator[Sent]:
     """The facts of the file, for itself and for its groups; rows sent earlier are replaced from `since` on."""
-    yield _note(growth, state.last_summary)
+    yield _send_summary(growth, state.last_summary)
     if growth.was:  # another file may have its former name
         yield to_file(SUMMARY, growth.was, -1, [""])._replace(key=OF_FILE + growth.was)
     for group in sorted(touched):
@@ -257,7 +261,7 @@ def _about(
         yield to_file(FACTS, growth.name, since, values)._replace(key=group)
 
 
-def _note(growth: Growth, summary: list[Any]) -> Sent:
+def _send_summary(growth: Growth, summary: list[Any]) -> Sent:
     return to_file(SUMMARY, growth.name, 0, [growth.note, *summary])._replace(key=OF_FILE + growth.name)
 
 

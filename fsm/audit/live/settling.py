@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from fsm.audit.intervals import of_partitions, union
+from fsm.audit.intervals import group_by_partition, merge_spans
 from fsm.audit.live.member_state import Item
 from fsm.audit.rows import Ended, GroupRows, Interval, Life, Subscription
 
@@ -26,7 +26,7 @@ def select_needed(old: Iterable[Item], rows: GroupRows) -> list[Item]:
 
 def _last_owners(intervals: Iterable[Interval]) -> Iterator[Interval]:
     in_order = sorted(intervals, key=lambda one: (one.topic, one.partition, one.start_ms, one.end_ms, one.member))
-    for own in of_partitions(in_order):
+    for own in group_by_partition(in_order):
         end_ms = max(one.end_ms for one in own)
         yield from (one for one in own if one.end_ms == end_ms)
 
@@ -48,5 +48,5 @@ def _merge(subscriptions: Iterable[Subscription]) -> Iterator[Subscription]:
         by_topic.setdefault((one.topic, one.pattern), []).append(one)
     for (topic, pattern), own in sorted(by_topic.items()):
         first = own[0]
-        for start_ms, end_ms in union((one.start_ms, one.end_ms) for one in own):
+        for start_ms, end_ms in merge_spans((one.start_ms, one.end_ms) for one in own):
             yield Subscription(first.group, first.member, topic, pattern, start_ms, end_ms, first.place)

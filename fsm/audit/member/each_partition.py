@@ -193,7 +193,7 @@ class EachPartitionOwnership(Follower):
             partitions = [(i.topic, i.partition) for i in callback.dropped]
             shown = [callback.at, *(At(i.end_ms, i.end) for i in callback.dropped)]
             end_ms = callback.dropped[-1].end_ms
-            yield self.owned.partitions_lost(partitions, callback.at.ts_ms, end_ms, shown, callback.cause)
+            yield self.owned.report_lost(partitions, callback.at.ts_ms, end_ms, shown, callback.cause)
 
     # -- findings ---------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class EachPartitionOwnership(Follower):
             self.balance = None
             partitions = [(i.topic, i.partition) for i in dropped]
             shown = [At(i.end_ms, i.end) for i in dropped]
-            yield self.owned.find_lost_without_callback(partitions, dropped[0].end_ms, shown)
+            yield self.owned.report_lost_without_callback(partitions, dropped[0].end_ms, shown)
 
     def _check_announced(self, at: At) -> Rows:
         """A finding if the assigned callback announced another number of partitions than were added. It is fine if none
@@ -235,13 +235,13 @@ class EachPartitionOwnership(Follower):
         """Partitions that were dropped unowned, and not added within `REORDER_MS`."""
         gone = {p: self.dropped_unowned.pop(p) for p in partitions}
         if gone and self.consumer.in_order:
-            yield self.owned.callback_not_owned("dropped", gone, _latest_ms(gone), gone.values())
+            yield self.owned.report_callback_not_owned("dropped", gone, _latest_ms(gone), gone.values())
 
     def _report_added_twice(self, partitions: Iterable[Partition]) -> Rows:
         """Partitions that were added while owned, and not dropped within `REORDER_MS`."""
         twice = {p: self.added_owned.pop(p) for p in partitions}
         if twice and self.consumer.ordered:
-            yield from self.owned.find_added_twice(twice, _latest_ms(twice), list(twice.values()))
+            yield from self.owned.report_added_twice(twice, _latest_ms(twice), list(twice.values()))
 
 
 def _latest_ms(lines: dict[Partition, At]) -> int:

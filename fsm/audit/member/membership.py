@@ -43,7 +43,7 @@ class Membership(Follower):
 
     def finish(self) -> Rows:
         yield from self._end_loop()
-        yield from self._coordinator_away(self.consumer.last.ts_ms)
+        yield from self._end_coordinator_away(self.consumer.last.ts_ms)
         if self.fatal is not None:
             yield from self._out_for_good(*self.fatal)
 
@@ -194,9 +194,9 @@ class Membership(Follower):
     @on(Kind.COORDINATOR_FOUND)
     def _find_coordinator(self, known: Known) -> Rows:
         self.heartbeat = None
-        return self._coordinator_away(known.at.ts_ms)
+        return self._end_coordinator_away(known.at.ts_ms)
 
-    def _coordinator_away(self, end_ms: int) -> Rows:
+    def _end_coordinator_away(self, end_ms: int) -> Rows:
         since_ms, self.without_ms = self.without_ms, None
         if since_ms is not None and end_ms - since_ms > SETTLED_MS:
             yield CoordinatorAway(self.consumer.member, since_ms, end_ms)

@@ -94,7 +94,7 @@ class OwnedPartitions:
 
     # -- findings ---------------------------------------------------------------------------------------
 
-    def partitions_lost(
+    def report_lost(
         self,
         partitions: Collection[Partition],
         start_ms: int,
@@ -112,7 +112,9 @@ class OwnedPartitions:
         kind = FindingKind.PARTITIONS_LOST
         return self.consumer.finding(kind, start_ms, end_ms, summary, shown, partitions=partitions, cause=cause)
 
-    def find_lost_without_callback(self, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]) -> Finding:
+    def report_lost_without_callback(
+        self, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]
+    ) -> Finding:
         """The finding for partitions that were dropped without a callback. For information if the log ends within
         close(), because it may have been cut there."""
         closing = self.consumer.closing_ms is not None
@@ -131,7 +133,7 @@ class OwnedPartitions:
         )
         return replace(found, severity=Severity.INFO) if hangs else found
 
-    def find_added_twice(self, partitions: Iterable[Partition], ts_ms: int, shown: Sequence[At]) -> Iterator[Finding]:
+    def report_added_twice(self, partitions: Iterable[Partition], ts_ms: int, shown: Sequence[At]) -> Iterator[Finding]:
         """A finding if the application was assigned what it owned, and no line between is known to be missing."""
         owned = {p: self.partitions[p] for p in by_partition(partitions) if p in self.partitions}
         twice = [p for p, since in owned.items() if self._follows(since, ts_ms, shown[-1])]
@@ -166,7 +168,7 @@ class OwnedPartitions:
         kind = FindingKind.ILLEGAL_TRANSITION
         yield consumer.finding(kind, at.ts_ms, at.ts_ms, summary, [self.changed, at], partitions=differ)
 
-    def callback_not_owned(
+    def report_callback_not_owned(
         self, what: str, partitions: Collection[Partition], ts_ms: int, shown: Iterable[At]
     ) -> Finding:
         """The finding for a revocation of partitions that the application did not own."""

@@ -60,7 +60,7 @@ class Ownership(Follower):
             yield from self._close(consumer.last._replace(ts_ms=consumer.closed_ms))
         closing_ms = consumer.closing_ms
         if how is Ended.LOG_ENDED and closing_ms is not None and owned.partitions and owned.has_listener:
-            yield owned.find_lost_without_callback(owned.partitions, closing_ms, [consumer.last])
+            yield owned.report_lost_without_callback(owned.partitions, closing_ms, [consumer.last])
             how = Ended.HANGS
         yield from owned.remove(list(owned.partitions), consumer.last, how)
 
@@ -74,7 +74,7 @@ class Ownership(Follower):
         yield from self._close_begin(known)
         yield from self._give_up(at)
         if not failed and self.consumer.ordered:
-            yield from self.owned.find_added_twice(record.partitions, at.ts_ms, [at])
+            yield from self.owned.report_added_twice(record.partitions, at.ts_ms, [at])
         self.assigning = at
         self.owned.add(record.partitions, at)
 
@@ -109,7 +109,7 @@ class Ownership(Follower):
         yield from self._begin(known, Ended.LOST, "lost")
         at, lost = known.at, self._about(known.record)
         if lost:
-            yield self.owned.partitions_lost(lost, at.ts_ms, at.ts_ms, [at])
+            yield self.owned.report_lost(lost, at.ts_ms, at.ts_ms, [at])
             yield from self.owned.remove(lost, at, Ended.LOST)
 
     def _about(self, record: TraceRecord) -> tuple[Partition, ...]:
@@ -126,7 +126,7 @@ class Ownership(Follower):
         not_owned = self.owned.not_owned(partitions)
         self.owned.add_found(p for p in partitions if p not in not_owned)
         if not_owned:
-            yield self.owned.callback_not_owned(f"got a {name} callback for", not_owned, at.ts_ms, [at])
+            yield self.owned.report_callback_not_owned(f"got a {name} callback for", not_owned, at.ts_ms, [at])
         self.consumer.callback = Callback(kind, at, partitions)
         self.fenced_ms = None
         if self.returned.ts_ms == at.ts_ms and not at.joins(self.returned):
@@ -258,5 +258,5 @@ class Ownership(Follower):
         left = by_partition(self.owned.partitions)
         called = self.consumer.facts.close_calls_back_quietly or self.consumer.stays_in_group
         if left and self.owned.has_listener and not called:
-            yield self.owned.find_lost_without_callback(left, at.ts_ms, [at])
+            yield self.owned.report_lost_without_callback(left, at.ts_ms, [at])
         yield from self.owned.remove(left, at, Ended.CLOSED)

@@ -117,14 +117,14 @@ class Transitions(Follower):
     def _transition(self, known: Known, machine: MachineState, sure: bool) -> ObservedTransition:
         """The row. If the record has no source state, it is the previous state, unless the order is not `sure`."""
         record, at = known.record, known.at
-        came_from = record.state or (machine.state if sure else "")
-        fits = bool(machine.state) and came_from == machine.state
+        source = record.state or (machine.state if sure else "")
+        fits = bool(machine.state) and source == machine.state
         joins = machine.at is not None and at.joins(machine.at)
         return ObservedTransition(
             group=self.consumer.group,
             member=self.consumer.member,
             machine=record.machine,
-            state=came_from,
+            state=source,
             next_state=record.next_state,
             event=record.event,
             ts_ms=record.ts_ms,

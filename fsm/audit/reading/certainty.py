@@ -37,7 +37,7 @@ class Understood(NamedTuple):
         """The share, as in `98.7 %`."""
         return f"{100 * self.share:g} %"
 
-    def enough(self, least: float) -> bool:
+    def is_enough(self, least: float) -> bool:
         """Whether at least this share was understood."""
         return self.entries >= least * self.all
 
@@ -81,7 +81,7 @@ class FileFacts(NamedTuple):
         kept = {"", *client_ids}
         return self._replace(missed_of=tuple(one for one in self.missed_of if one in kept))
 
-    def doubts(self, client: str) -> bool:
+    def is_doubtful(self, client: str) -> bool:
         """Whether too little of a client's lines in the file was understood."""
         return client in self.too_little or "" in self.too_little
 

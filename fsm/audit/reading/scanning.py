@@ -138,7 +138,7 @@ class Scanner:
             if entry.offset not in self._owned:
                 continue
             if not entry.formats:
-                if entry.cut or self._shows(entry.data, entry.data[:_SHAPE].translate(_DIGITS)):
+                if entry.cut or self._is_shown(entry.data, entry.data[:_SHAPE].translate(_DIGITS)):
                     yield _parse(entry, self.zone)
                 continue
             parsed = _parse(entry, self.zone)
@@ -147,7 +147,7 @@ class Scanner:
             else:
                 self.passed += 1
 
-    def _shows(self, line: bytes, shape: bytes) -> bool:
+    def _is_shown(self, line: bytes, shape: bytes) -> bool:
         """Whether an orphan is yielded by itself; else it is counted, unless it is blank."""
         signed = self._shapes.get(shape)
         new = signed is None
@@ -175,7 +175,7 @@ class Scanner:
             if shape not in asked:
                 continue
             counts[shape] -= 1
-            if self._shows(lines.line(i), shape):
+            if self._is_shown(lines.line(i), shape):
                 shown.append(i)
             if len(shape) < _SHAPE and not self._shapes.get(shape, True):
                 asked.remove(shape)  # all others of this shape are counted

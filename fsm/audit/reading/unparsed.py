@@ -55,14 +55,14 @@ def find_too_little(pieces: Sequence[PieceSummary], least: float) -> list[TooLit
     file = pieces[0].file
     whole = Understood(sum(one.understood for one in pieces), sum(one.missed for one in pieces))
     lost = sum(one.missed_ownership.get(name, 0) for name in find_missed_ownership(pieces) for one in pieces)
-    if whole.missed and (not whole.enough(least) or (least and lost >= _FEWEST_LOST)):
+    if whole.missed and (not whole.is_enough(least) or (least and lost >= _FEWEST_LOST)):
         return [TooLittle(file, "", *whole)]
     entries, missed = Counter[str](), Counter[str]()
     for one in pieces:
         entries.update(one.understood_of)
         missed.update(one.missed_of)
     clients = [TooLittle(file, client, entries[client], missed[client]) for client in sorted(missed)]
-    return [one for one in clients if not one.understood.enough(least)]
+    return [one for one in clients if not one.understood.is_enough(least)]
 
 
 _FEWEST_LOST = 2

@@ -13,7 +13,7 @@ from fsm.audit.findings import UNIT_KINDS, Cause, Finding, FindingKind, Severity
 from fsm.audit.group import Rebalance
 from fsm.audit.group.coverage import Coverage
 from fsm.audit.group_audit import GroupAudit
-from fsm.audit.intervals import union
+from fsm.audit.intervals import merge_spans
 from fsm.audit.report.highlights import SPANS, Highlights
 from fsm.audit.rows import UNOWNED_BEGINS, Begun, Ended, Interval, Life
 from fsm.audit.wording import UNIT, unit
@@ -97,19 +97,19 @@ def overview(audit: GroupAudit) -> Overview | None:
 
 
 def _describe_coverage(audit: GroupAudit, whole: bool) -> str:
-    doubted = (audit.files[file].doubts(client) for _, client, file in audit.members if file in audit.files)
+    doubted = (audit.files[file].is_doubtful(client) for _, client, file in audit.members if file in audit.files)
     return NOT_UNDERSTOOD if any(doubted) else "whole" if whole else "unknown"
 
 
 # -- its timeline -------------------------------------------------------------------------------------------
 
 
-def group_view(audit: GroupAudit, known: Overview | None, noted: Highlights) -> views.GroupView:
+def group_view(audit: GroupAudit, known: Overview | None, highlights: Highlights) -> views.GroupView:
     """The timeline of one group; empty if the group has no timestamps."""
     if known is None:
         return views.GroupView(audit.group, 0, 0)
-    rounds, unlogged = noted.round_views(), _view_unlogged(audit, known.end_ms)
-    members, partitions, rebalances = _members(audit, known, noted), _partitions(audit), _rebalances(audit)
+    rounds, unlogged = highlights.round_views(), _view_unlogged(audit, known.end_ms)
+    members, partitions, rebalances = _members(audit, known, highlights), _partitions(audit), _rebalances(audit)
     return views.GroupView(
         group=audit.group,
         start_ms=known.start_ms,
@@ -125,7 +125,7 @@ def group_view(audit: GroupAudit, known: Overview | None, noted: Highlights) -> 
         rebalances=rebalances,
         rebalances_hidden=known.rebalances - len(rebalances),
         rounds=rounds,
-        rounds_hidden=len(noted.rounds) - len(rounds),
+        rounds_hidden=len(highlights.rounds) - len(rounds),
         trend=trend(audit.rebalances, audit.findings),
     )
 
@@ -141,7 +141,7 @@ def trend(rebalances: Iterable[Rebalance], findings: Iterable[Finding]) -> Trend
     return counts
 
 
-def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[views.MemberView, ...]:
+def _members(audit: GroupAudit, known: Overview, highlights: Highlights) -> tuple[views.MemberView, ...]:
     """The members with the most findings, by start."""
     blamed = Counter((found.member, found.severity) for found in audit.findings)
     lives: dict[str, list[tuple[Life, Coverage]]] = {}
@@ -167,11 +167,11 @@ def _members(audit: GroupAudit, known: Overview, noted: Highlights) -> tuple[vie
             protocol=max(life.protocol for life, _ in mine),
             version=max(life.version for life, _ in mine),
             coverage=_coverage(all(life.whole_start for life, _ in mine), mine[-1][1].end, missed[member]),
-            states=noted.spans(member, max(life.end_ms for life, _ in mine)),
-            marks=tuple(noted.marks.get(member, ())),
+            states=highlights.spans(member, max(life.end_ms for life, _ in mine)),
+            marks=tuple(highlights.marks.get(member, ())),
             target=_list_spans(given, AssignmentKind.TARGET, known.end_ms),
             current=_list_spans(given, AssignmentKind.CURRENT, known.end_ms),
-            states_hidden=noted.has_more_states(member),
+            states_hidden=highlights.has_more_states(member),
         )
 
     shown = sorted(lives, key=rank)[:MEMBERS]
@@ -288,7 +288,7 @@ def _partitions(audit: GroupAudit) -> tuple[views.PartitionView, ...]:
             tuple(views.OwnedSpan(o.member, o.start_ms, o.end_ms, o.ended.value) for o in owned[partition][:SPANS]),
             tuple(times.get((partition, FindingKind.UNOWNED_PARTITION), ())),
             tuple(times.get((partition, FindingKind.DOUBLE_OWNERSHIP), ())),
-            tuple(views.Stretch(*span) for span in union(waits.get(partition, ()))),
+            tuple(views.Stretch(*span) for span in merge_spans(waits.get(partition, ()))),
             max(0, len(owned[partition]) - SPANS),
         )
         for partition in shown

@@ -58,7 +58,7 @@ class Alarms:
             store.execute("insert into batch values (?)", (batch,))
         if len(alarms) > room:
             self.dropped += len(alarms) - room
-            self._say(f"{len(alarms) - room} alarms are not told: {WAITING} others wait")
+            self._print(f"{len(alarms) - room} alarms are not told: {WAITING} others wait")
         self._new.set()
 
     @property
@@ -73,7 +73,7 @@ class Alarms:
         self._new.set()
         self._thread.join(self.command_s)
         if left := self.waiting:
-            self._say(f"{left} alarms wait, and are told when the same command goes on")
+            self._print(f"{left} alarms wait, and are told when the same command goes on")
 
     # -- in its thread --------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Alarms:
                 start_new_session=True,  # Ctrl-C is not for it
             )
         except OSError as problem:
-            self._say(str(problem.strerror))
+            self._print(str(problem.strerror))
             return
         try:
             process.communicate(alarm, self.command_s)
@@ -116,10 +116,10 @@ class Alarms:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            self._say(f"took longer than {self.command_s:g} s")
+            self._print(f"took longer than {self.command_s:g} s")
         else:
             if process.returncode:
-                self._say(f"ended with status {process.returncode}")
+                self._print(f"ended with status {process.returncode}")
 
     # -- both -----------------------------------------------------------------------------------------------
 
@@ -138,5 +138,5 @@ class Alarms:
         (count,) = store.execute("select count(*) from alarm").fetchone()
         return int(count)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         print(f"fsm: --exec {self.command[0]}: {text}", file=sys.stderr)  # noqa: T201

@@ -18,7 +18,7 @@ from fsm.audit.report.highlights import Highlights
 from fsm.render.report.folder import remove_group
 from fsm.spark import collecting
 from fsm.spark.live.follow_options import Follow
-from fsm.spark.live.lag_kept import lag_in
+from fsm.spark.live.lag_kept import read_kept_lag
 from fsm.spark.live.page import draw_file, draw_group
 from fsm.spark.options import Options
 
@@ -43,7 +43,7 @@ class Judge:
         elif state.files:
             highlights = Highlights()
             audit = state.audit(self.options.limits, names, highlights)
-            lag = lag_in(self.follow.lag, self.options.timezone)
+            lag = read_kept_lag(self.follow.lag, self.options.timezone)
             own = replace(self.options, lag=lag).lag_of(key)
             found = self._find_unknown(add_lag(audit.findings, own), audit)
             changes = state.update_findings(found, self.follow.close_ms, now_ms)

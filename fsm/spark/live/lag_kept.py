@@ -71,7 +71,7 @@ class KeptLag(Mapping[str, Mapping[Partition, Sequence[Measured]]]):
             return store.execute(asked, values).fetchall()
 
 
-def lag_in(path: str, timezone: str) -> Lag:
+def read_kept_lag(path: str, timezone: str) -> Lag:
     """The current lag in a file; empty if there is no file, or it cannot be read now."""
     if not path:
         return {}

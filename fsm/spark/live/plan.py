@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fsm.audit.hygiene.rotation import missing, stem
+from fsm.audit.hygiene.rotation import find_missing, stem
 from fsm.audit.live.growth import Growth, find_last_end
 from fsm.spark.live.follow_options import CHECKPOINT, TOPICS
 from fsm.spark.live.known_files import AWAY, HEAD, Look, find_copies, is_stale, look_at, recognise, tail_of
@@ -122,8 +122,8 @@ def _advance(look: Look, name: str, old: str, one: Offset) -> Offset:
     size = look.size if packed else _readable(look, one.size, one.seen)
     head = look.start if packed else look.start[: max(one.head_size, min(HEAD, size))]
     same = (size, look.identity, old) == (one.size, one.identity, name)
-    stands = look.size == one.seen and size <= LEARNED_STANDING
-    learns = size >= 2 * one.learned_size or (stands and size > one.learned_size)
+    has_stopped = look.size == one.seen and size <= LEARNED_STANDING
+    learns = size >= 2 * one.learned_size or (has_stopped and size > one.learned_size)
     return Offset(
         look.identity,
         zlib.crc32(head),
@@ -161,8 +161,8 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 def parts(start: Offsets, end: Offsets, paths: Mapping[str, Path]) -> list[Part]:
     """The parts that a batch reads between two offsets; `paths` of the files, by name."""
-    gone = missing(end)
-    gone_before = missing(start)
+    gone = find_missing(end)
+    gone_before = find_missing(start)
     found = []
     for name, one in end.items():
         if one.waits:

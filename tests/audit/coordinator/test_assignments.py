@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from fsm.audit.coordinator.assignments import HELD, CoordinatorRecord, add_topic_names, assignments, label, with_names
+from fsm.audit.coordinator.assignments import (
+    HELD,
+    CoordinatorRecord,
+    add_topic_names,
+    find_assignments,
+    label,
+    with_names,
+)
 from fsm.audit.rows import Place
 from fsm.trace import Kind, TraceRecord
 
@@ -38,7 +45,7 @@ def target(ts_ms: int, member_id: str, *numbers: int, **fields: Any) -> Coordina
 
 def told(*spoken: CoordinatorRecord) -> list[tuple[object, ...]]:
     """Member id, which, state, epoch, partition numbers, begin, end, what ended it; in the order of their begins."""
-    found = sorted(assignments("g", spoken), key=lambda a: (a.start_ms, a.member_id, a.which))
+    found = sorted(find_assignments("g", spoken), key=lambda a: (a.start_ms, a.member_id, a.which))
     return [
         (
             a.member_id,
@@ -76,7 +83,7 @@ def test_a_partition_moves_from_one_member_to_another() -> None:
         ("id-a", "current", "STABLE", 3, [0], 200, None, ""),
         ("id-b", "current", "STABLE", 3, [1], 250, None, ""),
     ]
-    asked = next(a for a in assignments("g", story) if a.state == "UNREVOKED_PARTITIONS")
+    asked = next(a for a in find_assignments("g", story) if a.state == "UNREVOKED_PARTITIONS")
     assert (asked.member, asked.revoked, asked.label, asked.giving_up) == ("a", foo(1), "foo-[0]", "foo-[1]")
     assert (asked.start, asked.end) == (Place("broker.log", 150), Place("broker.log", 200))
 
@@ -158,12 +165,14 @@ def test_the_leader_of_a_generation() -> None:
     """A classic group names it; a consumer group has none, whatever is told of its members."""
     leads = state(1, "id-a", 4, "STABLE", 0, machine=CLASSIC, detail="leader")
     other = state(1, "id-b", 4, "STABLE", 1, detail="leader")
-    assert [a.role for a in assignments("g", [leads, other])] == ["leader", ""]
+    assert [a.role for a in find_assignments("g", [leads, other])] == ["leader", ""]
 
 
 def test_an_unknown_member_has_no_name_and_no_partitions_no_row() -> None:
     """A member that no log names keeps its id alone; members of other protocols have no assignment that we know."""
-    (one,) = assignments("g", [state(1, "id-c", 1, "STABLE", 3), said(2, Kind.MEMBER_STATE, "id-d", machine=CLASSIC)])
+    (one,) = find_assignments(
+        "g", [state(1, "id-c", 1, "STABLE", 3), said(2, Kind.MEMBER_STATE, "id-d", machine=CLASSIC)]
+    )
     assert (one.member, one.member_id, one.partitions) == ("", "id-c", foo(3))
 
 
@@ -173,7 +182,7 @@ def test_a_hostile_number_of_members_is_bounded(monkeypatch: pytest.MonkeyPatch)
     assert held < HELD <= 1_000_000
     monkeypatch.setattr("fsm.audit.coordinator.assignments.HELD", held)
     spoken = (state(n, f"id-{n}", 1, "STABLE") for n in range(held + 3))
-    first = [a for a, _ in zip(assignments("g", spoken), range(3), strict=False)]
+    first = [a for a, _ in zip(find_assignments("g", spoken), range(3), strict=False)]
     assert [(a.member_id, a.end_ms) for a in first] == [("id-0", None), ("id-1", None), ("id-2", None)]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fsm.audit.coordinator.assignments import CoordinatorRecord
-from fsm.audit.coordinator.evidence import SHOWN, Statement, add_statements, statements
+from fsm.audit.coordinator.evidence import SHOWN, Statement, add_statements, find_statements
 from fsm.audit.findings import Cause, Evidence, Finding, FindingKind, finding
 from fsm.audit.rows import Place
 from fsm.trace import Kind, TraceRecord
@@ -94,5 +94,5 @@ def test_words_belong_to_the_member_that_has_the_id() -> None:
         record(Kind.LEFT, "id-b", 4),
         record(Kind.GROUP_EPOCH, "", 5),
     ]
-    assert [w.ts_ms for w in statements(every)["a"]] == [3, 9]
-    assert list(statements(every)) == ["a"]
+    assert [w.ts_ms for w in find_statements(every)["a"]] == [3, 9]
+    assert list(find_statements(every)) == ["a"]

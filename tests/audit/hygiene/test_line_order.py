@@ -8,7 +8,7 @@ import pytest
 
 from fsm.audit.findings import FindingKind
 from fsm.audit.hygiene.line_order import LineOrder
-from fsm.audit.hygiene.rotation import adjoin, rotations
+from fsm.audit.hygiene.rotation import are_adjacent, are_rotations
 from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord
 
@@ -72,12 +72,12 @@ def test_few_lines_of_a_member_in_files_of_a_collector():
 )  # fmt: skip
 def test_rotations_that_adjoin(older, newer, whole):
     """Consecutive numbers leave nothing out; days may."""
-    assert adjoin(f"/logs/{older}", f"/logs/{newer}") is whole
+    assert are_adjacent(f"/logs/{older}", f"/logs/{newer}") is whole
 
 
 def test_a_log_and_its_rotations_are_told_from_parts():
     """Parts that a collector counts have no log without a number."""
-    assert rotations(["a.log", "a.log.2", "a.log.1"])
-    assert not rotations(["a.log", "a.log.2"])
-    assert not rotations(["part-0.log", "part-1.log"])
-    assert not rotations(["part-1.log", "part-2.log"])
+    assert are_rotations(["a.log", "a.log.2", "a.log.1"])
+    assert not are_rotations(["a.log", "a.log.2"])
+    assert not are_rotations(["part-0.log", "part-1.log"])
+    assert not are_rotations(["part-1.log", "part-2.log"])

@@ -9,17 +9,19 @@ import recordings
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.group import judge
 from fsm.audit.group.coverage import find_coverage
-from fsm.audit.hygiene.rotation import is_hole, missing
+from fsm.audit.hygiene.rotation import find_missing, is_hole
 from fsm.audit.rows import Begun, Ended, GroupRows, Interval, Life
 from fsm.trace import Kind
 
-GONE = missing(["a.log.2", "a.log"])
+GONE = find_missing(["a.log.2", "a.log"])
 
 
 def test_files_between_rotations_are_missed():
     """Numbers between the least and the greatest; days tell nothing, and every log is judged by itself."""
-    assert missing(["x/a.log", "x/a.log.3", "y/a.log.1", "b-2026-11-20.log", "b-2026-11-22.log"]) == {"x/a": {1, 2}}
-    assert missing(["a.log.gz", "a.log.1.gz", "a.log.2.gz"]) == {}
+    assert find_missing(["x/a.log", "x/a.log.3", "y/a.log.1", "b-2026-11-20.log", "b-2026-11-22.log"]) == {
+        "x/a": {1, 2}
+    }
+    assert find_missing(["a.log.gz", "a.log.1.gz", "a.log.2.gz"]) == {}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fsm.audit.conformance import illegal_transitions
+from fsm.audit.conformance import find_illegal_transitions
 from fsm.audit.findings import Finding, FindingKind
 from fsm.audit.rows import ObservedTransition
 from fsm.trace import Kind
@@ -24,7 +24,7 @@ def write(log, steps, begin_ms=1000, files=("a.log",)):
 
 
 def judged(log):
-    return [f.summary for f in illegal_transitions(log.rows(ObservedTransition))]
+    return [f.summary for f in find_illegal_transitions(log.rows(ObservedTransition))]
 
 
 def test_a_whole_life_is_legal_and_its_dwell_times_are_known(log):
