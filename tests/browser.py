@@ -90,12 +90,12 @@ class Browser:
         """A key goes down and up; one with a name needs its code."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
-            said = text if kind == "keyDown" else {}
-            self._ask("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **said)
+            typed = text if kind == "keyDown" else {}
+            self._ask("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **typed)
 
-    def point(self, kind: str, x: float, y: float, **said: Any) -> None:
+    def point(self, kind: str, x: float, y: float, **fields: Any) -> None:
         """The mouse does something there: `mousePressed`, `mouseMoved`, `mouseReleased` or `mouseWheel`."""
-        self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1, **said)
+        self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1, **fields)
 
     def click(self, selector: str) -> None:
         """Clicks with the mouse on the first element that the selector finds, once it is in view."""
@@ -112,9 +112,9 @@ class Browser:
         """The page as a PNG."""
         return b64decode(self._ask("Page.captureScreenshot")["data"])
 
-    def _ask(self, method: str, **said: Any) -> Any:
+    def _ask(self, method: str, **fields: Any) -> Any:
         self._number += 1
-        command = {"id": self._number, "method": method, "params": said}
+        command = {"id": self._number, "method": method, "params": fields}
         if self._session:
             command["sessionId"] = self._session
         os.write(self._write, json.dumps(command).encode() + b"\0")
@@ -130,9 +130,9 @@ class Browser:
                 assert "error" not in answer, answer
                 return answer["result"]
 
-    def _note(self, told: dict[str, Any]) -> None:
+    def _note(self, message: dict[str, Any]) -> None:
         """Keeps what the console was told, where it is a complaint."""
-        method, params = told.get("method"), told.get("params", {})
+        method, params = message.get("method"), message.get("params", {})
         if method == "Runtime.exceptionThrown":
             details = params["exceptionDetails"]
             self.errors.append(details.get("exception", {}).get("description") or details["text"])

@@ -115,10 +115,10 @@ def compared(log: Path) -> Compared:
         rounds = list(rounds_of(text))
     found = list(differences(rounds))
     differing = len({difference.time_ms for difference in found})
-    lines = [told(log, d.time_ms, f"round, {d.what}", d.expected, d.got) for d in found]
+    lines = [describe(log, d.time_ms, f"round, {d.what}", d.expected, d.got) for d in found]
     worker = WorkerPath("", log.stem)
     illegal = [each for seen in records(log) for each in worker.see(seen)]
-    lines += [told(log, each.start_ms, "step", "one that the table has", each.summary) for each in illegal]
+    lines += [describe(log, each.start_ms, "step", "one that the table has", each.summary) for each in illegal]
     return Compared(len(rounds) - differing, differing, worker.steps - len(illegal), len(illegal), tuple(lines))
 
 
@@ -130,7 +130,7 @@ def records(log: Path) -> Iterable[Known]:
             yield Known(record, At(record.ts_ms, Place(str(log), entry.offset)))
 
 
-def told(log: Path, time_ms: int, what: str, expected: object, got: object) -> str:
+def describe(log: Path, time_ms: int, what: str, expected: object, got: object) -> str:
     """A difference as a line."""
     at = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return f"{log.parent.name} {log.stem} {at} {what}: expected {expected}, got {got}"

@@ -162,7 +162,7 @@ def _verdicts(scenario: Mapping[str, Any], t0: float) -> Iterator[Verdict]:
 
 
 def _of_connect(scenario: Mapping[str, Any], t0: float) -> Iterator[Verdict]:
-    for kind, start_s, end_s, unit, counts, hidden in connect_truth.said(scenario):
+    for kind, start_s, end_s, unit, counts, hidden in connect_truth.list_stated(scenario):
         yield Verdict(kind, t0 + start_s * 1000, t0 + end_s * 1000, frozenset({unit}), "", counts, hidden)
     if "herder_died" in scenario.get("log_event_counts", {}):
         yield Verdict(FindingKind.MEMBER_OUT_FOR_GOOD, t0, math.inf, frozenset(), "", False)

@@ -24,7 +24,7 @@ FROZEN = "its worker is frozen"
 HIDDEN_AT_INFO = "at INFO no heartbeats are printed, and one who stands still looks like one who has no news"
 
 
-class Said(NamedTuple):
+class StatedVerdict(NamedTuple):
     """One verdict: kind, seconds since the begin, unit, and whether it must be found."""
 
     kind: FindingKind
@@ -53,16 +53,16 @@ def _is_quiet(scenario: Mapping[str, Any]) -> bool:
     return not scenario.get("wrong") and set(scenario.get("log_event_counts", ())) <= {"config_behind"}
 
 
-def said(scenario: Mapping[str, Any]) -> Iterator[Said]:
+def list_stated(scenario: Mapping[str, Any]) -> Iterator[StatedVerdict]:
     """What was wrong in one scenario. What its user paused or stopped, and short times, may be found or not."""
     for one in scenario[RAN_TWICE]:
-        yield Said(FindingKind.RAN_TWICE, one["frm"], one["to"], unit(one["unit"]), True)
+        yield StatedVerdict(FindingKind.RAN_TWICE, one["frm"], one["to"], unit(one["unit"]), True)
     for one in scenario[NOT_RUNNING]:
         by_user = "by user" in one["why"]
         if by_user or one["seconds"] > MAYBE_S:
             counts = one["seconds"] > SURE_S and not by_user
             hidden = HIDDEN_AT_INFO if one["why"] == FROZEN and scenario.get("level") == "info" else ""
-            yield Said(FindingKind.UNASSIGNED_WORK, one["frm"], one["to"], unit(one["unit"]), counts, hidden)
+            yield StatedVerdict(FindingKind.UNASSIGNED_WORK, one["frm"], one["to"], unit(one["unit"]), counts, hidden)
 
 
 def unit(text: str) -> Partition:

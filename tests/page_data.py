@@ -13,7 +13,7 @@ from fsm.render.report.details import pack
 from fsm.render.report.folder import write_group, write_page
 from fsm.render.timeline.views import FindingView, GroupView, Report
 
-Told = dict[str, Any]
+Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def render(report: Whole) -> str:
         return (Path(folder) / "report.html").read_text(encoding="utf-8")
 
 
-def data(html: str) -> tuple[Told, Told]:
+def data(html: str) -> tuple[Document, Document]:
     """What the page's script starts from, and the pieces of groups that the page holds, by their names."""
     found = re.findall(r'<script type="application/json" ([^>]*)>(.*?)</script>', html, re.DOTALL)
     (summary,) = (json.loads(text) for named, text in found if named == 'id="summary-data"')
@@ -53,7 +53,7 @@ def beside(out: Path, name: str) -> Any:
     return json.loads(text.removesuffix(");"))
 
 
-def groups_of(out: Path) -> dict[str, Told]:
+def groups_of(out: Path) -> dict[str, Document]:
     """Everything that a report says of its groups: entries with their findings and lanes, all pieces together."""
     summary, pieces = data((out / "report.html").read_text(encoding="utf-8"))
     for path in sorted(out.glob("report/*.js")):

@@ -43,8 +43,8 @@ rows:
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of one command."""
     status = main([str(argument) for argument in arguments])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -175,9 +175,9 @@ def test_a_typo_in_a_yaml_table_is_found_by_file_and_line(capsys: pytest.Capture
     """Line 13 says OPNE: the message begins with the file and that line."""
     path = tmp_path / "typo.yaml"
     path.write_text(TURNSTILE.replace("steps: [LOCKED]", "steps: [OPNE]"), encoding="utf-8")
-    said = refused(capsys, "tables", path)
-    assert said.startswith(f"{path}:13: ")
-    assert "OPNE" in said
+    printed = refused(capsys, "tables", path)
+    assert printed.startswith(f"{path}:13: ")
+    assert "OPNE" in printed
 
 
 @pytest.mark.parametrize(
@@ -260,14 +260,14 @@ def test_draw_a_part_of_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 def test_parts_that_cannot_be_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Names that are not there, paths that end, all tables at once, a path that nobody has told."""
     folder = ("-o", tmp_path)
-    for options, says in (
+    for options, message in (
         (("connect-group", "--states", "EMPTYY"), "connect-group has no state 'EMPTYY'; did you mean EMPTY?"),
         (("connect-group", "--path", "ALL_JOINED"), "no such path: connect-group: ALL_JOINED is illegal in EMPTY"),
         (("--effects",), "draw: a part of a table is drawn by its name; give a table, and leave out --check"),
         (("connect-group", "--lit", "EMPTY", "--check"), "draw: a part of a table is drawn by its name"),
         (("connect-group", "--effects", "--format", "scxml"), "scxml has the whole table"),
     ):
-        assert refused(capsys, "draw", *folder, *options).startswith(says)
+        assert refused(capsys, "draw", *folder, *options).startswith(message)
     (tmp_path / "mine.yaml").write_text(TURNSTILE, encoding="utf-8")
     assert refused(capsys, "draw", tmp_path / "mine.yaml", *folder, "--path", "happy") == (
         "draw: no happy path of turnstile is known; give its events: --path EVENT,EVENT"
@@ -324,22 +324,22 @@ def test_draw_refuses_two_tables_of_one_name(capsys: pytest.CaptureFixture[str],
     """The second would overwrite the first."""
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text(TURNSTILE, encoding="utf-8")
-    said = refused(capsys, "draw", tmp_path / "a.yaml", tmp_path / "b.yaml", "-o", tmp_path)
-    assert said == f"{tmp_path}/b.yaml: holds 'turnstile', as {tmp_path}/a.yaml does; draw them one by one"
+    printed = refused(capsys, "draw", tmp_path / "a.yaml", tmp_path / "b.yaml", "-o", tmp_path)
+    assert printed == f"{tmp_path}/b.yaml: holds 'turnstile', as {tmp_path}/a.yaml does; draw them one by one"
 
 
 def test_a_folder_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A file stands where the folder should be."""
     (tmp_path / "taken").touch()
-    said = refused(capsys, "draw", "rebalance-notes", "-o", tmp_path / "taken", "--format", "dot")
-    assert said.startswith(f"{tmp_path}/taken/rebalance-notes.dot: cannot be written: ")
-    assert said.endswith("; give -o a folder that can be written to")
+    printed = refused(capsys, "draw", "rebalance-notes", "-o", tmp_path / "taken", "--format", "dot")
+    assert printed.startswith(f"{tmp_path}/taken/rebalance-notes.dot: cannot be written: ")
+    assert printed.endswith("; give -o a folder that can be written to")
 
 
 def test_check_of_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Unusable input, not a list of everything missing."""
-    said = refused(capsys, "draw", "--check", "-o", tmp_path / "gone")
-    assert said == f"{tmp_path}/gone: no such folder; draw it with: fsm draw -o {tmp_path}/gone"
+    printed = refused(capsys, "draw", "--check", "-o", tmp_path / "gone")
+    assert printed == f"{tmp_path}/gone: no such folder; draw it with: fsm draw -o {tmp_path}/gone"
 
 
 def test_without_dot_the_text_forms_are_still_drawn(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_without_dot_the_text_forms_are_still_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["audit"], "the following arguments are required: PATH, -o; see fsm audit --help"),
         (["audit", "x", "-o", "y", "--tolerance-ms", "1s"], "'1s' is not a whole number from 0"),
@@ -373,9 +373,9 @@ def test_without_dot_the_text_forms_are_still_drawn(tmp_path: Path) -> None:
         (["tables", "--json", "--format", "yaml"], "not allowed with argument"),
     ],
 )
-def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     """argparse's own messages keep the form of every other refusal."""
-    assert said in refused(capsys, *arguments)
+    assert message in refused(capsys, *arguments)
 
 
 @pytest.mark.parametrize("command", [[], ["tables"], ["draw"], ["audit"]])

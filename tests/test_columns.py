@@ -75,7 +75,7 @@ def test_machines_begin_in_the_initial_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "events", "says"),
+    ("states", "events", "message"),
     [
         ([0, 10], [0, 0], "no state has the code 10; they go from 0 to 9"),
         ([0, -1], [0, 0], "no state has the code -1"),
@@ -86,12 +86,12 @@ def test_machines_begin_in_the_initial_state() -> None:
         ([[0]], [[0]], "one row of integers"),
     ],
 )  # fmt: skip
-def test_codes_that_there_are_not_are_refused(states: list[object], events: list[object], says: str) -> None:
+def test_codes_that_there_are_not_are_refused(states: list[object], events: list[object], message: str) -> None:
     """Whatever their type; nothing is written."""
     out = COLUMNS.start(len(states))
     with pytest.raises(FsmError, match="consumer-member: ") as refused:
         COLUMNS.step(np.array(states), np.array(events), out=out)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert np.array_equal(out, COLUMNS.start(len(states)))
 
 

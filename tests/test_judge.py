@@ -29,9 +29,9 @@ def test_a_file_of_connect_scenarios_is_read(tmp_path: Path) -> None:
     quiet = {**SCENARIO, "scenario": "s00", "ran_twice_at_once": [], "not_running": [], "wrong": []}
     lagging = {**quiet, "scenario": "s24", "log_event_counts": {"config_log_slow": 62}}
     (tmp_path / "findings.json").write_text(json.dumps([SCENARIO, quiet, lagging]))
-    said = read_verdicts(tmp_path / "findings.json")
-    assert {name: each["t0"] for name, each in said.items()} == {"s99": 100.0, "s00": 100.0, "s24": 100.0}
-    assert [name for name, each in said.items() if each["summary"] == NOTHING] == ["s00"]
+    verdicts = read_verdicts(tmp_path / "findings.json")
+    assert {name: each["t0"] for name, each in verdicts.items()} == {"s99": 100.0, "s00": 100.0, "s24": 100.0}
+    assert [name for name, each in verdicts.items() if each["summary"] == NOTHING] == ["s00"]
 
 
 def test_units_that_ran_twice_or_nowhere_are_verdicts() -> None:

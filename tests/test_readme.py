@@ -123,8 +123,8 @@ def make_logs(root: Path) -> None:
         pod = root / "pods" / f"shop_orders-{plain.stem.lower()}_0c9e" / "app" / "0.log"
         time, lines = b"", []
         for line in data.splitlines():
-            if told := re.search(rb"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3})\]", line):
-                time = told[1] + b"T" + told[2] + b"." + told[3]
+            if stamp := re.search(rb"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3})\]", line):
+                time = stamp[1] + b"T" + stamp[2] + b"." + stamp[3]
             lines.append(time + b"000000Z stdout F " + line + b"\n")
         for file, content in ((plain, data), (pod, b"".join(lines))):
             file.parent.mkdir(parents=True, exist_ok=True)

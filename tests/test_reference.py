@@ -70,8 +70,8 @@ def test_hazards_hold_for_the_releases_that_their_tests_show() -> None:
             if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.hazard":
                 first, last = (*(ast.literal_eval(argument) for argument in mark.args), LATEST)[:2]
                 marks.setdefault(test.name.split("_")[1].upper().replace("B", "b"), set()).add((first, last))
-    said = {entry.number: {(entry.first, entry.last)} for entry in HAZARDS.entries if entry.last}
-    assert marks == said
+    releases = {entry.number: {(entry.first, entry.last)} for entry in HAZARDS.entries if entry.last}
+    assert marks == releases
 
 
 def test_every_flag_of_the_coordinator_is_there() -> None:

@@ -38,32 +38,32 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as work:
             alone, unread = cases(chosen.data, Path(work) / "alone", chosen.out)
-            heard, _ = cases(chosen.data, Path(work) / "heard", brokers=True)
+            logged, _ = cases(chosen.data, Path(work) / "heard", brokers=True)
     except FsmError as problem:
         print(f"audit-truth: {problem}", file=sys.stderr)
         return 2
-    report, both = judge.compare(alone), judge.compare(heard)
+    report, both = judge.compare(alone), judge.compare(logged)
     print(judge.table(report), end="")
     print(f"\nnot read, no parser knows the program that wrote the logs: {len(unread)}")
     for name, verdicts in unread.items():
         print(f"  {name}: {verdicts} verdicts")
     print(f"\nwith the brokers' logs beside them: {len(both.misses)} missed, {len(both.false_alarms)} invented, and")
-    print("\n".join(added(alone, heard)))
+    print("\n".join(added(alone, logged)))
     return 0 if report.clean and both.clean else 1
 
 
-def added(alone: Iterable[judge.Case], heard: Iterable[judge.Case]) -> Iterator[str]:
+def added(alone: Iterable[judge.Case], cases_: Iterable[judge.Case]) -> Iterator[str]:
     """What the brokers' logs add to the findings, a line for each kind."""
     before = Counter((case.name, f.kind, f.cause) for case in alone for f in case.findings)
-    after = Counter((case.name, f.kind, f.cause) for case in heard for f in case.findings)
-    told = Counter(kind for _, kind, _ in (after - before).elements())
-    found = [f for case in heard for f in case.findings]
+    after = Counter((case.name, f.kind, f.cause) for case in cases_ for f in case.findings)
+    new_kinds = Counter(kind for _, kind, _ in (after - before).elements())
+    found = [f for case in cases_ for f in case.findings]
     shown = Counter(f.kind for f in found if any("[GroupCoordinator id=" in line.text for line in f.evidence))
-    handed = Counter(f.kind for f in found if "; the coordinator gave " in f.summary)
+    given = Counter(f.kind for f in found if "; the coordinator gave " in f.summary)
     for kind, count in Counter(f.kind for f in found).items():
         if shown[kind]:
-            lines, causes = shown[kind], told[kind]
-            gave = f", {handed[kind]} say when it gave the partition to whom" if handed[kind] else ""
+            lines, causes = shown[kind], new_kinds[kind]
+            gave = f", {given[kind]} say when it gave the partition to whom" if given[kind] else ""
             yield f"  {kind}: {count} findings, {lines} with the coordinator's line, {causes} causes are its own{gave}"
 
 
@@ -75,8 +75,10 @@ def cases(
     Raises `InputError` where there are no scenarios with verdicts.
     """
     roots = recordings.unpacked(data, work / "recordings")
-    said = _verdicts(roots)
-    chosen = {s.name: (s, said[key]) for s in recordings.scenarios(roots) if (key := _key(s)) in said and s.logs}
+    verdicts = _verdicts(roots)
+    chosen = {
+        s.name: (s, verdicts[key]) for s in recordings.scenarios(roots) if (key := _key(s)) in verdicts and s.logs
+    }
     if not chosen:
         raise InputError("no scenario with truth.jsonl, logs and verdicts", str(data), "see tests/recordings.py")
     recordings.lay_out((s for s, _ in chosen.values()), work / "logs", brokers=brokers)
@@ -127,16 +129,16 @@ def finding(found: dict[str, Any]) -> Finding:
     )
 
 
-def case(scenario: recordings.Scenario, said: dict[str, Any], found: list[Finding]) -> judge.Case:
+def case(scenario: recordings.Scenario, verdict: dict[str, Any], found: list[Finding]) -> judge.Case:
     """One scenario for the judge."""
     with (scenario.folder / "truth.jsonl").open(encoding="utf-8") as truth:
-        recorded = untold.recording(truth, said)
+        recorded = untold.recording(truth, verdict)
     return judge.Case(
         name=scenario.name,
         label=f"{recorded.client} {recorded.level}" if recorded.client in CLIENTS else label(scenario),
-        origin_ms=float(said["t0"]) * 1000,
-        quiet=said["summary"] == judge.NOTHING,
-        verdicts=untold.mark(judge.verdicts(said), recorded),
+        origin_ms=float(verdict["t0"]) * 1000,
+        quiet=verdict["summary"] == judge.NOTHING,
+        verdicts=untold.mark(judge.verdicts(verdict), recorded),
         findings=tuple(found),
     )
 

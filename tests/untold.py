@@ -31,23 +31,23 @@ class Recording:
     """Partitions that nobody ever had, as verdicts write them."""
 
 
-def recording(truth: Iterable[str | bytes], said: Mapping[str, Any]) -> Recording:
+def recording(truth: Iterable[str | bytes], verdicts: Mapping[str, Any]) -> Recording:
     """What the lines of `truth.jsonl` and the verdicts say of the recording itself."""
-    told: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     static: set[str] = set()
     for event in map(json.loads, truth):
         if event.get("what") == "scenario":
-            told = event
+            record = event
         elif event.get("ev") == "start" and (event.get("conf") or {}).get("group.instance.id"):
             static.add(event["member"])
-    client, _, _ = str(told.get("client", "")).partition(" ")
-    topics = dict(told["topics"]) if any(one.client == client for one in UNTOLD) else {}
-    level, frame = told.get("client_level") or "", told.get("frame") or ""
-    return Recording(client, level, frame, topics, frozenset(static), said.get("never_owned") or "")
+    client, _, _ = str(record.get("client", "")).partition(" ")
+    topics = dict(record["topics"]) if any(one.client == client for one in UNLOGGED) else {}
+    level, frame = record.get("client_level") or "", record.get("frame") or ""
+    return Recording(client, level, frame, topics, frozenset(static), verdicts.get("never_owned") or "")
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class Unlogged:
     """Verdicts of a kind that logs of a client cannot show."""
 
     client: str
@@ -76,18 +76,18 @@ def _of_whole_topic(verdict: Verdict, recorded: Recording) -> bool:
 _AT_ONE_TIME = (FindingKind.DOUBLE_OWNERSHIP, FindingKind.UNOWNED_PARTITION)
 _NO_CLOCK = "without a clock nobody knows what was at one time"
 _NO_SUBSCRIPTION = "subscriptions are not printed, and nobody had any partition of the topic"
-UNTOLD = (
-    Untold("aiokafka", _AT_ONE_TIME, _NO_CLOCK, frame="basic"),
-    Untold("kafka-python", _AT_ONE_TIME, _NO_CLOCK, frame="basic"),
-    Untold("franz-go", _AT_ONE_TIME, _NO_CLOCK, frame="basic-notime"),
-    Untold(
+UNLOGGED = (
+    Unlogged("aiokafka", _AT_ONE_TIME, _NO_CLOCK, frame="basic"),
+    Unlogged("kafka-python", _AT_ONE_TIME, _NO_CLOCK, frame="basic"),
+    Unlogged("franz-go", _AT_ONE_TIME, _NO_CLOCK, frame="basic-notime"),
+    Unlogged(
         "aiokafka",
         (FindingKind.LOST_WITHOUT_CALLBACK,),
         "a static member's stop() prints nothing",
         when=_of_static_member,
     ),
     *(
-        Untold(client, (FindingKind.UNOWNED_PARTITION,), _NO_SUBSCRIPTION, when=_of_whole_topic)
+        Unlogged(client, (FindingKind.UNOWNED_PARTITION,), _NO_SUBSCRIPTION, when=_of_whole_topic)
         for client in ("franz-go", "kafkajs", "sarama")
     ),
 )
@@ -99,7 +99,7 @@ def mark(verdicts: Iterable[Verdict], recorded: Recording) -> tuple[Verdict, ...
 
 
 def _why(verdict: Verdict, recorded: Recording) -> str:
-    for one in UNTOLD:
+    for one in UNLOGGED:
         about = one.client == recorded.client and verdict.kind in one.kinds and one.frame in ("", recorded.frame)
         if about and one.when(verdict, recorded):
             return one.why

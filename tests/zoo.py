@@ -39,10 +39,10 @@ def main() -> int:
     with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as pool:
         for bug, found, cpu_s in pool.map(catch, ids, [pinned[bug] for bug in ids]):
             right = found is not None and found._asdict() == pinned[bug]["found"]
-            told = (
+            lines = (
                 f"{found.property}, {found.disturbances} disturbances, {found.steps} steps" if found else "not caught"
             )
-            print(f"{'ok' if right else 'DIFFERS':<8}{bug:<24}{cpu_s:5.1f} CPU s  {told}", flush=True)
+            print(f"{'ok' if right else 'DIFFERS':<8}{bug:<24}{cpu_s:5.1f} CPU s  {lines}", flush=True)
             differs += not right
             if found:
                 made[bug] = found

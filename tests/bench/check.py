@@ -63,15 +63,17 @@ def measure(
 
 def measure_command(title: str, folder: str, model: Model) -> None:
     """One line: `fsm check` with one disturbance of the kinds and with all that it asks, from its start to its end."""
-    said = ["consumer-group", "--topics", "foo:1,bar:1", "--disturb", ",".join(KINDS), "--every", "--memo", folder]
+    arguments = ["consumer-group", "--topics", "foo:1,bar:1", "--disturb", ",".join(KINDS), "--every", "--memo", folder]
     before = os.times()
-    done = subprocess.run([sys.executable, "-m", "fsm", "check", *said, "--json"], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "fsm", "check", *arguments, "--json"], capture_output=True, check=False
+    )
     after = os.times()
     took_s = after.children_user + after.children_system - before.children_user - before.children_system
-    told = json.loads(done.stdout)
-    if told["model"] != model.name:
-        raise SystemExit(f"the command checks {told['model']}, not {model.name}")
-    counts = told["states"], told["transitions"]
+    document = json.loads(done.stdout)
+    if document["model"] != model.name:
+        raise SystemExit(f"the command checks {document['model']}, not {model.name}")
+    counts = document["states"], document["transitions"]
     show(title, *(f"{count:,}" for count in counts), f"{took_s:.2f}", *rates(took_s, *counts))
 
 

@@ -105,10 +105,10 @@ class Clients:
 def measure_classic(members: int, rounds: int) -> Iterator[tuple[str, Cost]]:
     """A classic group: both joins, the syncs of followers and leader, and a Heartbeat of each."""
     clients = Clients(members, rounds)
-    said = (JoinGroupRequestProtocol("range", encode_subscription(Subscription(clients.names), 1)),)
+    metadata = (JoinGroupRequestProtocol("range", encode_subscription(Subscription(clients.names), 1)),)
 
     def joining(member_id: str) -> JoinGroupRequest:
-        return JoinGroupRequest("g", 45_000, 300_000, member_id, protocols=said)
+        return JoinGroupRequest("g", 45_000, 300_000, member_id, protocols=metadata)
 
     cost, tokens = clients.measure(joining("") for _ in range(members))
     yield "first join", cost

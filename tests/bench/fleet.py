@@ -87,5 +87,5 @@ def renamed(log: bytes, scenario: str, prefix: str) -> bytes:
 def among(log: bytes, chatter: int, layout: str = "kafka") -> bytes:
     """The log with so many lines of an application before each of its entries."""
     lines = [CHATTER[layout].format(n=n * 7919, ms=n) + "\n" for n in range(1, chatter + 1)]
-    said = "".join(lines).encode()
-    return _ENTRY.sub(lambda _: said, log) if chatter else log
+    data = "".join(lines).encode()
+    return _ENTRY.sub(lambda _: data, log) if chatter else log

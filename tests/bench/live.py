@@ -125,11 +125,11 @@ def run(options: argparse.Namespace, work: Path, prepared: list[Prepared], lines
     try:
         looked_s = begun_s
         for due_s, number, path, data in parts:
-            told = later(data, number) if options.lasting else data
+            shifted = later(data, number) if options.lasting else data
             time.sleep(max(0.0, begun_s + due_s - time.monotonic()))
             with path.open("ab") as out:
-                out.write(told)
-            offered += len(told)
+                out.write(shifted)
+            offered += len(shifted)
             if time.monotonic() - looked_s > LOOK_S:
                 looked_s = time.monotonic()
                 look()

@@ -141,8 +141,8 @@ def joined_classic(number: int, partitions: int) -> ClassicMember:
         SyncGroupResponse(encode_assignment(Assignment(given))),
     )
     member, now_ms = fresh_classic(number), begun_ms(number)
-    for told in (FOUND, COUNTS, SUBSCRIBED):
-        member = classic.step(member, told, now_ms).member
+    for received in (FOUND, COUNTS, SUBSCRIBED):
+        member = classic.step(member, received, now_ms).member
     for answer in answers:
         member, effects = classic.step(member, POLL, now_ms)
         request = next(e for e in effects if isinstance(e, UnsentClassicRequest))

@@ -77,12 +77,12 @@ class Append(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         self.blobs = handle.getListState("blobs", "packed binary")
-        self.told = handle.getValueState("told", "told binary")
+        self.stored = handle.getValueState("told", "told binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N803
         for row in rows:
             self.blobs.appendValue((bytes(row.packed),))
-        self.told.update((b"x" * 500,))
+        self.stored.update((b"x" * 500,))
         yield Row(key=key[0], size=0)
 
     def close(self) -> None:
@@ -110,8 +110,8 @@ def run(spark: SparkSession, how: str, options: argparse.Namespace, checkpoint: 
     for name, value in (STATE_SETTINGS | {"spark.sql.shuffle.partitions": str(TASKS)}).items():
         spark.conf.set(name, value)
     spark.dataSource.register(Blobs)
-    told = {name: str(getattr(options, name)) for name in ("groups", "batches", "bytes")}
-    grouped = spark.readStream.format("blobs").options(**told).load().groupBy("key")
+    settings = {name: str(getattr(options, name)) for name in ("groups", "batches", "bytes")}
+    grouped = spark.readStream.format("blobs").options(**settings).load().groupBy("key")
     schema = "key string, size long"
     if how == "apply":
         kept = grouped.applyInPandasWithState(add, schema, "packed binary", "append", "NoTimeout")

@@ -91,6 +91,6 @@ def test_an_application_says_nine_lines_in_ten(tmp_path: Path, some: list[record
     for layout in fleet.CHATTER:
         made = fleet.write(one, 1, tmp_path / layout, 9, layout)
         data = b"".join(contents(made.folder).values())
-        said = len(re.findall(rb"Order \d+ was stored", data))
-        assert 0.85 * made.lines < said < 0.91 * made.lines
+        count = len(re.findall(rb"Order \d+ was stored", data))
+        assert 0.85 * made.lines < count < 0.91 * made.lines
         assert kinds(audit_files(made.folder.rglob("*.log")).findings) == alone

@@ -122,13 +122,13 @@ class Load:
         self._next = 0
 
     def _frame(self, number: int, epoch: int, owned: object = None, *, joins: bool = False) -> bytes:
-        said = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": (TOPIC,), "subscribed_topic_regex": ""}
+        fields = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": (TOPIC,), "subscribed_topic_regex": ""}
         request = ConsumerGroupHeartbeatRequest(
             f"bench-{self.members}-{self.groups}-{number % self.groups}",
             f"member-{self.members}-{self.groups}-{number}",
             epoch,
             topic_partitions=() if joins else owned,  # type: ignore[arg-type]
-            **(said if joins else {}),  # type: ignore[arg-type]
+            **(fields if joins else {}),  # type: ignore[arg-type]
         )
         frame = encode_request(request, VERSION, number, "bench")
         return len(frame).to_bytes(4, "big") + frame

@@ -50,8 +50,8 @@ def broker() -> Iterator[int]:
     accepting.join(PATIENCE_S)
 
 
-def capturing(*told: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "fsm", "capture", *told]
+def capturing(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "fsm", "capture", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -68,9 +68,9 @@ def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path
         client.send(HeartbeatRequest("g", 1, "m"))
         client.close()
         capture.send_signal(sign)
-        said, problems = capture.communicate(timeout=PATIENCE_S)
+        output, problems = capture.communicate(timeout=PATIENCE_S)
     assert (capture.returncode, problems) == (0, "")
-    assert said.splitlines()[:5] == [
+    assert output.splitlines()[:5] == [
         "3 exchanges on 1 connection, 2 without an answer",
         "         2  Heartbeat",
         "         1  ApiVersions",
@@ -86,7 +86,7 @@ def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("told", "refusal"),
+    ("arguments", "refusal"),
     [
         (["--broker", "nobody"], "--broker: must be HOST:PORT, not 'nobody'"),
         (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot be reached: "),
@@ -107,14 +107,14 @@ def test_a_capture_tells_where_it_listens_and_ends_with_a_summary(tmp_path: Path
     ],
 )
 def test_what_cannot_be_captured_is_refused_on_one_line(
-    told: list[str], refusal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], refusal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with broker() as port, socket.create_server(("127.0.0.1", 0)) as taken:
         places = {"broker": port, "taken": taken.getsockname()[1], "folder": tmp_path}
-        assert main(["capture", *(one.format_map(places) for one in told)]) == 2
-    said = capsys.readouterr()
-    assert refusal.format_map(places) in said.err
-    assert (said.err.count("\n"), said.out) == (1, "")
+        assert main(["capture", *(one.format_map(places) for one in arguments)]) == 2
+    printed = capsys.readouterr()
+    assert refusal.format_map(places) in printed.err
+    assert (printed.err.count("\n"), printed.out) == (1, "")
 
 
 def test_a_trace_is_left_alone_where_the_broker_cannot_be_watched(tmp_path: Path) -> None:

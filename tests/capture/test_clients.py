@@ -43,8 +43,13 @@ def capture(broker: LiveBroker, tmp_path: Path) -> Iterator[Capture]:
 
 
 def confluent(bootstrap: str, name: str, protocol: str) -> Consumer:
-    told = {"bootstrap.servers": bootstrap, "group.id": f"g-{protocol}", "client.id": name, "group.protocol": protocol}
-    consumer = Consumer({**told, "auto.offset.reset": "earliest"})
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"g-{protocol}",
+        "client.id": name,
+        "group.protocol": protocol,
+    }
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
     consumer.subscribe(["foo"])
     return consumer
 
@@ -83,8 +88,8 @@ def test_whatever_clients_say_is_seen(broker: LiveBroker, capture: Capture) -> N
     opened = [note.about["to"] for note in seen if isinstance(note, Note) and note.event == "connected"]
     assert len(set(opened)) == 3
     assert judge(seen).list_failed(Grade.MUST) == []
-    assert "g-consumer: consumer-1 (" in capture.said
-    assert "opaque" not in capture.said
+    assert "g-consumer: consumer-1 (" in capture.output
+    assert "opaque" not in capture.output
 
 
 @pytest.mark.broker(topics={"foo": 4})
@@ -97,7 +102,7 @@ def test_a_client_that_breaks_a_rule_is_told_while_it_runs(broker: LiveBroker, c
     poll_until(lambda: time.monotonic() > read, consumer)
     consumer.close()
     capture.stop()
-    lines = capture.said.splitlines()
+    lines = capture.output.splitlines()
     ended = next(i for i, line in enumerate(lines) if " exchanges on " in line)
     assert any(
         "g-consumer: app (" in line and "is no member any more: fenced_member_epoch" in line for line in lines[:ended]

@@ -40,12 +40,12 @@ def behind(_node_id: int, host: str, port: int) -> tuple[str, int]:
     return host, port
 
 
-def link(do: Do, **told: Any) -> FaultyLink:
+def link(do: Do, **fields: Any) -> FaultyLink:
     """A link on which this happens to the first heartbeat."""
-    return FaultyLink(7, behind, 2, Script("B", [Rule(do, api=API, client="B", **told)], dict))
+    return FaultyLink(7, behind, 2, Script("B", [Rule(do, api=API, client="B", **fields)], dict))
 
 
-def said(frame: bytes, kind: type[Any] = ConsumerGroupHeartbeatResponse, version: int = 1) -> Any:
+def decode_answer(frame: bytes, kind: type[Any] = ConsumerGroupHeartbeatResponse, version: int = 1) -> Any:
     return decode_response(kind, frame[4:], version)[1]
 
 
@@ -72,7 +72,7 @@ def test_a_refusal_is_answered_in_its_turn() -> None:
     came = one.from_broker(answers(BEATEN, 1, 1), 2.0).to_client
     first = answers(BEATEN, 1, 1)
     assert came.startswith(first)
-    assert said(came[len(first) :]).error_code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert decode_answer(came[len(first) :]).error_code is ErrorCode.FENCED_MEMBER_EPOCH
     assert [seen.fault for seen in one.take_seen()] == ["", "refuse"]
 
 
@@ -82,7 +82,7 @@ def test_a_commit_is_refused_for_each_partition() -> None:
     request = OffsetCommitRequest("g", 3, "m", topics=commit_topics(((("foo", 0), 1), (("foo", 1), 2))))
     passed = one.from_client(asks(request, 9), 1.0)
     assert passed.to_broker == b""
-    errors = said(passed.to_client, OffsetCommitResponse, 9).errors
+    errors = decode_answer(passed.to_client, OffsetCommitResponse, 9).errors
     assert errors == ((("foo", 0), ErrorCode.STALE_MEMBER_EPOCH), (("foo", 1), ErrorCode.STALE_MEMBER_EPOCH))
 
 
@@ -133,11 +133,11 @@ def test_answers_that_say_something_else() -> None:
     one = link(Do.REWRITE, fields={"heartbeat_interval_ms": 9})
     one.from_client(asks(BEAT, 1), 1.0)
     other = replace(BEATEN, heartbeat_interval_ms=9)
-    assert said(one.from_broker(answers(BEATEN, 1), 2.0).to_client) == other
+    assert decode_answer(one.from_broker(answers(BEATEN, 1), 2.0).to_client) == other
     assert one.take_seen()[0].response == other
     one = link(Do.THROTTLE, ms=300)
     one.from_client(asks(BEAT, 1), 1.0)
-    assert said(one.from_broker(answers(BEATEN, 1), 2.0).to_client).throttle_time_ms == 300
+    assert decode_answer(one.from_broker(answers(BEATEN, 1), 2.0).to_client).throttle_time_ms == 300
     assert one.deaf_until_ms == 302.0
 
 

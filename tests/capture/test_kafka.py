@@ -25,10 +25,10 @@ def test_clients_of_a_real_kafka_notice_nothing(tmp_path: Path) -> None:
     """Records are made and read, groups of both protocols share a topic; what librdkafka does, keeps every MUST."""
     with kafka_broker.broker(tmp_path, kafka_broker.TIME) as (host, port):
         capture = Capture(f"{host}:{port}", tmp_path / "trace.jsonl")
-        told = {"bootstrap.servers": capture.bootstrap}
-        admin = AdminClient(told)
+        settings = {"bootstrap.servers": capture.bootstrap}
+        admin = AdminClient(settings)
         admin.create_topics([NewTopic("foo", 4, 1)])["foo"].result(PATIENCE_S)
-        producer = Producer(told)
+        producer = Producer(settings)
         for number in range(100):
             producer.produce("foo", str(number))
         assert producer.flush(PATIENCE_S) == 0
@@ -37,7 +37,7 @@ def test_clients_of_a_real_kafka_notice_nothing(tmp_path: Path) -> None:
         for protocol in ("consumer", "classic"):
             for number in range(2):
                 group = {"group.id": protocol, "group.protocol": protocol, "client.id": f"{protocol}-{number}"}
-                consumer = Consumer({**told, **group, "auto.offset.reset": "earliest"})
+                consumer = Consumer({**settings, **group, "auto.offset.reset": "earliest"})
                 consumer.subscribe(["foo"])
                 consumers.append((protocol, consumer))
 

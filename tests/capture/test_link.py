@@ -65,8 +65,8 @@ def behind(node_id: int, host: str, port: int) -> tuple[str, int]:
     return "127.0.0.1", port + 10_000 + node_id + len(host)
 
 
-def link(**told: Any) -> Link:
-    return Link(7, behind, 2, **told)
+def link(**fields: Any) -> Link:
+    return Link(7, behind, 2, **fields)
 
 
 def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
@@ -77,20 +77,20 @@ def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
     return [*pieces, data]
 
 
-def through(one: Link, requests: bytes, said: bytes = b"") -> bytes:
+def through(one: Link, requests: bytes, data: bytes = b"") -> bytes:
     """What the client gets; the broker gets what the client has sent."""
     assert one.from_client(requests, 1.0).to_broker == requests
-    return one.from_broker(said, 2.0).to_client
+    return one.from_broker(data, 2.0).to_client
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 50, 1_000])
 def test_bytes_go_on_as_they_came_however_they_are_cut(size: int) -> None:
     requests = b"".join(asks(BEAT, 1, number) for number in range(5))
-    said = b"".join(answers(BEATEN, 1, number) for number in range(5))
+    data = b"".join(answers(BEATEN, 1, number) for number in range(5))
     one = link()
     sent = b"".join(one.from_client(part, 1.0).to_broker for part in cut(requests, [size] * (len(requests) // size)))
-    got = b"".join(one.from_broker(part, 2.0).to_client for part in cut(said, [size] * (len(said) // size)))
-    assert (sent, got) == (requests, said)
+    got = b"".join(one.from_broker(part, 2.0).to_client for part in cut(data, [size] * (len(data) // size)))
+    assert (sent, got) == (requests, data)
     assert one.take_seen() == [
         Exchange(1.0, 7, "A", "ConsumerGroupHeartbeat", 1, BEAT, 2.0, BEATEN, 2, number) for number in range(5)
     ]
@@ -137,12 +137,12 @@ NAMED: dict[str, tuple[Any, Any]] = {
 )
 def test_brokers_are_named_where_clients_find_them(api: str, version: int) -> None:
     """In every version that clients may use. What was said remains in the exchange."""
-    said, wanted = NAMED[api]
+    response, wanted = NAMED[api]
     one = link()
-    got = through(one, empty(api, version), answers(said, version))
+    got = through(one, empty(api, version), answers(response, version))
     assert got == answers(wanted, version)
     (seen,) = one.take_seen()
-    assert seen.response == decode_response(APIS[api].response, encode_response(said, version, 1), version)[1]
+    assert seen.response == decode_response(APIS[api].response, encode_response(response, version, 1), version)[1]
 
 
 # As a broker of 4.4 has them: a topic with a partition that has moved to broker 2, at host `two`.
@@ -155,7 +155,7 @@ SHARE = {"locked": "00007530", "acknowledged": "0000 00", "records": "0574657374
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "said"),
+    ("key", "version", "body"),
     [
         (78, 1, SHARE),
         (78, 2, SHARE),
@@ -164,10 +164,10 @@ SHARE = {"locked": "00007530", "acknowledged": "0000 00", "records": "0574657374
     ],
 )
 def test_answers_to_share_consumers_name_brokers_where_clients_find_them(
-    key: int, version: int, said: dict[str, str]
+    key: int, version: int, body: dict[str, str]
 ) -> None:
     def answer(place: str) -> bytes:
-        return framed(b"\0\0\0\1\0" + bytes.fromhex(MOVED.format(place=place, **said)))
+        return framed(b"\0\0\0\1\0" + bytes.fromhex(MOVED.format(place=place, **body)))
 
     request = framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1\xff\xff\0")
     one = link()
@@ -202,24 +202,24 @@ def _fields(message: type[Any]) -> set[str]:
 def test_clients_are_told_of_versions_that_can_be_read(version: int) -> None:
     """Those of answers that name brokers are bounded by what is known, all others are not."""
     newest = dict.fromkeys(range(100), 99)
-    said = ApiVersionsResponse(api_keys=tuple(ApiVersion(key, 0, last) for key, last in newest.items()))
-    got = through(link(), asks(ApiVersionsRequest(), version), answers(said, version))
-    told = decode_response(ApiVersionsResponse, got[4:], version)[1]
+    response = ApiVersionsResponse(api_keys=tuple(ApiVersion(key, 0, last) for key, last in newest.items()))
+    got = through(link(), asks(ApiVersionsRequest(), version), answers(response, version))
+    rewritten = decode_response(ApiVersionsResponse, got[4:], version)[1]
     bounded = {APIS[api].key: APIS[api].newest for api in (*NAMING, "ApiVersions")} | {78: 2, 79: 2}
-    assert {one.api_key: one.max_version for one in told.api_keys} == newest | bounded
+    assert {one.api_key: one.max_version for one in rewritten.api_keys} == newest | bounded
 
 
 def test_an_api_of_which_no_version_can_be_read_is_not_told() -> None:
-    said = ApiVersionsResponse(api_keys=(ApiVersion(3, 50, 60), ApiVersion(77, 50, 60)))
-    got = through(link(), asks(ApiVersionsRequest(), 0), answers(said, 0))
+    response = ApiVersionsResponse(api_keys=(ApiVersion(3, 50, 60), ApiVersion(77, 50, 60)))
+    got = through(link(), asks(ApiVersionsRequest(), 0), answers(response, 0))
     assert decode_response(ApiVersionsResponse, got[4:], 0)[1].api_keys == (ApiVersion(77, 50, 60),)
 
 
 def test_a_broker_too_old_for_the_version_of_apiversions_answers_in_version_0() -> None:
-    said = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (ApiVersion(18, 0, 2),))
+    response = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (ApiVersion(18, 0, 2),))
     one = link()
-    assert through(one, asks(ApiVersionsRequest("x", "1"), 4), answers(said, 0)) == answers(said, 0)
-    assert one.take_seen()[0].response == said
+    assert through(one, asks(ApiVersionsRequest("x", "1"), 4), answers(response, 0)) == answers(response, 0)
+    assert one.take_seen()[0].response == response
 
 
 def test_apiversions_too_new_to_be_read_is_refused_in_its_turn() -> None:
@@ -278,15 +278,15 @@ def test_a_large_frame_goes_on_before_it_is_whole() -> None:
 
 def test_records_are_not_kept() -> None:
     data = PartitionData(0, ErrorCode.NONE, 5, records=b"secret")
-    said = FetchResponse(responses=(FetchableTopicResponse("foo", partitions=(data,)),))
+    response = FetchResponse(responses=(FetchableTopicResponse("foo", partitions=(data,)),))
     one = link()
-    assert through(one, asks(FetchRequest(), 12), answers(said, 12)) == answers(said, 12)
+    assert through(one, asks(FetchRequest(), 12), answers(response, 12)) == answers(response, 12)
     kept = one.take_seen()[0].response.responses[0].partitions[0]
     assert kept == data._replace(records=None)
 
 
 @pytest.mark.parametrize(
-    ("requests", "said", "words"),
+    ("requests", "data", "words"),
     [
         (b"\xff\xff\xff\xff", b"", "a frame of -1 bytes"),
         (framed(b"short"), b"", "a frame of 5 bytes"),
@@ -296,10 +296,10 @@ def test_records_are_not_kept() -> None:
         (b"", answers(BEATEN, 1, 2), "an answer to request 2"),
     ],
 )
-def test_what_is_no_frame_ends_the_connection(requests: bytes, said: bytes, words: str) -> None:
+def test_what_is_no_frame_ends_the_connection(requests: bytes, data: bytes, words: str) -> None:
     one = link()
     with pytest.raises(RemoteProtocolError, match=words):
-        through(one, requests, said)
+        through(one, requests, data)
 
 
 def test_a_client_that_speaks_tls_is_opaque() -> None:
@@ -321,15 +321,15 @@ def test_hostile_bytes_end_at_most_their_own_connection() -> None:
     """Frames with bytes changed, put in, left out or cut, on both sides: they go on, or the connection ends."""
     random = Random(4)  # noqa: S311
     requests = [asks(BEAT, 1), asks(ApiVersionsRequest(), 4), *(empty(api, APIS[api].newest) for api in NAMED)]
-    said = [answers(BEATEN, 1), answers(ApiVersionsResponse(api_keys=(ApiVersion(3, 0, 99),)), 4)]
-    said += [answers(response, APIS[api].newest) for api, (response, _) in NAMED.items()]
+    answer = [answers(BEATEN, 1), answers(ApiVersionsResponse(api_keys=(ApiVersion(3, 0, 99),)), 4)]
+    answer += [answers(response, APIS[api].newest) for api, (response, _) in NAMED.items()]
     ended = 0
     for _ in range(10_000):
         which = random.randrange(len(requests))
         one = link(held=HEAD)
         try:
             one.from_client(_mutate(random, requests[which], random.randrange(2)), 1.0)
-            one.from_broker(_mutate(random, said[which], random.randrange(4)), 2.0)
+            one.from_broker(_mutate(random, answer[which], random.randrange(4)), 2.0)
         except (RemoteProtocolError, InputError):
             ended += 1
         one.end()

@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 PCAP = lzma.decompress((HERE / "session.pcap.xz").read_bytes())
 TRACE = lzma.decompress((HERE / "session.jsonl.xz").read_bytes()).decode().splitlines()
 PACKETS: list[tuple[float, bytes]] = list(dpkt.pcap.Reader(io.BytesIO(PCAP)))
-Said = tuple[Any, ...]
+Summary = tuple[Any, ...]
 
 
 def segments_of(pcap: bytes = PCAP) -> list[Segment]:
@@ -46,12 +46,12 @@ PORT = Counter(port for one in SEGMENTS for port in (one.source[1], one.target[1
 
 
 def seen_in(segments: Iterable[Segment], ports: Sequence[int] = (PORT,)) -> list[Exchange | Note]:
-    told = Reassembly(ports)
-    seen = [one for segment in segments for one in told.take(segment)]
-    return [*seen, *told.end(0)]
+    reassembly = Reassembly(ports)
+    seen = [one for segment in segments for one in reassembly.take(segment)]
+    return [*seen, *reassembly.end(0)]
 
 
-def said_in(seen: Iterable[Exchange | Note]) -> Counter[Said]:
+def summarize(seen: Iterable[Exchange | Note]) -> Counter[Summary]:
     """What was said, without times and numbers of connections."""
     return Counter(
         (one.client_id, one.api, one.version, one.correlation_id, repr(one.request), repr(one.response))
@@ -71,12 +71,12 @@ def of_the_session(seen: Iterable[Exchange | Note]) -> list[Exchange]:
     ]
 
 
-SAID = said_in(seen_in(SEGMENTS))
+SUMMARIES = summarize(seen_in(SEGMENTS))
 
 
-def pcap_of(packets: Iterable[tuple[float, bytes]], link: int = 1, **told: Any) -> bytes:
+def pcap_of(packets: Iterable[tuple[float, bytes]], link: int = 1, **fields: Any) -> bytes:
     file = io.BytesIO()
-    writer = dpkt.pcap.Writer(file, linktype=link, **told)
+    writer = dpkt.pcap.Writer(file, linktype=link, **fields)
     for at_s, raw in packets:
         writer.writepkt(raw, at_s)
     return file.getvalue()
@@ -84,7 +84,7 @@ def pcap_of(packets: Iterable[tuple[float, bytes]], link: int = 1, **told: Any) 
 
 def test_packets_give_the_exchanges_that_the_proxy_saw() -> None:
     by_proxy = of_the_session(read_lines(TRACE, "session.jsonl"))
-    assert said_in(of_the_session(seen_in(SEGMENTS))) == said_in(by_proxy)
+    assert summarize(of_the_session(seen_in(SEGMENTS))) == summarize(by_proxy)
     assert len(by_proxy) == 126
     times = {(one.client_id, one.api, one.correlation_id): one for one in by_proxy}
     for one in of_the_session(seen_in(SEGMENTS)):
@@ -93,7 +93,7 @@ def test_packets_give_the_exchanges_that_the_proxy_saw() -> None:
 
 
 def test_connections_are_found_by_what_they_begin_with() -> None:
-    assert said_in(seen_in(SEGMENTS, ports=())) == SAID
+    assert summarize(seen_in(SEGMENTS, ports=())) == SUMMARIES
 
 
 def test_what_is_not_kafka_is_passed_over() -> None:
@@ -103,7 +103,7 @@ def test_what_is_not_kafka_is_passed_over() -> None:
         if one.target[1] == PORT
     ]
     assert seen_in(web) == []
-    assert said_in(seen_in([*web, *SEGMENTS], ports=())) == SAID
+    assert summarize(seen_in([*web, *SEGMENTS], ports=())) == SUMMARIES
 
 
 def _ip(raw: bytes) -> bytes:
@@ -135,7 +135,7 @@ LINKS = {
 def test_every_link_gives_the_same(name: str) -> None:
     link, dress = LINKS[name]
     pcap = pcap_of(((at_s, dress(raw)) for at_s, raw in PACKETS), link)
-    assert said_in(seen_in(segments_of(pcap))) == SAID
+    assert summarize(seen_in(segments_of(pcap))) == SUMMARIES
 
 
 def test_every_file_format_gives_the_same() -> None:
@@ -151,7 +151,7 @@ def test_every_file_format_gives_the_same() -> None:
         big.write(b"".join(number.to_bytes(4, "big") for number in head) + raw)
     for pcap in (file.getvalue(), nano, big.getvalue()):
         found = segments_of(pcap)
-        assert said_in(seen_in(found)) == SAID
+        assert summarize(seen_in(found)) == SUMMARIES
         assert [round(one.at_ms) for one in found] == pytest.approx([round(one.at_ms) for one in SEGMENTS], abs=1)
 
 
@@ -170,19 +170,19 @@ def test_segments_come_twice_late_overlapping_and_in_pieces(seed: int) -> None:
     """What is captured of a lossy network: all of it is there in the end, in some order, before it is acknowledged."""
     random = Random(seed)  # noqa: S311
     pieces = [half for one in SEGMENTS for half in _halves(one, random.randrange(10_000), random.randrange(20))]
-    told: list[Segment] = []
+    segments: list[Segment] = []
     late: list[Segment] = []
     for one in pieces:
         if late and (random.random() < 0.5 or _opposes(one, late)):
-            told += late
+            segments += late
             late = []
         if one.data and random.random() < 0.2:
             late.insert(0, one)
         else:
-            told.append(one)
+            segments.append(one)
         if random.random() < 0.1:
-            told.append(random.choice(told[-9:]))
-    assert said_in(seen_in([*told, *late])) == SAID
+            segments.append(random.choice(segments[-9:]))
+    assert summarize(seen_in([*segments, *late])) == SUMMARIES
 
 
 def _opposes(segment: Segment, late: Sequence[Segment]) -> bool:
@@ -198,9 +198,9 @@ def test_what_was_not_captured_is_told_and_the_rest_is_right(seed: int) -> None:
     dropped = set(random.sample([i for i, one in enumerate(SEGMENTS) if one.data], 10))
     seen = seen_in(one for i, one in enumerate(SEGMENTS) if i not in dropped)
     exchanges = [one for one in seen if isinstance(one, Exchange)]
-    for said in said_in(exchanges):
-        assert any(all(mine in (whole, "None") for mine, whole in zip(said, one, strict=True)) for one in SAID)
-    assert len(exchanges) >= SAID.total() - 10
+    for exchange in summarize(exchanges):
+        assert any(all(mine in (whole, "None") for mine, whole in zip(exchange, one, strict=True)) for one in SUMMARIES)
+    assert len(exchanges) >= SUMMARIES.total() - 10
     lost = [one.about["why"] for one in seen if isinstance(one, Note) and one.event == "lost"]
     assert lost
 
@@ -213,8 +213,8 @@ def test_packets_that_were_cut_still_tell_which_requests_there_were() -> None:
         head = (int(at_s), int(at_s % 1 * 1e6), min(len(raw), 100), len(raw))
         file.write(b"".join(number.to_bytes(4, "little") for number in head) + raw[:100])
     seen = [one for one in seen_in(segments_of(file.getvalue())) if isinstance(one, Exchange)]
-    assert Counter(one.api for one in seen) <= Counter(said[1] for said in SAID.elements())
-    assert len(seen) > SAID.total() - 10  # several in one packet
+    assert Counter(one.api for one in seen) <= Counter(exchange[1] for exchange in SUMMARIES.elements())
+    assert len(seen) > SUMMARIES.total() - 10  # several in one packet
     assert all(one.is_answered for one in seen)
     assert 50 < sum(one.response is None for one in seen) < len(seen)
 
@@ -222,9 +222,9 @@ def test_packets_that_were_cut_still_tell_which_requests_there_were() -> None:
 @pytest.mark.parametrize("first", range(40, 440, 50))
 def test_a_capture_may_begin_amid_connections(first: int) -> None:
     """What was asked after it began is read."""
-    seen = said_in(seen_in(SEGMENTS[first:]))
-    assert seen <= SAID
-    assert seen.total() > SAID.total() * (1 - first / len(SEGMENTS)) * 0.8
+    seen = summarize(seen_in(SEGMENTS[first:]))
+    assert seen <= SUMMARIES
+    assert seen.total() > SUMMARIES.total() * (1 - first / len(SEGMENTS)) * 0.8
 
 
 def test_numbers_of_a_connection_wrap_around() -> None:
@@ -232,7 +232,7 @@ def test_numbers_of_a_connection_wrap_around() -> None:
         by = -SEGMENTS[0].seq - 30
         return one._replace(seq=one.seq + by & 0xFFFFFFFF, ack=None if one.ack is None else one.ack + by & 0xFFFFFFFF)
 
-    assert said_in(seen_in(map(moved, SEGMENTS))) == SAID
+    assert summarize(seen_in(map(moved, SEGMENTS))) == SUMMARIES
 
 
 def test_whoever_was_silent_for_longest_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,8 +252,8 @@ def test_a_segment_far_away_stalls_nothing() -> None:
     """A stray one, or a pause of the capture: the count begins anew."""
     at = next(i for i, one in enumerate(SEGMENTS) if one.data and one.target[1] == PORT)
     stray = SEGMENTS[at]._replace(seq=SEGMENTS[at].seq + (1 << 30) & 0xFFFFFFFF)
-    seen = said_in(seen_in([*SEGMENTS[: at + 1], stray, *SEGMENTS[at + 1 :]]))
-    assert (seen & SAID).total() >= SAID.total() - 1
+    seen = summarize(seen_in([*SEGMENTS[: at + 1], stray, *SEGMENTS[at + 1 :]]))
+    assert (seen & SUMMARIES).total() >= SUMMARIES.total() - 1
 
 
 def test_the_command_reads_files_and_writes_the_same_lines(
@@ -266,17 +266,18 @@ def test_the_command_reads_files_and_writes_the_same_lines(
         (tmp_path / name).write_bytes(pcap_of(packets))
     files = [str(tmp_path / name) for name in ("1.pcap", "2.pcap")]
     assert main(["capture", "--read", *files, "-o", str(tmp_path / "two.jsonl"), "--port-of-broker", str(PORT)]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert (
-        f"\n{len(PACKETS)} packets, 0 of them no TCP, 0 damaged\n128 exchanges on 15 connections, 0 without an" in said
+        f"\n{len(PACKETS)} packets, 0 of them no TCP, 0 damaged\n128 exchanges on 15 connections, 0 without an"
+        in printed
     )
-    assert "\nSHOULD C6 (3 times): " in said
-    assert "g-kpy: k0 (k0-" in said
+    assert "\nSHOULD C6 (3 times): " in printed
+    assert "g-kpy: k0 (k0-" in printed
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "all.pcap").read_bytes())))
     assert main(["capture", "--read", "-", "-o", str(tmp_path / "one.jsonl"), "--port-of-broker", str(PORT)]) == 0
     assert signal.getsignal(signal.SIGTERM) is before
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
-    assert said_in(read_lines((tmp_path / "one.jsonl").read_text().splitlines(), "one")) == SAID
+    assert summarize(read_lines((tmp_path / "one.jsonl").read_text().splitlines(), "one")) == SUMMARIES
 
 
 def test_packets_from_a_pipe_are_told_as_they_come(tmp_path: Path) -> None:
@@ -289,9 +290,9 @@ def test_packets_from_a_pipe_are_told_as_they_come(tmp_path: Path) -> None:
         capture.stdin.flush()
         assert b"joined at epoch" in capture.stdout.readline()
         capture.send_signal(signal.SIGTERM)
-        said, problems = capture.communicate(timeout=PATIENCE_S)
+        output, problems = capture.communicate(timeout=PATIENCE_S)
     assert (capture.returncode, problems) == (0, b"")
-    assert b"exchanges on" in said
+    assert b"exchanges on" in output
 
 
 EMPTY = pcap_of([])
@@ -359,7 +360,7 @@ def test_hostile_segments_hold_no_more_than_they_may() -> None:
     """Segments of nonsense, of every connection at any place: what is held stays within its bounds."""
     random = Random(8)  # noqa: S311
     ends = [("10.0.0.1", port) for port in range(20)]
-    told = Reassembly((9092,), held=1 << 16)
+    reassembly = Reassembly((9092,), held=1 << 16)
     for number in range(20_000):
         source, target = random.choice(ends), ("10.0.0.2", 9092)
         if random.random() < 0.5:
@@ -369,6 +370,6 @@ def test_hostile_segments_hold_no_more_than_they_may() -> None:
         )
         seq = random.choice((random.randrange(5_000_000), random.randrange(1 << 32)))
         flags = [random.random() < 0.02 for _ in range(3)]
-        list(told.take(Segment(number, source, target, seq, random.randrange(1 << 32), data, 0, *flags)))
-    held = sum(one.holds for one in told._open.values())
-    assert held == told._bytes < 20 * 2 * ((1 << 20) + (1 << 16) + 2_000)
+        list(reassembly.take(Segment(number, source, target, seq, random.randrange(1 << 32), data, 0, *flags)))
+    held = sum(one.holds for one in reassembly._open.values())
+    assert held == reassembly._bytes < 20 * 2 * ((1 << 20) + (1 << 16) + 2_000)

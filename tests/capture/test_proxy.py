@@ -111,18 +111,18 @@ def beats(request: Any) -> Any:
     return HeartbeatResponse() if isinstance(request, HeartbeatRequest) else None
 
 
-def carried(story: Callable[[Proxy, list[Exchange | Note]], Awaitable[None]], **told: Any) -> list[Exchange | Note]:
+def carried(story: Callable[[Proxy, list[Exchange | Note]], Awaitable[None]], **fields: Any) -> list[Exchange | Note]:
     """What a proxy saw of a story."""
     seen: list[Exchange | Note] = []
 
-    async def tell() -> None:
-        proxy = Proxy(seen.append, **told)
+    async def send() -> None:
+        proxy = Proxy(seen.append, **fields)
         try:
             await asyncio.wait_for(story(proxy, seen), 4 * PATIENCE_S)
         finally:
             await proxy.close()
 
-    asyncio.run(tell())
+    asyncio.run(send())
     return seen
 
 
@@ -330,7 +330,7 @@ OWN = ApiVersionsResponse(api_keys=(ApiVersion(18, 0, 3),))
 
 
 @pytest.mark.parametrize(
-    ("says", "speaks_tls", "wants_tls", "refusal"),
+    ("data", "speaks_tls", "wants_tls", "refusal"),
     [
         (framed(encode_response(OWN, 0, 1)), False, False, ""),
         (framed(encode_response(OWN, 0, 1)), True, True, ""),
@@ -345,12 +345,12 @@ OWN = ApiVersionsResponse(api_keys=(ApiVersion(18, 0, 3),))
     ],
 )
 def test_who_is_no_broker_is_told_from_one(
-    says: bytes, speaks_tls: bool, wants_tls: bool, refusal: str, monkeypatch: pytest.MonkeyPatch
+    data: bytes, speaks_tls: bool, wants_tls: bool, refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "ANSWERING_S", 0.5 if says == SILENT else PATIENCE_S)
+    monkeypatch.setattr(running, "ANSWERING_S", 0.5 if data == SILENT else PATIENCE_S)
 
     async def story() -> None:
-        port = await _speak(says, _tls(ssl.Purpose.CLIENT_AUTH) if speaks_tls else None)
+        port = await _speak(data, _tls(ssl.Purpose.CLIENT_AUTH) if speaks_tls else None)
         await probe("127.0.0.1", port, _tls(ssl.Purpose.SERVER_AUTH) if wants_tls else None)
 
     if refusal:

@@ -49,9 +49,15 @@ def run(bootstrap: str, names: tuple[str, ...], capsys: pytest.CaptureFixture[st
 def test_our_member_on_brokers_that_know_of_no_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     """Faults happen on the way, topics are made and go, records come; it keeps every rule."""
     with LiveBroker({}, settings=SETTINGS) as broker:
-        said = run(broker.bootstrap, SOME, capsys)
-        assert [(one["name"], one["passed"]) for one in said["scenarios"]] == [(name, True) for name in SOME]
-        assert said["checks"]["E1"] == said["checks"]["E4"] == said["checks"]["F4"] == said["checks"]["K17"] == "passed"
+        printed = run(broker.bootstrap, SOME, capsys)
+        assert [(one["name"], one["passed"]) for one in printed["scenarios"]] == [(name, True) for name in SOME]
+        assert (
+            printed["checks"]["E1"]
+            == printed["checks"]["E4"]
+            == printed["checks"]["F4"]
+            == printed["checks"]["K17"]
+            == "passed"
+        )
         assert list(broker.notes("topics")[-1].about["topics"]) == []
 
 
@@ -59,9 +65,9 @@ def test_our_member_on_brokers_that_know_of_no_scenario(capsys: pytest.CaptureFi
 def test_our_member_on_a_real_kafka(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same through faults of every kind that can happen on the way."""
     with kafka_broker.broker(tmp_path, {**kafka_broker.STEPS, **SETTINGS}) as (host, port):
-        said = run(f"{host}:{port}", MORE, capsys)
-    assert {one["name"] for one in said["scenarios"] if not one["passed"]} == set()
-    checks = {check for check, verdict in said["checks"].items() if verdict == "passed"}
+        printed = run(f"{host}:{port}", MORE, capsys)
+    assert {one["name"] for one in printed["scenarios"] if not one["passed"]} == set()
+    checks = {check for check, verdict in printed["checks"].items() if verdict == "passed"}
     assert {"E1", "E2", "E4", "F4", "H9", "L4", "R8", "K17", "K18"} <= checks
 
 
@@ -82,24 +88,24 @@ def test_a_scenario_apart_has_its_own_names() -> None:
         assert set(moved.topics) == {f"{topic}-x1" for topic in one.topics}
         assert moved.name == name
         for step in moved.steps:
-            told = {Start: "options", Command: "line", Topic: "name"}.get(type(step))
-            text = str(getattr(step, told)) if told else ""
+            attribute = {Start: "options", Command: "line", Topic: "name"}.get(type(step))
+            text = str(getattr(step, attribute)) if attribute else ""
             assert text.count("-x1") == sum(text.count(topic) for topic in ("foo", "bar", "later")), text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--broker", "nowhere"], "must be HOST:PORT"),
         (["--broker", "127.0.0.1:1", "--scenario", "fenced"], "cannot connect"),
         (["--broker", "127.0.0.1:1", "--scenario", "moved"], "moved needs what only our brokers do"),
     ],
 )
-def test_brokers_that_are_none(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_brokers_that_are_none(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One line that says why."""
     assert main(["kit", "run", "true", *arguments]) == 2
     line = capsys.readouterr().err.splitlines()[-1]
-    assert said in line
+    assert message in line
 
 
 def test_a_broker_with_long_sessions_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:

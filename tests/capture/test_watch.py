@@ -33,13 +33,13 @@ from fsm.wire.exchange import Exchange, Note
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def said(api: str, request: Any, response: Any, at_ms: float = 1_000.0, client: str = "app") -> Exchange:
+def exchange(api: str, request: Any, response: Any, at_ms: float = 1_000.0, client: str = "app") -> Exchange:
     return Exchange(at_ms, 1, client, api, 1, request, at_ms + 1, response)
 
 
 def beat(epoch: int, response: ConsumerGroupHeartbeatResponse, at_ms: float = 1_000.0, member: str = "m-1") -> Exchange:
     request = ConsumerGroupHeartbeatRequest("shop", member, epoch)
-    return said("ConsumerGroupHeartbeat", request, response, at_ms)
+    return exchange("ConsumerGroupHeartbeat", request, response, at_ms)
 
 
 JOINED = beat(0, ConsumerGroupHeartbeatResponse(3, 5_000, ((TOPIC, (0, 1, 2)),), member_id="m-1"))
@@ -83,17 +83,17 @@ def test_a_classic_group_is_told_by_generations() -> None:
     given = encode_assignment(Assignment((("foo", 0), ("foo", 1))))
     wrong = OffsetCommitResponsePartition(0, ErrorCode.ILLEGAL_GENERATION)
     seen = [
-        said("JoinGroup", join, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m-1")),
-        said("JoinGroup", join, JoinGroupResponse(7, member_id="m-1")),
-        said("SyncGroup", SyncGroupRequest("shop", 7, "m-1"), SyncGroupResponse(assignment=given)),
-        said("Heartbeat", HeartbeatRequest("shop", 7, "m-1"), HeartbeatResponse()),
-        said("Heartbeat", HeartbeatRequest("shop", 7, "m-1"), HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS)),
-        said(
+        exchange("JoinGroup", join, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m-1")),
+        exchange("JoinGroup", join, JoinGroupResponse(7, member_id="m-1")),
+        exchange("SyncGroup", SyncGroupRequest("shop", 7, "m-1"), SyncGroupResponse(assignment=given)),
+        exchange("Heartbeat", HeartbeatRequest("shop", 7, "m-1"), HeartbeatResponse()),
+        exchange("Heartbeat", HeartbeatRequest("shop", 7, "m-1"), HeartbeatResponse(ErrorCode.REBALANCE_IN_PROGRESS)),
+        exchange(
             "OffsetCommit",
             OffsetCommitRequest("shop", 6, "m-1"),
             OffsetCommitResponse((OffsetCommitResponseTopic("foo", partitions=(wrong,)),)),
         ),
-        said("LeaveGroup", LeaveGroupRequest("shop", (MemberIdentity("m-1"),)), LeaveGroupResponse()),
+        exchange("LeaveGroup", LeaveGroupRequest("shop", (MemberIdentity("m-1"),)), LeaveGroupResponse()),
     ]
     assert [line.removeprefix("00:00:01.001 ") for line in news(*seen)] == [
         "shop: app (m-1) joined at epoch 7",
@@ -109,8 +109,8 @@ def test_the_table_has_every_group_with_its_members() -> None:
         JOINED,
         beat(0, ConsumerGroupHeartbeatResponse(4, 5_000, ()), 2_000, "m-2"),
         beat(4, refused(ErrorCode.NOT_COORDINATOR), 3_000, "m-2"),
-        said("FetchX", None, None),
-        said("Heartbeat", HeartbeatRequest("a\x1b[2Jb", 7, "m-1"), HeartbeatResponse()),
+        exchange("FetchX", None, None),
+        exchange("Heartbeat", HeartbeatRequest("a\x1b[2Jb", 7, "m-1"), HeartbeatResponse()),
     ):
         watch.take(seen)
     assert watch.table(5_000).splitlines() == [

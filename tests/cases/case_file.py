@@ -40,7 +40,7 @@ class CaseFile:
         try:
             return self.damage or str(self._head() and "")
         except DAMAGE as problem:
-            return told(problem)
+            return describe(problem)
 
     @cached_property
     def head(self) -> Any:
@@ -61,10 +61,10 @@ class CaseFile:
         return ((f"line {n}", line) for n, line in enumerate(io.BytesIO(self.content), 1) if not line.isspace())
 
 
-def told(problem: BaseException) -> str:
+def describe(problem: BaseException) -> str:
     """What went wrong, on one line; what says so itself needs no name before it."""
-    said = " ".join(str(problem).split())
-    return said if isinstance(problem, FsmError) else f"{type(problem).__name__}: {said}"
+    text = " ".join(str(problem).split())
+    return text if isinstance(problem, FsmError) else f"{type(problem).__name__}: {text}"
 
 
 NO_CASE = (*DAMAGE, FsmError, LookupError, TypeError, AttributeError)
@@ -113,7 +113,7 @@ def unpacked(name: str, content: bytes) -> Iterator[CaseFile]:
         else:
             yield CaseFile(name, content)
     except DAMAGE as problem:
-        yield CaseFile(name, content, told(problem))
+        yield CaseFile(name, content, describe(problem))
 
 
 def each(found: Iterable[tuple[str, Any]], cases: Callable[[Any], Iterable[tuple[str, Any]]]) -> Iterator[Any]:
@@ -122,7 +122,7 @@ def each(found: Iterable[tuple[str, Any]], cases: Callable[[Any], Iterable[tuple
         try:
             yield from list(cases(one))
         except NO_CASE as problem:
-            yield name, NotACase(told(problem))
+            yield name, NotACase(describe(problem))
 
 
 def listed(document: Mapping[str, Any], *sections: str) -> Iterator[tuple[str, tuple[tuple[Any, ...], Any]]]:
@@ -144,7 +144,7 @@ def stated(kind: Kind, file: CaseFile) -> tuple[list[tuple[str, Any]], list[str]
             else:
                 found.append((name, case))
     except NO_CASE as problem:
-        problems.append(f"{file.name}: behind {found[-1][0] if found else 'its head'}: {told(problem)}")
+        problems.append(f"{file.name}: behind {found[-1][0] if found else 'its head'}: {describe(problem)}")
     return found, problems
 
 

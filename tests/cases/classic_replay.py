@@ -75,7 +75,7 @@ POLL_MS = 100
 """Between two polls of the recorded programs."""
 WAITED_FOR = ("coordinator_load_in_progress", "coordinator_not_available", "not_coordinator")
 """Errors of a join after which the client waits before it tries again."""
-SAID_OF_ANSWERS = {"JoinGroup": "Successfully joined group", "SyncGroup": "Successfully synced group"}
+TEXT_OF_ANSWERS = {"JoinGroup": "Successfully joined group", "SyncGroup": "Successfully synced group"}
 """What the log says of an answer, and says at once unless the application has yet to poll."""
 LOG_LAG_MS = 1
 """Lines of the log are stamped in whole milliseconds, rounded down."""
@@ -86,7 +86,7 @@ class Seen(NamedTuple):
 
     t_ms: float
     kind: str
-    says: Any
+    content: Any
 
 
 class Difference(NamedTuple):
@@ -129,7 +129,7 @@ class Recording:
             text, t_ms = line.get("text", ""), line["t_ms"]
             if line.get("wire") == "response":
                 answered[line["api"]] = t_ms
-            for api, words in SAID_OF_ANSWERS.items():
+            for api, words in TEXT_OF_ANSWERS.items():
                 if text.startswith(words) and (lag_ms := t_ms - answered.pop(api, t_ms)) < POLL_MS:
                     late.append(lag_ms)
             if text.startswith("Sending Heartbeat request"):
@@ -155,7 +155,7 @@ class Recording:
 
 CALLBACKS = {"assign": "assigned", "revoke": "revoked", "lost": "lost"}
 ENDS = {"assign_done", "revoke_done", "lost", "listener_throw"}
-TOLD = {"assign", "revoke", "lost", "close_begin"}
+WITH_METADATA = {"assign", "revoke", "lost", "close_begin"}
 """Lines of the application that tell of groupMetadata() and of what is held."""
 LOG_LINES = {
     "(Re-)joining group": "join sent",
@@ -189,8 +189,8 @@ def logged(line: Line) -> Seen | None:
         if line["text"].startswith(start):
             found = _GENERATION.search(line["text"]) if kind in ("joined", "synced") else None
             reason = line["text"].partition("due to: ")[2] if kind.startswith("reset") else None
-            says = (int(found[1]), found[2], found[3]) if found else reason
-            return Seen(line["t_ms"], kind, says)
+            value = (int(found[1]), found[2], found[3]) if found else reason
+            return Seen(line["t_ms"], kind, value)
     return None
 
 
@@ -301,7 +301,7 @@ def decided(request: UnsentClassicRequest, now_ms: float) -> Seen:
             return Seen(now_ms, "OffsetCommit", (*place, body.offsets))
 
 
-SAID_BY_EVENT = {
+KIND_OF_EVENT = {
     Event.JOIN_SENT: "join sent",
     Event.JOIN_OK_LEADER: "joined",
     Event.JOIN_OK_FOLLOWER: "joined",
@@ -331,7 +331,7 @@ class Replay:
         self.polling = self.threw = False
         self.early = 0
         """Heartbeats of ours that the log tells of a little later."""
-        self.told: tuple[int, str] = (-1, "")
+        self.group_metadata: tuple[int, str] = (-1, "")
         """The last generation that was not reset, and who was in it."""
         self.held: Partitions | None = ()
         """What the callbacks have given the application."""
@@ -384,9 +384,9 @@ class Replay:
         match effect:
             case UnsentClassicRequest():
                 self.sends(decided(effect, self.now_ms), effect)
-            case Taken(source, event, _) if event in SAID_BY_EVENT and source is not State.UNJOINED:
-                says = tuple(self.member.generation) if event is not Event.JOIN_SENT else None
-                self.logs.append(Seen(self.now_ms, SAID_BY_EVENT[event], says))
+            case Taken(source, event, _) if event in KIND_OF_EVENT and source is not State.UNJOINED:
+                content = tuple(self.member.generation) if event is not Event.JOIN_SENT else None
+                self.logs.append(Seen(self.now_ms, KIND_OF_EVENT[event], content))
             case Taken(State.UNJOINED, Event.JOIN_SENT):
                 self.logs.append(Seen(self.now_ms, "join sent", None))
             case Reported(Effect.RESET_GENERATION, reason):
@@ -422,7 +422,7 @@ class Replay:
         """
         soon = self.now_ms - self.pace.noise_ms
         for place, (theirs, corr) in enumerate(self.asked):
-            if theirs.kind != ours.kind or (ours.kind == "OffsetCommit" and ours.says != theirs.says):
+            if theirs.kind != ours.kind or (ours.kind == "OffsetCommit" and ours.content != theirs.content):
                 continue
             if ours.kind in ("OffsetCommit", "Heartbeat") and theirs.t_ms < soon:
                 continue
@@ -521,10 +521,12 @@ class Replay:
     def compare(self, line: Line) -> None:
         """What a line tells beside its event: groupMetadata(), which a reset leaves as it was, and what is held."""
         place = self.member.generation
-        self.told = self.told if place.is_reset else (place.generation_id, place.member_id)
-        if line["app"] in TOLD and (line["epoch"], line["member_id"]) != self.told:
-            self.missed(line["t_ms"], str((line["epoch"], line["member_id"])), str(self.told), field="group metadata")
-        if line["app"] in TOLD and self.held is not None and self.recording.has_listener:
+        self.group_metadata = self.group_metadata if place.is_reset else (place.generation_id, place.member_id)
+        if line["app"] in WITH_METADATA and (line["epoch"], line["member_id"]) != self.group_metadata:
+            self.missed(
+                line["t_ms"], str((line["epoch"], line["member_id"])), str(self.group_metadata), field="group metadata"
+            )
+        if line["app"] in WITH_METADATA and self.held is not None and self.recording.has_listener:
             held = _parts(line, "owned" if line["app"] == "close_begin" else "before")
             if held != self.held:
                 self.missed(line["t_ms"], str(held), str(self.held), field="held")
@@ -636,7 +638,9 @@ def commits(recording: Recording, *, of_rebalances: bool) -> Iterator[Seen]:
                 (preparing or "synchronous auto" in text.split(" of ")[0].replace("asynchronous", ""), text)
             )
         elif line.get("api") == "OffsetCommit" and line["wire"] == "request" and (seen := requested(line)):
-            place = next((n for n, (_, said) in enumerate(announced) if _positions(said) == seen.says[-1]), None)
+            place = next(
+                (n for n, (_, content) in enumerate(announced) if _positions(content) == seen.content[-1]), None
+            )
             if place is not None:
                 is_of_rebalance, _ = announced[place]
                 del announced[: place + 1]
@@ -658,9 +662,10 @@ def lanes(recording: Recording, replay: Replay) -> Iterator[tuple[str, list[Seen
         (*(s for s in wire if s.kind not in ("Heartbeat", "OffsetCommit")), *calls), key=lambda seen: seen.t_ms
     )
     thrown = [Seen(x["t_ms"], "thrown", _code(x["err"])) for x in lines if x.get("app") == "poll_error"]
-    thrown = [seen for seen in thrown if seen.says != "ILLEGAL_STATE"]  # not subscribed
+    thrown = [seen for seen in thrown if seen.content != "ILLEGAL_STATE"]  # not subscribed
     errors = [
-        seen._replace(says=_code(seen.says) if seen.says.endswith("Exception") else seen.says) for seen in replay.errors
+        seen._replace(content=_code(seen.content) if seen.content.endswith("Exception") else seen.content)
+        for seen in replay.errors
     ]
     ours = [seen for seen in replay.acts if seen.kind != "OffsetCommit"]
     if not recording.has_listener:
@@ -668,14 +673,14 @@ def lanes(recording: Recording, replay: Replay) -> Iterator[tuple[str, list[Seen
     yield "log", once(log), once(until_hang(recording, replay.logs))
     yield "acts", acts, until_hang(recording, ours)
     beats = [(x["t_ms"], _BEAT.match(x["text"])) for x in lines if "log" in x]
-    said = [Seen(t_ms, "Heartbeat", (int(found[1]), found[2])) for t_ms, found in beats if found]
+    answers = [Seen(t_ms, "Heartbeat", (int(found[1]), found[2])) for t_ms, found in beats if found]
     committed = [seen for seen in replay.acts if seen.kind == "OffsetCommit"]
     theirs = commits(recording, of_rebalances=True)
     yield "commits", until_hang(recording, [*theirs]), until_hang(recording, committed)
     yield "interval", [*commits(recording, of_rebalances=False)], replay.intervals
-    yield "heartbeats", said, [seen._replace(says=seen.says[:2]) for seen in replay.beats]
-    sent = {seen.says for seen in replay.beats}
-    yield "sent", [s for s in wire if s.kind == "Heartbeat" and s.says not in sent], []
+    yield "heartbeats", answers, [seen._replace(content=seen.content[:2]) for seen in replay.beats]
+    sent = {seen.content for seen in replay.beats}
+    yield "sent", [s for s in wire if s.kind == "Heartbeat" and s.content not in sent], []
     yield "thrown", thrown, errors
 
 
@@ -700,7 +705,7 @@ def _first_difference(head: Line, lane: str, theirs: list[Seen], ours: list[Seen
     for number in range(max(len(theirs), len(ours))):
         expected = theirs[number] if number < len(theirs) else None
         got = ours[number] if number < len(ours) else None
-        if expected is None or got is None or (expected.kind, expected.says) != (got.kind, got.says):
+        if expected is None or got is None or (expected.kind, expected.content) != (got.kind, got.content):
             t_ms = (expected or got or Seen(0, "", None)).t_ms
             yield Difference(head["scenario"], head["member"], t_ms, f"{lane}[{number}]", expected, got)
             return

@@ -21,7 +21,7 @@ from member_recorded import (
     shown,
 )
 from member_timeline import STAMP_MS
-from member_world import Callback, Mismatch, Told, World, must_be
+from member_world import Callback, GroupMetadata, Mismatch, World, must_be
 
 from fsm.errors import ProtocolError
 from fsm.member.consumer.decisions import heartbeat_at_ms
@@ -89,14 +89,14 @@ WAITING = {"response", "commit", "callback"}
 class Moves:
     """The moves of one recording."""
 
-    def __init__(self, recorded: Any, in_order: Callable[[Any], Any], spoken: Dialect | None = None) -> None:
+    def __init__(self, recorded: Any, in_order: Callable[[Any], Any], rules: Dialect | None = None) -> None:
         self.recorded = recorded
         self.lanes = {lane: in_order(seen) for lane, seen in recorded.lanes.items()}
         conf = {k: str(v) for k, v in recorded.conf.items() if not k.startswith("__")}
         self.config = ConsumerConfig.of(conf)
         self.listener = "__nolistener" not in recorded.conf
         known = [r for r in RELEASES if order_of(r) <= order_of(recorded.version)]
-        self.dialect = spoken or dialect(known[-1] if known else RELEASES[0])
+        self.dialect = rules or dialect(known[-1] if known else RELEASES[0])
         self.worst: Mismatch | None = None
         responses = {tuple(seen.line["corr"]) for seen in self.lanes["response"] if seen.kind == "heartbeat"}
         corr = [tuple(seen.line["corr"]) for seen in self.lanes["request"]]
@@ -139,8 +139,8 @@ class Moves:
         head = self.head(world, "log")
         if head is None or not self.soon(head.t_ms, now, free_ms):
             raise Mismatch(field, "nothing at this time", got)
-        if (head.kind, head.says) != (field, got):
-            raise Mismatch(field, f"{head.kind} {head.says}", got)
+        if (head.kind, head.content) != (field, got):
+            raise Mismatch(field, f"{head.kind} {head.content}", got)
         return world.past("log")
 
     # The member
@@ -167,17 +167,17 @@ class Moves:
         return self.take(world, "left", well, now)
 
     def follow(self, world: World, effect: MemberEffect, now: float, free_ms: float) -> World:
-        says = shown(effect)
-        if says is not None:
-            world = self.take(world, *says, now, free_ms)
+        text = shown(effect)
+        if text is not None:
+            world = self.take(world, *text, now, free_ms)
         match effect:
             case Enqueued(event=event):
                 return world._replace(background=(*world.background, (now, event)))
             case AssignmentUpdated(partitions=assigned):
                 return world._replace(assignment=assigned)
             case EpochUpdated(epoch=int(epoch)):
-                told = Told(epoch, world.member.member_id, now)
-                return world._replace(told=told, told_before=world.told)
+                identity = GroupMetadata(epoch, world.member.member_id, now)
+                return world._replace(metadata=identity, metadata_before=world.metadata)
             case UnsentRequest(body=ConsumerGroupHeartbeatRequest() as body):
                 return self.heartbeat(world, effect, body, now)
             case UnsentRequest(purpose=Purpose.RUN_COMMIT, body=OffsetCommitRequest() as body):
@@ -192,7 +192,7 @@ class Moves:
             return world._replace(unsent=sent)
         if head is None or not self.soon(head.t_ms, now):
             raise Mismatch("heartbeat", "none at this time", body)
-        for field, expected in heartbeat_fields(head.says).items():
+        for field, expected in heartbeat_fields(head.content).items():
             must_be(f"heartbeat {field}", expected, getattr(body, field))
         return world.past("request")._replace(asked=(*world.asked, sent))
 
@@ -207,7 +207,7 @@ class Moves:
         """The commit before a run goes out as it is on the wire."""
         if not world.commits:
             raise Mismatch("commit", "none", body)
-        asked = self.recorded.commits[world.commits[0]][0].says
+        asked = self.recorded.commits[world.commits[0]][0].content
         for field, expected in commit_fields(asked, self.recorded.names).items():
             must_be(f"commit {field}", expected, getattr(body, field))
         return world._replace(commit=sent)
@@ -315,7 +315,7 @@ class Moves:
 
     def fail(self, world: World, sent: UnsentRequest, now: float) -> World:
         head = self.head(world, "log")
-        timed_out = head is not None and head.kind == "failed" and head.says[1]
+        timed_out = head is not None and head.kind == "failed" and head.content[1]
         return self.answer(world, sent, TIMED_OUT if timed_out else DISCONNECTED, now)
 
     def answer(
@@ -325,7 +325,7 @@ class Moves:
         head, jitter = self.head(world, "log"), 0.0
         fails = isinstance(answer, TransportFailure) or answer.error_code in RETRIED
         if fails and head is not None and head.kind == "failed" and self.soon(head.t_ms, now):
-            world, jitter = world.past("log"), self.jitter(world.member, sent, answer, now, head.says[0])
+            world, jitter = world.past("log"), self.jitter(world.member, sent, answer, now, head.content[0])
         return self.step(world, Answered(sent, answer, jitter), now)
 
     def jitter(self, member: Member, sent: UnsentRequest, answer: Any, now: float, wait_ms: int) -> float:
@@ -346,7 +346,7 @@ class Moves:
         places = self.run_commits(world)
         if not places:
             return self.step(world, AsyncPollEvent(), now)
-        asked = self.recorded.commits[places[0]][0].says
+        asked = self.recorded.commits[places[0]][0].content
         consumed = commit_fields(asked, self.recorded.names)["offsets"]
         world = self.step(world._replace(commits=places, consumed=consumed), AsyncPollEvent(consumed=consumed), now)
         if world.commit is None:
@@ -383,13 +383,13 @@ class Moves:
         asked, answer = self.recorded.commits[place]
         if answer is not None and answer.t_ms > now + self.recorded.noise_ms:
             raise Mismatch("commit", "no answer yet", asked)
-        given = DISCONNECTED if answer is None else commit_answer(answer.says)
+        given = DISCONNECTED if answer is None else commit_answer(answer.content)
         answered = world._replace(commits=tuple(others), commit=None)
         return self.step(answered, Answered(world.commit, given, -1.0), now)
 
     def leave(self, world: World, now: float) -> World:
         head = self.head(world, "request")
-        if head is not None and head.says["member_epoch"] >= 0:  # generated before, and sent only after this
+        if head is not None and head.content["member_epoch"] >= 0:  # generated before, and sent only after this
             world = self.sent(world, now)
         return self.step(world._replace(phase="leaving"), LeaveGroupOnCloseEvent(), now)
 
@@ -401,17 +401,17 @@ class Moves:
             raise Mismatch("response", "one more", "none")
         world = world.past("response")
         if head.kind == "coordinator":
-            return self.coordinator(world, head.says, now)
+            return self.coordinator(world, head.content, now)
         answered = self.place_of_request(head)
         if answered >= len(world.asked):
-            raise Mismatch("response", "to a heartbeat that was sent", head.says)
-        return self.answer(world, world.asked[answered], heartbeat_answer(head.says), now)
+            raise Mismatch("response", "to a heartbeat that was sent", head.content)
+        return self.answer(world, world.asked[answered], heartbeat_answer(head.content), now)
 
-    def coordinator(self, world: World, says: Any, now: float) -> World:
+    def coordinator(self, world: World, content: Any, now: float) -> World:
         """The client has looked for its coordinator: it had none, or a request that is not ours had lost it."""
         if world.member.client.coordinator_known:
             world = self.step(world, CoordinatorLost(), now)
-        found = says.get("coordinators", [says])[0]["error_code"] is None
+        found = content.get("coordinators", [content])[0]["error_code"] is None
         return self.step(world, CoordinatorFound(), now) if found else world
 
     def place_of_request(self, response: Any) -> int:
@@ -427,7 +427,7 @@ class Moves:
             world = self.callback_ends(world, None, now)  # it leaves no line when it ends
         world = self.compared(world.past("app"), head)
         does = self.does.get(head.kind)
-        return does(world, head.says, now) if does else world
+        return does(world, head.content, now) if does else world
 
     def callback_done(self, world: World, _: Any, now: float) -> World:
         return self.callback_ends(world, None, now)
@@ -445,21 +445,23 @@ class Moves:
         return self.step(world._replace(phase="unsubscribing"), UnsubscribeEvent(), now)
 
     def unsubscribed(self, world: World, _: Any, now: float) -> World:
-        return world._replace(told=Told(since_ms=now), told_before=world.told)
+        return world._replace(metadata=GroupMetadata(since_ms=now), metadata_before=world.metadata)
 
     def compared(self, world: World, head: Any) -> World:
         """What a line tells beside its event: what is held, what consumer.assignment() is, and groupMetadata()."""
         if world.held is not None and head.kind != "revoke_done":
             for field in ("before", "owned"):
-                if field in head.says:
-                    must_be(field, named(head.says[field]), world.held)
+                if field in head.content:
+                    must_be(field, named(head.content[field]), world.held)
         if head.kind == "mismatch":
-            must_be("assignment", named(head.says["assignment"]), world.member.ownership.owned)
-        if "epoch" in head.says and head.kind != "commit_sync":
-            told = (head.says["epoch"], head.says["member_id"])
-            now = world.told
-            if told != now[:2] and (head.t_ms - now.since_ms > self.recorded.noise_ms or told != world.told_before[:2]):
-                raise Mismatch("group metadata", told, now[:2])
+            must_be("assignment", named(head.content["assignment"]), world.member.ownership.owned)
+        if "epoch" in head.content and head.kind != "commit_sync":
+            identity = (head.content["epoch"], head.content["member_id"])
+            now = world.metadata
+            if identity != now[:2] and (
+                head.t_ms - now.since_ms > self.recorded.noise_ms or identity != world.metadata_before[:2]
+            ):
+                raise Mismatch("group metadata", identity, now[:2])
         return world
 
     def subscribe(self, world: World, line: Any, now: float) -> World:
@@ -474,7 +476,7 @@ class Moves:
         """close() first runs the callback over the application's own record, if there is anything and a listener."""
         self.must_have_thrown(world, now)
         calls_back = bool(world.assignment) and self.listener
-        method = "revoked" if world.told.epoch > 0 else "lost"
+        method = "revoked" if world.metadata.epoch > 0 else "lost"
         due = Callback(None, method, world.assignment) if calls_back else None
         return world._replace(phase="closing" if calls_back else "ready to leave", callback=due)
 
@@ -491,23 +493,23 @@ class Moves:
         return world
 
     def callback_begins(self, world: World, line: Any, now: float) -> World:
-        told = (BEGINS[line["app"]], named(line["parts"]))
+        callback = (BEGINS[line["app"]], named(line["parts"]))
         if world.phase == "closing" and world.callback is not None:
-            must_be("callback of close", told, world.callback[1:])
+            must_be("callback of close", callback, world.callback[1:])
             return world
         event = next((event for _, event in world.background if not isinstance(event, ErrorEvent)), None)
         if event is None:
-            raise Mismatch("callback", told, "none asked for")
+            raise Mismatch("callback", callback, "none asked for")
         world = self.poll_here(world, now)
         world = world._replace(background=tuple(queued for queued in world.background if queued[1] is not event))
         if isinstance(event, PartitionsAssignedEvent):
-            must_be("callback", told, ("assigned", event.added))
+            must_be("callback", callback, ("assigned", event.added))
             if event.apply:
                 world = self.step(world, ApplyAssignmentEvent(event.ticket, event.full, event.added), now)
         else:
             assert isinstance(event, PartitionsRemovedEvent)
-            must_be("callback", told, (METHODS[event.method], event.partitions))
-        return world._replace(callback=Callback(event.ticket, *told))
+            must_be("callback", callback, (METHODS[event.method], event.partitions))
+        return world._replace(callback=Callback(event.ticket, *callback))
 
     def callback_ends(self, world: World, error: str | None, now: float) -> World:
         if world.callback is None:

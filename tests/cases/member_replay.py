@@ -32,8 +32,8 @@ REACH = 4
 class Replay:
     """One recording, and the search for a way through it."""
 
-    def __init__(self, recorded: Any, in_order: Callable[[Any], Any], spoken: Dialect | None = None) -> None:
-        self.moves = Moves(recorded, in_order, spoken)
+    def __init__(self, recorded: Any, in_order: Callable[[Any], Any], dialect: Dialect | None = None) -> None:
+        self.moves = Moves(recorded, in_order, dialect)
 
     def reach(self, world: World, lane: str, place: int, now: float) -> World:
         """The world in which a place of a lane has been read. Raises `Mismatch` where no choice leads there."""
@@ -42,7 +42,7 @@ class Replay:
             found = self.search(world, lane, place, now, depth)
             if found is not None:
                 return found
-        raise self.moves.worst or Mismatch(lane, self.moves.lanes[lane][place].says, "nothing")
+        raise self.moves.worst or Mismatch(lane, self.moves.lanes[lane][place].content, "nothing")
 
     def search(self, world: World, lane: str, place: int, now: float, depth: int) -> World | None:
         if world.read(lane) > place:
@@ -72,7 +72,7 @@ class Replay:
             return [lambda: self.moves.application(world, now)]
         head = self.moves.head(world, lane)
         if lane == "log" and head.kind == "completed":
-            return [lambda: self.moves.completed(world, *head.says, now)]
+            return [lambda: self.moves.completed(world, *head.content, now)]
         if lane == "log" and head.kind == "failed":
             return [lambda: self.moves.response(world, now), lambda: self.moves.failed(world, now)]
         if lane == "log" and head.kind == "run ended" and world.phase == "leaving":
@@ -129,7 +129,7 @@ class Replay:
         for lane in self.moves.lanes:
             head = self.moves.head(world, lane)
             if head is not None and not (lane == "response" and self.moves.recorded.killed):
-                return self.difference(head.t_ms, lane, f"{head.kind} {head.says}", "nothing of the kind")
+                return self.difference(head.t_ms, lane, f"{head.kind} {head.content}", "nothing of the kind")
         return None
 
     def may_wait(self, world: World, lane: str, place: int, now: float) -> bool:

@@ -24,7 +24,7 @@ class Seen(NamedTuple):
 
     t_ms: float
     kind: str
-    says: Any
+    content: Any
     line: Line = {}  # noqa: RUF012  # never changed
 
 
@@ -80,11 +80,11 @@ class Timeline(Paced):
 
     def matched_at(self, now_ms: float) -> dict[str, str]:
         """Topics that a pattern of the client may match: those its heartbeats have named by now, and the next one."""
-        if not any("pattern" in seen.says for seen in self.lanes["app"] if seen.kind == "subscribe"):
+        if not any("pattern" in seen.content for seen in self.lanes["app"] if seen.kind == "subscribe"):
             return {}
-        naming = [seen for seen in self.lanes["request"] if seen.says["subscribed_topic_names"] is not None]
+        naming = [seen for seen in self.lanes["request"] if seen.content["subscribed_topic_names"] is not None]
         due = [seen for n, seen in enumerate(naming) if n == 0 or naming[n - 1].t_ms < now_ms]
-        return {f"of a pattern: {name}": name for seen in due for name in seen.says["subscribed_topic_names"]}
+        return {f"of a pattern: {name}": name for seen in due for name in seen.content["subscribed_topic_names"]}
 
 
 _TARGET = re.compile(r"arget assignment(?: updated)? from (LocalAssignment\{.*?\}\}) to (LocalAssignment\{.*?\}\})\.")
@@ -109,8 +109,8 @@ def local_assignment(text: str) -> LocalAssignment:
     return LocalAssignment(int(found[1]), topic_partitions(assigned))
 
 
-Tells = Callable[[re.Match[str]], tuple[str, Any]]
-LOG: tuple[tuple[str | re.Pattern[str], Tells], ...] = (
+Reader = Callable[[re.Match[str]], tuple[str, Any]]
+LOG: tuple[tuple[str | re.Pattern[str], Reader], ...] = (
     (
         r"Member \S* with epoch (-?\d+) transitioned from ([A-Z_]+) to ([A-Z_]+)\.$",
         lambda found: ("transition", (found[2], found[3], int(found[1]))),
@@ -147,9 +147,9 @@ LOG: tuple[tuple[str | re.Pattern[str], Tells], ...] = (
 
 def log_seen(line: Line) -> Iterator[Seen]:
     """The line as what it tells."""
-    for pattern, tells in LOG:
+    for pattern, read in LOG:
         if found := re.search(pattern, line["text"].strip()):
-            yield Seen(line["t_ms"], *tells(found), line)
+            yield Seen(line["t_ms"], *read(found), line)
             return
 
 
@@ -162,13 +162,13 @@ APP = {
 
 def handled_at(lines: Iterable[Line]) -> dict[tuple[int, ...], float]:
     """When the client handled a response, where its log says so: it does of another heartbeat interval."""
-    said = [(line["t_ms"], int(found[1])) for line in lines if (found := _INTERVAL.search(line.get("text", "")))]
+    intervals = [(line["t_ms"], int(found[1])) for line in lines if (found := _INTERVAL.search(line.get("text", "")))]
     answers = [line for line in lines if line.get("api") == "ConsumerGroupHeartbeat" and line["wire"] == "response"]
     at = {}
     for line, after in pairwise([*answers, {"t_ms": float("inf")}]):
         given_ms, until = line["body"]["heartbeat_interval"], after["t_ms"]
-        if said and said[0][1] == given_ms and line["t_ms"] - STAMP_MS <= said[0][0] < until:
-            at[tuple(line["corr"])] = said.pop(0)[0]
+        if intervals and intervals[0][1] == given_ms and line["t_ms"] - STAMP_MS <= intervals[0][0] < until:
+            at[tuple(line["corr"])] = intervals.pop(0)[0]
     return at
 
 
@@ -198,9 +198,9 @@ def without_second_line(log: list[Seen]) -> Iterator[Seen]:
     """
     owed = 0
     for seen in log:
-        if seen.kind == "commit" and seen.says == "failed":
+        if seen.kind == "commit" and seen.content == "failed":
             owed += 1
-        if owed and seen.kind == "run ended" and seen.says == "failed":
+        if owed and seen.kind == "run ended" and seen.content == "failed":
             owed -= 1
             continue
         yield seen
@@ -247,18 +247,18 @@ def delays(lines: list[Line], stopped: Stops) -> Iterator[float]:
     due_ms, sent_ms, said_ms = None, 0.0, None
     for line in lines:
         t_ms, heartbeat = line["t_ms"], line.get("api") == "ConsumerGroupHeartbeat"
-        said, sent = line.get("text", "").endswith(GENERATED), heartbeat and line["wire"] == "request"
-        if due_ms is not None and (said or sent) and not held(stopped, due_ms, t_ms):
+        generated, sent = line.get("text", "").endswith(GENERATED), heartbeat and line["wire"] == "request"
+        if due_ms is not None and (generated or sent) and not held(stopped, due_ms, t_ms):
             yield t_ms - due_ms
-        if said:
+        if generated:
             due_ms = said_ms = t_ms
         elif sent:
             due_ms, sent_ms, said_ms = None, said_ms or t_ms, None
         elif heartbeat:
             due_ms = sent_ms + line["body"]["heartbeat_interval"] if line["body"]["member_epoch"] > 0 else None
     for cause, effect in AT_ONCE:
-        told = [line for line in lines if re.match(f"{cause}|{effect}", words(line))]
-        for line, after in pairwise(told):
+        related = [line for line in lines if re.match(f"{cause}|{effect}", words(line))]
+        for line, after in pairwise(related):
             if re.match(cause, words(line)) and re.match(effect, words(after)):
                 yield after["t_ms"] - line["t_ms"]
 

@@ -39,7 +39,7 @@ class Callback(NamedTuple):
     partitions: Partitions
 
 
-class Told(NamedTuple):
+class GroupMetadata(NamedTuple):
     """What groupMetadata() tells the application, and since when."""
 
     epoch: int = -1
@@ -73,8 +73,8 @@ class World(NamedTuple):
     """The one of ours that waits for its answer."""
     consumed: Offsets = ()
     assignment: Partitions = ()
-    told: Told = Told()
-    told_before: Told = Told()
+    metadata: GroupMetadata = GroupMetadata()
+    metadata_before: GroupMetadata = GroupMetadata()
     held: Partitions | None = ()
     """What the callbacks have given the application; None where a listener that raised leaves it open."""
     raised: bool = False

@@ -79,8 +79,12 @@ def recorded_line(raw: bytes) -> Iterator[tuple[str, Case]]:
 
 def documented(stated: Document, preset: Dialect) -> Case:
     members = {
-        member_id: MemberSpec(tuple(said["subscribed"]), as_listed(said.get("previous", {})), said.get("instance_id"))
-        for member_id, said in stated["members"].items()
+        member_id: MemberSpec(
+            tuple(stated_member["subscribed"]),
+            as_listed(stated_member.get("previous", {})),
+            stated_member.get("instance_id"),
+        )
+        for member_id, stated_member in stated["members"].items()
     }
     order = stated.get("order", {})
     members = {member_id: members[member_id] for member_id in order.get("members", sorted(members))}
@@ -112,12 +116,20 @@ def as_listed(previous: Mapping[str, list[int]]) -> TopicPartitions:
 def recorded(line: Document) -> Case:
     """A call of Kafka's code: members in its order, and topics as its hash maps walk them."""
     members = {
-        said["id"]: MemberSpec(tuple(map(uuid, said["subscribed"])), by_uuid(said["previous"]), said.get("instance_id"))
-        for said in line["members"]
+        stated_member["id"]: MemberSpec(
+            tuple(map(uuid, stated_member["subscribed"])),
+            by_uuid(stated_member["previous"]),
+            stated_member.get("instance_id"),
+        )
+        for stated_member in line["members"]
     }
     topics = {uuid(topic): count for topic, count in line["topics"].items()}
     group = GroupSpec(members, topics, line["subscription_type"].lower() == "homogeneous")
-    expected = {"assignment": {m: {uuid(t): ps for t, ps in said.items()} for m, said in line["expect"].items()}}
+    expected = {
+        "assignment": {
+            m: {uuid(t): ps for t, ps in stated_member.items()} for m, stated_member in line["expect"].items()
+        }
+    }
     return Case(group, expected, line["assignor"], dialect("4.4"), HASHED, ())
 
 
@@ -139,7 +151,9 @@ def test_the_assignment_is_the_stated_one(case: Case) -> None:
         return
     assigned = case.run(case.group)
     if "assignment" in case.expected:
-        assert assigned == {m: topic_partitions(said) for m, said in case.expected["assignment"].items()}
+        assert assigned == {
+            m: topic_partitions(stated_member) for m, stated_member in case.expected["assignment"].items()
+        }
     for member_id, size in case.expected.get("sizes", {}).items():
         assert sum(len(numbers) for _, numbers in assigned[member_id]) == size
 

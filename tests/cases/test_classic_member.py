@@ -261,14 +261,14 @@ def after_a_failed_join(lines: Lines) -> Lines:
     """The recording with a join before its first one: the coordinator was loading the group."""
     at = next(n for n, line in enumerate(lines) if line.get("text") == "(Re-)joining group")
     asked = first(lines, api="JoinGroup", wire="request")
-    told, sent, answer = copy.deepcopy((lines[at], asked, first(lines, corr=asked["corr"], wire="response")))
+    log, sent, answer = copy.deepcopy((lines[at], asked, first(lines, corr=asked["corr"], wire="response")))
     sent["corr"] = answer["corr"] = [0, 0]
     answer["body"]["error_code"] = "coordinator_load_in_progress"
     reason = "Request joining group due to: rebalance failed due to CoordinatorLoadInProgressException"
-    failed, again = {**told, "text": "JoinGroup failed: Coordinator is loading the group."}, {**told, "text": reason}
-    for wait, line in ((104, told), (103, sent), (101, answer), (100, failed), (100, again)):
+    failed, again = {**log, "text": "JoinGroup failed: Coordinator is loading the group."}, {**log, "text": reason}
+    for wait, line in ((104, log), (103, sent), (101, answer), (100, failed), (100, again)):
         line["t_ms"] = lines[at]["t_ms"] - wait - 1
-    return [*lines[:at], told, sent, answer, failed, again, *lines[at:]]
+    return [*lines[:at], log, sent, answer, failed, again, *lines[at:]]
 
 
 @pytest.mark.our_copies

@@ -49,14 +49,14 @@ def cases(file: Any) -> Iterator[tuple[str, Stated]]:
     return each(listed(file.head, *sections), lambda found: documented(file, *found))
 
 
-def documented(file: Any, at: tuple[Any, ...], said: Stated) -> Iterator[tuple[str, Stated]]:
+def documented(file: Any, at: tuple[Any, ...], stated: Stated) -> Iterator[tuple[str, Stated]]:
     """Raises `InputError` for a kind that there is not, and for what would not be compared."""
-    if said["kind"] not in KINDS:
+    if stated["kind"] not in KINDS:
         raise InputError(
-            f"unknown kind {said['kind']!r}", place(file, (*at, "kind")), nearest(str(said["kind"]), [*KINDS])
+            f"unknown kind {stated['kind']!r}", place(file, (*at, "kind")), nearest(str(stated["kind"]), [*KINDS])
         )
-    refuse_unknown(file, at, said, COMPARED.get(said["kind"], ANY))
-    yield said["id"], said
+    refuse_unknown(file, at, stated, COMPARED.get(stated["kind"], ANY))
+    yield stated["id"], stated
 
 
 def test_the_case_comes_out(case: Stated) -> None:
@@ -70,13 +70,13 @@ def written(given: Mapping[str, Units]) -> dict[str, list[str]]:
 
 
 def loads(stated_loads: Mapping[str, Stated]) -> dict[str, Units]:
-    return {worker: units_of(said["connectors"], said["tasks"]) for worker, said in stated_loads.items()}
+    return {worker: units_of(load["connectors"], load["tasks"]) for worker, load in stated_loads.items()}
 
 
 def run_rounds(case: Stated) -> None:
     """As `fsm replay` runs them, every round with all that is asked of it."""
     (run,) = replay_document(yaml_node(yaml.safe_dump({"cases": [case]}), case["id"], "scenario"), case["id"])
-    assert [round_.title.split()[1] for round_ in run.steps] == [str(said["round"]) for said in case["rounds"]]
+    assert [round_.title.split()[1] for round_ in run.steps] == [str(stated["round"]) for stated in case["rounds"]]
     assert run.differences() == ()
 
 
@@ -87,12 +87,12 @@ def run_placement(case: Stated) -> None:
     """Units of each kind dealt to workers that hold some already."""
     before = loads(case["existing"])
     placed: Mapping[str, Units] = before
-    for said in case["place"]:
-        placed = dealt(placed, read_units(said["units"]), SHIPPED)
+    for stated in case["place"]:
+        placed = dealt(placed, read_units(stated["units"]), SHIPPED)
     added = {worker: held[len(before[worker]) :] for worker, held in placed.items()}
-    for said in (case["expect"], case.get("derived", {})):
-        if "added_in_order" in said:
-            assert written(added) == said["added_in_order"]
+    for stated in (case["expect"], case.get("derived", {})):
+        if "added_in_order" in stated:
+            assert written(added) == stated["added_in_order"]
 
 
 def run_lost(case: Stated) -> None:
@@ -105,32 +105,32 @@ def run_lost(case: Stated) -> None:
         revoked_last=setup["revoked_in_previous"],
     )
     now_ms = 0
-    for said in case["steps"]:
-        now_ms += said.get("advance_ms", 0)
-        if "set_previous_members" in said:
-            memory = replace(memory, previous_members=frozenset(said["set_previous_members"]))
-        before = loads(said["active_loads"])
+    for stated in case["steps"]:
+        now_ms += stated.get("advance_ms", 0)
+        if "set_previous_members" in stated:
+            memory = replace(memory, previous_members=frozenset(stated["set_previous_members"]))
+        before = loads(stated["active_loads"])
         lost = handle_lost(
-            memory, read_units(said["lost"]), before, now_ms=now_ms, max_delay_ms=setup["max_delay_ms"], order=Order()
+            memory, read_units(stated["lost"]), before, now_ms=now_ms, max_delay_ms=setup["max_delay_ms"], order=Order()
         )
         memory = lost.memory
         added = {worker: lost.loads[worker][len(before[worker]) :] for worker in before}
-        check_lost(said, memory, added, lost.to_place, now_ms)
+        check_lost(stated, memory, added, lost.to_place, now_ms)
 
 
-def check_lost(said: Stated, memory: Memory, added: Mapping[str, Units], to_place: Units, now_ms: int) -> None:
-    expect = said["expect"]
-    where = f"step {said['step']}"
+def check_lost(stated: Stated, memory: Memory, added: Mapping[str, Units], to_place: Units, now_ms: int) -> None:
+    expect = stated["expect"]
+    where = f"step {stated['step']}"
     assert sorted(memory.candidates) == sorted(expect["candidates"]), where
     assert (0 if memory.deadline_ms is None else memory.deadline_ms - now_ms) == expect["scheduled_in_ms"], where
     assert memory.delay_ms == expect["delay_ms"], where
-    lost = sorted(read_units(said["lost"]))
+    lost = sorted(read_units(stated["lost"]))
     if "all_lost_placed_on_any_of" in expect:
         assert {worker for worker, held in added.items() if held} <= set(expect["all_lost_placed_on_any_of"]), where
         assert sorted(u for held in added.values() for u in held) == lost, where
     if expect.get("all_lost_returned_as_new"):
         assert list(to_place) == lost, where
-    exact = said.get("derived", {})
+    exact = stated.get("derived", {})
     assert written(added) == exact.get("placed", written(added)), where
     assert sorted(to_place) == sorted(read_units(exact.get("returned_as_new", [str(u) for u in to_place]))), where
 
@@ -159,12 +159,14 @@ def run_protocol(case: Stated) -> None:
         now_ms=0,
         last_completed_generation=-1,
     )
-    sent = {member: encode_assignment(told, told.version) for member, told in done.assignments.items()}
+    sent = {
+        member: encode_assignment(assignment, assignment.version) for member, assignment in done.assignments.items()
+    }
     assert {decode_assignment(data).version for data in sent.values()} == {version}
     if case["expect"].get("leader_state_published"):
         assert done.outcome is not None
         assert done.outcome.after.keys() == metadata.keys()
-        assert {told.leader_url for told in done.assignments.values()} == {given["url"]}
+        assert {assignment.leader_url for assignment in done.assignments.values()} == {given["url"]}
 
 
 def run_coordinator(case: Stated) -> None:
@@ -179,9 +181,9 @@ def coordinate(case: Stated, protocol: str) -> None:
     generation, completed, now_ms = setup["generation"], setup["last_completed_generation"], 0
     config = ConnectConfig("g", protocol, setup["max_delay_ms"])
     snapshot = ConfigSnapshot(1, tuple(setup["connectors"].items()))
-    for said in case["rounds"]:
-        now_ms, generation = now_ms + said.get("advance_ms", 0), generation + 1
-        members = {worker: joined(worker, held, protocol) for worker, held in sorted(said["joins_owning"].items())}
+    for stated in case["rounds"]:
+        now_ms, generation = now_ms + stated.get("advance_ms", 0), generation + 1
+        members = {worker: joined(worker, held, protocol) for worker, held in sorted(stated["joins_owning"].items())}
         done = perform(
             Election(setup["leader"], protocol, generation, members),
             memory,
@@ -191,23 +193,23 @@ def coordinate(case: Stated, protocol: str) -> None:
             last_completed_generation=completed,
         )
         memory, completed = done.memory, generation
-        check_coordinated(said, done.assignments, protocol)
+        check_coordinated(stated, done.assignments, protocol)
 
 
 def joined(worker: str, held: Sequence[str], protocol: str) -> WorkerMetadata:
     """What the leader reads of a worker that holds these units, in the order of the case: bytes group by connector."""
-    said = WorkerMetadata(f"http://{worker}/", 1, Assignment(VERSIONS[protocol], "", "", 1, read_units(held)))
-    read = decode_metadata(encode_metadata(said, VERSIONS[protocol]))
+    metadata = WorkerMetadata(f"http://{worker}/", 1, Assignment(VERSIONS[protocol], "", "", 1, read_units(held)))
+    read = decode_metadata(encode_metadata(metadata, VERSIONS[protocol]))
     assert read.held is not None
     assert sorted(read.held.assigned) == sorted(read_units(held))
-    return said
+    return metadata
 
 
-def check_coordinated(said: Stated, assignments: Mapping[str, Assignment], protocol: str) -> None:
-    where = f"{protocol}, round {said['round']}"
+def check_coordinated(stated: Stated, assignments: Mapping[str, Assignment], protocol: str) -> None:
+    where = f"{protocol}, round {stated['round']}"
     seen = {}
-    for worker, told in assignments.items():
-        got = decode_assignment(encode_assignment(told, told.version))
+    for worker, assignment in assignments.items():
+        got = decode_assignment(encode_assignment(assignment, assignment.version))
         (connectors, tasks), (gone, stopped) = kinds(got.assigned), kinds(got.revoked)
         seen[worker] = {
             "assigned_connectors": [str(u) for u in connectors],
@@ -216,10 +218,10 @@ def check_coordinated(said: Stated, assignments: Mapping[str, Assignment], proto
             "revoked_task_count": len(stopped),
             "delay_ms": got.delay_ms,
         }
-    assert seen == said["expect"], where
+    assert seen == stated["expect"], where
     for verb in ("assigned", "revoked"):
-        exact = {worker: getattr(told, verb) for worker, told in assignments.items()}
-        assert written(exact) == said.get("derived", {}).get(verb, written(exact)), where
+        exact = {worker: getattr(assignment, verb) for worker, assignment in assignments.items()}
+        assert written(exact) == stated.get("derived", {}).get(verb, written(exact)), where
 
 
 KINDS: dict[str, Callable[[Stated], None]] = {

@@ -58,7 +58,7 @@ def round_of(line: Line) -> Round:
     )
 
 
-def told(outcome: Outcome) -> Mapping[str, Any]:
+def describe(outcome: Outcome) -> Mapping[str, Any]:
     """The outcome in the fields of a recording; the order of units and of candidates is not recorded."""
     workers = {
         worker: (sorted(outcome.assigned[worker]), sorted(outcome.revoked[worker])) for worker in outcome.assigned
@@ -75,9 +75,9 @@ def told(outcome: Outcome) -> Mapping[str, Any]:
 def expected(line: Line) -> Mapping[str, Any]:
     workers = {
         worker: tuple(
-            sorted(units_of(said[f"{verb}_connectors"], said[f"{verb}_tasks"])) for verb in ("assigned", "revoked")
+            sorted(units_of(stated[f"{verb}_connectors"], stated[f"{verb}_tasks"])) for verb in ("assigned", "revoked")
         )
-        for worker, said in line["expect"]["workers"].items()
+        for worker, stated in line["expect"]["workers"].items()
     }
     return {**line["expect"], "candidates": sorted(line["expect"]["candidates"]), "workers": workers}
 
@@ -95,7 +95,7 @@ def played(case: list[Line]) -> Iterator[tuple[Line, Computation]]:
 def test_every_round_of_a_run_comes_out(case: list[Line]) -> None:
     """Assigned, revoked, delay, deadline and candidates of every round are what Kafka's class gave."""
     for line, computation in played(case):
-        assert told(computation.outcome) == expected(line), f"round {line['round']}: {line['event']}"
+        assert describe(computation.outcome) == expected(line), f"round {line['round']}: {line['event']}"
 
 
 @pytest.mark.our_copies

@@ -37,8 +37,8 @@ def documented(file: Any, at: tuple[Any, ...], scenario: Any) -> Iterator[tuple[
     refuse_unknown(file, at, scenario, COMPARED)
     for profile in ("document", "shipped"):
         run = replayed(scenario, profile)
-        for number, said in enumerate(scenario["rounds"], 1):
-            yield f"{scenario['id']}-{said['round']}-{profile}", (run, number)
+        for number, stated_round in enumerate(scenario["rounds"], 1):
+            yield f"{scenario['id']}-{stated_round['round']}-{profile}", (run, number)
 
 
 def replayed(scenario: Mapping[str, Any], profile: str) -> Replay:
@@ -74,7 +74,10 @@ def test_symbols_follow_one_delay(files: tuple[Any, ...]) -> None:
     printed = {}
     for scenario in scenarios(files):
         found = [delays(step) for step in replayed(scenario, "document").steps]
-        stated = [{w: str(result["delay"]) for w, result in said["expect"].items()} for said in scenario["rounds"]]
+        stated = [
+            {w: str(result["delay"]) for w, result in stated_round["expect"].items()}
+            for stated_round in scenario["rounds"]
+        ]
         assert found == stated
         printed[scenario["id"]] = [next(iter(each.values())) for each in found]
     assert printed["leader_bounces"] == ["d", "d'", "d''", "d'''", "0"]

@@ -53,8 +53,8 @@ def cases(file: Any) -> Iterator[tuple[str, Any]]:
 def difference(lines: list[Any], choices: Sequence[Choice] | None = None) -> Any:
     """The first difference of a recording, under the dialect of its version or one of these choices."""
     recorded = TIMELINE.timeline(lines)
-    spoken = None if choices is None else custom("of a test", choices)
-    return REPLAY.Replay(recorded, TIMELINE.in_order, spoken).run(TIMELINE.merged(recorded))
+    dialect = None if choices is None else custom("of a test", choices)
+    return REPLAY.Replay(recorded, TIMELINE.in_order, dialect).run(TIMELINE.merged(recorded))
 
 
 def test_member_does_what_the_java_client_did(case: list[Any]) -> None:
@@ -117,8 +117,8 @@ def test_changed_partitions_of_a_callback_are_found(files: Sequence[Any]) -> Non
     first(lines, app="revoke")["parts"].pop()
     found = difference(lines)
     assert (found.field, found.t_ms, found.sought) == ("callback", 7644.1, "app: revoke")
-    method, told = found.got
-    assert (method, len(told) - len(found.expected[1])) == ("revoked", 1)
+    method, partitions = found.got
+    assert (method, len(partitions) - len(found.expected[1])) == ("revoked", 1)
 
 
 @pytest.mark.our_copies

@@ -59,9 +59,9 @@ class Case:
         return {*member["subscribed"], *resolved.get(member.get("regex"), ())}
 
     def partition_epoch(self, topic: str, partition: int) -> int:
-        said: Document = self.given["partition_epoch"]
-        one = said.get("partitions", {}).get(topic, {}).get(partition)
-        return int(one if one is not None else said.get("topics", {}).get(topic, said["default"]))
+        epochs: Document = self.given["partition_epoch"]
+        one = epochs.get("partitions", {}).get(topic, {}).get(partition)
+        return int(one if one is not None else epochs.get("topics", {}).get(topic, epochs["default"]))
 
     @cached_property
     def decision(self) -> Decision:
@@ -79,12 +79,12 @@ class Case:
         return reconcile(self.member, given)
 
 
-def with_epochs(partitions: Mapping[str, list[int]], said: int | Document) -> dict[Partition, int]:
+def with_epochs(partitions: Mapping[str, list[int]], epochs: int | Document) -> dict[Partition, int]:
     """Partitions with the epochs a case states: one for all, or a default with exceptions."""
-    if isinstance(said, int):
-        return dict.fromkeys(flatten(topic_partitions(partitions)), said)
-    other = said.get("partitions", {})
-    return {(t, p): other.get(t, {}).get(p, said["default"]) for t, numbers in partitions.items() for p in numbers}
+    if isinstance(epochs, int):
+        return dict.fromkeys(flatten(topic_partitions(partitions)), epochs)
+    other = epochs.get("partitions", {})
+    return {(t, p): other.get(t, {}).get(p, epochs["default"]) for t, numbers in partitions.items() for p in numbers}
 
 
 def grouped(partitions: Any) -> TopicPartitions:
@@ -127,8 +127,8 @@ def documented(file: Any, at: tuple[Any, ...], stated: Document) -> Iterator[tup
     given = {**defaults, **stated, "member": {**defaults.get("member", {}), **stated["member"]}}
     given["member"].setdefault("pending_revocation", {})
     for preset in presets():
-        said = as_in(stated, preset)
-        yield f"{stated['id']}-{preset.name}", Case(given, said["expect"], said["row"], preset)
+        epochs = as_in(stated, preset)
+        yield f"{stated['id']}-{preset.name}", Case(given, epochs["expect"], epochs["row"], preset)
 
 
 def as_in(stated: Document, preset: Dialect) -> Document:
@@ -155,10 +155,10 @@ def test_the_member_becomes_what_the_case_says(case: Case) -> None:
 @pytest.mark.parametrize("which", ["assigned", "pending"])
 def test_partitions_remember_their_epochs(case: Case, which: str) -> None:
     """Where the dialect keeps assignment epochs, every partition has the one that the case states."""
-    said = case.expected.get(f"{which}_epochs")
-    if said is not None and Choice.ASSIGNMENT_EPOCHS in case.dialect:
+    epochs = case.expected.get(f"{which}_epochs")
+    if epochs is not None and Choice.ASSIGNMENT_EPOCHS in case.dialect:
         partitions = case.expected["pending_revocation" if which == "pending" else which]
-        assert getattr(case.decision.member, which) == freeze(with_epochs(partitions, said))
+        assert getattr(case.decision.member, which) == freeze(with_epochs(partitions, epochs))
 
 
 def test_the_decision_is_the_row_of_the_table(case: Case) -> None:

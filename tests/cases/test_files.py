@@ -40,12 +40,12 @@ def test_every_file_has_exactly_one_reader(files: Sequence[Any], monkeypatch: py
     if not files:
         pytest.fail("there is no case file (.yaml, .jsonl, .log, also packed) in the folder", pytrace=False)
     counted = {file.name: sum(bool(kind.reads(file.head)) for kind in readers) for file in files if not file.problem}
-    tell([f"{name}: {n or 'no'} kinds of cases are like this" for name, n in counted.items() if n != 1])
+    fail_with([f"{name}: {n or 'no'} kinds of cases are like this" for name, n in counted.items() if n != 1])
 
 
 def test_every_file_can_be_read_to_its_end(files: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is damaged, or is no case of its kind, is named here, with the place; every other case has run."""
-    tell(problems_of(files, kinds(monkeypatch)))
+    fail_with(problems_of(files, kinds(monkeypatch)))
 
 
 def problems_of(files: Sequence[Any], readers: Sequence[Any]) -> list[str]:
@@ -56,7 +56,7 @@ def problems_of(files: Sequence[Any], readers: Sequence[Any]) -> list[str]:
     return found
 
 
-def tell(problems: Sequence[str]) -> None:
+def fail_with(problems: Sequence[str]) -> None:
     """Fails with these lines and nothing else."""
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
@@ -120,9 +120,11 @@ MISSPELT = [
 
 
 @pytest.mark.our_copies
-@pytest.mark.parametrize(("name", "old", "new", "said"), MISSPELT, ids=[new.strip(" :") for _, _, new, _ in MISSPELT])
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"), MISSPELT, ids=[new.strip(" :") for _, _, new, _ in MISSPELT]
+)
 def test_what_would_not_be_compared_is_refused(
-    name: str, old: str, new: str, said: str, monkeypatch: pytest.MonkeyPatch
+    name: str, old: str, new: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A misspelt key of an expectation is named with its line and the nearest key; the other cases are still there."""
     file = misspelt(name, old, new)
@@ -130,7 +132,7 @@ def test_what_would_not_be_compared_is_refused(
     (kind,) = (kind for kind in kinds(monkeypatch) if kind.reads(file.head))
     found, (problem,) = stated(kind, file)
     assert f"{name}:{line}: unknown " in problem
-    assert said in problem
+    assert message in problem
     assert found
 
 
@@ -172,7 +174,7 @@ def test_both_tellings_of_a_migration_are_tried(monkeypatch: pytest.MonkeyPatch)
     assert "did you mean leave_and_rejoin?" in problem
 
 
-def told(folder: Path, module: str = "test_files.py") -> str:
+def run_pytest(folder: Path, module: str = "test_files.py") -> str:
     """What a run over a folder says, by a pytest of its own that reads no module but this one."""
     command = [
         sys.executable,
@@ -194,7 +196,7 @@ def told(folder: Path, module: str = "test_files.py") -> str:
 @pytest.mark.our_copies
 def test_a_folder_that_there_is_not_is_one_line(tmp_path: Path) -> None:
     """It is refused before anything is collected."""
-    assert told(tmp_path / "nowhere").strip() == f"ERROR: --cases {tmp_path / 'nowhere'}: no such folder"
+    assert run_pytest(tmp_path / "nowhere").strip() == f"ERROR: --cases {tmp_path / 'nowhere'}: no such folder"
 
 
 @pytest.mark.our_copies
@@ -202,10 +204,10 @@ def test_what_cannot_be_read_is_a_line_each(tmp_path: Path) -> None:
     """Broken YAML is one line with its file, without a comparison of mappings."""
     (tmp_path / "a.yaml").write_text("cases: [ {id: x")
     (tmp_path / "b.yaml").write_text("something: else")
-    said = told(tmp_path).splitlines()
-    assert "b.yaml: no kinds of cases are like this" in said
-    assert [line for line in said if line.startswith("a.yaml: ParserError: while parsing a flow mapping")]
-    assert not [line for line in said if "assert" in line]
+    lines = run_pytest(tmp_path).splitlines()
+    assert "b.yaml: no kinds of cases are like this" in lines
+    assert [line for line in lines if line.startswith("a.yaml: ParserError: while parsing a flow mapping")]
+    assert not [line for line in lines if "assert" in line]
 
 
 @pytest.mark.our_copies
@@ -217,10 +219,10 @@ def test_every_case_of_a_file_that_fails_is_named(tmp_path: Path) -> None:
     )
     calls = (("first", 1), ("second", 0), ("third", 2))
     (tmp_path / "calls.jsonl").write_text("".join(call % one for one in calls))
-    said = told(tmp_path, "test_assignors.py")
-    assert "2 of 3 cases" in said
-    assert [line.partition(":")[0] for line in said.splitlines() if ": AssertionError: " in line] == ["first", "third"]
-    assert "(2,)" in said
+    lines = run_pytest(tmp_path, "test_assignors.py")
+    assert "2 of 3 cases" in lines
+    assert [line.partition(":")[0] for line in lines.splitlines() if ": AssertionError: " in line] == ["first", "third"]
+    assert "(2,)" in lines
 
 
 @pytest.mark.our_copies

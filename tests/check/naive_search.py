@@ -153,18 +153,18 @@ class Naive:
         sender, receiver = self.index[wire.sender], self.index[wire.receiver]
         for i in range(len(line) if wire.reorders else min(1, len(line))):
             message, rest = line[i], (*line[:i], *line[i + 1 :])
-            heard = Received(wire.sender, message)
+            received = Received(wire.sender, message)
             kept = late if wire.outdates is None else tuple(one for one in late if not wire.outdates(message, one))
-            yield from self.step(self.put(state, at, rest, kept), receiver, heard, 0)
-            for kind, fault, told in wire.disturbances:
+            yield from self.step(self.put(state, at, rest, kept), receiver, received, 0)
+            for kind, fault, notified in wire.disturbances:
                 if kind in self.kinds:
                     again = late if fault is Fault.LOSE else (*late, message)
                     lost = self.put(state, at, rest, again)
                     if fault is Fault.DUPLICATE:
-                        yield from self.step(lost, receiver, heard, 1, kind)
-                    elif told is Notification.NOBODY:
+                        yield from self.step(lost, receiver, received, 1, kind)
+                    elif notified is Notification.NOBODY:
                         yield Move(lost, 1, kind)
-                    elif told is Notification.SENDER:
+                    elif notified is Notification.SENDER:
                         yield from self.step(lost, sender, Undelivered(wire.receiver, message), 1, kind)
                     else:
                         yield from self.step(lost, receiver, Missed(wire.sender, message), 1, kind)

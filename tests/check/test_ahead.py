@@ -50,9 +50,9 @@ def explored(jobs: int, folder: Path, **options: Any) -> tuple[Any, ...]:
     """All that a run says and keeps."""
     model, memo = make_model("consumer-group", **options), Memo(folder / str(jobs), "one")
     verdict = check(model, disturb=["late"], disturbances=1, every=True, memo=memo, jobs=jobs)
-    said = [(list(tell(one)), scenario(one, verdict.made_by)) for one in verdict.violations]
+    stories = [(list(tell(one)), scenario(one, verdict.made_by)) for one in verdict.violations]
     (kept,) = memo.folder.iterdir()
-    return verdict.document() | {"cpu_s": 0}, said, kept.read_bytes()
+    return verdict.document() | {"cpu_s": 0}, stories, kept.read_bytes()
 
 
 def test_any_number_of_processes_says_and_keeps_the_same(tmp_path: Path, forks: list[int]) -> None:
@@ -132,9 +132,9 @@ def test_no_process_is_left_when_a_search_breaks_off(*, refused: bool, forks: li
 
 
 def test_the_command_has_an_option(capsys: pytest.CaptureFixture[str], forks: list[int]) -> None:
-    said = []
+    outputs = []
     for jobs in ("1", "2"):
         assert main(["check", "consumer-group", "--disturb", "lose", "--jobs", jobs, "--client", "fixed"]) == 0
-        said.append([line for line in capsys.readouterr().out.splitlines() if "CPU s" not in line])
-    assert said[0] == said[1]
+        outputs.append([line for line in capsys.readouterr().out.splitlines() if "CPU s" not in line])
+    assert outputs[0] == outputs[1]
     assert forks

@@ -128,8 +128,8 @@ def test_a_static_member_is_restarted(protocol: str, states: int, doomed_at: dic
     would give that partition to somebody.
     """
     found = check(classic_group(protocol=protocol, static=True), disturb=["restart"], disturbances=1, every=True)
-    told = {one.property: one.doomed_at or len(one.path) for one in found.violations}
-    assert (told, found.states) == ({"no application is ended": 9, **doomed_at}, states)
+    violations = {one.property: one.doomed_at or len(one.path) for one in found.violations}
+    assert (violations, found.states) == ({"no application is ended": 9, **doomed_at}, states)
     assert "FENCED_INSTANCE_ID" in found.violations[0].path[-2].message
     assert not any(one.replayed and one.replayed.differs for one in found.violations)
 

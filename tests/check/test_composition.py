@@ -151,7 +151,7 @@ rows:
 
 
 @pytest.mark.parametrize(
-    ("place", "says"),
+    ("place", "message"),
     [
         ("client.IN,client.IN,client.IN", "3 times; there are 2 machines"),
         ("client-2.IN", "did you mean client"),
@@ -159,10 +159,10 @@ rows:
         ("clint.IN", "did you mean client?"),
     ],
 )
-def test_a_place_of_several_machines_that_there_is_not_is_refused(place: str, says: str) -> None:
+def test_a_place_of_several_machines_that_there_is_not_is_refused(place: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         compose(clients(2), [place])
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 PYTHON = """
@@ -201,9 +201,9 @@ def test_a_table_of_a_python_file_goes_wherever_one_of_yaml_does(
     assert main(["draw", lift, "-o", str(tmp_path / "out"), "--format", "mermaid"]) == 0
     assert (tmp_path / "out" / "lift.mmd").exists()
     capsys.readouterr()
-    for name, says in (("NUMBER", "NUMBER is no Table"), ("NONE", "NONE is no Table")):
+    for name, message in (("NUMBER", "NUMBER is no Table"), ("NONE", "NONE is no Table")):
         assert main(["tables", f"{tmp_path / 'lift.py'}:{name}"]) == 2
-        assert says in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert main(["tables", f"{tmp_path / 'none.py'}:TABLE"]) == 2
     assert "cannot be run" in capsys.readouterr().err
 
@@ -214,6 +214,6 @@ def test_mutants_of_tables_of_files_are_tried(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "lift.yaml").write_text(LIFT)
     files = [str(tmp_path / "door.yaml"), "--with", str(tmp_path / "lift.yaml"), "--goal", "door.OPEN"]
     assert main(["check", *files, "--mutate", "drop,lose,target"]) == 1
-    said = capsys.readouterr().out
-    assert "killed    drop:lift.MOVING.CALL by 'lift: CALL is illegal in MOVING" in said
-    assert "killed    lose:lift.MOVING.ARRIVED:STOPPED by 'door.OPEN can be reached'" in said
+    printed = capsys.readouterr().out
+    assert "killed    drop:lift.MOVING.CALL by 'lift: CALL is illegal in MOVING" in printed
+    assert "killed    lose:lift.MOVING.ARRIVED:STOPPED by 'door.OPEN can be reached'" in printed

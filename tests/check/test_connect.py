@@ -215,8 +215,8 @@ def test_deleted_units_run_on_where_their_leader_goes(tmp_path: Path) -> None:
     assert found.doomed_at == 4
     assert found.replayed is not None
     records = [from_json(line) for line in found.replayed.trace]
-    told = [one.full for one in records if one.client_id == "connect-b" and one.kind is Kind.TARGET]
-    assert (told[-1], records[-1].kind) == ((("A", 1),), Kind.HEARTBEAT_OK)
+    targets = [one.full for one in records if one.client_id == "connect-b" and one.kind is Kind.TARGET]
+    assert (targets[-1], records[-1].kind) == ((("A", 1),), Kind.HEARTBEAT_OK)
     known = asked(connect(settled=True), known=["deleted"])
     assert (known.word, known.cut) == ("holds", {"deleted": 315})
 

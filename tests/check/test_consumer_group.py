@@ -107,8 +107,8 @@ def test_a_path_that_live_objects_do_not_take_is_told() -> None:
     action, states = path[-1]
     states["a"] = states["a"]._replace(member=replace(states["a"].member, epoch=99))
     assert search.model.replay is not None
-    told = search.model.replay(path).differs
-    assert told.startswith(f"step {len(path)}, {action.actor} {action.what}: the epoch of a is ")
+    difference = search.model.replay(path).differs
+    assert difference.startswith(f"step {len(path)}, {action.actor} {action.what}: the epoch of a is ")
 
 
 def test_states_can_be_sent_to_another_process() -> None:

@@ -58,8 +58,8 @@ def test_an_answer_that_tells_another_epoch_is_found(monkeypatch: pytest.MonkeyP
 
     def handle(state: Any, request: Any, context: Any) -> Any:
         step = real(state, request, context)
-        told = [one._replace(body=_one_less(one.body)) for one in step.answers]
-        return step._replace(answers=tuple(told))
+        answers = [one._replace(body=_one_less(one.body)) for one in step.answers]
+        return step._replace(answers=tuple(answers))
 
     monkeypatch.setattr(broker, "handle", handle)
     assert "27 the answer tells the member's epoch" in broken(members=1)

@@ -103,11 +103,11 @@ def test_a_fixed_coordinator_handles_no_abandoned_request_after_its_repetition()
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("spoken", "coordinator", "kinds"), [("fixed", "4.4.0", ALL_BUT_LATE), ("fixed", "fixed", EVERY)]
+    ("dialect", "coordinator", "kinds"), [("fixed", "4.4.0", ALL_BUT_LATE), ("fixed", "fixed", EVERY)]
 )
-def test_fixed_groups_are_clean_for_two_disturbances(spoken: str, coordinator: str, kinds: Sequence[str]) -> None:
+def test_fixed_groups_are_clean_for_two_disturbances(dialect: str, coordinator: str, kinds: Sequence[str]) -> None:
     """Two of these kinds, anywhere: the whole space, some 60 CPU seconds with `late`."""
-    verdict = checked(kinds, 2, client=spoken, coordinator=coordinator)
+    verdict = checked(kinds, 2, client=dialect, coordinator=coordinator)
     assert (verdict.word, verdict.cut, verdict.stopped) == ("holds", {}, "")
 
 
@@ -257,7 +257,7 @@ broker receives from a: joins, owns nothing
 
 
 @pytest.mark.parametrize(
-    ("rules", "broken", "told"),
+    ("rules", "broken", "message"),
     [
         (FIXED, [], "UNRELEASED_PARTITIONS at 5: nothing; b0 STABLE at 3: foo-0, foo-1"),
         (
@@ -273,13 +273,13 @@ broker receives from a: joins, owns nothing
     ],
     ids=["fixed", "without it", "4.4.0"],
 )
-def test_a_group_that_is_converted_keeps_what_is_used(rules: Rules, broken: list[str], told: str) -> None:
+def test_a_group_that_is_converted_keeps_what_is_used(rules: Rules, broken: list[str], message: str) -> None:
     """W16: b uses both partitions, and was left one of them. Live objects take that path, too."""
     walk = Walk(mixed_group(protocol="cooperative", client="fixed", coordinator=rules, static=True))
     for step in CONVERTED_TWICE.strip().splitlines():
         walk.take(step)
     assert walk.list_broken() == broken
-    assert walk.state()["broker"].endswith(told)
+    assert walk.state()["broker"].endswith(message)
     assert walk.model.replay is not None
     assert walk.model.replay(walk.path).differs == ""
 

@@ -32,7 +32,7 @@ def on_disk(folder: Path, *, at_once: bool = True) -> Disk:
     return Disk(Memo(folder, "one"), at_once)
 
 
-def told(model: Model, kinds: list[str], most: int, disk: Disk | None = None, **options: Any) -> dict[str, Any]:
+def summarize(model: Model, kinds: list[str], most: int, disk: Disk | None = None, **options: Any) -> dict[str, Any]:
     document = check(model, disturb=kinds, disturbances=most, every=True, disk=disk, **options).document()
     return {name: value for name, value in document.items() if name not in OTHERWISE}
 
@@ -43,19 +43,19 @@ MODELS = [(two_phase_commit(3), ["lose"], 2), (lock(), ["expire"], 2), (consumer
 @cache
 def in_memory(number: int) -> dict[str, Any]:
     """The verdict on one of the models."""
-    return told(*MODELS[number])
+    return summarize(*MODELS[number])
 
 
 @pytest.mark.parametrize("number", range(len(MODELS)), ids=lambda number: MODELS[number][0].name)
 def test_the_verdict_is_the_one_of_memory(number: int, tmp_path: Path) -> None:
     """At once, when memory would not do, and taken up again when all is done."""
     (model, kinds, most), memory = MODELS[number], in_memory(number)
-    assert told(model, kinds, most, on_disk(tmp_path / "once")) == memory
-    assert told(model, kinds, most, on_disk(tmp_path / "once")) == memory
+    assert summarize(model, kinds, most, on_disk(tmp_path / "once")) == memory
+    assert summarize(model, kinds, most, on_disk(tmp_path / "once")) == memory
     need = Search(model, frozenset(kinds), most, every=True).run()
     limits = Limits(max_memory=need.space.nbytes + 8 * need.states.size)
-    assert told(model, kinds, most, limits=limits)["stopped"]
-    later = told(model, kinds, most, on_disk(tmp_path / "later", at_once=False), limits=limits)
+    assert summarize(model, kinds, most, limits=limits)["stopped"]
+    later = summarize(model, kinds, most, on_disk(tmp_path / "later", at_once=False), limits=limits)
     assert later["states"] == memory["states"]
 
 
@@ -71,7 +71,7 @@ def test_liveness_needs_no_edges_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(Search, "limit", limit)
     monkeypatch.setattr(search, "CHUNK", 50)
-    assert [told(*one) for one in MODELS] == expected
+    assert [summarize(*one) for one in MODELS] == expected
     assert refused
 
 
@@ -84,8 +84,8 @@ def test_keys_are_made_again_on_disk_too(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     monkeypatch.setattr(Packing, "grow", tight)
     monkeypatch.setattr(Packing, "of", staticmethod(lambda many: Packing([0] * many)))
-    assert told(model, kinds, most, on_disk(tmp_path)) == memory
-    assert told(model, kinds, most, on_disk(tmp_path)) == memory
+    assert summarize(model, kinds, most, on_disk(tmp_path)) == memory
+    assert summarize(model, kinds, most, on_disk(tmp_path)) == memory
 
 
 def test_runs_are_merged_block_by_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -148,28 +148,28 @@ def test_a_search_that_is_killed_goes_on(seed: int, most: int, tmp_path: Path) -
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, kinds, most = MODELS[0]
-    told(model, kinds, most, on_disk(tmp_path / "one"))
+    summarize(model, kinds, most, on_disk(tmp_path / "one"))
     for other in ((two_phase_commit(2), kinds, most), (model, kinds, 1), (model, [], 0)):
         with pytest.raises(InputError, match="holds another search"):
-            told(*other, on_disk(tmp_path / "one"))
+            summarize(*other, on_disk(tmp_path / "one"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="holds something else"):
-        told(model, kinds, most, on_disk(tmp_path / "mine"))
+        summarize(model, kinds, most, on_disk(tmp_path / "mine"))
     tables = tmp_path / "one" / json.loads((tmp_path / "one" / NOTE).read_bytes())["tables"]
     tables.write_bytes(tables.read_bytes()[:-50])
     with pytest.raises(InputError, match="is damaged"):
-        told(model, kinds, most, on_disk(tmp_path / "one"))
+        summarize(model, kinds, most, on_disk(tmp_path / "one"))
     assert main(["check", "lock", "--engine", "disk"]) == 2
     assert "belong together" in capsys.readouterr().err
 
 
 def test_the_command_keeps_a_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = []
+    outputs = []
     for options in ([], ["--engine", "disk", "--dir", str(tmp_path / "d")], ["--dir", str(tmp_path / "none")]):
         assert main(["check", "lock", "--disturb", "expire", *options]) == 1
-        said.append([line for line in capsys.readouterr().out.splitlines() if "CPU" not in line])
-    assert said[0] == said[1] == said[2]
+        outputs.append([line for line in capsys.readouterr().out.splitlines() if "CPU" not in line])
+    assert outputs[0] == outputs[1] == outputs[2]
     assert (tmp_path / "d" / NOTE).exists()
     assert not (tmp_path / "none" / NOTE).exists()
 

@@ -14,7 +14,7 @@ from fsm.check.endless import EndlessError, within
 from fsm.member.runtime.consumer_shell import ConsumerMember
 
 SOON = Limits(step_s=0.05)
-SAID = "takes more than 0.05 s of CPU time: it may never end"
+MESSAGE = "takes more than 0.05 s of CPU time: it may never end"
 
 
 def loops(*, passes_over: bool = False) -> Model:
@@ -42,8 +42,8 @@ def test_an_endless_step_is_the_last_of_a_counterexample(*, passes_over: bool, j
     before = signal.getsignal(signal.SIGVTALRM)
     verdict = check(loops(passes_over=passes_over), limits=SOON, jobs=jobs)
     (found,) = verdict.violations
-    assert (found.property, len(found.path)) == (SAID, 3)
-    assert next(iter(tell(found))).startswith(f"broken: {SAID}")
+    assert (found.property, len(found.path)) == (MESSAGE, 3)
+    assert next(iter(tell(found))).startswith(f"broken: {MESSAGE}")
     assert signal.getsignal(signal.SIGVTALRM) == before
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
 

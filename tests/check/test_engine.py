@@ -78,13 +78,15 @@ def costs_of(search: Search) -> list[int]:
     return [search.cost_of(at) for at in range(search.states.size)]
 
 
-@pytest.mark.parametrize("told", list(Notification))
+@pytest.mark.parametrize("notification", list(Notification))
 @pytest.mark.parametrize("fault", list(Fault))
 @pytest.mark.parametrize("reorders", [False, True])
 @pytest.mark.parametrize("most", [0, 1, 2])
-def test_the_states_are_those_of_a_naive_search(told: Notification, fault: Fault, reorders: bool, most: int) -> None:
+def test_the_states_are_those_of_a_naive_search(
+    notification: Notification, fault: Fault, reorders: bool, most: int
+) -> None:
     """Each wire, each fault, whoever is told: as many states at each cost."""
-    model = talkers(Disturbance("harm", fault, told), reorders=reorders)
+    model = talkers(Disturbance("harm", fault, notification), reorders=reorders)
     kinds = frozenset(("harm", "crash"))
     found, naive = states_of(model, kinds, most), Naive(model, kinds, most)
     costs = costs_of(found)
@@ -353,7 +355,7 @@ def simple(**changes: Any) -> Component:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Model("m", []), "m: has no component"),
         (lambda: Model("m", [simple(), simple()]), "two components 'one'"),
@@ -373,22 +375,22 @@ def simple(**changes: Any) -> Component:
         (lambda: Model("m", [simple()], (), [Property("p", lambda _: True)]), "m, p: gave no truth for each state"),
     ],
 )
-def test_a_bad_model_is_one_line(make: Any, said: str) -> None:
+def test_a_bad_model_is_one_line(make: Any, message: str) -> None:
     with pytest.raises(InputError) as refused:
         check(make())
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_names_that_there_are_not_are_refused() -> None:
-    for options, said in (
+    for options, message in (
         ({"disturb": ["x"], "disturbances": 1}, "no kind of disturbance: 'x'; choose from lose"),
         ({"known": ["nix"]}, "no known hazard: 'nix'; choose from none"),
         ({"properties": ["x"]}, "no property 'x'; choose from all agree, no deadlock, everybody decides"),
     ):
         with pytest.raises(InputError) as refused:
             check(two_phase_commit(2), **options)  # type: ignore[arg-type]
-        assert said in str(refused.value)
+        assert message in str(refused.value)
 
 
 def test_a_view_knows_how_many_messages_are_under_way() -> None:
@@ -408,10 +410,10 @@ class Ping(NamedTuple):
 
 def test_inputs_of_different_types_are_different() -> None:
     """One and the same message, that comes or is given up, is two inputs; so are 1 and True."""
-    heard: list[Any] = []
+    inputs: list[Any] = []
 
     def step(state: int, given: Any) -> Step:
-        heard.append(type(given))
+        inputs.append(type(given))
         return Step(min(state + 1, 3), [("b", "m")] if given == "asks" else [])
 
     lossy = (Disturbance("lose", Fault.LOSE, Notification.SENDER),)
@@ -421,7 +423,7 @@ def test_inputs_of_different_types_are_different() -> None:
         "m", [a, b], [Wire("a", "b", lossy), Wire("b", "a", (Disturbance("lose", Fault.LOSE, Notification.RECEIVER),))]
     )
     check(model, disturb=["lose"], disturbances=2, every=True)
-    assert {Ping, Received, Undelivered} < set(heard)
+    assert {Ping, Received, Undelivered} < set(inputs)
 
 
 def test_a_short_broken_step_goes_before_a_long_one() -> None:
@@ -478,7 +480,7 @@ class Incomparable:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"choices": lambda _: 1 / 0}, "one: <lambda> raises ZeroDivisionError"),
         ({"choices": lambda _: ["goes"]}, "one: its choices gave 'goes'; give Choices"),
@@ -491,11 +493,11 @@ class Incomparable:
         ({"step": lambda *_: Step(0, [("one", [])])}, "one: sends to 'one', to whom it has no wire"),
     ],
 )
-def test_what_a_model_does_wrong_is_one_line(changes: dict[str, Any], said: str) -> None:
+def test_what_a_model_does_wrong_is_one_line(changes: dict[str, Any], message: str) -> None:
     properties = [Property("p", lambda view: view.of("one", "f") == 0)] if "features" in changes else []
     with pytest.raises(InputError) as refused:
         check(Model("m", [simple(**changes)], (), properties))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

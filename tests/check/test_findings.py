@@ -39,10 +39,10 @@ def found(client: str, coordinator: str, scene: str) -> str:
     assert all(one.replayed is None or not one.replayed.differs for one in verdict.violations)
     timed = [one for one in verdict.violations if one.replayed is not None and one.replayed.times_ms]
     assert len(timed) == len(verdict.violations) or kind == UNTIMED
-    return ", ".join(_told(verdict.violations))
+    return ", ".join(_summarize(verdict.violations))
 
 
-def _told(violations: Any) -> Iterator[str]:
+def _summarize(violations: Any) -> Iterator[str]:
     for one in sorted(violations, key=lambda one: one.property):
         if one.property in SHORT:  # and not the invariants of steps, which have tests of their own
             yield f"{SHORT[one.property]} {one.doomed_at or len(one.path)}"
@@ -59,16 +59,16 @@ def test_no_kind_of_disturbance_is_left_out() -> None:
 @pytest.mark.usefixtures("timed")
 @pytest.mark.parametrize("pair", FOUND, ids=" with ".join)
 def test_each_release_breaks_what_is_known_of_it(pair: tuple[str, str]) -> None:
-    told = {scene: found(*pair, scene) for scene in SCENES}
-    assert {scene: what for scene, what in told.items() if what} == FOUND[pair]
+    findings = {scene: found(*pair, scene) for scene in SCENES}
+    assert {scene: what for scene, what in findings.items() if what} == FOUND[pair]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("timed")
 @pytest.mark.parametrize(("release", "other"), SAME.items())
 def test_a_release_breaks_what_another_one_does(release: str, other: str) -> None:
-    told = {scene: found(release, release, scene) for scene in SCENES}
-    assert {scene: what for scene, what in told.items() if what} == FOUND[other, other]
+    findings = {scene: found(release, release, scene) for scene in SCENES}
+    assert {scene: what for scene, what in findings.items() if what} == FOUND[other, other]
 
 
 @pytest.mark.deep

@@ -118,7 +118,7 @@ def random_model(seed: int) -> Model:
 
 def states_of(found: Search) -> list[State]:
     """What a search met, in its order, as the naive one has it."""
-    told = []
+    lines = []
     for row in found.rows(slice(None)).tolist():
         states, queues = [], [Queue()] * len(found.model.wires)
         for cell, number in zip(found.space.cells, row, strict=True):
@@ -128,8 +128,8 @@ def states_of(found: Search) -> list[State]:
                 line, late = cell.value(numbers, cell.places[wire])
                 line = tuple(sorted(line)) if found.model.wires[wire].reorders else line
                 queues[wire] = Queue(line, tuple(sorted(late)))
-        told.append((tuple(states), tuple(queues)))
-    return told
+        lines.append((tuple(states), tuple(queues)))
+    return lines
 
 
 def compare(seed: int, **options: Any) -> int:
@@ -157,8 +157,10 @@ def compare(seed: int, **options: Any) -> int:
     lost = find_doomed(found)
     assert {states[at] for at in lost.tolist()} == naive.doomed()
     verdict = check(model, disturb=sorted(kinds), disturbances=most, known=known, every=True)
-    told = {one.property: (one.disturbances, len(one.path)) for one in verdict.violations if one.property != "goal"}
-    assert told == naive.broken
+    violations = {
+        one.property: (one.disturbances, len(one.path)) for one in verdict.violations if one.property != "goal"
+    }
+    assert violations == naive.broken
     goal = [(one.disturbances, one.doomed_at) for one in verdict.violations if one.property == "goal"]
     assert goal == [best[states[at]] for at in lost[:1].tolist()]
     first = check(model, disturb=sorted(kinds), disturbances=most, known=known)

@@ -126,12 +126,12 @@ def test_a_consumer_that_joins_before_the_first_generation_is_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"), [("downgrade", "GROUP_ID_NOT_FOUND"), ("disabled", "INCONSISTENT_GROUP_PROTOCOL")]
+    ("policy", "message"), [("downgrade", "GROUP_ID_NOT_FOUND"), ("disabled", "INCONSISTENT_GROUP_PROTOCOL")]
 )
-def test_whom_the_policy_does_not_let_in_is_ended(policy: str, told: str) -> None:
+def test_whom_the_policy_does_not_let_in_is_ended(policy: str, message: str) -> None:
     found = check(mixed_group(policy=policy), known=["early"])
     assert [one.property for one in found.violations] == ["no application is ended"]
-    assert told in [step.message for step in found.violations[0].path]
+    assert message in [step.message for step in found.violations[0].path]
 
 
 def test_a_group_that_is_converted_before_its_assignment_stays_empty() -> None:

@@ -65,10 +65,10 @@ def of_lift(*which: str) -> Score:
 
 def test_mutants_of_tables_are_killed_or_told() -> None:
     found = of_lift()
-    told = {one.mutant.name: (one.word, one.property) for one in found.outcomes}
-    assert told["lose:door.OPEN.PUSHED:LEAVE"] == ("killed", "no deadlock")
-    assert told["reorder:door.OPEN.PUSHED:SHUT-LEAVE"] == ("same", "")
-    assert told["target:lift.MOVING.ARRIVED:MOVING"] == ("killed", "never door.OPEN,lift.MOVING")
+    violations = {one.mutant.name: (one.word, one.property) for one in found.outcomes}
+    assert violations["lose:door.OPEN.PUSHED:LEAVE"] == ("killed", "no deadlock")
+    assert violations["reorder:door.OPEN.PUSHED:SHUT-LEAVE"] == ("same", "")
+    assert violations["target:lift.MOVING.ARRIVED:MOVING"] == ("killed", "never door.OPEN,lift.MOVING")
     assert found.count("killed") + found.count("survived") + found.count("stopped") == found.tried
     assert 0 < found.count("killed") <= found.tried
     assert next(lines(found)).startswith("door with lift: ")
@@ -86,15 +86,15 @@ def test_nothing_of_a_mutant_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("bend", "no operator 'bend'"),
         ("drop:door.AJAR.PUSHED", "no row, rule or choice 'door.AJAR.PUSHED'"),
         ("lose:door.SHUT.STOPPED", "'lose:door.SHUT.STOPPED' changes nothing"),
     ],
 )
-def test_what_changes_nothing_is_told(name: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_changes_nothing_is_told(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         of_lift(name)
 
 

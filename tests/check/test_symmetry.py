@@ -129,9 +129,9 @@ def test_a_group_is_broken_alike(capsys: pytest.CaptureFixture[str]) -> None:
         check(consumer_group(equivariant=True), disturb=["late"], disturbances=1, symmetry=names).violations
         for names in ((), ("a", "b"))
     ]
-    told = [(one.property, len(one.path), one.replayed and one.replayed.differs) for (one,) in found]
-    assert told[0] == told[1]
-    assert told[0][2] == ""
+    violations = [(one.property, len(one.path), one.replayed and one.replayed.differs) for (one,) in found]
+    assert violations[0] == violations[1]
+    assert violations[0][2] == ""
     assert main(["check", "consumer-group", "--equivariant", "--symmetry", "a,b"]) == 0
     assert "interchangeable, as every step shows: a, b" in capsys.readouterr().out
 
@@ -182,9 +182,9 @@ def pair(**changes: Any) -> Model:
     def step(state: int, _given: Any) -> Step:
         return Step(state + 1, [("hub", "more")])
 
-    def hear(heard: frozenset[tuple[str, int]], given: Any) -> Step:
-        told = dict(heard)
-        return Step(frozenset((told | {given.sender: told.get(given.sender, 0) + 1}).items()))
+    def hear(state: frozenset[tuple[str, int]], given: Any) -> Step:
+        counts = dict(state)
+        return Step(frozenset((counts | {given.sender: counts.get(given.sender, 0) + 1}).items()))
 
     features = {"count": int}
     ones = [
@@ -202,7 +202,7 @@ def test_like_ones_are_taken_for_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"step_b": lambda s, _: Step(s + 1 if s != 1 else 3, [("hub", "more")])}, "does another thing in"),
         ({"step_b": lambda s, _: Step(s + 1, [("hub", "more")] if s else [])}, "does another thing in"),
@@ -214,12 +214,12 @@ def test_like_ones_are_taken_for_one() -> None:
         ({"goal": Goal("g", lambda view: view.of("b", "count") == 3)}, "'g' is true of one"),
     ],
 )
-def test_a_single_difference_is_found(changes: dict[str, Any], said: str) -> None:
+def test_a_single_difference_is_found(changes: dict[str, Any], message: str) -> None:
     """One step, one choice, one wire, one question."""
-    if not said:
+    if not message:
         assert check(pair(**changes), symmetry=["a", "b"]).word == "holds"
         return
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         check(pair(**changes), symmetry=["a", "b"], every=True)
 
 

@@ -16,7 +16,7 @@ from fsm.check.kafka.consumer.group import consumer_group
 from fsm.cli import main
 
 
-def told(verdict: Verdict) -> dict[str, Any]:
+def summarize(verdict: Verdict) -> dict[str, Any]:
     """All but what a warm run has otherwise."""
     document = verdict.document()
     return {
@@ -38,7 +38,7 @@ def test_a_warm_run_takes_no_step_and_says_the_same(tmp_path: Path) -> None:
         memo = Memo(tmp_path, "one")
         cold = check(model, disturb=kinds, disturbances=len(kinds), memo=memo)
         warm = check(frozen(model), disturb=kinds, disturbances=len(kinds), memo=memo)
-        assert (cold.word, told(warm)) == ("holds", told(cold))
+        assert (cold.word, summarize(warm)) == ("holds", summarize(cold))
         assert (cold.memo_steps > 0, warm.memo_steps) == (True, 0)
         assert warm.memo_hits == cold.memo_hits + cold.memo_steps
 
@@ -51,7 +51,7 @@ def test_a_counterexample_is_told_of_a_warm_run_too(tmp_path: Path) -> None:
             check(model, disturb=kinds, disturbances=1, every=True, memo=Memo(tmp_path, str(kinds)))
             for model, kinds in ((lock(), ["expire"]), (consumer_group(), ["lose"]), (two_phase_commit(3), ["lose"]))
         ]
-        runs.append([told(one) for one in verdicts])
+        runs.append([summarize(one) for one in verdicts])
     assert [one.memo_steps for one in verdicts] == [0, 0, 0]
     assert runs[0] == runs[1]
 
@@ -71,7 +71,7 @@ def test_what_is_kept_serves_a_larger_search(tmp_path: Path) -> None:
     first = check(model, disturb=["lose", "late"], disturbances=1, every=True, memo=memo)
     second = check(model, disturb=["lose", "late"], disturbances=2, every=True, memo=memo)
     cold = check(model, disturb=["lose", "late"], disturbances=2, every=True)
-    assert told(second) == told(cold)
+    assert summarize(second) == summarize(cold)
     assert second.memo_steps + first.memo_steps == cold.memo_steps
     assert second.memo_steps > 0
 
@@ -93,7 +93,7 @@ def test_a_file_that_is_not_whole_is_not_read(spoil: Callable[[bytes], bytes], t
     whole = path.read_bytes()
     path.write_bytes(spoil(whole))
     again = check(model, memo=memo)
-    assert (told(again), again.memo_steps) == (told(first), first.memo_steps)
+    assert (summarize(again), again.memo_steps) == (summarize(first), first.memo_steps)
     assert path.read_bytes() == whole
 
 

@@ -156,9 +156,9 @@ def test_a_path_without_times_says_which_timers_are_against_it(monkeypatch: pyte
     (found,) = check(model, disturb=["rebalance_timeout"], disturbances=1).violations
     assert found.replayed is not None
     assert found.replayed.times_ms == ()
-    told = found.replayed.untimed
-    assert "a: poll, 10000 ms from step 2 on, still runs at step 14" in told
-    assert "broker: rebalance timeout of a is over, 10000 ms from step 9 on, is over at step 12" in told
+    untimed = found.replayed.untimed
+    assert "a: poll, 10000 ms from step 2 on, still runs at step 14" in untimed
+    assert "broker: rebalance timeout of a is over, 10000 ms from step 9 on, is over at step 12" in untimed
 
 
 def test_a_contradiction_is_the_first_one_and_counts_from_where_a_path_begins() -> None:
@@ -272,8 +272,8 @@ def test_an_audit_names_what_the_checker_found(
     disturbed = {"disturb": one.kinds, "disturbances": len(one.kinds)}
     verdict = check(one.make(**one.options), **disturbed, known=one.known, properties=[one.asked])
     found = audited(verdict.violations[0], tmp_path, capsys)["findings"]
-    assert [told["cause"] for told in found] == [one.cause] * len(found)
-    assert all(one.number in told["summary"] for told in found)
+    assert [untimed["cause"] for untimed in found] == [one.cause] * len(found)
+    assert all(one.number in untimed["summary"] for untimed in found)
 
 
 class Polls:

@@ -98,8 +98,8 @@ def test_options_hang_on_the_state_alone() -> None:
     def sender(sent: tuple[str, ...], given: str) -> Step:
         return Step((*sent, given), [("there", given)])
 
-    def receiver(heard: str, given: Received) -> Step:
-        return Step(heard + given.message)
+    def receiver(text: str, given: Received) -> Step:
+        return Step(text + given.message)
 
     ends = [Component("here", (), choices, sender), Component("there", "", lambda _: [], receiver)]
     wires = [Wire("here", "there", [Disturbance("late", Fault.LATE)], reorders=True)]
@@ -160,8 +160,8 @@ def test_what_goes_wrong_from_here_is_a_path_on_from_here() -> None:
 def test_live_objects_take_the_path_from_the_start_on() -> None:
     """A violation that is found from here is replayed with what led here before it."""
     walk = Walk(make_model("consumer-group"))
-    for told in ("a subscribes", "a polls", "broker receives from a: joins, owns nothing"):
-        walk.take(told)
+    for text in ("a subscribes", "a polls", "broker receives from a: joins, owns nothing"):
+        walk.take(text)
     verdict = check(walk.from_here(), disturb=["late"], disturbances=1, properties=["one user"])
     (found,) = verdict.violations
     assert found.replayed is not None
@@ -173,11 +173,11 @@ def test_live_objects_take_the_path_from_the_start_on() -> None:
 def test_a_wire_may_have_something_under_way_at_first(tmp_path: Path) -> None:
     """It arrives, late or not, and is what a check begins with, also one whose tables were kept."""
 
-    def hears(heard: str, given: Received) -> Step:
-        return Step(heard + given.message + ("!" if given.late else ""))
+    def append(text: str, given: Received) -> Step:
+        return Step(text + given.message + ("!" if given.late else ""))
 
     ends = [Component("here", 0, lambda _: [], lambda state, _: Step(state))]
-    ends += [Component("there", "", lambda _: [], hears, {"all": lambda heard: int(len(heard) == 4)})]
+    ends += [Component("there", "", lambda _: [], append, {"all": lambda text: int(len(text) == 4)})]
     never = Property("never everything", lambda view: view.of("there", "all") == 0)
     model = Model("begun", ends, [Wire("here", "there", start=Queue(("a", "b"), ("c",)))], [never])
     assert sorted(map(str, Walk(model).options())) == [

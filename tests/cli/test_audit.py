@@ -44,8 +44,8 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
 def audit(capsys: pytest.CaptureFixture[str], logs: Path, out: Path, *more: str | Path) -> tuple[int, str, str]:
     """Exit status and what was printed."""
     status = cli.main(["audit", str(logs), "-o", str(out), "--master", "none", *map(str, more)])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
 
 def document(out: Path) -> dict[str, Any]:
@@ -181,8 +181,8 @@ def test_what_piled_up_stands_beside_the_time_without_owner(
     _, out, _ = audit(capsys, group, tmp_path / "out", "--lag", tmp_path / "lag.jsonl")
     found = unowned(tmp_path / "out")
     assert found["piled_up"] == 1800
-    told = "; 1,800 records piled up, from a lag of 10 at 00:30:55 to 1,810 at 00:31:07 UTC"
-    assert found["summary"].endswith(told)
+    expected = "; 1,800 records piled up, from a lag of 10 at 00:30:55 to 1,810 at 00:31:07 UTC"
+    assert found["summary"].endswith(expected)
     (incident,) = (one for one in document(tmp_path / "out")["incidents"] if found["id"] in one["findings"])
     assert "had no owner for up to 6.6 s, and 1,800 records piled up" in incident["sentence"]
     assert incident["sentence"] in out
@@ -195,8 +195,8 @@ def test_a_broker_is_asked_for_the_lag(tmp_path: Path, capsys: pytest.CaptureFix
         coordinator = client.call(FindCoordinatorRequest(coordinator_keys=(GROUP,))).coordinators[0]
         commit = Connection(coordinator.host, coordinator.port, "test")
         offsets = tuple(OffsetCommitRequestPartition(number, 0) for number in (4, 5))
-        told = commit.call(OffsetCommitRequest(GROUP, topics=(OffsetCommitRequestTopic("t1", partitions=offsets),)))
-        assert not told.errors
+        response = commit.call(OffsetCommitRequest(GROUP, topics=(OffsetCommitRequestTopic("t1", partitions=offsets),)))
+        assert not response.errors
         write_group(tmp_path / "group", int(time.time() * 1000) - GAP_MS[1])
         asked = "--lag-from", f"127.0.0.1:{broker.port}"
         audit(capsys, tmp_path / "group", tmp_path / "out", *asked, "--group", GROUP)
@@ -211,7 +211,7 @@ def test_a_broker_is_asked_for_the_lag(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ("--lag=gone.txt", "gone.txt: the lag cannot be read: No such file"),
         ("--lag=empty.txt", "empty.txt: holds no lag; give what kafka-consumer-groups --describe prints"),
@@ -220,14 +220,14 @@ def test_a_broker_is_asked_for_the_lag(tmp_path: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_lag_that_cannot_be_had(
-    group: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, said: str
+    group: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, message: str
 ) -> None:
     """One line, exit status 2, no result."""
     monkeypatch.chdir(group.parent)
     Path("empty.txt").write_text("")
     status, out, err = audit(capsys, group, Path("out"), option)
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert message in err
     assert not Path("out").exists()
 
 

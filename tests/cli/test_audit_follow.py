@@ -51,8 +51,8 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line that says why a command is refused."""
     capsys.readouterr()
     assert cli.main(["audit", *arguments]) == 2
-    said = capsys.readouterr().err.splitlines()
-    return said[-1]
+    printed = capsys.readouterr().err.splitlines()
+    return printed[-1]
 
 
 def lines() -> list[dict[str, Any]]:
@@ -64,23 +64,23 @@ def lines() -> list[dict[str, Any]]:
 def test_alarms_are_printed_and_everything_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     """The worst with the place of its line; JSON lines and Parquet hold the same."""
     assert follow() == 1
-    said = capsys.readouterr().out
-    assert "error: g-j07-maxpoll: g-j07-maxpoll-B and g-j07-maxpoll-A both owned" in said
-    assert "logs/B.log:173" in said
+    printed = capsys.readouterr().out
+    assert "error: g-j07-maxpoll: g-j07-maxpoll-B and g-j07-maxpoll-A both owned" in printed
+    assert "logs/B.log:173" in printed
     table = parquet.read_table("out/findings.parquet").to_pylist()
-    told = lines()
+    written = lines()
     assert [(row["id"], row["version"], row["status"]) for row in table] == [
-        (one["id"], one["version"], one["status"]) for one in told
+        (one["id"], one["version"], one["status"]) for one in written
     ]
     standing = json.loads(Path("out/standing.json").read_text())
-    assert {one["id"] for one in standing["findings"]} == {one["id"] for one in told if one["status"] != "withdrawn"}
+    assert {one["id"] for one in standing["findings"]} == {one["id"] for one in written if one["status"] != "withdrawn"}
 
 
 def test_json_prints_each_alarm_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     """And nothing else on stdout."""
     assert follow("--json") == 1
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {one["kind"] for one in told} == {"double_ownership", "partitions_lost"}
+    document = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {one["kind"] for one in document} == {"double_ownership", "partitions_lost"}
 
 
 def test_the_same_command_goes_on_and_tells_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,11 +96,11 @@ def test_the_same_command_goes_on_and_tells_nothing_twice(capsys: pytest.Capture
 def test_figures_for_prometheus(logs: Path) -> None:
     """Open findings by kind and severity, and by group; how far was read."""
     follow()
-    told = Path("out/metrics.prom").read_text()
-    assert 'fsm_findings_open{kind="double_ownership",severity="error"} 1\n' in told
-    assert 'fsm_group_findings_open{group="g-j07-maxpoll",severity="error"} 1\n' in told
+    text = Path("out/metrics.prom").read_text()
+    assert 'fsm_findings_open{kind="double_ownership",severity="error"} 1\n' in text
+    assert 'fsm_group_findings_open{group="g-j07-maxpoll",severity="error"} 1\n' in text
     size = sum(path.stat().st_size for path in logs.iterdir())
-    assert f"fsm_audit_read_bytes {size}\n" in told
+    assert f"fsm_audit_read_bytes {size}\n" in text
 
 
 def test_a_command_gets_each_alarm_on_stdin(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_a_page_that_refreshes_itself(logs: Path) -> None:
     page = Path("out/report.html").read_text()
     assert "report/" in page
     assert "now" in {path.stem for path in Path("out/report").glob("*.js")}
-    told = "".join(path.read_text() for path in Path("out/report").glob("*.js"))
-    assert "g-j07-maxpoll-B and g-j07-maxpoll-A both owned" in told
+    text = "".join(path.read_text() for path in Path("out/report").glob("*.js"))
+    assert "g-j07-maxpoll-B and g-j07-maxpoll-A both owned" in text
     (logs / "A.log").open("a").write("\n")
     before = Path("out/report/now.js").read_text()
     follow()
@@ -155,8 +155,8 @@ def test_what_cannot_be_read_is_said_once(logs: Path, capsys: pytest.CaptureFixt
     (logs / "core").write_bytes(bytes(range(32)) * 64)
     os.mkfifo(logs / "pipe")
     follow()
-    said = [line for line in capsys.readouterr().err.splitlines() if "logs/" in line]
-    assert said == [
+    printed = [line for line in capsys.readouterr().err.splitlines() if "logs/" in line]
+    assert printed == [
         "fsm: logs/core: binary file; it is not followed",
         "fsm: logs/pipe: not a regular file; it is not followed",
     ]
@@ -166,8 +166,8 @@ def test_what_happened_to_a_file_is_printed_without_what_it_has_not(capsys: pyte
     """It is of no group, and has no line; some have no time."""
     for at_ms in (0, 1_700_000_000_120):
         print_change(Change(1, Status.OPENED, unparsed.report_event("a.log", at_ms, "a.log is gone")))
-    told = ("info: a.log is gone\n  a.log\n", "info: a.log is gone\n  2023-11-14 22:13:20.120 UTC, a.log\n")
-    assert capsys.readouterr().out == "".join(told)
+    expected = ("info: a.log is gone\n  a.log\n", "info: a.log is gone\n  2023-11-14 22:13:20.120 UTC, a.log\n")
+    assert capsys.readouterr().out == "".join(expected)
 
 
 def test_one_file_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,8 +200,8 @@ GAP = "j09_kill9"
 
 def unowned() -> list[str]:
     """What stands about partitions without owner."""
-    told = json.loads(Path("out/standing.json").read_text())["findings"]
-    return [one["summary"] for one in told if one["kind"] == "unowned_partition"]
+    document = json.loads(Path("out/standing.json").read_text())["findings"]
+    return [one["summary"] for one in document if one["kind"] == "unowned_partition"]
 
 
 def lag_at(ts_ms: int, lag: int, found: dict[str, Any]) -> str:
@@ -262,11 +262,11 @@ def test_a_broker_is_asked_for_the_lag_again_and_again(tmp_path: Path, capsys: p
             assert time.monotonic() < end_s
             time.sleep(0.05)
         client.close()
-    said = ""
-    while "127.0.0.1" not in said:
+    printed = ""
+    while "127.0.0.1" not in printed:
         assert time.monotonic() < end_s
         time.sleep(0.05)
-        said += capsys.readouterr().err
+        printed += capsys.readouterr().err
     watch.close()
     assert len(kept["g"]["t1", 0]) >= 3
     assert "cannot connect" in refusal(capsys, "logs", "-o", "out", *HERE, "--lag-from", "127.0.0.1:1")
@@ -279,9 +279,9 @@ def test_a_broker_is_asked_for_the_lag_again_and_again(tmp_path: Path, capsys: p
 def test_a_checkpoint_of_other_options(capsys: pytest.CaptureFixture[str]) -> None:
     """The option and its value are named, and nothing is changed."""
     follow()
-    told = refusal(capsys, "logs", "-o", "out", *HERE, "--timezone", "Europe/Berlin")
-    assert told.startswith("fsm: ")
-    assert 'was begun with other options: timezone was "UTC"' in told
+    printed = refusal(capsys, "logs", "-o", "out", *HERE, "--timezone", "Europe/Berlin")
+    assert printed.startswith("fsm: ")
+    assert 'was begun with other options: timezone was "UTC"' in printed
     assert "was begun with other paths" in refusal(capsys, "logs/A.log", "-o", "out", *HERE)
 
 
@@ -289,9 +289,9 @@ def test_a_checkpoint_of_another_version(capsys: pytest.CaptureFixture[str]) -> 
     """The version is named."""
     follow()
     mark = Path("out/checkpoint/follow.json")
-    told = json.loads(mark.read_text())
-    told["version"]["version"] = "0.0.1"
-    mark.write_text(json.dumps(told))
+    document = json.loads(mark.read_text())
+    document["version"]["version"] = "0.0.1"
+    mark.write_text(json.dumps(document))
     assert "was begun by another version (python " in refusal(capsys, "logs", "-o", "out", *HERE)
     mark.write_text("{")
     assert "is no mark of a checkpoint" in refusal(capsys, "logs", "-o", "out", *HERE)
@@ -320,8 +320,8 @@ def test_an_audit_passes_over_what_a_followed_one_wrote(capsys: pytest.CaptureFi
     follow()
     capsys.readouterr()
     assert cli.main(["audit", ".", "-o", "again", "--master", "none", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)["inputs"]
-    assert (told["files"], told["older_results"]) == (2, ["out"])
+    document = json.loads(capsys.readouterr().out)["inputs"]
+    assert (document["files"], document["older_results"]) == (2, ["out"])
 
 
 def test_what_cannot_be_followed(capsys: pytest.CaptureFixture[str]) -> None:

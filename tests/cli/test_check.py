@@ -25,23 +25,23 @@ MODEL, NUMBER = make(), 3
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     status = main(["check", *arguments])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
 
 @pytest.mark.parametrize("model", [name for name in SHIPPED if name != "mixed-group"])
 def test_every_model_that_comes_along_holds_undisturbed(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, said, _ = run(capsys, model)
+    status, printed, _ = run(capsys, model)
     assert status == 0
-    assert "everything that was asked holds" in said
-    assert "exact keys" in said
+    assert "everything that was asked holds" in printed
+    assert "exact keys" in printed
 
 
 def test_a_mixed_group_holds_where_no_consumer_joins_early(capsys: pytest.CaptureFixture[str]) -> None:
-    status, said, _ = run(capsys, "mixed-group")
-    assert (status, "live objects, with clocks that run, took this path too" in said) == (1, True)
-    status, said, _ = run(capsys, "mixed-group", "--known", "early")
-    assert (status, "cut off: early 1" in said) == (0, True)
+    status, printed, _ = run(capsys, "mixed-group")
+    assert (status, "live objects, with clocks that run, took this path too" in printed) == (1, True)
+    status, printed, _ = run(capsys, "mixed-group", "--known", "early")
+    assert (status, "cut off: early 1" in printed) == (0, True)
 
 
 @pytest.mark.parametrize("model", GROUPS)
@@ -51,23 +51,28 @@ def test_the_command_has_every_option_of_a_model(model: str) -> None:
 
 
 def test_a_counterexample_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
-    status, said, _ = run(capsys, "lock", "--disturb", "expire")
+    status, printed, _ = run(capsys, "lock", "--disturb", "expire")
     assert status == 1
-    assert "broken: writes come in the order of the lock, after 1 disturbance (!) and 11 steps" in said
-    assert "! server ends the lease\n" in said
-    assert "server receives from ann: acquire" in said
+    assert "broken: writes come in the order of the lock, after 1 disturbance (!) and 11 steps" in printed
+    assert "! server ends the lease\n" in printed
+    assert "server receives from ann: acquire" in printed
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
-    status, said, _ = run(capsys, "consumer-group", "--disturb", "late", "--every", "--json")
-    told = json.loads(said)
+    status, printed, _ = run(capsys, "consumer-group", "--disturb", "late", "--every", "--json")
+    document = json.loads(printed)
     assert status == 1
-    assert (told["verdict"], told["states"], told["transitions"], told["exact"]) == ("violated", 54_841, 196_308, True)
-    settles = next(one for one in told["violations"] if one["property"] == "the group settles")
+    assert (document["verdict"], document["states"], document["transitions"], document["exact"]) == (
+        "violated",
+        54_841,
+        196_308,
+        True,
+    )
+    settles = next(one for one in document["violations"] if one["property"] == "the group settles")
     assert (settles["disturbances"], settles["steps"], settles["doomed_at"]) == (1, 17, 17)
     assert settles["path"][8]["disturbance"] == "late"
-    assert told["cpu_s"] > 0
-    assert told["uncovered"]
+    assert document["cpu_s"] > 0
+    assert document["uncovered"]
 
 
 def test_counterexamples_are_written_as_pictures_and_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,13 +91,13 @@ def test_counterexamples_are_written_as_pictures_and_texts(tmp_path: Path, capsy
 def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "own.py").write_text(OWN)
     for name in ("MODEL", "make"):
-        status, said, _ = run(capsys, f"{tmp_path / 'own.py'}:{name}")
+        status, printed, _ = run(capsys, f"{tmp_path / 'own.py'}:{name}")
         assert status == 0
-        assert "own: everything that was asked holds\n  3 states, 2 transitions, depth 2" in said
+        assert "own: everything that was asked holds\n  3 states, 2 transitions, depth 2" in printed
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nix"], "no model 'nix'; choose from consumer-group"),
         (["consumer-grup"], "no model 'consumer-grup'; did you mean consumer-group? choose from consumer-group, "),
@@ -120,12 +125,16 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_what_cannot_be_used_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    status, told, error = run(capsys, *arguments)
-    assert (status, told, error.count("\n")) == (2, "", 1)
-    assert said in error
+    status, printed, error = run(capsys, *arguments)
+    assert (status, printed, error.count("\n")) == (2, "", 1)
+    assert message in error
 
 
 def test_a_file_that_holds_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,11 +146,11 @@ def test_a_file_that_holds_no_model(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_limit_is_exit_status_two(capsys: pytest.CaptureFixture[str]) -> None:
-    status, said, _ = run(
+    status, printed, _ = run(
         capsys, "consumer-group", "--disturb", "all", "--max-states", "5000", "--property", "one holder"
     )
     assert status == 2
-    assert "stopped at more than 5,000 states: what lies beyond is not known" in said
+    assert "stopped at more than 5,000 states: what lies beyond is not known" in printed
 
 
 def test_what_reads_no_models_loads_no_numpy() -> None:
@@ -153,21 +162,21 @@ ONE_ROW = ("consumer-group", "--members", "1", "--topics", "foo:1", "--client", 
 
 
 def test_mutants_are_told_with_what_kills_them(capsys: pytest.CaptureFixture[str]) -> None:
-    status, said, _ = run(
+    status, printed, _ = run(
         capsys, *ONE_ROW, "drop:consumer-member.JOINING.HB_SENT,ignore:consumer-member.JOINING.HB_SENT", "--json"
     )
-    told = json.loads(said)
-    assert (status, told["score"], told["killed"]) == (0, 1.0, 2)
-    assert {one["outcome"] for one in told["mutants"]} == {"killed"}
-    status, said, _ = run(capsys, *ONE_ROW, "repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED")
-    assert (status, "survived  repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH" in said) == (
+    document = json.loads(printed)
+    assert (status, document["score"], document["killed"]) == (0, 1.0, 2)
+    assert {one["outcome"] for one in document["mutants"]} == {"killed"}
+    status, printed, _ = run(capsys, *ONE_ROW, "repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED")
+    assert (status, "survived  repeat:consumer-group.ASSIGNING.LAST_MEMBERS_REMOVED:BUMP_GROUP_EPOCH" in printed) == (
         1,
         True,
     )
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("lock", "--mutate"), "rests on no table: there is nothing to mutate"),
         ((*ONE_ROW, "timer:consumer-member.JOINING.HB_SENT"), "changes nothing"),
@@ -176,8 +185,8 @@ def test_mutants_are_told_with_what_kills_them(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_a_mutation_that_changes_nothing_is_one_line(
-    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, said, problem = run(capsys, *arguments)
-    assert (status, said, problem.count("\n")) == (2, "", 1)
-    assert told in problem
+    status, printed, problem = run(capsys, *arguments)
+    assert (status, printed, problem.count("\n")) == (2, "", 1)
+    assert message in problem

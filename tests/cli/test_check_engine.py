@@ -36,7 +36,7 @@ def test_where_a_search_begins_and_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("engine", "has_folder", "master", "told"),
+    ("engine", "has_folder", "master", "message"),
     [
         ("disk", False, None, "belong together"),
         ("spark", False, "local[2]", "belong together"),
@@ -46,8 +46,10 @@ def test_where_a_search_begins_and_goes_on(
         (None, False, "local[2]", "--master and --dir belong together"),
     ],
 )
-def test_options_that_do_not_go_together(engine: str | None, has_folder: bool, master: str | None, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_options_that_do_not_go_together(
+    engine: str | None, has_folder: bool, master: str | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
         choose(engine, has_folder=has_folder, master=master, began_on_spark=False)
 
 

@@ -55,8 +55,8 @@ def found(out: Path) -> list[str]:
     """What stands about groups, by what was written."""
     lines = [json.loads(line) for path in sorted((out / "findings").glob("*.jsonl")) for line in path.open()]
     assert len({(one["id"], one["version"], one["batch"]) for one in lines}) == len(lines)
-    told = standing({}, map(from_json, lines)).values()
-    return sorted(one.finding.summary for one in told if one.finding.group)
+    changes = standing({}, map(from_json, lines)).values()
+    return sorted(one.finding.summary for one in changes if one.finding.group)
 
 
 def test_a_topic_that_carries_logs(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_a_topic_that_carries_logs(bootstrap: str, tmp_path: Path, capsys: pytes
 
 def test_no_topic(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An address that is none, a topic that is none, a broker that is none: one line each."""
-    for address, said in (
+    for address, message in (
         ("kafka://nowhere", "is no topic"),
         (f"kafka://{bootstrap}/never-made", "there is no such topic"),
         (f"kafka://127.0.0.1:{kafka_broker.free_port()}/logs", "cannot connect"),
@@ -105,5 +105,5 @@ def test_no_topic(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[
         capsys.readouterr()
         assert cli.main(["audit", address, "-o", str(tmp_path / "out"), *HERE]) == 2
         last = capsys.readouterr().err.splitlines()[-1]
-        assert said in last
+        assert message in last
         shutil.rmtree(tmp_path / "out", ignore_errors=True)

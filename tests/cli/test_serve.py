@@ -52,10 +52,10 @@ def test_what_cannot_be_served_is_one_line(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         given = {"folder": tmp_path, "taken": taken.getsockname()[1]}
         assert main(["serve", *(one.format(**given) for one in arguments)]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert said.err.startswith("fsm: ")
-    assert words in said.err
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert printed.err.startswith("fsm: ")
+    assert words in printed.err
 
 
 def test_a_client_is_served_and_everything_is_written_down(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def test_every_command_is_known_where_none_is_named(capsys: pytest.CaptureFixtur
     """Help lists them all, and an unknown one is answered with them."""
     with pytest.raises(SystemExit):
         main(["--help"])
-    said = capsys.readouterr().out
-    assert all(f"\n    {name} " in said for name in COMMANDS)
+    printed = capsys.readouterr().out
+    assert all(f"\n    {name} " in printed for name in COMMANDS)
     assert main(["nope"]) == 2
     assert f"choose from {', '.join(map(repr, COMMANDS))}" in capsys.readouterr().err
 

@@ -82,8 +82,8 @@ def test_a_batch_that_cannot_be_read_is_said_once_and_left_out(
     topic.send_unreadable(3)
     topic.produce(b"two")
     assert topic.copy() == {"0.log": b"one\ntwo\n"}
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "logs: partition 0: offsets 1 to 3 are left out: no snappy" in said
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert "logs: partition 0: offsets 1 to 3 are left out: no snappy" in printed
     topic.produce(b"three")
     assert topic.copy() == {"0.log": b"one\ntwo\nthree\n"}
     assert not capsys.readouterr().err
@@ -110,8 +110,8 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(
     topic.make_again()
     topic.produce(b"three", b"four", b"five")
     assert topic.copy() == {"0.log": b"one\ntwo\nthree\nfour\nfive\n"}
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "the topic was made again" in said
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert "the topic was made again" in printed
     assert topic.copy() == {"0.log": b"one\ntwo\nthree\nfour\nfive\n"}
     assert not capsys.readouterr().err
 
@@ -126,8 +126,8 @@ def test_what_was_deleted_before_it_was_read_is_said(topic: Topic, capsys: pytes
     kept = [int(line[:1]) for line in copied.splitlines()[1:]]
     assert kept == list(range(kept[0], 8))
     assert kept[0] > 0
-    (said,) = capsys.readouterr().err.splitlines()
-    assert f"partition 0: offsets 1 to {kept[0]} are left out: they were deleted" in said
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert f"partition 0: offsets 1 to {kept[0]} are left out: they were deleted" in printed
 
 
 def test_a_copy_begins_like_lines_whatever_the_first_record_is(topic: Topic) -> None:

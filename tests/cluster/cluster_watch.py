@@ -56,7 +56,7 @@ def of_consumer_group(found: Cluster, change: Change, answers: Answers, group: C
     if change.is_join and change.before is not None:
         yield from unreported(change, change.before, group)
     if sent is None and change.request is not None:
-        yield from told(change, answers, group)
+        yield from report_lagging(change, answers, group)
 
 
 def unreported(change: Change, before: ConsumerGroup, after: ConsumerGroup) -> Iterator[str]:
@@ -83,7 +83,7 @@ def owned(member: GroupMember, change: Change) -> set[Partition]:
     }
 
 
-def told(change: Change, answers: Answers, group: ConsumerGroup) -> Iterator[str]:
+def report_lagging(change: Change, answers: Answers, group: ConsumerGroup) -> Iterator[str]:
     """31: who is behind the target hears of it with every Heartbeat, and gets no assignment unless it must revoke."""
     request = change.request
     if not isinstance(request, HeartbeatRequest | SyncGroupRequest) or len(answers) != 1:

@@ -21,9 +21,9 @@ DOWNGRADING = [("4.0.0", "downgrade"), ("4.1.1", EITHER), ("4.2.0", "downgrade")
 
 def callbacks(found: Cluster, name: str, method: str) -> list[str]:
     """What the application of this client was called back for."""
-    told = f"has ended on_partitions_{method} "
+    suffix = f"has ended on_partitions_{method} "
     return [
-        event.what.removeprefix(told) for event in found.story.events if told in event.what and event.source == name
+        event.what.removeprefix(suffix) for event in found.story.events if suffix in event.what and event.source == name
     ]
 
 

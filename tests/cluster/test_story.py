@@ -19,8 +19,8 @@ def test_a_join_is_told_in_lines() -> None:
     found = cluster()
     found.join("a", FIXED, ("bar",))
     found.run(200)
-    said = [line.partition(" ms  ")[2] for line in found.story.text().splitlines()[:7]]
-    assert [line.partition(" rebalance_timeout")[0] for line in said] == [
+    lines = [line.partition(" ms  ")[2] for line in found.story.text().splitlines()[:7]]
+    assert [line.partition(" rebalance_timeout")[0] for line in lines] == [
         "a: starts, speaks fixed",
         "a: subscribes to bar",
         "a -> coordinator: ConsumerGroupHeartbeat member_id=a-0, member_epoch=0,",

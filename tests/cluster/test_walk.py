@@ -67,14 +67,14 @@ def ran(kind: str, seed: int, until_ms: int = 40_000) -> tuple[Watched, str | No
     if seed // len(POLICIES) % 2 == 0:
         leave_to_the_classic(found)
     settled = settle(found)
-    told = f"{kind}, seed {seed}, {release}, {policy}"
+    title = f"{kind}, seed {seed}, {release}, {policy}"
     released = not set(RELEASES).isdisjoint(KINDS[kind])
-    assert not settled.problems, f"{told}: {settled.problems}\n{found.story.text(80)}"
+    assert not settled.problems, f"{title}: {settled.problems}\n{found.story.text(80)}"
     for double in found.doubles:
-        assert double.cause is not None, f"{told}: {double}\n{double.events}"
-        assert double.cause in CAUSES.keys() - (set() if released else FAULTS), f"{told}: {double}"
-    assert released or not without_callback(found), f"{told}: {without_callback(found)}\n{found.story.text(80)}"
-    assert found.late_commits.keys() <= LATE_COMMITS, f"{told}: {found.late_commits}"
+        assert double.cause is not None, f"{title}: {double}\n{double.events}"
+        assert double.cause in CAUSES.keys() - (set() if released else FAULTS), f"{title}: {double}"
+    assert released or not without_callback(found), f"{title}: {without_callback(found)}\n{found.story.text(80)}"
+    assert found.late_commits.keys() <= LATE_COMMITS, f"{title}: {found.late_commits}"
     return found, settled.stranded
 
 

@@ -92,35 +92,35 @@ def is_quiet(view: View, names: Sequence[str]) -> Any:
     return np.logical_and.reduce(lines)
 
 
-def one_user(names: Sequence[str], *, heard: bool) -> Property:
-    """No partition has two users in good standing; where `heard`, with nothing under way that would tell them."""
+def one_user(names: Sequence[str], *, answered: bool) -> Property:
+    """No partition has two users in good standing; with `answered` without requests and answers in flight."""
 
     def holds(view: View) -> Any:
         standing = np.ones(len(view), np.bool_)
         for name in names:
             epoch = view.of(name, "epoch")
             known = epoch == view.of(BROKER, f"epoch {name}")
-            if not heard:
+            if not answered:
                 known |= epoch == view.of(BROKER, f"previous {name}")
             standing &= known & (epoch > 0) & (view.of(BROKER, f"member {name}") == 1)
         used = (view.of(name, "using") for name in names)
         both = np.bitwise_and.reduce(list(used)) != 0
-        quiet = is_quiet(view, names) if heard else True
+        quiet = is_quiet(view, names) if answered else True
         return ~(both & standing & quiet)
 
     return Property("one user", holds)
 
 
-def told(names: Sequence[str]) -> Property:
+def uses_assigned(names: Sequence[str]) -> Property:
     """A group at rest uses what it is assigned."""
 
     def holds(view: View) -> Any:
         rests = is_quiet(view, names) & (view.of(BROKER, "rests") == 1)
-        untold = np.zeros(len(view), np.bool_)
+        differs = np.zeros(len(view), np.bool_)
         for name in names:
             rests &= (view.of(name, "rests") == 1) & (view.of(BROKER, f"member {name}") == 1)
-            untold |= view.of(name, "using") != view.of(BROKER, f"assigned {name}")
-        return ~(rests & untold)
+            differs |= view.of(name, "using") != view.of(BROKER, f"assigned {name}")
+        return ~(rests & differs)
 
     return Property("a group at rest uses what it is assigned", holds)
 
@@ -175,7 +175,7 @@ class Spot:
     kinds: tuple[str, ...]
     disturbances: int = 1
     shows: str = "double"
-    """`double`: two users; `untold double`: one of them is to hear of it; `untold`: a partition that nobody uses;
+    """`double`: two users; `stale double`: one of them has a stale epoch; `lost grant`: a partition that no member uses;
     `stranded`: a group that never gets a target; `unused`: one that rests, and leaves a partition unused; empty: the
     answers are the harm."""
     policy: str = "upgrade"
@@ -198,11 +198,16 @@ class Spot:
 def spots() -> Iterator[Spot]:
     """Those that a broker of the latest release has by the checker's word."""
     both = ("a", "b")
-    heard, unheard = one_user(both, heard=True), one_user(both, heard=False)
+    all_answered, some_lost = one_user(both, answered=True), one_user(both, answered=False)
     yield Spot(
-        "W8", "A: a late request swallows a grant", questions(consumer_group(), told(both)), ("late",), 1, "untold"
+        "W8",
+        "A: a late request swallows a grant",
+        questions(consumer_group(), uses_assigned(both)),
+        ("late",),
+        1,
+        "lost grant",
     )
-    yield Spot("W9", "B: two users, though every answer is heard", questions(consumer_group(), heard), ("lose",))
+    yield Spot("W9", "B: two users, though every answer is heard", questions(consumer_group(), all_answered), ("lose",))
     yield Spot(
         "W5",
         "C: classic members among themselves strand partitions",
@@ -211,22 +216,22 @@ def spots() -> Iterator[Spot]:
         1,
         "stranded",
     )
-    late = questions(consumer_group(client="fixed"), unheard)
-    yield Spot("W6", "a late join gives up what is used", late, ("late",), 1, "untold double")
+    late = questions(consumer_group(client="fixed"), some_lost)
+    yield Spot("W6", "a late join gives up what is used", late, ("late",), 1, "stale double")
     yield Spot(
         "W10",
         "a late report gives up what was assigned since",
         late,
         ("late", "poll_timeout"),
         2,
-        "untold double",
+        "stale double",
         steps=read_steps("W10"),
     )
-    lost = questions(consumer_group(), unheard)
-    yield Spot("W1", "two users, while an answer is lost", lost, ("unanswered",), 1, "untold double")
-    grows = questions(consumer_group(topic_changes=True), unheard)
+    lost = questions(consumer_group(), some_lost)
+    yield Spot("W1", "two users, while an answer is lost", lost, ("unanswered",), 1, "stale double")
+    grows = questions(consumer_group(topic_changes=True), some_lost)
     second = "an acknowledgement gives up what a second target assigns meanwhile"
-    yield Spot("W11", second, grows, ("topic_grown",), 1, "untold double")
+    yield Spot("W11", second, grows, ("topic_grown",), 1, "stale double")
     mixed = mixed_group()
     crash = next(one for one in mixed.properties if one.name == "no application is ended")
     early = "a consumer that joins a classic group before its first generation is ended"
@@ -243,19 +248,19 @@ def spots() -> Iterator[Spot]:
     trio = mixed_group(3, 2, client="fixed", protocol="cooperative", policy="bidirectional")
     gives_away = "a group that is converted gives away what a cooperative member still uses"
     yield Spot(
-        "W16", gives_away, questions(trio, one_user(("a", "c"), heard=True)), (), 0, "untold double", "bidirectional"
+        "W16", gives_away, questions(trio, one_user(("a", "c"), answered=True)), (), 0, "stale double", "bidirectional"
     )
     removed = questions(
-        mixed_group(client="fixed", protocol="cooperative", policy="bidirectional"), one_user(both, heard=False)
+        mixed_group(client="fixed", protocol="cooperative", policy="bidirectional"), one_user(both, answered=False)
     )
     unaware = "a classic member whose time to join was over joins again, and goes on with what it had"
-    yield Spot("W2", unaware, removed, ("rebalance_timeout",), 1, "untold double", "bidirectional")
-    leaves = questions(consumer_group(client="fixed", static=True), unheard)
+    yield Spot("W2", unaware, removed, ("rebalance_timeout",), 1, "stale double", "bidirectional")
+    leaves = questions(consumer_group(client="fixed", static=True), some_lost)
     goes = "a static member's leave is handled late, and releases what it is to give up"
     kinds = ("expire", "late", "poll_timeout")
-    yield Spot("W19", goes, leaves, kinds, 3, "untold double", steps=read_steps("W19"))
-    again = questions(mixed_group(client="fixed"), one_user(both, heard=False))
-    yield Spot("W20", "a late join of a classic member gives up what is used", again, ("late",), 1, "untold double")
+    yield Spot("W19", goes, leaves, kinds, 3, "stale double", steps=read_steps("W19"))
+    again = questions(mixed_group(client="fixed"), one_user(both, answered=False))
+    yield Spot("W20", "a late join of a classic member gives up what is used", again, ("late",), 1, "stale double")
     alone = consumer_group(1, static=True)
     crash = next(one for one in alone.properties if one.name == "no application is ended")
     ended = "a static member whose answer is lost joins again, and is ended"
@@ -268,14 +273,16 @@ def spots() -> Iterator[Spot]:
     crash = next(one for one in follows.properties if one.name == "no application is ended")
     fences = "the join of a process that was killed fences the next one"
     yield Spot("W25", fences, questions(follows, crash), ("restart",), 1, "")
-    yield Spot("H17", "an assignment of an earlier life is used", questions(consumer_group(), heard), ("poll_timeout",))
+    yield Spot(
+        "H17", "an assignment of an earlier life is used", questions(consumer_group(), all_answered), ("poll_timeout",)
+    )
 
 
 def _late_report() -> Spot:
     """W24, which takes three members."""
-    model = questions(consumer_group(3, {TOPIC: 6}, client="fixed"), one_user(("b", "c"), heard=False))
+    model = questions(consumer_group(3, {TOPIC: 6}, client="fixed"), one_user(("b", "c"), answered=False))
     what = "a late report of a member's own epoch gives up what was assigned since"
-    return Spot("W24", what, model, ("late",), 1, "untold double", steps=read_steps("W24"), partitions=6)
+    return Spot("W24", what, model, ("late",), 1, "stale double", steps=read_steps("W24"), partitions=6)
 
 
 def read_steps(number: str) -> str:
@@ -338,18 +345,18 @@ class Kafka:
         """A request of a member that the path does not have, and its answer."""
         return self.connections[name].call(self.translate(body))
 
-    def translate(self, said: Any) -> Any:
+    def translate(self, value: Any) -> Any:
         """With the ids of this broker, and timeouts that do not run out."""
-        if isinstance(said, str):
-            return self.names.get(said, said)
-        if isinstance(said, tuple):
-            parts = [self.translate(part) for part in said]
-            return type(said)(*parts) if hasattr(said, "_fields") else tuple(parts)
-        if is_dataclass(said) and not isinstance(said, type):
-            found = {f.name: self.translate(getattr(said, f.name)) for f in fields(said)}
+        if isinstance(value, str):
+            return self.names.get(value, value)
+        if isinstance(value, tuple):
+            parts = [self.translate(part) for part in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if is_dataclass(value) and not isinstance(value, type):
+            found = {f.name: self.translate(getattr(value, f.name)) for f in fields(value)}
             found |= {name: ms for name, ms in self.timeouts_ms.items() if found.get(name, -1) not in (-1, None)}
-            return replace(said, **found)
-        return said
+            return replace(value, **found)
+        return value
 
     def waits(self, kind: str) -> bool:
         """Lets time pass: until the first rebalance begins, a member's time to join is over, or all sessions are.
@@ -418,28 +425,28 @@ def drive(kafka: Kafka, path: Taken, model: Model) -> str:
 # The harm
 
 
-def show_double(kafka: Kafka, path: Taken, *, heard: bool = True) -> tuple[bool, list[str]]:
-    """Both users of a partition are members; where all is heard, heartbeats and commits of both are accepted."""
+def show_double(kafka: Kafka, path: Taken, *, answered: bool = True) -> tuple[bool, list[str]]:
+    """Both users of a partition are members; with `answered` their heartbeats and commits are all accepted."""
     last = {name: state for _, after in path for name, state in after.items()}
     using = {name: set(state.using) for name, state in last.items() if getattr(state, "using", ())}
     users = next(pair for pair in combinations(sorted(using)[::-1], 2) if using[pair[0]] & using[pair[1]])
     topic, number = min(using[users[0]] & using[users[1]])
     members = {one.member_id[:1]: one.member_epoch for one in kafka.describe().members}
-    accepted, said = [], []
+    accepted, lines = [], []
     for name, offset in zip(users, (500, 3), strict=True):
         member_id, epoch = standing_of(last[name].member)
         partition = OffsetCommitRequestPartition(number, offset)
         topics = (OffsetCommitRequestTopic(topic, kafka.names["id of foo"], (partition,)),)
         commit = OffsetCommitRequest("g", epoch, member_id, topics=topics)
         committed = kafka.call(name, commit).topics[0].partitions[0].error_code
-        told = kafka.call(name, beat(name, last[name].member)).error_code
-        accepted.append(told is committed is ErrorCode.NONE)
-        said.append(f"{name} uses {show(last[name].using)} at epoch {epoch}, for the broker {members.get(name)}")
-        said[-1] += f"; its commit of {topic}-{number}@{offset}: {committed.name}, then its heartbeat: {told.name}"
-    return members.keys() >= set(users) and (all(accepted) if heard else any(accepted)), said
+        code = kafka.call(name, beat(name, last[name].member)).error_code
+        accepted.append(code is committed is ErrorCode.NONE)
+        lines.append(f"{name} uses {show(last[name].using)} at epoch {epoch}, for the broker {members.get(name)}")
+        lines[-1] += f"; its commit of {topic}-{number}@{offset}: {committed.name}, then its heartbeat: {code.name}"
+    return members.keys() >= set(users) and (all(accepted) if answered else any(accepted)), lines
 
 
-def show_untold(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
+def show_unused_grant(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
     """Ordinary heartbeats bring nothing, and the broker believes that all is well."""
     last = {name: state for _, after in path for name, state in after.items()}
     assigned = []
@@ -454,13 +461,13 @@ def show_untold(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
     given = {one.member_id[:1]: sorted(n for t in one.assignment for n in t.partitions) for one in found.members}
     used = {name: sorted(n for _, n in last[name].using) for name in ("a", "b")}
     silent = all(one is None for one in assigned)
-    said = [f"{len(assigned)} ordinary heartbeats: {'no assignment' if silent else 'an assignment'}"]
-    said.append(f"the group is {found.group_state}, assigned {given}, used {used}")
-    return silent and found.group_state == "Stable" and given != used, said
+    lines = [f"{len(assigned)} ordinary heartbeats: {'no assignment' if silent else 'an assignment'}"]
+    lines.append(f"the group is {found.group_state}, assigned {given}, used {used}")
+    return silent and found.group_state == "Stable" and given != used, lines
 
 
 def show_stranded(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
-    """The classic member that is left is told that all is well, and the target stays behind."""
+    """The remaining classic member gets no error, and the target stays behind."""
     last = {name: state for _, after in path for name, state in after.items()}
     joined = last["b"].member.generation
     errors = []
@@ -469,9 +476,9 @@ def show_stranded(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
         time.sleep(BEAT_S)
     found = kafka.describe()
     behind = found.group_epoch > found.assignment_epoch
-    said = [f"{BEATS} heartbeats of the classic member: {', '.join(sorted(set(errors)))}"]
-    said.append(f"the group is {found.group_state}, epoch {found.group_epoch}, target {found.assignment_epoch}")
-    return set(errors) == {"NONE"} and behind, said
+    lines = [f"{BEATS} heartbeats of the classic member: {', '.join(sorted(set(errors)))}"]
+    lines.append(f"the group is {found.group_state}, epoch {found.group_epoch}, target {found.assignment_epoch}")
+    return set(errors) == {"NONE"} and behind, lines
 
 
 def show_unused(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
@@ -486,8 +493,8 @@ def show_unused(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
     used = {place for state in running.values() for place in state.using}
     left = show(sorted({(TOPIC, 0), (TOPIC, 1)} - used))
     uses = "; ".join(f"{name} uses {show(state.using) or 'nothing'}" for name, state in sorted(running.items()))
-    said = [f"{len(answers)} heartbeats over {BEATS * BEAT_S:.0f} s: {'no news' if good else 'something else'}"]
-    return good and bool(left), [*said, f"{uses}; nobody uses {left}"]
+    lines = [f"{len(answers)} heartbeats over {BEATS * BEAT_S:.0f} s: {'no news' if good else 'something else'}"]
+    return good and bool(left), [*lines, f"{uses}; nobody uses {left}"]
 
 
 def standing_of(member: Any) -> tuple[str, int]:
@@ -509,8 +516,8 @@ def beat(name: str, member: Any) -> Any:
 
 SHOWS: Mapping[str, Callable[[Kafka, Taken], tuple[bool, list[str]]]] = {
     "double": show_double,
-    "untold double": partial(show_double, heard=False),
-    "untold": show_untold,
+    "stale double": partial(show_double, answered=False),
+    "lost grant": show_unused_grant,
     "stranded": show_stranded,
     "unused": show_unused,
 }
@@ -547,9 +554,9 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
     if differs:
         print(f"    broker:  {differs}: NOT CONFIRMED")
         return False
-    good, said = SHOWS[spot.shows](kafka, path) if spot.shows else (True, ["every answer was the model's"])
+    good, lines = SHOWS[spot.shows](kafka, path) if spot.shows else (True, ["every answer was the model's"])
     kafka.close()
-    return _show(good, said)
+    return _show(good, lines)
 
 
 def rejoin(address: tuple[str, int], topics: Topics) -> bool:

@@ -24,8 +24,8 @@ POLL_MS, SILENT_S, LIMIT_S = 3_000, 9.0, 60.0
 def confirm_hanging(connection: Connection, group: str, topic: str) -> tuple[bool, list[str]]:
     """Whether who unsubscribes stays and who polls no more goes, and what was seen."""
     found: dict[str, Any] = {how: _watch(connection, f"{group}-{how}", topic, how) for how in ("polls", "unsubscribes")}
-    told = [f"who {how.replace('polls', 'polls no more')}: {seen}" for how, seen in found.items()]
-    return (found["polls"], found["unsubscribes"]) == ("out", "Stable, assigned both partitions"), told
+    lines = [f"who {how.replace('polls', 'polls no more')}: {seen}" for how, seen in found.items()]
+    return (found["polls"], found["unsubscribes"]) == ("out", "Stable, assigned both partitions"), lines
 
 
 def _watch(connection: Connection, group: str, topic: str, how: str) -> str:

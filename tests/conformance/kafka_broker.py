@@ -104,8 +104,8 @@ class Kafka:
         self.port = free_port()
         self.controller: int = joins.controller if joins else free_port()
         config = folder / "server.properties"
-        told = {**settings, **(SECOND if joins else {})}
-        lines = "".join(f"{key}={value}\n" for key, value in told.items()).replace("{port}", str(self.port))
+        properties = {**settings, **(SECOND if joins else {})}
+        lines = "".join(f"{key}={value}\n" for key, value in properties.items()).replace("{port}", str(self.port))
         config.write_text(PROPERTIES.format(port=self.port, controller=self.controller, folder=folder) + lines)
         (folder / "log4j2.xml").write_text(LOG4J)
         java = ["java", *JAVA, f"-Dlogfile={folder / 'broker.log'}"]
@@ -172,9 +172,9 @@ def _fetch(name: str, pom: str) -> Path:
     return libs
 
 
-def _reason(said: str) -> str:
+def _reason(message: str) -> str:
     """What Maven has to say, without its advice."""
-    errors = (line.partition("[ERROR] ")[2].removesuffix(" -> [Help 1]") for line in said.splitlines())
+    errors = (line.partition("[ERROR] ")[2].removesuffix(" -> [Help 1]") for line in message.splitlines())
     return next((error for error in errors if error), "mvn failed and said nothing")
 
 

@@ -40,9 +40,9 @@ class _Member:
 
     def beat(self) -> None:
         """A heartbeat, and the acknowledgement of what it brings."""
-        heard = self._send(-1, None, None)
-        if heard.assignment is not None:
-            self._send(-1, None, heard.assignment)
+        response = self._send(-1, None, None)
+        if response.assignment is not None:
+            self._send(-1, None, response.assignment)
 
     def be_fenced(self) -> ErrorCode:
         """What the broker says to an epoch that the member does not have."""
@@ -53,9 +53,9 @@ class _Member:
         request = ConsumerGroupHeartbeatRequest(
             self.group, self.member_id, self.epoch, None, None, rebalance_ms, topics, topic_partitions=owned
         )
-        heard: ConsumerGroupHeartbeatResponse = self.connection.call(request)
-        self.epoch = self.epoch if heard.error_code else heard.member_epoch
-        return heard
+        response: ConsumerGroupHeartbeatResponse = self.connection.call(request)
+        self.epoch = self.epoch if response.error_code else response.member_epoch
+        return response
 
 
 def confirm_rejoining(
@@ -75,8 +75,8 @@ def confirm_rejoining(
     refused = set(answers[:-1]) == {ErrorCode.FENCED_MEMBER_EPOCH} and lasted_s > SESSION_S - 2 * BEAT_S
     as_told = len(answers) == 1 if takes_back else refused
     names = ", ".join(dict.fromkeys(answer.name for answer in answers))
-    said = [
+    lines = [
         f"by its rules {release} {'takes it back at once' if takes_back else 'refuses it until its session expires'}",
         f"an epoch that is not its own: {fenced.name}; {len(answers)} joins: {names}, within {lasted_s:.1f} s",
     ]
-    return fenced is ErrorCode.FENCED_MEMBER_EPOCH and answers[-1] is ErrorCode.NONE and as_told, said
+    return fenced is ErrorCode.FENCED_MEMBER_EPOCH and answers[-1] is ErrorCode.NONE and as_told, lines

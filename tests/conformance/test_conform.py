@@ -137,19 +137,19 @@ def test_our_coordinator_is_held_through_wire_and_log(family: str) -> None:
     assert keep_stored(replayed.state).groups.keys() <= peer.host.state.groups.keys()
 
 
-class Heard(OwnCoordinator):
+class Recording(OwnCoordinator):
     """Our coordinator of a release, which notes what it is asked."""
 
     def __init__(self, release: str = "4.4.0") -> None:
         super().__init__(release, {})
-        self.heard: list[WalkRequest] = []
+        self.requests: list[WalkRequest] = []
 
     def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
-        self.heard.append(request)
+        self.requests.append(request)
         return super().ask(n, request, expected)
 
     def versions_of(self, api: str) -> set[int]:
-        return {request.version for request in self.heard if request.api == api}
+        return {request.version for request in self.requests if request.api == api}
 
 
 @pytest.mark.parametrize(
@@ -162,25 +162,25 @@ class Heard(OwnCoordinator):
 )
 def test_offsets_are_walked_in_every_version(family: str, release: str, commits: range, fetches: range) -> None:
     """Whatever the peer speaks, also with topics and partitions that there are not, by name and by id."""
-    peer = Heard(release)
+    peer = Recording(release)
     result = only(compare(peer, (family,), 1, 600))
     assert result.difference is None, "\n".join(lines(peer, [result], 1))
     for api, versions in (("OffsetCommit", commits), ("OffsetFetch", fetches)):
         assert set(versions[-2:]) <= peer.versions_of(api) <= set(versions)
         assert len(peer.versions_of(api)) >= len(versions) - 2
-    assert {len(request.message.topics) for request in peer.heard if request.api == "OffsetCommit"} == {1, 2}
+    assert {len(request.message.topics) for request in peer.requests if request.api == "OffsetCommit"} == {1, 2}
 
 
 def test_the_versions_of_a_peer_change_nothing_else_of_a_walk() -> None:
     """One that speaks fewer is walked in these, along the same way."""
 
-    def walk(peer: Heard) -> list[tuple[str, str]]:
+    def walk(peer: Recording) -> list[tuple[str, str]]:
         assert only(compare(peer, ("commit",), 1, STEPS)).difference is None
-        return [(request.client, request.why) for request in peer.heard]
+        return [(request.client, request.why) for request in peer.requests]
 
-    old = Heard()
+    old = Recording()
     old.versions = {"OffsetCommit": range(3, 6), "OffsetFetch": range(2, 8)}
-    assert walk(old) == walk(Heard())
+    assert walk(old) == walk(Recording())
     assert old.versions_of("OffsetCommit") <= {3, 4, 5}
     assert old.versions_of("OffsetFetch") <= set(range(2, 8))
 
@@ -188,7 +188,7 @@ def test_the_versions_of_a_peer_change_nothing_else_of_a_walk() -> None:
 def test_a_refusal_that_is_wrong_in_one_version_is_found() -> None:
     """A broker that answers a refused commit by id as if the topic were unknown differs there."""
 
-    class Muddled(Heard):
+    class Muddled(Recording):
         def ask(self, n: int, request: WalkRequest, expected: Expectation) -> Observed:
             observed = super().ask(n, request, expected)
             (answer,) = (one for one in observed.responses if one.to == n)
@@ -304,8 +304,8 @@ def test_long_values_are_told_from_where_they_part() -> None:
     field = FieldDifference("records", f"{long}KAFKA{long}", f"{long}BROKER{long}")
     found = only(compare(Broken(7, {"member_epoch": 99}), ("plain",), 1, STEPS))
     assert found.difference is not None
-    told = replace(found, difference=replace(found.difference, fields=(field,)))
-    shown = list(lines(OwnCoordinator("4.4.0", {}), [told], 1))[-2:]
+    changed = replace(found, difference=replace(found.difference, fields=(field,)))
+    shown = list(lines(OwnCoordinator("4.4.0", {}), [changed], 1))[-2:]
     assert [line.split("...")[0] for line in shown] == ["    Kafka 4.4.0   ", "    got           "]
     assert [line.split("...")[1][:46] for line in shown] == [f"{long[260:]}KAFKAa", f"{long[260:]}BROKER"]
 
@@ -356,8 +356,13 @@ def test_without_a_log_records_are_not_compared() -> None:
 
 def test_every_setting_of_the_peer_that_rules_a_group_counts() -> None:
     """Our coordinator is set up with those of groups, of offsets and of their retention; others are passed over."""
-    told = {"group.max.size": "3", "offset.metadata.max.bytes": "9", "offsets.retention.minutes": "7", "node.id": "1"}
-    config = _Walk(OwnCoordinator("4.4.0", told), "plain", 1, SLACK_MS)._make_follower().host.context.config
+    settings = {
+        "group.max.size": "3",
+        "offset.metadata.max.bytes": "9",
+        "offsets.retention.minutes": "7",
+        "node.id": "1",
+    }
+    config = _Walk(OwnCoordinator("4.4.0", settings), "plain", 1, SLACK_MS)._make_follower().host.context.config
     assert (config.group_max_size, config.offset_metadata_max_bytes, config.offsets_retention_minutes) == (3, 9, 7)
 
 
@@ -399,7 +404,7 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--broker", "nowhere"], "--broker: must be HOST:PORT, not 'nowhere'"),
         (["--broker", "127.0.0.1:0"], "--broker: must be HOST:PORT, not '127.0.0.1:0'"),
@@ -422,9 +427,11 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
         (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot connect"),
     ],
 )
-def test_unusable_arguments_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_unusable_arguments_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
     """Exit status 2 and one line on stderr that says what to do."""
     assert main(["conform", *arguments]) == 2
     found = capsys.readouterr()
-    assert said in found.err
+    assert message in found.err
     assert (found.err.count("\n"), found.out) == (1, "")

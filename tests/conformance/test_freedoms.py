@@ -277,8 +277,8 @@ def test_a_resolution_is_done_within_five_seconds(later_ms: int, follows: bool) 
 def beat(peer: Late, follower: Follower, n: int, **fields: Any) -> Sequence[FieldDifference]:
     """The member's next heartbeat, followed."""
     t_ms = peer.now_ms()
-    said = {"subscribed_topic_names": None, "topic_partitions": None, **fields}
-    request = request_of(replace(JOIN, member_epoch=epoch_of(peer), rebalance_timeout_ms=-1, **said))
+    full = {"subscribed_topic_names": None, "topic_partitions": None, **fields}
+    request = request_of(replace(JOIN, member_epoch=epoch_of(peer), rebalance_timeout_ms=-1, **full))
     step = recorded(n, t_ms, request, peer.ask(n, request, NOTHING_EXPECTED))
     return follower.follow(step, peer.now_ms(), step.answer)
 

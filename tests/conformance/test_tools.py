@@ -126,7 +126,7 @@ def shell(address: str) -> Iterator[Ask]:
             java.stdin.write(f"{name} --bootstrap-server {address} {arguments}".strip() + "\n")  # type: ignore[union-attr]
             java.stdin.flush()  # type: ignore[union-attr]
             printed = iter(java.stdout.readline, "done\n")  # type: ignore[union-attr]
-            return sorted(told(one, address) for one in printed if not NOT_HERE.match(one))
+            return sorted(normalize(one, address) for one in printed if not NOT_HERE.match(one))
 
         try:
             yield ask
@@ -134,7 +134,7 @@ def shell(address: str) -> Iterator[Ask]:
             java.kill()
 
 
-def told(line: str, address: str) -> str:
+def normalize(line: str, address: str) -> str:
     """Without what is another one in each run, and without the words of an error."""
     line = WORDS.sub(r"\1", line)
     line = line.replace(address, "ADDRESS").replace("min.insync.replicas=1", "")

@@ -113,7 +113,7 @@ class _Reader:
         elif self.open is not None:
             self._given(self.open, line, time_ms)
             if "Actual assignments: " in line:
-                self.open.sent = {m["member"]: _told(m) for m in _SENT.finditer(line)}
+                self.open.sent = {m["member"]: _read_assignment(m) for m in _SENT.finditer(line)}
                 yield from self.close()
 
     def _given(self, round_: RecordedRound, line: str, time_ms: int) -> None:
@@ -134,7 +134,7 @@ class _Reader:
             yield from self.close()
             return
         round_ = self.open or self._begin(time_ms)
-        round_.sent[match["member"]] = _told(match)
+        round_.sent[match["member"]] = _read_assignment(match)
 
 
 def rounds_of(lines: Iterable[str]) -> Iterator[RecordedRound]:
@@ -198,7 +198,7 @@ def _units(connectors: str, tasks: str) -> Units:
     return tuple(Unit(*each) for each in partitions(connectors, tasks))
 
 
-def _told(match: re.Match[str]) -> tuple[Units, Units, int]:
+def _read_assignment(match: re.Match[str]) -> tuple[Units, Units, int]:
     named: Mapping[str, str | None] = match.groupdict()
     assigned = _units(named["connectors"] or "", named["tasks"] or "")
     revoked = _units(named["revoked_connectors"] or "", named["revoked_tasks"] or "")

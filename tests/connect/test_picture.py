@@ -79,13 +79,13 @@ def test_a_picture_is_well_formed_and_always_the_same() -> None:
 
 def test_a_picture_says_what_it_shows() -> None:
     """Title, legend, rounds with generation, leader and delay, rows of workers and units, the axis in seconds."""
-    said = texts(svg(bounced(), "W2 bounces <&>"))
-    assert said[0] == "W2 bounces <&>"
+    shown = texts(svg(bounced(), "W2 bounces <&>"))
+    assert shown[0] == "W2 bounces <&>"
     assert {"W1", "W2", "W3", "scheduled delay: lost work waits", "leads from here on", "scheduled delay, 60 s"} <= set(
-        said
+        shown
     )
-    assert {"generation 6: W1 leads, delay 60 s", "A", "A-0", "A-1", "B", "B-0", "20 s", "80 s"} <= set(said)
-    assert "generation 5: W1 leads" not in said
+    assert {"generation 6: W1 leads, delay 60 s", "A", "A-0", "A-1", "B", "B-0", "20 s", "80 s"} <= set(shown)
+    assert "generation 5: W1 leads" not in shown
 
 
 def test_flags_of_rounds_at_one_time_stand_below_each_other() -> None:
@@ -109,8 +109,8 @@ def test_rounds_too_close_to_be_told_apart_are_one_line() -> None:
 def test_a_long_quiet_picture_is_drawn_short_where_nothing_happens() -> None:
     """Two units an hour apart: the hour is a narrow stretch that says how long it is."""
     bars = (Bar(Unit("A"), "W1", 0, 5_000), Bar(Unit("B"), "W2", 3_600_000, 3_605_000))
-    said = texts(svg(Picture(0, 3_605_000, bars), "x"))
-    assert [text for text in said if text.startswith("…")] == ["… 3591 s …"]
+    shown = texts(svg(Picture(0, 3_605_000, bars), "x"))
+    assert [text for text in shown if text.startswith("…")] == ["… 3591 s …"]
 
 
 def test_a_close_up_shows_what_is_around_the_delays() -> None:
@@ -155,10 +155,10 @@ def test_a_recorded_leader_that_bounces_hands_over_its_mark(tmp_path: Path) -> N
 def test_the_recorded_bounce_that_comes_with_the_package() -> None:
     """Three workers by their addresses, one delay of 9 s, and the generations that began, went on with and ended it."""
     ((name, content),) = shipped_pictures()
-    said = texts(content.decode())
+    shown = texts(content.decode())
     assert name == "connect-bounced-worker-recorded.svg"
-    assert {"127.0.0.1:38083", "127.0.0.1:38084", "127.0.0.1:38085", "scheduled delay, 9 s"} <= set(said)
-    assert [text for text in said if text.startswith("generation")] == [
+    assert {"127.0.0.1:38083", "127.0.0.1:38084", "127.0.0.1:38085", "scheduled delay, 9 s"} <= set(shown)
+    assert [text for text in shown if text.startswith("generation")] == [
         "generation 8: 127.0.0.1:38083 leads, delay 9 s",
         "generation 9: 127.0.0.1:38083 leads, delay 5.9 s",
         "generation 10: 127.0.0.1:38083 leads",

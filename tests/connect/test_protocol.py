@@ -56,9 +56,9 @@ def test_version_0_lacks_revocations_and_delay() -> None:
 
 def test_metadata_says_what_is_held_in_cooperative_versions_only() -> None:
     """What is held travels with versions 1 and 2; none, and version 0, read as none."""
-    said = WorkerMetadata("http://a:1/", 9, HELD)
-    assert decode_metadata(encode_metadata(said, 0)) == WorkerMetadata("http://a:1/", 9)
-    held = decode_metadata(encode_metadata(said, 2)).held
+    metadata = WorkerMetadata("http://a:1/", 9, HELD)
+    assert decode_metadata(encode_metadata(metadata, 0)) == WorkerMetadata("http://a:1/", 9)
+    held = decode_metadata(encode_metadata(metadata, 2)).held
     assert held is not None
     assert set(held.assigned) == set(HELD.assigned)
     assert decode_metadata(encode_metadata(WorkerMetadata("u", -1), 1)) == WorkerMetadata("u", -1)

@@ -109,10 +109,10 @@ def meets(found: Finding, verdict: Verdict, begin: float) -> bool:
 
 @pytest.fixture(scope="module")
 def audited(recordings: Path) -> dict[str, tuple[dict[str, Any], list[Finding]]]:
-    said = {s["scenario"]: s for s in json.loads((recordings / "verdicts.json").read_text())}
+    document = {s["scenario"]: s for s in json.loads((recordings / "verdicts.json").read_text())}
     return {
         name: (scenario, audit_files(sorted((recordings / name).glob("W*.log"))).findings)
-        for name, scenario in said.items()
+        for name, scenario in document.items()
     }
 
 

@@ -134,8 +134,13 @@ def test_a_leader_assigns_and_sends_everyones_part() -> None:
     (sync,) = scene.bodies(SyncGroupRequest)
     assert isinstance(sync, SyncGroupRequest)
     assert [part.member_id for part in sync.assignments] == ["m1"]
-    told = decode_assignment(sync.assignments[0].assignment)
-    assert (set(told.assigned), told.offset, told.leader, told.version) == ({A, A0, A1, B, B0}, 5, "m1", 2)
+    assignment = decode_assignment(sync.assignments[0].assignment)
+    assert (set(assignment.assigned), assignment.offset, assignment.leader, assignment.version) == (
+        {A, A0, A1, B, B0},
+        5,
+        "m1",
+        2,
+    )
     assert scene.took()[-2:] == ["JOINED_LEADER", "ASSIGNOR_DONE"]
     assert scene.worker.memory.previous_generation == 1
 

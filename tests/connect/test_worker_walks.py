@@ -119,7 +119,7 @@ class Walk(Scene):
             self.answer(DISCONNECTED if error is None else SyncGroupResponse(error_code=error))
             return
         held = self.worker.holds
-        told = Assignment(
+        assignment = Assignment(
             0,
             "m2",
             "u",
@@ -130,7 +130,7 @@ class Walk(Scene):
             self.random.choice((0, 0, 0, 0, 0, 1)),
         )
         version = {name: number for number, name in NAMES.items()}[self.worker.elected]
-        data = encode_assignment(replace(told, version=version), version)
+        data = encode_assignment(replace(assignment, version=version), version)
         self.answer(SyncGroupResponse(data, protocol_type="connect", protocol_name=self.worker.elected))
 
     def work(self) -> None:

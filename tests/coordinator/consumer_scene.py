@@ -30,8 +30,8 @@ def message(api: str, version: int, body: Mapping[str, Any]) -> Any:
     """A request to the group `g` from a recorded body; fields that its version lacks are not said."""
     cls = APIS[api].request
     known = {recorded_label(field.name) for field in struct_of(cls).fields if field.is_in(version)}
-    said = {name: value for name, value in {**SAID_BY_ALL, **body}.items() if name in known}
-    return from_recorded(cls, said, version)
+    fields = {name: value for name, value in {**SAID_BY_ALL, **body}.items() if name in known}
+    return from_recorded(cls, fields, version)
 
 
 class Scene:

@@ -34,20 +34,20 @@ class Client:
     pattern: str = ""
     epoch: int = 0
     using: set[Partition] = field(default_factory=set)
-    told: set[Partition] | None = None
+    received: set[Partition] | None = None
     """An assignment that it has not applied yet."""
     must_not_start: bool = False
     says_everything: bool = False
 
     def lose_all(self) -> None:
         """It is out: nothing is its own any more."""
-        self.epoch, self.using, self.told = 0, set(), None
+        self.epoch, self.using, self.received = 0, set(), None
         self.must_not_start = self.says_everything = False
 
     def apply(self) -> None:
-        """It stops and starts using partitions as it was told."""
-        if self.told is not None and not self.must_not_start:
-            self.using, self.told = self.told, None
+        """It stops and starts using partitions as the last assignment has it."""
+        if self.received is not None and not self.must_not_start:
+            self.using, self.received = self.received, None
 
     @property
     def owned(self) -> list[dict[str, Any]]:
@@ -130,7 +130,7 @@ class World:
             fields |= {"subscribed_topic_names": client.names, "subscribed_topic_regex": client.pattern}
         elif self.random.random() < 0.5:
             fields["topic_partitions"] = client.owned
-        if "topic_partitions" in fields and client.told is not None and client.told - client.using:
+        if "topic_partitions" in fields and client.received is not None and client.received - client.using:
             client.must_not_start = True
         answer = self.sent(client, client.epoch, **fields)
         if self.random.random() < 0.1:
@@ -147,7 +147,7 @@ class World:
         client.epoch, client.must_not_start, client.says_everything = answer["member_epoch"], False, False
         if answer["assignment"] is not None:
             topics = answer["assignment"]["topic_partitions"]
-            client.told = {(topic["topic_id"], number) for topic in topics for number in topic["partitions"]}
+            client.received = {(topic["topic_id"], number) for topic in topics for number in topic["partitions"]}
 
     def sent(self, client: Client, epoch: int, **fields: Any) -> Any:
         """A heartbeat, with every promise of the coordinator watched."""

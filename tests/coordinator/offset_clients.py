@@ -107,15 +107,15 @@ class OffsetClients:
     def commit(self) -> None:
         """An OffsetCommit of a member, or of nobody, at some epoch."""
         member_id, epoch = self._speaker()
-        said = {"generation_id_or_member_epoch": epoch, "member_id": member_id}
-        self._committed("OffsetCommit", self.random.choice((8, 9)), said)
+        identity = {"generation_id_or_member_epoch": epoch, "member_id": member_id}
+        self._committed("OffsetCommit", self.random.choice((8, 9)), identity)
 
     def commit_in_transaction(self) -> None:
         """A TxnOffsetCommit of the same."""
         member_id, epoch = self._speaker()
         producer_id = self.random.choice(PRODUCERS)
-        said = {"generation_id": epoch, "member_id": member_id, "producer_id": producer_id, "transactional_id": "t"}
-        self._committed("TxnOffsetCommit", self.random.choice((3, 6)), said)
+        identity = {"generation_id": epoch, "member_id": member_id, "producer_id": producer_id, "transactional_id": "t"}
+        self._committed("TxnOffsetCommit", self.random.choice((3, 6)), identity)
 
     def _speaker(self) -> tuple[str, int]:
         group = self.scene.state.groups.get("g")
@@ -125,13 +125,13 @@ class OffsetClients:
         now = group.members[member_id].epoch if isinstance(group, ConsumerGroup) else group.generation
         return member_id, now - self.random.choice((0, 0, 0, 1))
 
-    def _committed(self, api: str, version: int, said: Mapping[str, Any]) -> None:
+    def _committed(self, api: str, version: int, identity: Mapping[str, Any]) -> None:
         """What was answered without error, and nothing else, was written."""
         topics = [self._topic(name) for name in self.random.sample(("foo", "bar"), self.random.randint(1, 2))]
         if api == "TxnOffsetCommit" and version >= 6:
             topics = [{"topic_id": IDS[topic["name"]], "partitions": topic["partitions"]} for topic in topics]
         before = self.scene.state
-        answer = self.scene.send(api, version, {**said, "topics": topics})
+        answer = self.scene.send(api, version, {**identity, "topics": topics})
         self._note(api, answer)
         accepted = {
             (topic.get("name") or name_of(topic["topic_id"]), partition["partition_index"])

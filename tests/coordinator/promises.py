@@ -124,8 +124,8 @@ def accepted(scene: Scene, member: GroupMember, place: Place, epoch: int) -> boo
     name = scene.context.image.names[place[0]]
     topics = [{"name": name, "partitions": [{"partition_index": place[1], "committed_offset": 1}]}]
     body = {"generation_id_or_member_epoch": epoch, "member_id": member.member_id, "topics": topics}
-    said = {**body, "group_instance_id": member.instance_id}
-    return answer(scene, "OffsetCommit", 9, said)["topics"][0]["partitions"][0]["error_code"] is None
+    fields = {**body, "group_instance_id": member.instance_id}
+    return answer(scene, "OffsetCommit", 9, fields)["topics"][0]["partitions"][0]["error_code"] is None
 
 
 def conversions(before: Group | None, after: Group, context: Context) -> Iterator[str]:

@@ -185,9 +185,9 @@ def test_an_assignor_of_one_s_own_is_a_function(listed: tuple[str, ...], vote: s
     """What Kafka asks of an assignor class, one function gives: a group uses it by vote, or as the broker's default."""
     scene = Scene(topics={"foo": 2}, group_consumer_assignors=listed)
     scene.context = replace(scene.context, custom_assignors=PersistentMap({"last": last_takes_all}))
-    said = {} if vote is None else {"server_assignor": vote}
-    assert told(scene.join("a", "foo", **said)) == {"foo": [0, 1]}
-    scene.join("b", "foo", **said)
+    fields = {} if vote is None else {"server_assignor": vote}
+    assert told(scene.join("a", "foo", **fields)) == {"foo": [0, 1]}
+    scene.join("b", "foo", **fields)
     assert told(scene.beat("a", 2)) == {}
     scene.beat("a", 2, owned={})
     assert told(scene.beat("b", 3)) == {"foo": [0, 1]}

@@ -47,23 +47,23 @@ def begun(now_ms: int, release: str) -> Host:
     return host
 
 
-def beat(host: Host, member_id: str, epoch: int | None = None, **said: Any) -> None:
+def beat(host: Host, member_id: str, epoch: int | None = None, **fields: Any) -> None:
     """A consumer heartbeat; without an epoch its member is where it should be and reports what it has."""
     group = host.state.groups.get("g")
     if epoch is None:
         assert group is not None
         member = group.members[member_id]
-        epoch, said = member.epoch, {"topic_partitions": member.assigned, "instance_id": member.instance_id, **said}
+        epoch, fields = member.epoch, {"topic_partitions": member.assigned, "instance_id": member.instance_id, **fields}
     if epoch == 0:
-        said = {"rebalance_timeout_ms": 30_000, "topic_partitions": (), "subscribed_topic_names": ("foo",), **said}
-    host.send("client", ConsumerGroupHeartbeatRequest("g", member_id, epoch, **said))
+        fields = {"rebalance_timeout_ms": 30_000, "topic_partitions": (), "subscribed_topic_names": ("foo",), **fields}
+    host.send("client", ConsumerGroupHeartbeatRequest("g", member_id, epoch, **fields))
 
 
 def live_as_consumers(host: Host, ids: tuple[str, ...]) -> None:
     """Members of the consumer protocol come, commit, go away, fall silent; patterns are resolved."""
     a, b, c, d = ids
-    for member_id, said in ((a, {}), (b, {"instance_id": "i"}), (c, {"subscribed_topic_regex": "fo+"})):
-        beat(host, member_id, 0, **said)
+    for member_id, fields in ((a, {}), (b, {"instance_id": "i"}), (c, {"subscribed_topic_regex": "fo+"})):
+        beat(host, member_id, 0, **fields)
         host.advance(host.now_ms + 300)
     for _ in range(3):
         for member_id in (a, b, c):
@@ -170,7 +170,7 @@ def test_the_order_of_transactions_counts() -> None:
     assert committed_twice(1) != committed_twice(2)
 
 
-def heard(*ids: str) -> Coordinator:
+def advanced(*ids: str) -> Coordinator:
     """Two members, of which these were heard at one instant, in this order."""
     host = begun(1_000, "4.4.0")
     for member_id in ("a", "b"):
@@ -183,9 +183,9 @@ def heard(*ids: str) -> Coordinator:
 
 def test_the_order_of_timers_counts() -> None:
     """Of sessions that end at one instant, the one that was set first ends first."""
-    assert heard("a", "b") != heard("b", "a")
-    assert heard("a", "b") == heard("b", "a", "b")
-    assert heard("a", "b").groups["g"].members == heard("b", "a").groups["g"].members
+    assert advanced("a", "b") != advanced("b", "a")
+    assert advanced("a", "b") == advanced("b", "a", "b")
+    assert advanced("a", "b").groups["g"].members == advanced("b", "a").groups["g"].members
 
 
 def members(*ids: str, votes: Mapping[str, str] = PersistentMap()) -> Members:

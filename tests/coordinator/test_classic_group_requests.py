@@ -205,7 +205,7 @@ def test_before_version_3_a_leave_names_one_member() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("identity", "code"),
     [
         (("client-a", 1), None),
         (("client-a", 0), ErrorCode.ILLEGAL_GENERATION),
@@ -214,11 +214,11 @@ def test_before_version_3_a_leave_names_one_member() -> None:
         (("client-a", -1), ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_commits_in_a_stable_group(said: tuple[str, int], code: ErrorCode | None) -> None:
+def test_commits_in_a_stable_group(identity: tuple[str, int], code: ErrorCode | None) -> None:
     """They name member and generation; what names neither is for empty groups."""
     scene = ClassicScene()
     scene.stable("a")
-    assert refusal(scene, *said) is code
+    assert refusal(scene, *identity) is code
 
 
 def refusal(scene: ClassicScene, member_id: str, generation: int, *, transactional: bool = False) -> ErrorCode | None:

@@ -26,8 +26,8 @@ def test_counts_follow_from_the_members(seed: int) -> None:
         ids = [f"m{chance.randrange(90)}" for _ in range(chance.choice((1, 1, 3, 40)))]
         goes = chance.random() < 0.3
         found = found.without(*ids) if goes else found.merge({i: _changed(chance, i) for i in ids})
-        anew = ClassicMembers.of(found.values())
-        assert [getattr(found, f.name) for f in fields(found)] == [getattr(anew, f.name) for f in fields(anew)]
+        rebuilt = ClassicMembers.of(found.values())
+        assert [getattr(found, f.name) for f in fields(found)] == [getattr(rebuilt, f.name) for f in fields(rebuilt)]
 
 
 def _changed(chance: random.Random, member_id: str) -> ClassicGroupMember:

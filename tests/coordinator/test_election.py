@@ -36,8 +36,8 @@ def test_most_votes_win(votes: dict[str, int], old_vote: str | None, new_vote: s
 def stored_votes(*votes: str | None) -> dict[str, int]:
     """Of a member for each."""
     blank = [new_member(f"m{i}") for i, _ in enumerate(votes)]
-    said = (replace(m.metadata, server_assignor=vote) for m, vote in zip(blank, votes, strict=True))
-    members = Members.of(replace(m, metadata=one) for m, one in zip(blank, said, strict=True))
+    metadata = (replace(m.metadata, server_assignor=vote) for m, vote in zip(blank, votes, strict=True))
+    members = Members.of(replace(m, metadata=one) for m, one in zip(blank, metadata, strict=True))
     return members.votes_in_order()
 
 

@@ -65,7 +65,7 @@ def emptied(rules: Dialect) -> Any:
     return (found.group.epoch, found.group.target_epoch)
 
 
-def decided(rules: Dialect, member: CurrentAssignment, target: tuple[int, ...], **said: Any) -> CurrentAssignment:
+def decided(rules: Dialect, member: CurrentAssignment, target: tuple[int, ...], **fields: Any) -> CurrentAssignment:
     """What becomes of a member of foo that owns what it was handed."""
     known = {
         "target_epoch": 7,
@@ -75,7 +75,7 @@ def decided(rules: Dialect, member: CurrentAssignment, target: tuple[int, ...], 
         "names_topics": True,
         "subscription_changed": False,
     }
-    given = Reconciliation(target=((FOO, target),), dialect=rules, **{**known, **said})
+    given = Reconciliation(target=((FOO, target),), dialect=rules, **{**known, **fields})
     return reconcile(member, given).member
 
 
@@ -108,10 +108,10 @@ def commits_at_an_older_epoch(rules: Dialect) -> Any:
     return committed(found, {"generation_id_or_member_epoch": 2, "member_id": "m1"})
 
 
-def committed(found: Scene, said: dict[str, Any]) -> Any:
+def committed(found: Scene, body: dict[str, Any]) -> Any:
     """The error of a commit for foo 0."""
     topics = [{"name": "foo", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
-    return found.send("OffsetCommit", 9, {**said, "topics": topics})["topics"][0]["partitions"][0]["error_code"]
+    return found.send("OffsetCommit", 9, {**body, "topics": topics})["topics"][0]["partitions"][0]["error_code"]
 
 
 def rejoins_under_its_id(rules: Dialect) -> Any:
@@ -326,10 +326,10 @@ def extra_slot(rules: Dialect) -> Any:
     return make_assignors(rules)["uniform"](GroupSpec(members, {"t": 3}, homogeneous=True))["b"]
 
 
-def pending(found: Scene, **said: Any) -> Any:
+def pending(found: Scene, **fields: Any) -> Any:
     """The error of a TxnOffsetCommit for foo 0."""
     topics = [{"topic_id": IDS["foo"], "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
-    body = {"transactional_id": "t", "producer_id": 5, "topics": topics, **said}
+    body = {"transactional_id": "t", "producer_id": 5, "topics": topics, **fields}
     return found.send("TxnOffsetCommit", 6, body)["topics"][0]["partitions"][0]["error_code"]
 
 

@@ -219,7 +219,7 @@ WRONG_EPOCH = ConsumerGroupHeartbeatRequest("g", "m", "0")  # type: ignore[arg-t
 
 
 @pytest.mark.parametrize(
-    ("message", "version", "said"),
+    ("message", "version", "expected"),
     [
         ({"group": 1}, None, "no request of the group coordinator: {'group': 1}; send one of ConsumerGroupHeartbeat"),
         (ConsumerGroupHeartbeatRequest, None, "no request of the group coordinator: <class"),
@@ -228,12 +228,12 @@ WRONG_EPOCH = ConsumerGroupHeartbeatRequest("g", "m", "0")  # type: ignore[arg-t
         (ConsumerGroupHeartbeatRequest("g", "m", 0), -1, "version: -1 is no version"),
     ],
 )  # fmt: skip
-def test_what_is_no_request_is_refused_and_nothing_happens(message: object, version: int | None, said: str) -> None:
+def test_what_is_no_request_is_refused_and_nothing_happens(message: object, version: int | None, expected: str) -> None:
     """One clear line; the host goes on as if nothing had been sent."""
     host = Host()
     with pytest.raises(InputError) as refused:
         host.send("app", message, version, now_ms=7)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
     assert (host.now_ms, host.send("app", ConsumerGroupHeartbeatRequest("g", "m", 0)).token) == (0, 1)
 
 

@@ -180,8 +180,8 @@ def test_the_phase_of_a_classic_member_is_derived() -> None:
     assert phase_of(scene, classic) == "CompletingRebalance"
 
 
-@pytest.mark.parametrize(("release", "told"), [("4.4.0", None), ("4.2.0", "rebalance_in_progress")])
-def test_who_is_behind_is_measured_by_the_target(release: str, told: str | None) -> None:
+@pytest.mark.parametrize(("release", "error"), [("4.4.0", None), ("4.2.0", "rebalance_in_progress")])
+def test_who_is_behind_is_measured_by_the_target(release: str, error: str | None) -> None:
     """After a leave there is no target yet; before 4.3 the group epoch counted (F18)."""
     scene, classic = mixed(release)
     scene.join("m2", "foo")
@@ -191,7 +191,7 @@ def test_who_is_behind_is_measured_by_the_target(release: str, told: str | None)
         scene.mix(classic)
         scene.fetch(classic)
     scene.beat("m2", -1)
-    assert scene.beat_of(classic) == told
+    assert scene.beat_of(classic) == error
 
 
 def test_leaving_members_go_in_one_step_whatever_they_speak() -> None:
@@ -310,10 +310,10 @@ def test_weak_spot_2_a_member_that_was_removed_is_made_anew_without_a_word() -> 
 
 
 @pytest.mark.parametrize(
-    ("release", "told", "partitions"), [("4.4.0", None, [1]), ("4.2.0", "rebalance_in_progress", [0, 1])]
+    ("release", "error", "partitions"), [("4.4.0", None, [1]), ("4.2.0", "rebalance_in_progress", [0, 1])]
 )
 def test_weak_spot_5_classic_members_among_themselves_strand_partitions(
-    release: str, told: str | None, partitions: list[int]
+    release: str, error: str | None, partitions: list[int]
 ) -> None:
     """W5: the last consumer member goes, the downgrade is refused, and nobody computes the next target.
 
@@ -325,12 +325,12 @@ def test_weak_spot_5_classic_members_among_themselves_strand_partitions(
     for _ in range(6):
         scene.wait(5_000)
         found = scene.beat_of(classic)
-        assert found in {None, told}
+        assert found in {None, error}
         if found:
             scene.mix(classic)
         scene.fetch(classic)
     assert scene.fetch(classic) == {"foo": partitions}
-    assert scene.described["state"] == ("Assigning" if told is None else "Stable")
+    assert scene.described["state"] == ("Assigning" if error is None else "Stable")
 
 
 def test_who_joins_inside_the_interval_waits_for_the_next_target() -> None:

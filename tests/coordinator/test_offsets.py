@@ -231,9 +231,9 @@ def test_a_refused_commit_tells_its_error_in_every_version(
 def test_a_commit_to_no_group_tells_its_error_in_every_version(version: int) -> None:
     """The same where there is no such group: older clients hear of a generation."""
     code = "illegal_generation" if version < 9 else "group_id_not_found"
-    told = refusals(Scene(), version, "m1", 3)
-    assert [error for _, number, error in told if number != 77][::2] == [code, code]
-    assert len(told) == 4
+    refused = refusals(Scene(), version, "m1", 3)
+    assert [error for _, number, error in refused if number != 77][::2] == [code, code]
+    assert len(refused) == 4
 
 
 @pytest.mark.parametrize("version", EVERY_VERSION)
@@ -241,8 +241,8 @@ def test_a_commit_of_a_classic_member_tells_its_error_in_every_version(version: 
     """A classic group refuses strangers and old generations alike in all versions."""
     scene = ClassicScene()
     (member_id,) = scene.enter("c")
-    told = [refusals(scene, version, who, at)[1::2] for who, at in (("nobody", 1), (member_id, 9), (member_id, 1))]
-    assert told == [
+    refused = [refusals(scene, version, who, at)[1::2] for who, at in (("nobody", 1), (member_id, 9), (member_id, 1))]
+    assert refused == [
         [("foo", 0, error), ("bar", 0, error)]
         for error in ("unknown_member_id", "illegal_generation", "rebalance_in_progress")
     ]

@@ -191,7 +191,7 @@ LATEST = dialect()
 FOO = (("foo", 0), ("foo", 1), ("foo", 2))
 
 
-def ask(member: CurrentAssignment, dialect: Dialect = LATEST, **said: object) -> Decision:
+def ask(member: CurrentAssignment, dialect: Dialect = LATEST, **fields: object) -> Decision:
     """A request towards foo-1 and foo-2 at epoch 11, nobody else holding anything."""
     inputs: dict[str, object] = {
         "target_epoch": 11,
@@ -203,7 +203,7 @@ def ask(member: CurrentAssignment, dialect: Dialect = LATEST, **said: object) ->
         "subscription_changed": False,
         "dialect": dialect,
     }
-    return reconcile(member, Reconciliation(**{**inputs, **said}))  # type: ignore[arg-type]
+    return reconcile(member, Reconciliation(**{**inputs, **fields}))  # type: ignore[arg-type]
 
 
 def stable(*partitions: Partition, epoch: int = 10, previous: int = 9) -> CurrentAssignment:

@@ -15,13 +15,15 @@ from fsm.protocol.record_batches import CONTROL, TRANSACTIONAL, Batch, LogRecord
 WEEK_MS = 7 * 24 * 3_600_000
 
 
-def commit(scene: Scene, offset: int, producer_id: int = 5, *, version: int = 3, **said: Any) -> Any:
+def commit(scene: Scene, offset: int, producer_id: int = 5, *, version: int = 3, **fields: Any) -> Any:
     """The error of a TxnOffsetCommit for foo 0."""
-    partitions = [{"partition_index": said.pop("partition", 0), "committed_offset": offset, **said.pop("extra", {})}]
-    topic = said.pop("topic", "foo")
+    partitions = [
+        {"partition_index": fields.pop("partition", 0), "committed_offset": offset, **fields.pop("extra", {})}
+    ]
+    topic = fields.pop("topic", "foo")
     named = {"topic_id": IDS.get(topic, topic)} if version >= 6 else {"name": topic}
     topics = [{**named, "partitions": partitions}]
-    body = {"transactional_id": "t", "producer_id": producer_id, "producer_epoch": 0, "topics": topics, **said}
+    body = {"transactional_id": "t", "producer_id": producer_id, "producer_epoch": 0, "topics": topics, **fields}
     answer = scene.send("TxnOffsetCommit", version, body)
     return answer["topics"][0]["partitions"][0]["error_code"]
 
@@ -32,10 +34,10 @@ def plain(scene: Scene, offset: int) -> Any:
     return scene.send("OffsetCommit", 9, {"topics": topics})["topics"][0]["partitions"][0]["error_code"]
 
 
-def fetched(scene: Scene, **said: Any) -> tuple[int, str | None]:
+def fetched(scene: Scene, **fields: Any) -> tuple[int, str | None]:
     """Offset and error of an OffsetFetch for foo 0."""
     asked = [{"group_id": "g", "topics": [{"name": "foo", "partition_indexes": [0]}]}]
-    (group,) = scene.send("OffsetFetch", 9, {"groups": asked, **said})["groups"]
+    (group,) = scene.send("OffsetFetch", 9, {"groups": asked, **fields})["groups"]
     (partition,) = group["topics"][0]["partitions"]
     return partition["committed_offset"], partition["error_code"]
 

@@ -29,11 +29,11 @@ def commit(scene: Scene, member_id: str, epoch: int, partition: int) -> Any:
 def test_weak_spot_1_what_is_left_out_of_a_report_is_released_at_once() -> None:
     """W1: who then starts to use it, before that report is answered, shares it; its commits are refused."""
     scene = Scene()
-    told = assigned(scene.join("m1", "foo"))
-    assert told == {"foo": [0, 1]}  # received, and not applied yet
+    given = assigned(scene.join("m1", "foo"))
+    assert given == {"foo": [0, 1]}  # received, and not applied yet
     scene.join("m2", "foo")
     assert full(scene, "m1", 2, {"foo": [0]}) == {"foo": [0]}  # after a timeout: what it uses; this answer is lost
-    using = {("foo", number) for number in told["foo"]}  # and now the client applies what it was told before
+    using = {("foo", number) for number in given["foo"]}  # and now the client applies what it was told before
     scene.ack("m2")
     held = {("foo", number) for _, numbers in scene.group.members["m2"].assigned for number in numbers}
     assert using & held == {("foo", 1)}
@@ -58,8 +58,8 @@ def test_weak_spot_3_an_owned_set_that_did_not_change_must_be_reported_again(rep
     for _ in range(6):
         scene.wait(4_999)
         epoch = scene.group.members["m1"].epoch
-        said: dict[str, Any] = {"owned": {"foo": [0]}} if reports else {}
-        scene.beat("m1", epoch, **said)
+        report: dict[str, Any] = {"owned": {"foo": [0]}} if reports else {}
+        scene.beat("m1", epoch, **report)
         scene.ack("m3")
     assert bool(scene.group.members["m1"].current.pending) == (not reports)
     scene.wait(6)

@@ -33,12 +33,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
     """Opens a page from its file, or from where it is served, and wants no complaint of it in the end."""
 
-    def go(where: str, address: str = "", width: int = 1600, height: int = 1000, **said: Any) -> Browser:
+    def go(where: str, address: str = "", width: int = 1600, height: int = 1000, **fields: Any) -> Browser:
         if not where.startswith("http"):
             file = tmp_path / "explore.html"
             file.write_text(where, encoding="utf-8")
             where = f"file://{file}"
-        browser.resize(width, height, **said)
+        browser.resize(width, height, **fields)
         browser.open("about:blank")
         browser.open(f"{where}{address}")
         browser.wait_for("document.body?.classList.contains('running')")

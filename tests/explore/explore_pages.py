@@ -69,7 +69,7 @@ def recorded(count: int) -> list[dict[str, Any]]:
     steps = []
     for i in range(count):
         epoch, phase = i // 3, i % 3
-        told = {
+        step = {
             "actor": "",
             "action": "",
             "disturbance": "",
@@ -80,19 +80,19 @@ def recorded(count: int) -> list[dict[str, Any]]:
         }
         delta: dict[str, Any] = {"components": {}, "wires": {}, "broken": [], "disturbances": 0}
         if phase == 0:
-            told |= {"text": f"a sends heartbeat {epoch}", "actor": "a", "action": f"sends heartbeat {epoch}"}
+            step |= {"text": f"a sends heartbeat {epoch}", "actor": "a", "action": f"sends heartbeat {epoch}"}
             delta["wires"]["a>broker"] = [{"text": f"heartbeat {epoch}", "late": False}]
             delta["components"]["a"] = member(STATES[epoch % 4], epoch, ("heartbeat due",))
         elif phase == 1:
-            told |= {"text": f"broker receives from a: heartbeat {epoch}", "actor": "broker", "action": "receives"}
-            told |= {"sender": "a", "receiver": "broker", "message": f"heartbeat {epoch}"}
+            step |= {"text": f"broker receives from a: heartbeat {epoch}", "actor": "broker", "action": "receives"}
+            step |= {"sender": "a", "receiver": "broker", "message": f"heartbeat {epoch}"}
             delta["wires"] |= {"a>broker": [], "broker>a": [{"text": f"epoch {epoch + 1}", "late": False}]}
         else:
-            told |= {"text": f"a receives from broker: epoch {epoch + 1}", "actor": "a", "action": "receives"}
-            told |= {"sender": "broker", "receiver": "a", "message": f"epoch {epoch + 1}"}
+            step |= {"text": f"a receives from broker: epoch {epoch + 1}", "actor": "a", "action": "receives"}
+            step |= {"sender": "broker", "receiver": "a", "message": f"epoch {epoch + 1}"}
             delta["wires"]["broker>a"] = []
             delta["components"]["a"] = member(STATES[(epoch + 1) % 4], epoch + 1)
-        steps.append({**told, "delta": delta})
+        steps.append({**step, "delta": delta})
     return steps
 
 

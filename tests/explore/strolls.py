@@ -47,7 +47,7 @@ def check_whole(session: Any) -> None:
             assert session.steps(number, 1)["position"] == position
     lanes = {one["name"]: one["tables"] for one in opening["components"]}
     assert lanes.keys() == position["components"].keys()
-    for name, told in position["components"].items():
-        for cell in told["cells"]:
+    for name, component in position["components"].items():
+        for cell in component["cells"]:
             assert cell["table"] in lanes[name]
             assert cell["state"] in opening["states"][cell["table"]]

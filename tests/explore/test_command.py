@@ -52,10 +52,10 @@ def written(*args: str) -> dict[str, Any]:
 def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     """The one line that it is refused with."""
     assert main(["explore", *args, "-o", "page.html"]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
     assert not Path("page.html").exists()
-    return told
+    return printed
 
 
 def test_a_path_as_one_file(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,9 +100,9 @@ def test_what_is_missing_is_told_before_the_page(capsys: pytest.CaptureFixture[s
     lines = [TraceRecord(at, Kind.STARTED, group="g", client_id="a").to_json() for at in (1, 2)]
     Path("trace.jsonl").write_text("\n".join(lines)[:-5])
     assert written("trace.jsonl")["opening"]["missing"] == ["1 line left out: it is the last one, and was cut"]
-    said = capsys.readouterr()
-    assert said.err == "fsm: trace.jsonl: missing: 1 line left out: it is the last one, and was cut\n"
-    assert said.out == "page.html\n"
+    printed = capsys.readouterr()
+    assert printed.err == "fsm: trace.jsonl: missing: 1 line left out: it is the last one, and was cut\n"
+    assert printed.out == "page.html\n"
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_it_says_where_the_page_is_and_ends_when_it_is_told_to(how: signal.Signa
     )
     try:
         assert process.stdout is not None
-        told = process.stdout.readline()
-        url = re.fullmatch(r"exploring on http://(127\.0\.0\.1:\d+)/\n", told)
-        assert url is not None, told
+        text = process.stdout.readline()
+        url = re.fullmatch(r"exploring on http://(127\.0\.0\.1:\d+)/\n", text)
+        assert url is not None, text
         connection = HTTPConnection(url[1], timeout=PATIENCE_S)
         connection.request("GET", "/")
         assert b"<title>" in connection.getresponse().read()

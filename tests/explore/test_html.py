@@ -32,9 +32,9 @@ rows:
 HOSTILE = "</script><script>document.body.dataset.pwned = 1</script>{{key}}"
 
 
-def opening(**told: Any) -> dict[str, Any]:
+def opening(**fields: Any) -> dict[str, Any]:
     """An opening of a real model, with some of it otherwise."""
-    return {**ModelSession(make_model("lock")).opening(), **told}
+    return {**ModelSession(make_model("lock")).opening(), **fields}
 
 
 def held(html: str) -> Any:

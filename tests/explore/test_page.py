@@ -63,8 +63,8 @@ def test_a_recording_is_walked_by_buttons_and_by_keys(opened: Opened) -> None:
 
 def test_what_is_missing_of_a_recording_stands_beside_its_source(opened: Opened) -> None:
     """Nothing stands there where it is whole."""
-    told = ["1 packet damaged or cut", "1 line left out"]
-    browser = opened(page(opening(9, missing=told), recorded(9)))
+    missing = ["1 packet damaged or cut", "1 line left out"]
+    browser = opened(page(opening(9, missing=missing), recorded(9)))
     assert text(browser, "#missing") == "missing: 1 packet damaged or cut; 1 line left out"
     browser = opened(page(opening(9), recorded(9)))
     assert browser.run("document.querySelector('#missing').textContent") == ""
@@ -270,10 +270,10 @@ def test_ten_thousand_steps_take_no_more_elements_than_thirty(opened: Opened) ->
 def test_of_many_members_only_those_of_the_step_are_shown_whole(opened: Opened) -> None:
     """Others can be opened."""
     names = [f"m{i}" for i in range(40)]
-    told = opening(1)
-    told["components"] += [{"name": name, "role": "member", "tables": [TABLE]} for name in names]
-    told["start"]["components"] |= {name: member("STABLE", 7) for name in names}
-    browser = opened(page(told, recorded(1)), "#at=1")
+    start = opening(1)
+    start["components"] += [{"name": name, "role": "member", "tables": [TABLE]} for name in names]
+    start["start"]["components"] |= {name: member("STABLE", 7) for name in names}
+    browser = opened(page(start, recorded(1)), "#at=1")
     whole = (
         "[...document.querySelectorAll('.card')].filter(e => !e.querySelector('.body').hidden).map(e => e.dataset.name)"
     )

@@ -30,14 +30,17 @@ def test_what_a_capture_says_stays_text(opened: Opened, attack: str) -> None:
         "fields": [[attack, attack]],
         "queues": [{"name": attack, "items": [attack]}],
     }
-    told = opening(1, title=attack, source=attack, properties={attack: attack}, states={attack: [attack]})
-    told["components"] = [{"name": attack, "role": attack, "tables": [attack]}, {"name": "b", "role": "", "tables": []}]
-    told["wires"] = [{"sender": attack, "receiver": "b"}]
-    told["start"] = {"components": {}, "wires": {}, "broken": [], "disturbances": 0}
+    start = opening(1, title=attack, source=attack, properties={attack: attack}, states={attack: [attack]})
+    start["components"] = [
+        {"name": attack, "role": attack, "tables": [attack]},
+        {"name": "b", "role": "", "tables": []},
+    ]
+    start["wires"] = [{"sender": attack, "receiver": "b"}]
+    start["start"] = {"components": {}, "wires": {}, "broken": [], "disturbances": 0}
     step = dict.fromkeys(("text", "actor", "action", "disturbance", "sender", "message"), attack)
     wires = {f"{attack}>b": [{"text": attack, "late": True}]}
     delta = {"components": {attack: hostile}, "wires": wires, "broken": [attack], "disturbances": 1}
-    browser = opened(page(told, [{**step, "receiver": "b", "at_ms": None, "delta": delta}]), "#at=1")
+    browser = opened(page(start, [{**step, "receiver": "b", "at_ms": None, "delta": delta}]), "#at=1")
     seen = attack.replace("\u202e", "\\u202e").replace("\u0000", "\\u0000")
     for selector in ("#title", ".card h3 bdi", ".cell b", ".fields dt", ".queue li", ".pills bdi", "#steps .say"):
         assert seen in texts(browser, selector), selector

@@ -95,9 +95,9 @@ def test_a_path_that_was_loaded_is_left_by_hand(serve: Serve, opened: Opened) ->
 
 def test_an_address_that_leads_nowhere_is_told(group: str, opened: Opened, browser: Browser) -> None:
     """And the page stands at the start."""
-    for address, said in (("#path=0.77777", "77777"), ("#path=x", "the address names no path")):
+    for address, message in (("#path=0.77777", "77777"), ("#path=x", "the address names no path")):
         page_of = opened(group, address)
-        assert said in text(page_of, "#problem")
+        assert message in text(page_of, "#problem")
         stands(page_of, "0 / 0")
     browser.errors.clear()
 

@@ -197,10 +197,10 @@ def test_a_counterexample_of_another_version_is_refused_with_its_line(counterexa
     path.write_text(counterexample.read_text(encoding="utf-8").replace("do: ann asks", "do: ann begs", 1))
     with pytest.raises(InputError) as refused:
         open_scenario(path)
-    told = str(refused.value)
-    assert "old.yaml:" in told
-    assert "no such step here, but " in told
-    assert "it may be of another version" in told
+    message = str(refused.value)
+    assert "old.yaml:" in message
+    assert "no such step here, but " in message
+    assert "it may be of another version" in message
 
 
 # Traces and logs
@@ -347,9 +347,9 @@ def test_a_capture_has_messages_under_way(capture: Path) -> None:
     assert [one["text"] for one in first["delta"]["wires"]["consumer0>coordinator"]] == [first["message"]]
     assert second["delta"]["wires"] == {"consumer0>coordinator": []}
     assert "assignment=[foo-0, foo-1, foo-2, foo-3]" in second["message"]
-    told = components_after(session, 2)
-    assert ["target", "foo-0, foo-1, foo-2, foo-3"] in told["consumer0"]["fields"]
-    assert ["consumer0 assigned", "foo-0, foo-1, foo-2, foo-3"] in told["coordinator"]["fields"]
+    components = components_after(session, 2)
+    assert ["target", "foo-0, foo-1, foo-2, foo-3"] in components["consumer0"]["fields"]
+    assert ["consumer0 assigned", "foo-0, foo-1, foo-2, foo-3"] in components["coordinator"]["fields"]
     assert [step["at_ms"] for step in all_steps(session)] == sorted(step["at_ms"] for step in all_steps(session))
 
 

@@ -26,19 +26,19 @@ class Running:
         self.thread = threading.Thread(target=self.explorer.serve, daemon=True)
         self.thread.start()
 
-    def ask(self, path: str, said: Any = None, **headers: str) -> tuple[int, Any]:
+    def ask(self, path: str, document: Any = None, **headers: str) -> tuple[int, Any]:
         """Status and document of an answer: of a POST where something is said."""
         connection = HTTPConnection(self.explorer.host, timeout=PATIENCE_S)
-        body = None if said is None else said if isinstance(said, str) else json.dumps(said)
-        connection.request("GET" if said is None else "POST", path, body, headers)
+        body = None if document is None else document if isinstance(document, str) else json.dumps(document)
+        connection.request("GET" if document is None else "POST", path, body, headers)
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()
         return answer.status, json.loads(text) if answer.headers["Content-Type"] == "application/json" else text
 
-    def post(self, path: str, said: Any) -> tuple[int, Any]:
+    def post(self, path: str, body: Any) -> tuple[int, Any]:
         """The same by the page, which has the key."""
-        return self.ask(path, said, **{"X-Fsm-Key": self.explorer.key})
+        return self.ask(path, body, **{"X-Fsm-Key": self.explorer.key})
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_nobody_else_asks(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said", "status", "words"),
+    ("path", "body", "status", "words"),
     [
         ("/at.json?path=0.9", None, 400, "step 2: no such step here: there are 2, from 0 on, and not 9"),
         ("/at.json?path=0.-1", None, 400, "'-1' is no number of a step"),
@@ -105,10 +105,10 @@ def test_nobody_else_asks(running: Running) -> None:
     ],
 )
 def test_what_cannot_be_answered_is_told_on_one_line(
-    running: Running, path: str, said: Any, status: int, words: str
+    running: Running, path: str, body: Any, status: int, words: str
 ) -> None:
     """Whatever is asked."""
-    found, document = running.ask(path) if said is None else running.post(path, said)
+    found, document = running.ask(path) if body is None else running.post(path, body)
     assert found == status
     assert words in document["error"]
     assert "\n" not in document["error"]

@@ -43,15 +43,15 @@ def test_every_model_is_told_step_by_step(name: str, options: dict[str, Any]) ->
     session = ModelSession(model, stroll(model, 210 if name == "lock" else 40, seed=3))
     check_whole(session)
     assert session.opening()["tables"].keys() == session.opening()["states"].keys()
-    told = json.dumps([session.opening(), session.steps(0, 50), session.at(session.describe_path()["path"][:5], 0)])
-    assert json.loads(told)[0]["can_branch"]
+    start = json.dumps([session.opening(), session.steps(0, 50), session.at(session.describe_path()["path"][:5], 0)])
+    assert json.loads(start)[0]["can_branch"]
 
 
 def test_a_group_shows_its_members_queues_and_what_the_coordinator_knows() -> None:
     """The join of a consumer, its assignment, and the callback that waits in the background queue."""
     session = ModelSession(make_model("consumer-group", members=1))
     path: list[int] = []
-    for told in (
+    for text in (
         "a subscribes",
         "a polls",
         "broker receives from a: joins, owns nothing",
@@ -59,7 +59,7 @@ def test_a_group_shows_its_members_queues_and_what_the_coordinator_knows() -> No
         "a polls",
     ):
         options = session.at(path)["options"]
-        path.append(next(one["index"] for one in options if one["text"] == told))
+        path.append(next(one["index"] for one in options if one["text"] == text))
     found = session.at(path)
     assert [step["text"] for step in found["steps"]][-1] == "a polls"
     position = session.at(path, known=len(path))["position"]
@@ -86,10 +86,10 @@ def test_what_waits_is_in_a_queue() -> None:
     a = session.at(session.walk.indices, 9)["position"]["components"]["a"]
     assert a["queues"][1]["items"] == ["PartitionsAssignedEvent(full foo-0, foo-1; added foo-0, foo-1)"]
     classic = ModelSession(make_model("classic-group"))
-    for told in ("a subscribes", "a polls", "broker receives from a: JoinGroup, owns nothing"):
-        classic.walk.take(told)
-    for told in ("a receives from broker: MEMBER_ID_REQUIRED: a-a0", "a polls"):
-        classic.walk.take(told)
+    for text in ("a subscribes", "a polls", "broker receives from a: JoinGroup, owns nothing"):
+        classic.walk.take(text)
+    for text in ("a receives from broker: MEMBER_ID_REQUIRED: a-a0", "a polls"):
+        classic.walk.take(text)
     classic.walk.take("broker receives from a: JoinGroup as a-a0, owns nothing")
     broker = classic.at(classic.walk.indices, 9)["position"]["components"]["broker"]
     assert broker["queues"][0] == {"name": "joins that wait", "items": ["a-a0"]}
@@ -118,8 +118,8 @@ def test_options_are_steps_that_can_be_taken() -> None:
         (step,) = found["steps"]
         assert step["text"] == option["text"]
         assert step["delta"]["disturbances"] - here["position"]["disturbances"] == bool(option["disturbance"])
-        said = {name: told["said"] for name, told in step["delta"]["components"].items()}
-        assert option["changes"].items() <= said.items()
+        texts = {name: component["said"] for name, component in step["delta"]["components"].items()}
+        assert option["changes"].items() <= texts.items()
 
 
 def test_composed_tables_light_their_states() -> None:
@@ -156,8 +156,8 @@ def test_what_could_go_wrong_from_here_is_a_path_on_from_here() -> None:
     session = ModelSession(make_model("lock"))
     path = stroll(session.model, 2)
     question = read_question({"path": ".".join(map(str, path)), "disturb": ["all"]})
-    verdict, told = ask(session.model_at(question.path), question, lambda: 0.0)
-    assert (told["word"], verdict is not None) == ("violated", True)
+    verdict, summary = ask(session.model_at(question.path), question, lambda: 0.0)
+    assert (summary["word"], verdict is not None) == ("violated", True)
     (found,) = session.describe_violations(question.path, verdict)
     whole = [int(number) for number in found["path"].split(".")]
     assert whole[:2] == path
@@ -187,13 +187,13 @@ def test_a_check_has_bounds() -> None:
     """So many states, so long."""
     session = ModelSession(make_model("consumer-group"))
     few = read_question({"max_states": 500})
-    verdict, told = ask(session.model_at(()), few, lambda: 0.0)
+    verdict, summary = ask(session.model_at(()), few, lambda: 0.0)
     assert verdict is not None
-    assert (told["word"], told["stopped"]) == ("stopped", "more than 500 states")
+    assert (summary["word"], summary["stopped"]) == ("stopped", "more than 500 states")
     seconds = iter(range(0, 10_000, 7))
-    verdict, told = ask(session.model_at(()), read_question({}), lambda: next(seconds))
+    verdict, summary = ask(session.model_at(()), read_question({}), lambda: next(seconds))
     assert verdict is None
-    assert (told["word"], told["stopped"]) == ("stopped", "more than 60 s")
+    assert (summary["word"], summary["stopped"]) == ("stopped", "more than 60 s")
     assert session.describe_violations((), None) == []
 
 

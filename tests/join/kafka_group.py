@@ -124,9 +124,9 @@ class Member:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said = json.loads(line)
-            event = said.get("event") or EVENTS.get(said.get("kind", ""), said.get("kind"))
-            numbers = {number for _, number in said.get("partitions", ())} if event != "message" else set()
+            document = json.loads(line)
+            event = document.get("event") or EVENTS.get(document.get("kind", ""), document.get("kind"))
+            numbers = {number for _, number in document.get("partitions", ())} if event != "message" else set()
             if event == "assigned":
                 self.owned = self.owned | numbers
             elif event in {"revoked", "lost"}:

@@ -37,7 +37,7 @@ def main(bootstrap: str, group: str, topic: str, client_id: str) -> None:
             "debug": "cgrp,consumer,topic,assignor,protocol",
         }
     )
-    calls = {f"on_{heard}": partial(say, said) for heard, said in CALLBACKS.items()}
+    calls = {f"on_{method}": partial(say, event) for method, event in CALLBACKS.items()}
     consumer.subscribe([topic], **calls)
     while not select.select([sys.stdin], [], [], 0)[0]:
         consumer.poll(0.1)

@@ -71,11 +71,11 @@ def test_it_can_be_watched_thinking(broker: LiveBroker, capsys: pytest.CaptureFi
     produce(broker, 0, b"a")
     file = tmp_path / "run.jsonl"
     assert main(arguments(broker.bootstrap, "-n", "1", "--trace", str(file))) == 0
-    said = [line[14:] for line in capsys.readouterr().out.splitlines()]
-    steps = [line.split("  ")[0] for line in said if "->" in line]
+    output = [line[14:] for line in capsys.readouterr().out.splitlines()]
+    steps = [line.split("  ")[0] for line in output if "->" in line]
     assert steps[:3] == ["UNSUBSCRIBED -> JOINING", "JOINING -> RECONCILING", "RECONCILING -> ACKNOWLEDGING"]
     assert steps[-2:] == ["PREPARE_LEAVING -> LEAVING", "LEAVING -> UNSUBSCRIBED"]
-    assert [line for line in said if line.startswith(("assigned: ", "revoked: "))] == [
+    assert [line for line in output if line.startswith(("assigned: ", "revoked: "))] == [
         "assigned: foo-[0, 1, 2, 3]",
         "revoked: foo-[0, 1, 2, 3]",
     ]
@@ -92,8 +92,8 @@ def test_it_can_be_watched_thinking(broker: LiveBroker, capsys: pytest.CaptureFi
 @SIGNALS
 def test_a_signal_makes_it_leave(broker: LiveBroker, number: signal.Signals, more: tuple[str, ...]) -> None:
     """It commits, leaves the group at once, and ends with status 0."""
-    told = [*FSM, *arguments(broker.bootstrap, *more)[1:]]
-    with subprocess.Popen(told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [*FSM, *arguments(broker.bootstrap, *more)[1:]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if "assigned: foo-[0, 1, 2, 3]" in line:
@@ -109,20 +109,20 @@ def test_a_signal_makes_it_leave(broker: LiveBroker, number: signal.Signals, mor
 def test_a_signal_ends_it_before_it_has_joined(number: signal.Signals, more: tuple[str, ...]) -> None:
     """A peer that says nothing is not waited for: no line tells of one that was given up."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        told = [*FSM, *arguments(f"127.0.0.1:{silent.getsockname()[1]}", "--quiet", *more)[1:]]
-        process = subprocess.Popen(told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = [*FSM, *arguments(f"127.0.0.1:{silent.getsockname()[1]}", "--quiet", *more)[1:]]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with process, silent.accept()[0] as client:
             read_request(client)
             process.send_signal(number)
-            said = process.communicate(timeout=LIMIT_S)
-    assert (process.returncode, *said) == (0, "", "")
+            output = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, *output) == (0, "", "")
 
 
 @pytest.mark.parametrize("more", [(), ("--asyncio",)], ids=["threads", "asyncio"])
 def test_it_leaves_when_nobody_reads_any_more(broker: LiveBroker, more: tuple[str, ...]) -> None:
     """As `fsm join ... | head -3` does: it leaves the group and says nothing."""
-    told = [*FSM, *arguments(broker.bootstrap, *more)[1:]]
-    with subprocess.Popen(told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [*FSM, *arguments(broker.bootstrap, *more)[1:]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         for line in process.stdout:
@@ -140,9 +140,9 @@ def test_it_leaves_when_nobody_reads_any_more(broker: LiveBroker, more: tuple[st
 def refused(capsys: pytest.CaptureFixture[str], *given: str) -> str:
     """The one line on stderr."""
     assert main(["join", *given]) == 2
-    said = capsys.readouterr()
-    (line,) = said.err.splitlines()
-    assert not [shown for shown in said.out.splitlines() if "Traceback" in shown]
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert not [shown for shown in printed.out.splitlines() if "Traceback" in shown]
     return line
 
 
@@ -161,7 +161,7 @@ def greet(*left_out: str, newest: dict[str, int] | None = None) -> Callable[[soc
 
 
 @pytest.mark.parametrize(
-    ("serve", "more", "says"),
+    ("serve", "more", "message"),
     [
         (
             lambda client: client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
@@ -191,13 +191,13 @@ def greet(*left_out: str, newest: dict[str, int] | None = None) -> Callable[[soc
     ids=["HTTP", "TLS", "hangs up", "nonsense", "too old", "much too old", "no classic groups", "SASL"],
 )
 def test_who_is_no_broker_to_join(
-    capsys: pytest.CaptureFixture[str], serve: Callable[[socket.socket], Any], more: tuple[str, ...], says: str
+    capsys: pytest.CaptureFixture[str], serve: Callable[[socket.socket], Any], more: tuple[str, ...], message: str
 ) -> None:
     """The line names the address, what is wrong, and what to do."""
     with Stranger(serve) as peer:
         line = refused(capsys, *arguments(peer.bootstrap, *more)[1:])
     assert line.startswith(f"fsm: 127.0.0.1:{peer.port}: ")
-    assert says in line
+    assert message in line
 
 
 @pytest.mark.parametrize("more", [(), ("--asyncio",)])
@@ -217,7 +217,7 @@ def test_one_of_several_addresses_is_enough(broker: LiveBroker, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         (("--topics", "foo,nope"), "topic nope: unknown_topic_or_partition; create it first"),
         (("--topics", "foo", "--pattern", "x"), "--topics: give --topics or --pattern"),
@@ -233,10 +233,10 @@ def test_one_of_several_addresses_is_enough(broker: LiveBroker, capsys: pytest.C
     ],
 )
 def test_what_cannot_be_asked_for(
-    broker: LiveBroker, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], says: str
+    broker: LiveBroker, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], message: str
 ) -> None:
     """Whatever is wrong with the arguments, and topics that do not exist."""
-    assert says in refused(capsys, "--bootstrap", broker.bootstrap, "--group", "g", *given)
+    assert message in refused(capsys, "--bootstrap", broker.bootstrap, "--group", "g", *given)
 
 
 def test_an_error_for_good_ends_it(broker: LiveBroker, capsys: pytest.CaptureFixture[str]) -> None:

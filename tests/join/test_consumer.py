@@ -243,14 +243,14 @@ def test_a_topic_that_is_deleted_holds_up_nothing(broker: LiveBroker, join: Any)
 
 def test_offsets_that_are_refused_to_an_old_epoch_are_asked_for_again(broker: LiveBroker, join: Any) -> None:
     """With the epoch that the member has by then, and nobody need be told."""
-    told: list[str] = []
+    lines: list[str] = []
     rule = broker.refuse("STALE_MEMBER_EPOCH", api="OffsetFetch", times=2)
     produce(broker, 0, b"a")
-    consumer = join(reading=ReadingOptions(tell=told.append))
+    consumer = join(reading=ReadingOptions(tell=lines.append))
     consumer.subscribe(["foo"])
     assert [message.value for message in read(consumer, 1)] == [b"a"]
     assert rule.done == 2
-    assert told == []
+    assert lines == []
 
 
 @pytest.mark.parametrize("fault", ["mute", "swallow"])
@@ -332,11 +332,11 @@ def test_records_that_cannot_be_read_are_passed_over_and_told(
     produce(broker, 0, b"in", b"gzip", codec=1)
     produce(broker, 0, b"in", b"snappy", codec=2)
     produce(broker, 0, b"end")
-    told: list[str] = []
-    consumer = join(reading=ReadingOptions(tell=told.append))
+    lines: list[str] = []
+    consumer = join(reading=ReadingOptions(tell=lines.append))
     consumer.subscribe(["foo"])
     assert [(m.offset, m.value) for m in read(consumer, 4)] == [(0, b"plain"), (1, b"in"), (2, b"gzip"), (5, b"end")]
-    (line,) = told
+    (line,) = lines
     assert line.startswith("foo-0: offsets 3 to 4 are passed over: they are compressed with snappy; install pyarrow")
     consumer.close()
     assert committed(broker)["foo", 0] == 6

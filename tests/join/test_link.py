@@ -34,8 +34,8 @@ BEAT = HeartbeatRequest("g", 1, "m")
 def answer(client: socket.socket, frame: bytes, message: Any) -> None:
     """Answers a request in its version."""
     header, _ = decode_request(frame)
-    said = encode_response(message, header.api_version, header.correlation_id)
-    client.sendall(len(said).to_bytes(4, "big") + said)
+    response = encode_response(message, header.api_version, header.correlation_id)
+    client.sendall(len(response).to_bytes(4, "big") + response)
 
 
 def greeting(then: Callable[[socket.socket], Any], **newest: int) -> Stranger:
@@ -62,12 +62,12 @@ def test_calls_are_answered_in_order() -> None:
 
     def serve(client: socket.socket) -> None:
         frames = [read_request(client), read_request(client)]
-        said = b""
+        data = b""
         for frame, message in zip(frames, (HeartbeatResponse(throttle_time_ms=7), MetadataResponse()), strict=True):
             header, _ = decode_request(frame)
             one = encode_response(message, header.api_version, header.correlation_id)
-            said += len(one).to_bytes(4, "big") + one
-        for byte in said:
+            data += len(one).to_bytes(4, "big") + one
+        for byte in data:
             client.sendall(bytes([byte]))
         read_request(client)
 
@@ -115,7 +115,7 @@ def test_a_silent_broker_ends_the_connection_and_every_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "why"),
+    ("data", "why"),
     [
         (b"", "the peer closed the connection"),
         (b"\0\0\0\4\0\0\0\x63", "it answers request 99, not 2"),
@@ -123,12 +123,12 @@ def test_a_silent_broker_ends_the_connection_and_every_call() -> None:
         (b"\0\0\0\6\0\0\0\2\0\0", "no answer to Heartbeat"),
     ],
 )
-def test_what_is_no_answer_ends_the_connection(says: bytes, why: str) -> None:
+def test_what_is_no_answer_ends_the_connection(data: bytes, why: str) -> None:
     """The error names the peer and what it did."""
 
     def serve(client: socket.socket) -> None:
         read_request(client)
-        client.sendall(says)
+        client.sendall(data)
 
     async def work(link: Link) -> str:
         with pytest.raises(PeerError) as problem:
@@ -158,8 +158,8 @@ def test_any_broker_will_do(broker: LiveBroker) -> None:
     async def work() -> None:
         async with asyncio.timeout(LIMIT_S):
             network = Network([Address("127.0.0.1", 1), Address("127.0.0.1", broker.port)], "c")
-            told = await network.learn(["foo"])
-            assert len(told.topics[0].partitions) == 4
+            metadata = await network.learn(["foo"])
+            assert len(metadata.topics[0].partitions) == 4
             assert network.leaders["foo", 0] == ("127.0.0.1", broker.port)
             await network.close()
             nowhere = Network([Address("127.0.0.1", 1), Address("127.0.0.1", 2)], "c")

@@ -481,8 +481,8 @@ class ClaimsMore(Counting):
 
 
 def _claim(metadata: bytes) -> bytes:
-    said = decode_subscription(metadata)
-    return encode_subscription(replace(said, owned_partitions=(*said.owned_partitions, ("zoo", 7))))
+    subscription = decode_subscription(metadata)
+    return encode_subscription(replace(subscription, owned_partitions=(*subscription.owned_partitions, ("zoo", 7))))
 
 
 @breaks("K24", COOPERATIVE_PAIR)

@@ -267,17 +267,17 @@ class FranzGoAcknowledgesBefore(_Unawaited):
 class FranzGoOwnsUnknownTopic(Mutant):
     """A topic id without a name is reported as owned."""
 
-    told = False
+    has_unknown = False
 
     def change(self, request: Any) -> Any:
-        if self.told and isinstance(request, ConsumerGroupHeartbeatRequest) and request.topic_partitions:
-            self.told = False
+        if self.has_unknown and isinstance(request, ConsumerGroupHeartbeatRequest) and request.topic_partitions:
+            self.has_unknown = False
             return replace(request, topic_partitions=(*request.topic_partitions, (UNKNOWN_TOPIC_ID, (0,))))
         return request
 
     def deliver(self, request: Any, answer: Any, take: Take) -> None:
         given = getattr(answer, "assignment", None) or ()
-        self.told |= any(topic_id == UNKNOWN_TOPIC_ID for topic_id, _ in given)
+        self.has_unknown |= any(topic_id == UNKNOWN_TOPIC_ID for topic_id, _ in given)
         take(answer)
 
 

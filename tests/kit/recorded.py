@@ -22,7 +22,7 @@ TRACES = Path(__file__).parent.parent / "data" / "kit-traces.tar.xz"
 TOPICS = [["bar", "uE7Y7aexUC-D9pATLmit7w", 4], ["foo", "6NXPbd4PXneao5EJPN-_Yg", 4]]
 SESSION_MS = 6_000
 BEAT = "ConsumerGroupHeartbeat"
-TOLD = ("subscribed_topic_names", "subscribed_topic_regex", "server_assignor")
+SUBSCRIPTION = ("subscribed_topic_names", "subscribed_topic_regex", "server_assignor")
 UNANSWERED = ("lose", "mute", "swallow")
 
 
@@ -47,20 +47,20 @@ def load(lines: Iterable[str]) -> Iterator[Exchange | Note]:
     yield Note(0, "settings", {"session_timeout_ms": SESSION_MS})
     recorded = [json.loads(line) for line in lines]
     beats: dict[str, Exchange] = {}
-    for number, said in enumerate(recorded):
-        at_ms = said["t"] * 1000
-        match said["ev"]:
-            case "req" if "body" in said:
-                exchange = _exchange(said)
+    for number, entry in enumerate(recorded):
+        at_ms = entry["t"] * 1000
+        match entry["ev"]:
+            case "req" if "body" in entry:
+                exchange = _exchange(entry)
                 if exchange.api == BEAT:
-                    beats[said["client"]] = exchange
+                    beats[entry["client"]] = exchange
                 yield exchange
             case "open":
-                yield Note(at_ms, "connected", {"connection": said["conn"]})
+                yield Note(at_ms, "connected", {"connection": entry["conn"]})
             case "closed":
-                yield Note(at_ms, "disconnected", {"connection": said["conn"]})
-            case "fault" if said["rule"] in UNANSWERED and said["api"] == BEAT:
-                yield _unanswered(said, beats.get(said["client"]), recorded[number:])
+                yield Note(at_ms, "disconnected", {"connection": entry["conn"]})
+            case "fault" if entry["rule"] in UNANSWERED and entry["api"] == BEAT:
+                yield _unanswered(entry, beats.get(entry["client"]), recorded[number:])
 
 
 def _unanswered(fault: Mapping[str, Any], last: Exchange | None, rest: list[Any]) -> Exchange:
@@ -74,26 +74,26 @@ def _unanswered(fault: Mapping[str, Any], last: Exchange | None, rest: list[Any]
         request = ConsumerGroupHeartbeatRequest(last.request.group_id, last.request.member_id, epoch)
     else:
         request = replace(
-            follows, member_epoch=last.response.member_epoch, rebalance_timeout_ms=-1, **dict.fromkeys(TOLD)
+            follows, member_epoch=last.response.member_epoch, rebalance_timeout_ms=-1, **dict.fromkeys(SUBSCRIPTION)
         )
     return Exchange(fault["t"] * 1000, fault["conn"], fault["client"], BEAT, 1, request, fault=fault["rule"])
 
 
-def _exchange(said: Mapping[str, Any]) -> Exchange:
-    api, version, answer = said["api"], said["v"], said.get("ans")
+def _exchange(line: Mapping[str, Any]) -> Exchange:
+    api, version, answer = line["api"], line["v"], line.get("ans")
     known = APIS.get(api)
     request = response = None
     if api == "Fetch":
         request = FetchRequest(
-            topics=tuple(_fetched(topic, numbers, version) for topic, numbers in said["body"]["topics"])
+            topics=tuple(_fetched(topic, numbers, version) for topic, numbers in line["body"]["topics"])
         )
     elif known is not None and known.oldest <= version <= known.newest:
-        request = from_recorded(known.request, said["body"], version)
+        request = from_recorded(known.request, line["body"], version)
         fields = {recorded_label(field.name) for field in struct_of(known.response).fields if field.is_in(version)}
-        told = {name: value for name, value in (answer or {}).items() if name in fields}
-        response = from_recorded(known.response, told, version) if answer else None
-    answered_ms = said["at"] * 1000 if "at" in said else None
-    return Exchange(said["t"] * 1000, said["conn"], said["client"], api, version, request, answered_ms, response)
+        body = {name: value for name, value in (answer or {}).items() if name in fields}
+        response = from_recorded(known.response, body, version) if answer else None
+    answered_ms = line["at"] * 1000 if "at" in line else None
+    return Exchange(line["t"] * 1000, line["conn"], line["client"], api, version, request, answered_ms, response)
 
 
 def _fetched(topic: str, numbers: list[list[int]], version: int) -> FetchTopic:

@@ -59,18 +59,18 @@ def test_traces_are_judged_as_json(folder: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [("", "no exchanges"), ("{", "no JSON"), ('{"event": "exchange"}', "no line of a trace"), ("[1]", "no line")],
 )
 def test_what_is_no_trace_is_refused(
-    content: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line that names the file."""
     path = tmp_path / "trace.jsonl"
     path.write_text(content)
     assert main(["kit", "judge", str(path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert message in line
     assert str(path) in line
 
 

@@ -47,7 +47,7 @@ def beat(at_ms: float, request: Any, client: str = "app", connection: int = 1, *
     return Exchange(at_ms, connection, client, "ConsumerGroupHeartbeat", 1, request, at_ms, response)
 
 
-def heard(at_ms: float, event: str, client: str = "app") -> Note:
+def application(at_ms: float, event: str, client: str = "app") -> Note:
     """What its application says."""
     return Note(at_ms, "application", {"client": client, "ev": event, "partitions": [["foo", 0], ["foo", 1]]})
 
@@ -99,9 +99,9 @@ def test_what_an_application_says_may_be_heard_late() -> None:
     """A little; an acknowledgement long before the callback has returned breaks a rule."""
     given = beat(0, JOIN, assignment=ALL)
     acknowledged = beat(10, replace(KEEPALIVE, topic_partitions=ALL))
-    soon, late = heard(90, "assigned"), heard(900, "assigned")
-    assert broken(TOPICS, given, heard(5, "assign"), acknowledged, soon) == set()
-    assert broken(TOPICS, given, heard(5, "assign"), acknowledged, late) == {"R7"}
+    soon, late = application(90, "assigned"), application(900, "assigned")
+    assert broken(TOPICS, given, application(5, "assign"), acknowledged, soon) == set()
+    assert broken(TOPICS, given, application(5, "assign"), acknowledged, late) == {"R7"}
 
 
 def test_a_connection_that_was_given_up_is_not_waited_for() -> None:
@@ -121,13 +121,13 @@ def test_a_fetch_under_way_may_bring_what_was_to_be_read() -> None:
         return Exchange(at_ms, 2, "app", "Fetch", 16, FetchRequest(topics=topics), answered_ms, FetchResponse())
 
     asked = OffsetFetchRequestGroup("g", "m-1", 1, (OffsetFetchRequestTopics("foo", partition_indexes=(0,)),))
-    said = OffsetFetchResponseGroup(
+    group = OffsetFetchResponseGroup(
         "g", (OffsetFetchResponseTopics("foo", FOO, (OffsetFetchResponsePartitions(0, 22),)),)
     )
-    request, response = OffsetFetchRequest(groups=(asked,), require_stable=True), OffsetFetchResponse(groups=(said,))
-    told = Exchange(200, 1, "app", "OffsetFetch", 9, request, 200, response)
-    assert broken(TOPICS, given, acknowledged, fetch(100, 22, 300), told, fetch(310, 23, 400)) == set()
-    assert broken(TOPICS, given, acknowledged, fetch(100, 21, 300), told, fetch(310, 23, 400)) == {"F4"}
+    request, response = OffsetFetchRequest(groups=(asked,), require_stable=True), OffsetFetchResponse(groups=(group,))
+    exchange = Exchange(200, 1, "app", "OffsetFetch", 9, request, 200, response)
+    assert broken(TOPICS, given, acknowledged, fetch(100, 22, 300), exchange, fetch(310, 23, 400)) == set()
+    assert broken(TOPICS, given, acknowledged, fetch(100, 21, 300), exchange, fetch(310, 23, 400)) == {"F4"}
 
 
 def test_a_finding_has_its_story() -> None:

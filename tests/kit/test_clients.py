@@ -28,9 +28,9 @@ def test_a_client(client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[
     names = [*(CONSUMERS if CONSUMER in client.protocols else ()), *CLASSICS]
     chosen = [word for name in names for word in ("--scenario", name)]
     main(["kit", "run", client.prepare(tmp_path), "--json", "--jobs", "3", *chosen])
-    said = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in said["scenarios"]] == names
-    checks = said["checks"]
+    document = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in document["scenarios"]] == names
+    checks = document["checks"]
     failed = {check for check, verdict in checks.items() if verdict == "failed"}
     assert KNOWN.get(client.name, set()) <= failed
     assert not failed & (SURE | SURE_CLASSIC)

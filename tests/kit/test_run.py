@@ -52,15 +52,15 @@ def test_librdkafka(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The document has the client, each scenario, and each check; traces are kept and judged alike."""
     names = ("fenced", "lost_leave", "mute_keepalive")
     status, text = run(adapter("confluent"), "--json", "--keep", str(tmp_path), *chosen(*names), capsys=capsys)
-    said = json.loads(text)
-    assert said["client"].startswith("confluent-kafka-python")
-    assert [one["name"] for one in said["scenarios"]] == list(names)
-    assert [broken(one) for one in said["scenarios"]] == [set(), set(), {"E2"}]
-    assert said["scenarios"][2]["passed"] is False
-    assert said["checks"]["E2"] == "failed"  # nothing is said after a heartbeat that timed out
-    assert said["checks"]["E4"] == "passed"
-    assert said["checks"]["K1"] == "not seen"
-    (finding,) = [one for one in said["scenarios"][2]["findings"] if one["check"] == "E2"]
+    document = json.loads(text)
+    assert document["client"].startswith("confluent-kafka-python")
+    assert [one["name"] for one in document["scenarios"]] == list(names)
+    assert [broken(one) for one in document["scenarios"]] == [set(), set(), {"E2"}]
+    assert document["scenarios"][2]["passed"] is False
+    assert document["checks"]["E2"] == "failed"  # nothing is said after a heartbeat that timed out
+    assert document["checks"]["E4"] == "passed"
+    assert document["checks"]["K1"] == "not seen"
+    (finding,) = [one for one in document["scenarios"][2]["findings"] if one["check"] == "E2"]
     assert finding["grade"] == "MUST"
     assert finding["t_ms"] > 1_000
     assert "owned partitions" in finding["detail"]
@@ -72,21 +72,21 @@ def test_librdkafka(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def test_our_member(capsys: pytest.CaptureFixture[str]) -> None:
     """On threads and sockets it passes as in virtual time."""
     status, text = run(adapter("fsm_member"), "--json", *chosen(*SHORT, "classic_cooperative"), capsys=capsys)
-    said = json.loads(text)
-    assert [broken(one) for one in said["scenarios"]] == [set()] * 4
-    assert said["checks"]["E4"] == said["checks"]["E1"] == "passed"
-    assert said["checks"]["K24"] != "not seen"
-    assert status == (not all(one["passed"] for one in said["scenarios"]))
+    document = json.loads(text)
+    assert [broken(one) for one in document["scenarios"]] == [set()] * 4
+    assert document["checks"]["E4"] == document["checks"]["E1"] == "passed"
+    assert document["checks"]["K24"] != "not seen"
+    assert status == (not all(one["passed"] for one in document["scenarios"]))
 
 
 @pytest.mark.parametrize("name", [pytest.param("kafka_python", marks=pytest.mark.deep), "aio_kafka"])
 def test_clients_in_python(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Members of classic groups, alone and with others; restarted as static members."""
     _, text = run(adapter(name), "--json", *chosen(*CLASSIC), capsys=capsys)
-    said = json.loads(text)
-    seen = {check for check, verdict in said["checks"].items() if verdict != "not seen"}
+    document = json.loads(text)
+    seen = {check for check, verdict in document["checks"].items() if verdict != "not seen"}
     assert {"K1", "K2", "K3", "K4", "K5", "K6", "K7", "K17", "K18", "K19", "K20", "K22", "K27"} <= seen
-    failed = {check for check, verdict in said["checks"].items() if verdict == "failed"}
+    failed = {check for check, verdict in document["checks"].items() if verdict == "failed"}
     # The heartbeats of aiokafka are too old to name an instance.
     assert failed & {"K1", "K3", "K7", "K19", "K20", "K27"} == ({"K19"} if name == "aio_kafka" else set())
 
@@ -123,7 +123,7 @@ def test_pages_and_xml_are_well_formed(stranger: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("no-such-program", "cannot be started"),
         ("echo hello", "which is no JSON object"),
@@ -132,11 +132,11 @@ def test_pages_and_xml_are_well_formed(stranger: str, capsys: pytest.CaptureFixt
         ("", "empty"),
     ],
 )
-def test_commands_that_are_no_adapters(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_are_no_adapters(command: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One line that says why."""
     assert main(["kit", "run", command, "--scenario", "fenced"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert message in line
 
 
 def test_an_unknown_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

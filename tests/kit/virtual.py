@@ -221,10 +221,10 @@ class Client:
 
     def report_event(self, event: str, partitions: Iterable[tuple[str, int]] = (), error: str = "") -> None:
         """The application is told something."""
-        said: dict[str, Any] = {"ev": event}
+        message: dict[str, Any] = {"ev": event}
         if event != "close_end" and not error:
-            said["partitions"] = [list(one) for one in sorted(partitions)]
-        self._on_message({**said, "error": error} if error else said)
+            message["partitions"] = [list(one) for one in sorted(partitions)]
+        self._on_message({**message, "error": error} if error else message)
 
     # As the network of the member
 

@@ -35,11 +35,11 @@ sys.path.insert(0, str(Path(__file__).parent))  # modules that the tests of this
 
 
 class Story:
-    """A member, told step by step; partitions are those of topic t, by their numbers."""
+    """A member, driven step by step; partitions are those of topic t, by their numbers."""
 
-    def __init__(self, spoken: Dialect | str = "4.4.0", *, listener: bool = True, **settings: Any) -> None:
+    def __init__(self, release: Dialect | str = "4.4.0", *, listener: bool = True, **settings: Any) -> None:
         settings.setdefault("enable_auto_commit", False)
-        rules = dialect(spoken) if isinstance(spoken, str) else spoken
+        rules = dialect(release) if isinstance(release, str) else release
         self.now_ms, self.listener = 0, listener
         self.member = new_member(ConsumerConfig("g", **settings), "M", rules, 0)
         self.background: list[BackgroundEvent] = []
@@ -151,13 +151,13 @@ class Listener:
 class Embedded:
     """A consumer that owns partitions 0 and 1 of t, with the heartbeat of its acknowledgement answered."""
 
-    def __init__(self, spoken: str, *, heard: bool = True, **settings: Any) -> None:
+    def __init__(self, dialect: str, *, listens: bool = True, **settings: Any) -> None:
         config = ConsumerConfig("g", **{"enable_auto_commit": False} | settings)
-        self.consumer = ConsumerMember(config, member_id="M", now_ms=0, dialect=spoken)
-        self.listener, self.heard = Listener(), heard
+        self.consumer = ConsumerMember(config, member_id="M", now_ms=0, dialect=dialect)
+        self.listener, self.listens = Listener(), listens
         self.consumer.receive(CoordinatorFound(), 0)
         self.consumer.receive(MetadataUpdated(TopicNames({"T": "t"})), 0)
-        self.consumer.submit(TopicSubscriptionChangeEvent(("t",), listener=heard))
+        self.consumer.submit(TopicSubscriptionChangeEvent(("t",), listener=listens))
         self.consumer.submit(AsyncPollEvent())
         self.turn(0, topic_partitions({"T": (0, 1)}))
         self.consumer.submit(AsyncPollEvent())
@@ -171,7 +171,7 @@ class Embedded:
         self.consumer.receive(Answered(request, ConsumerGroupHeartbeatResponse(1, 1_000, assigned)), now_ms)
 
     def run_callbacks(self, now_ms: int, *, unsubscribing: bool = False) -> None:
-        self.consumer.run_callbacks(self.listener if self.heard else None, now_ms, unsubscribing=unsubscribing)
+        self.consumer.run_callbacks(self.listener if self.listens else None, now_ms, unsubscribing=unsubscribing)
 
 
 @pytest.fixture

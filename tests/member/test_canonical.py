@@ -56,7 +56,7 @@ class TwinLife(Life):
         effects = super().do(given)
         theirs = step(self.twin, self.to_twin(given), self.now_ms + LATER_MS)
         self.twin = theirs.member
-        sent = [[e for e in told if isinstance(e, UnsentRequest)] for told in (effects, theirs.effects)]
+        sent = [[e for e in one if isinstance(e, UnsentRequest)] for one in (effects, theirs.effects)]
         self.requests += zip(*sent, strict=True)
         mine = canonicalize(self.member, self.now_ms, {})
         assert mine == canonicalize(self.twin, self.now_ms + LATER_MS, TWIN)

@@ -97,7 +97,7 @@ class Talk:
         for effect in taken.effects:
             if isinstance(effect, UnsentClassicRequest):
                 self.open.setdefault(name(effect), []).append(effect)
-        return [said for effect in taken.effects if (said := words(effect))]
+        return [line for effect in taken.effects if (line := words(effect))]
 
     def poll(self, after_ms: int = 0, **positions: int) -> list[str]:
         consumed = tuple((("t", int(p[1:])), offset) for p, offset in sorted(positions.items()))
@@ -616,9 +616,9 @@ def test_failed_join_is_repeated(code: ErrorCode) -> None:
     talk.poll()
     talk.answer("JoinGroup", JoinGroupResponse(error_code=code))
     wait_ms = 100 if code is C.COORDINATOR_LOAD_IN_PROGRESS else 0
-    said = talk.poll()
-    assert (said == []) == (wait_ms > 0)
-    assert (said or talk.poll(after_ms=wait_ms)) == ["JoinGroup(-) owning nothing"]
+    replies = talk.poll()
+    assert (replies == []) == (wait_ms > 0)
+    assert (replies or talk.poll(after_ms=wait_ms)) == ["JoinGroup(-) owning nothing"]
 
 
 # The coordinator goes away
@@ -652,8 +652,8 @@ def test_broken_connection_does_not_end_the_membership() -> None:
 def test_silent_coordinator_is_looked_for_anew_after_the_session_timeout() -> None:
     """Six unanswered heartbeats: the session is over by the member's clock, and another coordinator is asked."""
     talk = Talk(COOPERATIVE).in_group(0)
-    said = [word for _ in range(6) for word in talk.tick(1_000)]
-    assert said == ["Heartbeat(1)"] * 5 + ["coordinator forgotten"]
+    replies = [word for _ in range(6) for word in talk.tick(1_000)]
+    assert replies == ["Heartbeat(1)"] * 5 + ["coordinator forgotten"]
     assert talk.member.state is State.STABLE
 
 
@@ -888,8 +888,10 @@ def test_fenced_commit_of_an_older_generation_fails_as_stale() -> None:
         if sync_first:
             talk.joined(2)
         talk.member = replace(talk.member, generation=Generation(9, "m"))
-        said = talk.answer("OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), C.FENCED_INSTANCE_ID),))))
-        assert said == [f"call 1: {error}"]
+        response = talk.answer(
+            "OffsetCommit", OffsetCommitResponse(commit_results(((("t", 0), C.FENCED_INSTANCE_ID),)))
+        )
+        assert response == [f"call 1: {error}"]
         assert talk.member.generation == Generation(9, "m")
 
 
@@ -897,8 +899,8 @@ def test_commit_without_a_coordinator_fails_without_being_sent() -> None:
     """Its caller may repeat it; one whose connection breaks makes the member look for the coordinator."""
     talk = Talk(COOPERATIVE).in_group(0)
     talk.give(SyncCommitEvent(((("t", 0), 3),), call=1))
-    said = talk.answer("OffsetCommit", DISCONNECTED)
-    assert said == ["coordinator forgotten", "call 1: COORDINATOR_NOT_AVAILABLE"]
+    replies = talk.answer("OffsetCommit", DISCONNECTED)
+    assert replies == ["coordinator forgotten", "call 1: COORDINATOR_NOT_AVAILABLE"]
     assert talk.give(SyncCommitEvent(((("t", 0), 3),), call=2)) == ["call 2: COORDINATOR_NOT_AVAILABLE"]
 
 
@@ -974,8 +976,8 @@ def test_close_leaves_unless_the_place_is_to_be_kept(
 ) -> None:
     """A static member keeps its place, and any member as close() asks for."""
     talk = Talk(config).in_group()
-    said = talk.give(Close(call=5, operation=operation))
-    assert any(word.startswith("LeaveGroup") for word in said) == leaves
+    replies = talk.give(Close(call=5, operation=operation))
+    assert any(word.startswith("LeaveGroup") for word in replies) == leaves
 
 
 def test_close_of_a_member_that_streams_runs_goes_silently() -> None:

@@ -17,10 +17,10 @@ from fsm.protocol.error_codes import ErrorCode
 from fsm.tables.consumer_member import State
 
 FENCED, UNKNOWN = ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID
-Tell = Any
+Drive = Any
 
 
-def watched(story: type[Any], name: str) -> Tell:
+def watched(story: type[Any], name: str) -> Drive:
     """A story whose every step is held against every invariant; `broken` are the names of those it broke."""
 
     class Watched(story):  # type: ignore[misc]
@@ -53,156 +53,156 @@ def watched(story: type[Any], name: str) -> Tell:
 # What leads there
 
 
-def lost_callback_ends_late(told: Tell) -> None:
+def lost_callback_ends_late(driver: Drive) -> None:
     """H2b: fenced, gone and back with a new target, before the lost callback ends."""
-    told.join(0)
-    told.beat()
-    told.answer(code=FENCED)
-    told.do(UnsubscribeEvent())
-    told.rejoin()
-    told.answer(0, 1)
-    told.take_all()
+    driver.join(0)
+    driver.beat()
+    driver.answer(code=FENCED)
+    driver.do(UnsubscribeEvent())
+    driver.rejoin()
+    driver.answer(0, 1)
+    driver.take_all()
 
 
-def lost_callback_ends_within_the_next_run(told: Tell) -> None:
+def lost_callback_ends_within_the_next_run(driver: Drive) -> None:
     """H2b: the same with the run of the new target begun: what it acknowledges is nothing."""
-    told.join(0)
-    told.beat()
-    told.answer(code=FENCED)
-    told.do(UnsubscribeEvent())
-    told.rejoin()
-    told.answer(0, 1)
-    told.poll()
-    told.take_all()
-    told.settle()
+    driver.join(0)
+    driver.beat()
+    driver.answer(code=FENCED)
+    driver.do(UnsubscribeEvent())
+    driver.rejoin()
+    driver.answer(0, 1)
+    driver.poll()
+    driver.take_all()
+    driver.settle()
 
 
-def revoked_callback_of_a_leave_ends_late(told: Tell) -> None:
+def revoked_callback_of_a_leave_ends_late(driver: Drive) -> None:
     """H2: fenced while leaving; the member is back with a target before the revoked callback ends."""
-    told.join(0)
-    told.beat()
-    told.do(UnsubscribeEvent(call=9))
-    told.answer(code=UNKNOWN)
-    told.rejoin()
-    told.answer(0)
-    told.take_all()
+    driver.join(0)
+    driver.beat()
+    driver.do(UnsubscribeEvent(call=9))
+    driver.answer(code=UNKNOWN)
+    driver.rejoin()
+    driver.answer(0)
+    driver.take_all()
 
 
-def leave_ends_before_the_join_is_sent(told: Tell) -> None:
+def leave_ends_before_the_join_is_sent(driver: Drive) -> None:
     """H2: the same with the callback's end before the first heartbeat of the join."""
-    told.join(0)
-    told.beat()
-    told.do(UnsubscribeEvent(call=9))
-    told.answer(code=UNKNOWN)
-    told.subscribe()
-    told.take_all()
-    told.tick()
+    driver.join(0)
+    driver.beat()
+    driver.do(UnsubscribeEvent(call=9))
+    driver.answer(code=UNKNOWN)
+    driver.subscribe()
+    driver.take_all()
+    driver.tick()
 
 
-def answer_of_an_earlier_membership(told: Tell) -> None:
+def answer_of_an_earlier_membership(driver: Drive) -> None:
     """H12: the answer to a heartbeat comes when the member has left and joins again."""
-    told.join(0)
-    told.beat()
-    late = len(told.asked) - 1
-    told.do(LeaveGroupOnCloseEvent())
-    told.tick()
-    told.subscribe()
-    told.acknowledged(epoch=7, to=late)
+    driver.join(0)
+    driver.beat()
+    late = len(driver.asked) - 1
+    driver.do(LeaveGroupOnCloseEvent())
+    driver.tick()
+    driver.subscribe()
+    driver.acknowledged(epoch=7, to=late)
 
 
-def join_without_an_assignment(told: Tell) -> None:
+def join_without_an_assignment(driver: Drive) -> None:
     """A coordinator that answers a join without saying what is assigned."""
-    told.subscribe()
-    told.tick()
-    told.acknowledged()
+    driver.subscribe()
+    driver.tick()
+    driver.acknowledged()
 
 
-def assignment_in_its_queue(told: Tell) -> None:
+def assignment_in_its_queue(driver: Drive) -> None:
     """The target has come and its run has begun; the application has not polled since."""
-    told.subscribe()
-    told.tick()
-    told.answer(0, 1)
-    told.poll()
-    told.beat()
+    driver.subscribe()
+    driver.tick()
+    driver.answer(0, 1)
+    driver.poll()
+    driver.beat()
 
 
-def fenced_with_an_assignment_in_its_queue(told: Tell) -> None:
+def fenced_with_an_assignment_in_its_queue(driver: Drive) -> None:
     """H17, to the next poll of an application that takes what is queued."""
-    assignment_in_its_queue(told)
-    told.answer(code=FENCED)
-    told.take_all()
+    assignment_in_its_queue(driver)
+    driver.answer(code=FENCED)
+    driver.take_all()
 
 
-def stale_with_an_assignment_in_its_queue(told: Tell) -> None:
+def stale_with_an_assignment_in_its_queue(driver: Drive) -> None:
     """H17: the poll that ends the absence applies it, then joins."""
-    assignment_in_its_queue(told)
-    told.tick(after_ms=6_000)
-    told.take_all()
-    told.poll()
+    assignment_in_its_queue(driver)
+    driver.tick(after_ms=6_000)
+    driver.take_all()
+    driver.poll()
 
 
-def fatal_with_an_assignment_in_its_queue(told: Tell) -> None:
+def fatal_with_an_assignment_in_its_queue(driver: Drive) -> None:
     """H17: what is applied after the end stays for good."""
-    assignment_in_its_queue(told)
-    told.answer(code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    told.background = [event for event in told.background if hasattr(event, "ticket")]
-    told.take_all()
+    assignment_in_its_queue(driver)
+    driver.answer(code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    driver.background = [event for event in driver.background if hasattr(event, "ticket")]
+    driver.take_all()
 
 
-def failed_assigned_callback_and_reverted_target(told: Tell) -> None:
+def failed_assigned_callback_and_reverted_target(driver: Drive) -> None:
     """H4: more is owned than is acknowledged."""
-    told.join(0)
-    told.beat()
-    told.answer(0, 1)
-    told.poll()
-    told.beat()
-    told.take(error="threw")
-    told.answer(0)
-    told.settle()
+    driver.join(0)
+    driver.beat()
+    driver.answer(0, 1)
+    driver.poll()
+    driver.beat()
+    driver.take(error="threw")
+    driver.answer(0)
+    driver.settle()
 
 
-def failed_revoked_callback_and_reverted_target(told: Tell) -> None:
+def failed_revoked_callback_and_reverted_target(driver: Drive) -> None:
     """H7: a partition that is kept after all stays marked."""
-    told.join(0, 1)
-    told.beat()
-    told.answer(0)
-    told.poll()
-    told.beat()
-    told.take(error="threw")
-    told.answer(0, 1)
-    told.settle()
+    driver.join(0, 1)
+    driver.beat()
+    driver.answer(0)
+    driver.poll()
+    driver.beat()
+    driver.take(error="threw")
+    driver.answer(0, 1)
+    driver.settle()
 
 
-def abandoned_unsubscribe(told: Tell) -> None:
+def abandoned_unsubscribe(driver: Drive) -> None:
     """The leave is sent, its answer does not come, and the application subscribes again."""
-    told.join(0)
-    told.do(UnsubscribeEvent(call=9))
-    told.take_all()
-    told.tick()
-    assert told.state is State.UNSUBSCRIBED
-    told.subscribe()
+    driver.join(0)
+    driver.do(UnsubscribeEvent(call=9))
+    driver.take_all()
+    driver.tick()
+    assert driver.state is State.UNSUBSCRIBED
+    driver.subscribe()
 
 
-def unsubscribed_while_stale(told: Tell) -> None:
+def unsubscribed_while_stale(driver: Drive) -> None:
     """H10: nothing is subscribed to any more, and the next poll joins."""
-    told.join(0)
-    told.tick(after_ms=6_000)
-    told.take_all()
-    told.do(UnsubscribeEvent())
-    told.poll()
+    driver.join(0)
+    driver.tick(after_ms=6_000)
+    driver.take_all()
+    driver.do(UnsubscribeEvent())
+    driver.poll()
 
 
-def joins_anew_while_an_answer_is_due(told: Tell) -> None:
+def joins_anew_while_an_answer_is_due(driver: Drive) -> None:
     """The poll timer ran out with a heartbeat in flight, and the member is back before its answer."""
-    told.join(0)
-    told.beat()
-    told.tick(after_ms=6_000)
-    told.take_all()
-    told.poll()
-    told.tick()
+    driver.join(0)
+    driver.beat()
+    driver.tick(after_ms=6_000)
+    driver.take_all()
+    driver.poll()
+    driver.tick()
 
 
-BREAKS: list[tuple[str, Callable[[Tell], None]]] = [
+BREAKS: list[tuple[str, Callable[[Drive], None]]] = [
     ("I04", lost_callback_ends_late),
     ("I05", lost_callback_ends_within_the_next_run),
     ("I06", revoked_callback_of_a_leave_ends_late),
@@ -226,20 +226,20 @@ IDS = [f"{name}-{leads.__name__}" for name, leads in BREAKS]
 
 
 @pytest.mark.parametrize(("invariant", "leads"), BREAKS, ids=IDS)
-def test_violated_invariant_is_seen_broken(story: type[Any], invariant: str, leads: Callable[[Tell], None]) -> None:
+def test_violated_invariant_is_seen_broken(story: type[Any], invariant: str, leads: Callable[[Drive], None]) -> None:
     """In the latest release the story breaks the invariant, and nothing that is said to hold."""
-    told = watched(story, "4.4.0")
-    leads(told)
-    assert invariant in told.broken
-    assert told.broken <= {i.name for i in INVARIANTS if i.status is not Status.HOLDS}
+    driver = watched(story, "4.4.0")
+    leads(driver)
+    assert invariant in driver.broken
+    assert driver.broken <= {i.name for i in INVARIANTS if i.status is not Status.HOLDS}
 
 
 @pytest.mark.parametrize(("invariant", "leads"), BREAKS, ids=IDS)
-def test_fixed_holds_what_a_client_can(story: type[Any], invariant: str, leads: Callable[[Tell], None]) -> None:
+def test_fixed_holds_what_a_client_can(story: type[Any], invariant: str, leads: Callable[[Drive], None]) -> None:
     """The same story breaks nothing in `fixed`, unless it is the coordinator's doing or the network's."""
-    told = watched(story, "fixed")
-    leads(told)
-    assert told.broken == ({invariant} if leads in NO_CLIENT_CAN else set())
+    driver = watched(story, "fixed")
+    leads(driver)
+    assert driver.broken == ({invariant} if leads in NO_CLIENT_CAN else set())
 
 
 def test_every_exception_has_its_story() -> None:

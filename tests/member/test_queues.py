@@ -102,7 +102,7 @@ class Diagram:
         return None
 
     def add(self, event: ApplicationEvent) -> None:
-        self.arrows.append(f"PAC -> AEQ: add {told(event)}")
+        self.arrows.append(f"PAC -> AEQ: add {describe(event)}")
         self.member.submit(event)
         self.turn()
 
@@ -111,7 +111,7 @@ def shown(these: Partitions) -> str:
     return "[" + ", ".join(f"{topic}-{number}" for topic, number in these) + "]"
 
 
-def told(event: ApplicationEvent) -> str:
+def describe(event: ApplicationEvent) -> str:
     match event:
         case ConsumerRebalanceListenerCallbackCompletedEvent(error=None):
             return "callback completed"
@@ -289,20 +289,20 @@ def test_later_errors_of_a_pass_are_logged() -> None:
 
 def test_later_errors_of_a_pass_on_one_thread_are_notes(embedded: Any) -> None:
     """Without a runtime the exception brings the others along: revoked and then lost raise in one pass."""
-    told = embedded("4.4.0")
-    told.turn(1_200, (("T", (0,)),))
-    told.consumer.submit(AsyncPollEvent())
-    (request,) = told.consumer.poll(2_400).unsent_requests
+    consumer = embedded("4.4.0")
+    consumer.turn(1_200, (("T", (0,)),))
+    consumer.consumer.submit(AsyncPollEvent())
+    (request,) = consumer.consumer.poll(2_400).unsent_requests
     fenced = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
-    told.consumer.receive(Answered(request, fenced), 2_401)
+    consumer.consumer.receive(Answered(request, fenced), 2_401)
     left = [ValueError("first"), ValueError("second")]
 
     def fail(_partitions: Partitions) -> None:
         raise left.pop(0)
 
-    told.listener.on_partitions_revoked = told.listener.on_partitions_lost = fail
+    consumer.listener.on_partitions_revoked = consumer.listener.on_partitions_lost = fail
     with pytest.raises(KafkaException, match="listener raised: first") as thrown:
-        told.run_callbacks(2_402)
+        consumer.run_callbacks(2_402)
     assert thrown.value.__notes__ == [
         "and later in the same pass: KafkaException: the rebalance listener raised: second"
     ]

@@ -111,11 +111,11 @@ def test_join_move_leave() -> None:
     assert (group.get_owned(), epochs(group)[0], epochs(group)[-1]) == ({}, 0, -1)
 
 
-@pytest.mark.parametrize("spoken", ["4.0.0", "4.1.2", "4.2.1", "4.3.1", "fixed", "document"])
-def test_every_dialect_lives_on_threads(spoken: str) -> None:
+@pytest.mark.parametrize("dialect", ["4.0.0", "4.1.2", "4.2.1", "4.3.1", "fixed", "document"])
+def test_every_dialect_lives_on_threads(dialect: str) -> None:
     """Joins, moves, is fenced, comes back, unsubscribes, subscribes again and closes; callbacks alternate."""
     group, listener = coordinator(A, B), Noted()
-    with Consumer(config(retry_backoff_ms=1), group, member_id="M", dialect=spoken) as consumer:
+    with Consumer(config(retry_backoff_ms=1), group, member_id="M", dialect=dialect) as consumer:
         consumer.subscribe(["t"], listener)
         poll_until(consumer, lambda: ("assigned", (A, B)) in listener.called)
         group.give({"M": (A,)})
@@ -264,16 +264,16 @@ def _until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("to", "says"),
+    ("to", "message"),
     [
         ("t", "a list of topic names"),
         (["t", ""], "a list of topic names"),
         (re.compile("t", re.IGNORECASE), "write the flags"),
     ],
 )
-def test_what_cannot_be_subscribed_to(to: Any, says: str) -> None:
+def test_what_cannot_be_subscribed_to(to: Any, message: str) -> None:
     """A text instead of a list, an empty name and flags that no broker would see are refused, with the remedy."""
-    with Consumer(config(), coordinator(), member_id="M") as consumer, pytest.raises(LocalProtocolError, match=says):
+    with Consumer(config(), coordinator(), member_id="M") as consumer, pytest.raises(LocalProtocolError, match=message):
         consumer.subscribe(to)
 
 

@@ -68,9 +68,9 @@ class Listener:
 class Conversation:
     """A member, its application and a coordinator that says what the test says."""
 
-    def __init__(self, *, listener: Listener | None = None, spoken: str = "4.4.0", **settings: object) -> None:
+    def __init__(self, *, listener: Listener | None = None, dialect: str = "4.4.0", **settings: object) -> None:
         config = ConsumerConfig("g", **settings)  # type: ignore[arg-type]
-        self.member = ConsumerMember(config, member_id="M", now_ms=0, dialect=spoken)
+        self.member = ConsumerMember(config, member_id="M", now_ms=0, dialect=dialect)
         self.listener, self.now_ms = listener, 0
         self.sent: list[UnsentRequest] = []
         self.went: list[str] = []
@@ -87,19 +87,19 @@ class Conversation:
         self.completed += self.result.completed_calls
         return self.result
 
-    def says(self, event: ApplicationEvent) -> int:
+    def submit(self, event: ApplicationEvent) -> int:
         call = self.member.submit(event)
         self.turn()
         return call
 
     def poll(self, *consumed: tuple[TopicPartition, int]) -> None:
         """The application's poll(): its event, the loop, callbacks, the loop again."""
-        self.says(AsyncPollEvent(consumed=consumed))
+        self.submit(AsyncPollEvent(consumed=consumed))
         self.member.run_callbacks(self.listener, self.now_ms)
         self.turn()
 
     def subscribe(self) -> None:
-        self.says(TopicSubscriptionChangeEvent(("t",), self.listener is not None))
+        self.submit(TopicSubscriptionChangeEvent(("t",), self.listener is not None))
         self.poll()
 
     def answers(self, epoch: int, *numbers: int) -> None:
@@ -284,9 +284,9 @@ def test_error_of_the_search_reaches_the_application_once() -> None:
 def test_metadata_error_fails_a_poll_whole() -> None:
     """The poll does nothing but fail."""
     life = Conversation()
-    life.says(TopicSubscriptionChangeEvent(("t",)))
+    life.submit(TopicSubscriptionChangeEvent(("t",)))
     life.member.receive(MetadataFailed(KafkaError("INVALID_TOPIC_EXCEPTION")), 0)
-    call = life.says(AsyncPollEvent())
+    call = life.submit(AsyncPollEvent())
     assert life.completed[-1] == CallCompleted(call, KafkaError("INVALID_TOPIC_EXCEPTION"))
     assert life.state is State.UNSUBSCRIBED
 
@@ -294,7 +294,7 @@ def test_metadata_error_fails_a_poll_whole() -> None:
 def test_pattern_follows_the_metadata() -> None:
     """The client's pattern is matched when it is given, and at a poll after the topics have changed."""
     life = Conversation()
-    life.says(TopicPatternSubscriptionChangeEvent("t.*"))
+    life.submit(TopicPatternSubscriptionChangeEvent("t.*"))
     life.poll()
     assert life.heartbeat().subscribed_topic_names == ("t",)
     life.answers(1, 0)
@@ -306,7 +306,7 @@ def test_pattern_follows_the_metadata() -> None:
 def test_ways_to_subscribe_exclude_each_other() -> None:
     """A pattern beside topics fails its call and changes nothing."""
     life = Conversation().joined(0)
-    call = life.says(TopicRe2JPatternSubscriptionChangeEvent("t.*"))
+    call = life.submit(TopicRe2JPatternSubscriptionChangeEvent("t.*"))
     failed = life.completed[-1]
     assert (failed.call, failed.error and failed.error.name) == (call, "IllegalStateException")
     assert life.member.member.subscription.regex is None
@@ -315,7 +315,7 @@ def test_ways_to_subscribe_exclude_each_other() -> None:
 def test_unsubscribe_returns_when_the_leave_is_answered() -> None:
     """Two callers of unsubscribe() wait for one leave."""
     life = Conversation(listener=Listener()).joined(0)
-    calls = [life.says(UnsubscribeEvent()), life.says(UnsubscribeEvent())]
+    calls = [life.submit(UnsubscribeEvent()), life.submit(UnsubscribeEvent())]
     life.member.run_callbacks(life.listener, life.now_ms, unsubscribing=True)
     life.turn()
     assert life.heartbeat().subscribed_topic_names == ()
@@ -372,7 +372,7 @@ def test_close_in_the_middle_of_a_callback_fails_the_run() -> None:
     life = Conversation(listener=Listener()).joined(0, 1)
     life.turn(after_ms=1_000)
     life.answers(1, 0)
-    life.says(AsyncPollEvent())
+    life.submit(AsyncPollEvent())
     assert life.member.member.run is not None
     life.member.close(life.now_ms, timeout_ms=0)
     life.turn()

@@ -128,13 +128,13 @@ class Scene:
 
     def turn(self, now_ms: int, *answers: Response) -> None:
         """Polls, calls back, and answers what is sent until nothing is."""
-        told = list(answers)
+        given = list(answers)
         for _ in range(6):
             if not self.member.closed:
                 self.member.submit(AsyncPollEvent())
             for request in self.member.poll(now_ms).unsent_requests:
                 leaves = isinstance(request.body, Heartbeat) and request.body.member_epoch < 0
-                answer = told.pop(0) if told else Response(-1 if leaves else 1, 1_000)
+                answer = given.pop(0) if given else Response(-1 if leaves else 1, 1_000)
                 self.member.receive(Answered(request, answer), now_ms)
             self.member.run_callbacks(self.listener, now_ms)
 

@@ -38,7 +38,7 @@ from fsm.protocol.messages import ConsumerGroupHeartbeatRequest as Request
 from fsm.protocol.messages import ConsumerGroupHeartbeatResponse as Response
 
 
-class Told:
+class Scripted:
     """A transport of a prototype: it answers at once, with what the test says."""
 
     def __init__(self, answer: object, metadata: object) -> None:
@@ -58,7 +58,7 @@ NAMES = TopicNames({"id-of-orders": "orders"})
 
 
 @pytest.mark.parametrize(
-    ("answer", "metadata", "says"),
+    ("answer", "metadata", "message"),
     [
         (Response(1, 5_000, error_code=25), NAMES, "error_code is 25; give an ErrorCode, as ErrorCode(25)"),
         (Response(1, 5_000, (("orders", (0,)),)), NAMES, "names topic 'orders'; give its id, 'id-of-orders'"),
@@ -69,9 +69,9 @@ NAMES = TopicNames({"id-of-orders": "orders"})
         ({"member_epoch": 1}, NAMES, "dict does not answer ConsumerGroupHeartbeatRequest"),
     ],
 )
-def test_a_value_of_the_wrong_kind_ends_the_consumer_with_the_reason(answer: Any, metadata: Any, says: str) -> None:
+def test_a_value_of_the_wrong_kind_ends_the_consumer_with_the_reason(answer: Any, metadata: Any, message: str) -> None:
     """The next call raises `BackgroundFailed`, whose cause says what was given and what to give."""
-    consumer = Consumer(ConsumerConfig("g"), Told(answer, metadata), member_id="M")
+    consumer = Consumer(ConsumerConfig("g"), Scripted(answer, metadata), member_id="M")
 
     def run() -> None:
         consumer.subscribe(["orders"])
@@ -80,13 +80,13 @@ def test_a_value_of_the_wrong_kind_ends_the_consumer_with_the_reason(answer: Any
     with pytest.raises(BackgroundFailed) as failed:
         run()
     assert isinstance(failed.value.__cause__, RemoteProtocolError)
-    assert says in str(failed.value.__cause__)
+    assert message in str(failed.value.__cause__)
 
 
 def test_what_is_right_is_taken() -> None:
     """The same transport with values of the right kind has the partition assigned."""
     answer = Response(1, 5_000, (("id-of-orders", (0,)),), error_code=ErrorCode.NONE)
-    with Consumer(ConsumerConfig("g"), Told(answer, NAMES), member_id="M") as consumer:
+    with Consumer(ConsumerConfig("g"), Scripted(answer, NAMES), member_id="M") as consumer:
         consumer.subscribe(["orders"])
         deadline_s = time.monotonic() + PATIENCE_S
         while not consumer.assignment() and time.monotonic() < deadline_s:
@@ -96,7 +96,7 @@ def test_what_is_right_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "answer", "says"),
+    ("request_", "answer", "message"),
     [
         (JoinGroupRequest("g", 1), JoinGroupResponse("1"), "JoinGroupResponse.generation_id is '1'; give int"),
         (JoinGroupRequest("g", 1), JoinGroupResponse(1, leader=None), "JoinGroupResponse.leader is None; give str"),
@@ -108,15 +108,15 @@ def test_what_is_right_is_taken() -> None:
         (Request("g", "M", 0), None, "NoneType does not answer ConsumerGroupHeartbeatRequest"),
     ],
 )
-def test_every_field_of_an_answer_is_checked(request_: Any, answer: Any, says: str) -> None:
+def test_every_field_of_an_answer_is_checked(request_: Any, answer: Any, message: str) -> None:
     """Of either protocol: the error names the field, what was given, and what to give."""
     with pytest.raises(RemoteProtocolError) as refused:
         check_answer(request_, answer, dict)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         (Response(1, 5_000, error_code=25), "error_code is 25; give an ErrorCode, as ErrorCode(25)"),
         (Response(1, 5_000, (("orders", (0,)),)), "names topic 'orders'; give its id, 'id-of-orders'"),
@@ -125,7 +125,7 @@ def test_every_field_of_an_answer_is_checked(request_: Any, answer: Any, says: s
     ],
 )
 @pytest.mark.parametrize("how", ["receive", "receive_answer"])
-def test_an_embedded_member_refuses_what_is_no_answer(answer: Any, says: str, how: str) -> None:
+def test_an_embedded_member_refuses_what_is_no_answer(answer: Any, message: str, how: str) -> None:
     """Whoever embeds `ConsumerMember` hears of it where the answer is handed in; the member is as before."""
     member = ConsumerMember(ConsumerConfig("g"), member_id="M", now_ms=0)
     member.receive(CoordinatorFound(), 0)
@@ -140,7 +140,7 @@ def test_an_embedded_member_refuses_what_is_no_answer(answer: Any, says: str, ho
     }[how]
     with pytest.raises(RemoteProtocolError) as refused:
         hand_in()
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert member.member is before
 
 
@@ -178,7 +178,7 @@ def test_right_answers_and_failures_pass() -> None:
 def test_a_coordinator_that_is_found_is_told_with_none() -> None:
     """Anything else is no answer to the search."""
 
-    class Addressed(Told):
+    class Addressed(Scripted):
         def find_coordinator(self, on_coordinator_found: Callable[[Any], None]) -> None:
             on_coordinator_found("localhost:9092")
 

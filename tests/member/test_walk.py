@@ -64,8 +64,8 @@ def test_what_holds_always_holds_in_a_walk(name: str, kind: dict[str, bool]) -> 
 @pytest.mark.parametrize("choice", [c for c in Choice if c.since in (FIXED, DOCUMENT)], ids=lambda c: c.name)
 def test_choices_stand_alone(choice: Choice) -> None:
     """Each choice beside the releases works by itself, on the latest release and with it left out of its dialect."""
-    for spoken in (custom("one", choices_of("4.4.0") | {choice}), custom("less", choices_of(choice.since) - {choice})):
-        walk(spoken, 600, seed=13, listener=True, auto_commit=True, static=False)
+    for rules in (custom("one", choices_of("4.4.0") | {choice}), custom("less", choices_of(choice.since) - {choice})):
+        walk(rules, 600, seed=13, listener=True, auto_commit=True, static=False)
 
 
 DIFFERENT = [name for name, before in pairwise(DIALECTS[::-1]) if choices_of(name) != choices_of(before)] + ["4.0.0"]

@@ -19,8 +19,8 @@ from fsm.protocol.messages import (
 ID = "8s1lnmxkSK2e4GljFsdRJw"
 
 
-def beat(**said: Any) -> ConsumerGroupHeartbeatRequest:
-    return ConsumerGroupHeartbeatRequest(**{"group_id": "g", "member_id": "m", "member_epoch": 0, **said})
+def beat(**fields: Any) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(**{"group_id": "g", "member_id": "m", "member_epoch": 0, **fields})
 
 
 @pytest.mark.parametrize(

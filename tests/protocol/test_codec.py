@@ -298,7 +298,7 @@ PARTITION = OffsetCommitRequestPartition(0, 5)
 
 
 @pytest.mark.parametrize(
-    ("message", "version", "said"),
+    ("message", "version", "expected"),
     [
         (HeartbeatRequest("g", 1 << 31, "m"), 4, "HeartbeatRequest.generation_id: this cannot be written"),
         (HeartbeatRequest(None, 1, "m"), 4, "HeartbeatRequest.group_id: this cannot be written"),
@@ -317,9 +317,9 @@ PARTITION = OffsetCommitRequestPartition(0, 5)
         ),
     ],
 )
-def test_a_value_that_cannot_be_written(message: Any, version: int, said: str) -> None:
+def test_a_value_that_cannot_be_written(message: Any, version: int, expected: str) -> None:
     """The error names the field."""
-    with pytest.raises(InputError, match=f"^{said}"):
+    with pytest.raises(InputError, match=f"^{expected}"):
         encode(message, version)
 
 

@@ -9,18 +9,18 @@ from fsm.table import Symbol, Table, row
 from fsm.tables import ALL
 
 
-def said(table: Table, **options: bool) -> dict[tuple[str, str], tuple[str, ...]]:
+def labels_of(table: Table, **options: bool) -> dict[tuple[str, str], tuple[str, ...]]:
     return {(e.source, e.target): lines(e.labels) for e in picture(table, **options).edges}
 
 
 def test_rows_between_the_same_states_share_one_edge_with_a_label_each(door: Table) -> None:
     """AJAR goes to CLOSED by a row of its holder and by a row of its own: one edge, two labels."""
-    assert said(door)["AJAR", "CLOSED"] == ("SLAMMED (D5)", "PULLED (D10)")
+    assert labels_of(door)["AJAR", "CLOSED"] == ("SLAMMED (D5)", "PULLED (D10)")
 
 
 def test_a_row_that_passes_through_a_state_is_a_chain_of_hops(door: Table) -> None:
     """LOCKED to CLOSED to OPEN in one row: the second hop names where the row began, and ends in the leaf entered."""
-    edges = said(door)
+    edges = labels_of(door)
     assert edges["LOCKED", "CLOSED"] == ("KEY_TURNED (D7)",)
     assert edges["CLOSED", "AJAR"] == ("PUSHED (D1)", "KEY_TURNED (D7), from LOCKED")
 
@@ -34,7 +34,7 @@ def test_states_with_the_same_edge_get_a_frame_and_one_edge(door: Table) -> None
 
 def test_without_regions_the_holder_still_speaks_for_its_states(door: Table) -> None:
     """AJAR and WIDE are inside OPEN, so their common edge leaves OPEN; the others keep their own."""
-    sources = [source for source, target in said(door, regions=False) if target == "BROKEN"]
+    sources = [source for source, target in labels_of(door, regions=False) if target == "BROKEN"]
     assert sources == ["CLOSED", "OPEN", "LOCKED"]
 
 
@@ -55,7 +55,7 @@ def test_stays_and_ignores_are_listed_in_their_node(door: Table) -> None:
 
 def test_a_performed_self_transition_is_a_loop(door: Table) -> None:
     """CLOSED enters CLOSED again when it is pulled."""
-    assert said(door)["CLOSED", "CLOSED"] == ("PULLED (D4)",)
+    assert labels_of(door)["CLOSED", "CLOSED"] == ("PULLED (D4)",)
 
 
 def test_kinds_of_states() -> None:

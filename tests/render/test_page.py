@@ -51,11 +51,11 @@ Opened = Callable[..., Browser]
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
     """Opens a page, and wants no complaint of it in the end."""
 
-    def go(page: str | Path, address: str = "", width: int = 1440, **said: Any) -> Browser:
+    def go(page: str | Path, address: str = "", width: int = 1440, **fields: Any) -> Browser:
         path = page if isinstance(page, Path) else tmp_path / "report.html"
         if isinstance(page, str):
             path.write_text(page, encoding="utf-8")
-        browser.resize(width, **said)
+        browser.resize(width, **fields)
         browser.open("about:blank")
         browser.open(f"file://{path}{address}")
         browser.wait_for("document.body?.classList.contains('running')")
@@ -93,8 +93,8 @@ def drawn(browser: Browser, selector: str, timeline: str = "#group-list .chart")
     """Class, place and tool tip of what is drawn in a timeline."""
     found = f"[...document.querySelectorAll({json.dumps(f'{timeline} .lanes {selector}')})]"
     place = "cls: e.getAttribute('class'), y: e.getAttribute('y'), width: +e.getAttribute('width')"
-    told = f"{{{place}, tip: e.parentNode.querySelector('title')?.textContent}}"
-    shapes: list[dict[str, Any]] = browser.run(f"{found}.map(e => ({told}))")
+    script = f"{{{place}, tip: e.parentNode.querySelector('title')?.textContent}}"
+    shapes: list[dict[str, Any]] = browser.run(f"{found}.map(e => ({script}))")
     return shapes
 
 
@@ -172,16 +172,16 @@ def test_the_first_screen_says_what_is_wrong_worst_first(night: Path, opened: Op
     """Who, since when, how long, why, and what to try, for the worst before the others."""
     page = opened(night)
     first = text(page, "#rows > .finding > summary")
-    for said in (
+    for part in (
         "error",
         STUCK.sentence,
         "group orders",
         "members orders-a, orders-b",
         "since 2026-03-01 02:00:22 UTC",
     ):
-        assert said in first
-    for said in ("for 37.5 s and still so", "cause no poll", f"Try: {NEXT}"):
-        assert said in first
+        assert part in first
+    for part in ("for 37.5 s and still so", "cause no poll", f"Try: {NEXT}"):
+        assert part in first
     assert shown(page) == [STUCK.sentence, OVERLAP.summary, "a hole"]
     place = page.run("document.querySelector('#rows > .finding').getBoundingClientRect().top")
     assert place < 450
@@ -195,8 +195,8 @@ def test_an_open_incident_shows_the_moment_and_the_lines(night: Path, opened: Op
     page.wait_for("document.querySelector('#rows > .finding:nth-child(3) .one')")
     page.click("#rows > .finding .jump a:last-child")
     body = text(page, "#rows > .finding .body:has(.one)")
-    for said in ("max.poll.interval.ms = 300000", "diagrams/hazards.md#w9", "a/app.log:1201", "consumer poll timeout"):
-        assert said in body
+    for part in ("max.poll.interval.ms = 300000", "diagrams/hazards.md#w9", "a/app.log:1201", "consumer poll timeout"):
+        assert part in body
     labels = texts(page, "#rows > .finding .lab b")
     assert labels[:3] == ["orders-a", "orders-b", "orders-[0..2]"]
 
@@ -286,9 +286,9 @@ def test_filters_combine_and_all_go_at_once(night: Path, opened: Opened) -> None
 
 def test_a_counter_filters_by_kind_and_severity(opened: Opened) -> None:
     """A kind that is a warning here and for information there has two counters, and each shows its own."""
-    told = replace(HOLE, severity="info", summary="for information")
+    finding = replace(HOLE, severity="info", summary="for information")
     totals = (KindTotal("unowned_partition", "warning", 1), KindTotal("unowned_partition", "info", 1))
-    page = opened(render(replace(INCIDENT, findings=(HOLE, told), findings_total=totals)))
+    page = opened(render(replace(INCIDENT, findings=(HOLE, finding), findings_total=totals)))
     page.click(".card[data-kind=unowned_partition][data-severity=info]")
     assert shown(page) == ["for information"]
     assert texts(page, ".card[aria-pressed=true]") == ["1 unowned partition info"]
@@ -591,8 +591,8 @@ def test_a_group_with_more_incidents_than_the_index_holds_says_so(opened: Opened
 def test_a_page_without_its_folder_says_so(fleet: Path, opened: Opened, browser: Browser) -> None:
     """What is not in the page cannot be opened, and the reader is told what is missing."""
     page = opened(fleet.read_text(encoding="utf-8"), f"#open={key_of('payments-4999')}")
-    said = text(page, "#problem:not(:empty), #group-list .bad")
-    assert said.endswith('cannot be loaded: keep the folder "report" beside this page')
+    content = text(page, "#problem:not(:empty), #group-list .bad")
+    assert content.endswith('cannot be loaded: keep the folder "report" beside this page')
     page.run("new Promise((done) => setTimeout(done, 100))")
     browser.errors.clear()
 
@@ -626,10 +626,10 @@ def test_a_page_that_refreshes_itself_draws_the_trends_of_its_groups(opened: Ope
     """Added up as their files tell them, anew when one of them changes."""
 
     def write(rebalances: int) -> None:
-        told = Trend()
-        told.add(T, rebalances, 3, 500)
+        trend = Trend()
+        trend.add(T, rebalances, 3, 500)
         packed = pack(GROUP, FOUND[:1])
-        write_group(tmp_path, packed._replace(index_entry={**packed.index_entry, "trend": told.to_json()}))
+        write_group(tmp_path, packed._replace(index_entry={**packed.index_entry, "trend": trend.to_json()}))
         write_page(tmp_path, replace(INCIDENT, trend=None), top=12, refresh_s=1)
 
     write(2)

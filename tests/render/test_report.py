@@ -381,7 +381,7 @@ def test_every_section_is_there() -> None:
     """Verdict, incidents, groups, machines and what was read; without a script the worst incidents all the same."""
     page = Page(render(INCIDENT))
     assert {"summary", "now", "groups", "machines", "inputs"} <= set(page.attributes("id"))
-    for said in (
+    for text in (
         "2 errors and 41 warnings",
         "811 records of 5 members in 1 group, from 10,402 lines in 3 files (1.2 MB)",
         "2026-03-01 02:00:00.000 to 2026-03-01 02:01:00.000 UTC, 1 min",
@@ -396,7 +396,7 @@ def test_every_section_is_there() -> None:
         "c/app.log.gz not a gzip file",
         "kafka 2",
     ):
-        assert said in page.text, said
+        assert text in page.text, text
 
 
 def test_the_data_of_the_page_is_whole() -> None:
@@ -560,12 +560,12 @@ def test_ten_thousand_members_stay_below_three_megabytes(tmp_path: Path) -> None
     write_page(tmp_path, report, top=12)
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert len(html.encode()) < 3_000_000
-    told = groups_of(tmp_path)["crowd"]
-    assert len([lane for lane in told["lanes"] if lane["what"] == "member"]) == 10_000
-    assert sum(lane.get("count", 0) for lane in told["lanes"]) == 2_000
-    assert (len(told["findings"]), len(told["rows"])) == (6_000, 6_000)
+    group = groups_of(tmp_path)["crowd"]
+    assert len([lane for lane in group["lanes"] if lane["what"] == "member"]) == 10_000
+    assert sum(lane.get("count", 0) for lane in group["lanes"]) == 2_000
+    assert (len(group["findings"]), len(group["rows"])) == (6_000, 6_000)
     assert all(path.stat().st_size < 1_500_000 for path in (tmp_path / FOLDER).iterdir())
-    assert told["counts"]["error"] == {"double_ownership": 2_000}
+    assert group["counts"]["error"] == {"double_ownership": 2_000}
 
 
 def test_many_groups_and_machines_stay_below_three_megabytes(tmp_path: Path) -> None:

@@ -103,11 +103,11 @@ def test_a_trend_is_bounded_and_loses_nothing() -> None:
 def test_a_trend_does_not_depend_on_who_counted_what() -> None:
     """Added in any order and merged from any parts, the steps are the same."""
     chance = Random(7)  # noqa: S311
-    told = [(chance.randrange(10**7), 1, chance.randrange(9), chance.randrange(9000)) for _ in range(500)]
+    samples = [(chance.randrange(10**7), 1, chance.randrange(9), chance.randrange(9000)) for _ in range(500)]
     whole, parts = Trend(), [Trend() for _ in range(5)]
-    for one in told:
+    for one in samples:
         whole.add(*one)
-    for one in sorted(told, reverse=True):
+    for one in sorted(samples, reverse=True):
         parts[one[2] % 5].add(*one)
     merged = Trend()
     for part in parts:

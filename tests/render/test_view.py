@@ -130,7 +130,7 @@ def test_a_notebook_shows_a_machine(door: Table, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"events": ["PUSHD"]}, "door has no event 'PUSHD'; did you mean PUSHED?"),
         ({"states": ["AJARR"]}, "door has no state 'AJARR'; did you mean AJAR?"),
@@ -138,11 +138,11 @@ def test_a_notebook_shows_a_machine(door: Table, monkeypatch: pytest.MonkeyPatch
         ({"path": ["PUSHED", "KEY_TURNED"]}, "no such path: door: KEY_TURNED is illegal in AJAR"),
     ],
 )
-def test_what_the_table_does_not_have_is_refused(door: Table, options: dict[str, object], says: str) -> None:
+def test_what_the_table_does_not_have_is_refused(door: Table, options: dict[str, object], message: str) -> None:
     """At once, not as the graph is drawn; a state that holds a table is none that a machine is in."""
     with pytest.raises(InputError) as refused:
         get_graph(door, **options)  # type: ignore[arg-type]
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda t: t.name)

@@ -19,8 +19,8 @@ ROUNDS = Path(__file__).parents[1] / "cases" / "seed_connect.yaml"
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of one command."""
     status = main([str(argument) for argument in arguments])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
 
 def test_replay_prints_every_step_and_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +101,7 @@ def test_replay_json_has_the_differences(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["gone.yaml"], "gone.yaml: cannot be read: No such file or directory; give a scenario's file"),
         ([str(FOLDER)], "cannot be read: Is a directory; give a scenario's file"),
@@ -116,11 +116,11 @@ def test_replay_json_has_the_differences(capsys: pytest.CaptureFixture[str]) -> 
         ([], "the following arguments are required: SCENARIO; see fsm replay --help"),
     ],
 )
-def test_replay_refuses_on_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_replay_refuses_on_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     """What cannot be used is one line on stderr with what to do, and status 2."""
     status, out, err = run(capsys, "replay", *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert message in err
 
 
 def test_replay_refuses_what_is_no_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

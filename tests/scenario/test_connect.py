@@ -77,7 +77,7 @@ def test_difference_names_worker_and_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "instead", "refusal"),
+    ("message", "instead", "refusal"),
     [
         ("  config_topic: [AC0, AT1]", "  config_topic: [AC0, A1]", "rounds.yaml:4: 'A1' is no unit; "),
         ("  initial: {W1: [AC0, AT1]}\n", "", "rounds.yaml:2: the key 'initial' is missing"),
@@ -89,11 +89,11 @@ def test_difference_names_worker_and_field() -> None:
         ("assigned: [AC0]", "assigned: AC0", "rounds.yaml:11: must be a list"),
     ],
 )
-def test_other_shapes_are_refused_with_their_line(said: str, instead: str, refusal: str) -> None:
+def test_other_shapes_are_refused_with_their_line(message: str, instead: str, refusal: str) -> None:
     """A document of this kind that lacks something or holds something else says where."""
-    assert said in SMALL
+    assert message in SMALL
     with pytest.raises(InputError) as refused:
-        run_text(SMALL.replace(said, instead, 1))
+        run_text(SMALL.replace(message, instead, 1))
     assert str(refused.value).startswith(refusal)
 
 
@@ -142,7 +142,7 @@ def test_case_that_comes_out_otherwise_says_where() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "instead", "refusal"),
+    ("message", "instead", "refusal"),
     [
         ("add_workers", "add_worker", "rounds.yaml:8: unknown stimulus 'add_worker'; did you mean add_workers?"),
         ("remove_workers: [w1]", "remove_workers: [w9]", "rounds.yaml:8: 'w9' is not there; "),
@@ -158,9 +158,9 @@ def test_case_that_comes_out_otherwise_says_where() -> None:
         ("max_delay_ms: 1000, ", "", "rounds.yaml:5: the key 'max_delay_ms' is missing"),
     ],
 )
-def test_case_of_another_shape_is_refused_with_its_line(said: str, instead: str, refusal: str) -> None:
+def test_case_of_another_shape_is_refused_with_its_line(message: str, instead: str, refusal: str) -> None:
     """What a case cannot mean is one line."""
-    assert said in CASE
+    assert message in CASE
     with pytest.raises(InputError) as refused:
-        run_text(CASE.replace(said, instead, 1))
+        run_text(CASE.replace(message, instead, 1))
     assert str(refused.value).startswith(refusal)

@@ -107,8 +107,8 @@ def test_a_worker_that_the_group_refuses_is_told_and_does_not_keep_it_from_rest(
     """The document's mode cooperative: an eager worker has no protocol in common, and its thread ends."""
     begin = BEGIN.replace("cluster", "config: {connect_protocol: cooperative}\ncluster")
     found = run("- start: {worker: W4, protocol: eager}\n- settle\n", "document", begin)
-    told = [line for step in found.steps for line in step.lines]
-    assert told == ["     3 ms  W4's herder ends: JoinGroup answered INCONSISTENT_GROUP_PROTOCOL"]
+    lines = [line for step in found.steps for line in step.lines]
+    assert lines == ["     3 ms  W4's herder ends: JoinGroup answered INCONSISTENT_GROUP_PROTOCOL"]
     last = found.steps[1].seen
     assert (last["W4 state"], last["rounds"], last["at_rest"]) == ("DOWN", "0", "[]")
 

@@ -69,7 +69,7 @@ def test_two_releases_are_compared_step_by_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "message"),
     [
         ("- strat: A\n", "group.yaml:4: unknown step 'strat'; did you mean start?"),
         ("- close: A\n", "group.yaml:4: no consumer 'A' runs"),
@@ -87,11 +87,11 @@ def test_two_releases_are_compared_step_by_step() -> None:
         ("- start: A\n- cut: A\n- settle: {most_ms: 3000}\n", "group.yaml:6: the group does not come to rest: A "),
     ],
 )
-def test_what_cannot_be_done_is_one_line_with_its_place(steps: str, said: str) -> None:
+def test_what_cannot_be_done_is_one_line_with_its_place(steps: str, message: str) -> None:
     """Unknown words and what makes no sense are refused in one line that names the line of the file."""
     with pytest.raises(InputError) as refused:
         run_text(HEAD + steps)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
 
 
 def test_the_picture_is_a_timeline_of_consumers_and_partitions(tmp_path: Path) -> None:

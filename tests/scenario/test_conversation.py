@@ -230,12 +230,12 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "said"), BAD, ids=[str(number) for number in range(len(BAD))])
-def test_what_is_no_conversation_is_one_line_with_its_place(text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[str(number) for number in range(len(BAD))])
+def test_what_is_no_conversation_is_one_line_with_its_place(text: str, message: str) -> None:
     """Unknown words, wrong types and hostile documents are refused in one line that names the line of the file."""
     with pytest.raises(InputError) as refused:
         run_text(text)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
 
 

@@ -116,7 +116,7 @@ def test_releases_do_not_part_in_this_story() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "instead", "dialect", "field"),
+    ("message", "instead", "dialect", "field"),
     [
         ("    target:\n      epoch: 22\n", "    target:\n      epoch: 21\n", "document", "target_epoch"),
         ("        classic_state: CompletingRebalance", "        classic_state: Stable", "document", "C.phase"),
@@ -126,10 +126,10 @@ def test_releases_do_not_part_in_this_story() -> None:
         ("state: ASSIGNING", "state: STABLE", "s24", "group_state"),
     ],
 )
-def test_wrong_expectation_is_found(said: str, instead: str, dialect: str, field: str) -> None:
+def test_wrong_expectation_is_found(message: str, instead: str, dialect: str, field: str) -> None:
     """One changed value is the first difference."""
-    assert said in TEXT
-    assert run_text(TEXT.replace(said, instead, 1), dialect).differences()[0].field == field
+    assert message in TEXT
+    assert run_text(TEXT.replace(message, instead, 1), dialect).differences()[0].field == field
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_heartbeat_at_another_epoch_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "dialect", "said"),
+    ("text", "dialect", "message"),
     [
         (START, "4.4", "story.yaml:1: no shipped_trace to be run by a release; --dialect document"),
         (START, "3.9", "story.yaml: no coordinator dialect '3.9'; one of s24, 4.0.0, "),
@@ -176,25 +176,25 @@ def test_heartbeat_at_another_epoch_is_a_difference() -> None:
         (TEXT.replace("api: LeaveGroup", "api: LeaveGrop", 1), "4.4", "story.yaml:"),
     ],
 )  # fmt: skip
-def test_other_shapes_are_refused_with_their_line(text: str, dialect: str | None, said: str) -> None:
+def test_other_shapes_are_refused_with_their_line(text: str, dialect: str | None, message: str) -> None:
     """A document of this kind that lacks something or holds something else says where."""
     with pytest.raises(InputError) as refused:
         run_text(text, dialect)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "dialect", "said"),
+    ("old", "new", "dialect", "message"),
     [
         ("    after:\n", "    after:\n      groop: {epoch: 7}\n", "s24", "unknown key 'groop'; did you mean group?"),
         ("previous_epoch:", "previous_epohc:", "s24", "unknown key 'previous_epohc'; did you mean previous_epoch?"),
         ("classic_state:", "classic_stat:", None, "unknown key 'classic_stat'; did you mean classic_state?"),
     ],
 )
-def test_what_would_not_be_compared_is_refused(old: str, new: str, dialect: str | None, said: str) -> None:
+def test_what_would_not_be_compared_is_refused(old: str, new: str, dialect: str | None, message: str) -> None:
     """A misspelt key of what is expected, in either telling, is an error with its line and never met."""
     assert old in TEXT
     line = TEXT.partition(old)[0].count("\n") + (2 if "groop" in new else 1)
     with pytest.raises(InputError) as refused:
         run_text(TEXT.replace(old, new, 1), dialect)
-    assert str(refused.value) == f"story.yaml:{line}: {said}"
+    assert str(refused.value) == f"story.yaml:{line}: {message}"

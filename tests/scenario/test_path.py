@@ -23,35 +23,35 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def replayed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     capsys.readouterr()
     status = main(["replay", *arguments])
-    said = capsys.readouterr()
-    return status, said.out + said.err
+    printed = capsys.readouterr()
+    return status, printed.out + printed.err
 
 
 def test_a_counterexample_goes_as_it_was_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = sorted(folder.glob("*.yaml"))
     assert len(paths) >= 3
-    status, said = replayed(capsys, *map(str, paths))
+    status, printed = replayed(capsys, *map(str, paths))
     assert status == 0
-    assert "they do the same" in said
-    assert "broken: one user" in said
+    assert "they do the same" in printed
+    assert "broken: one user" in printed
 
 
 def test_another_dialect_parts_from_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """4.3.1 takes the same path; a client that is mended does not come as far."""
     path = str(next(folder.glob("*-one-user.yaml")))
     assert replayed(capsys, path, "--dialect", "4.3.1", "--quiet")[0] == 0
-    status, said = replayed(capsys, path, "--dialect", "fixed", "--quiet")
+    status, printed = replayed(capsys, path, "--dialect", "fixed", "--quiet")
     assert status == 1
-    assert "refused: expected none, got no such step here, but" in said
+    assert "refused: expected none, got no such step here, but" in printed
 
 
 def test_an_audit_sees_what_the_checker_found(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The trace of the live members, at times that their timers allow, has two owners of a partition."""
     trace = next(folder.glob("*-one-user.trace.jsonl"))
     verdict = json.loads((folder / "verdict.json").read_text())
-    told = next(one for one in verdict["violations"] if one["property"] == "one user")
-    assert told["times_ms"] == sorted(told["times_ms"])
-    assert len(told["times_ms"]) == told["steps"]
+    violations = next(one for one in verdict["violations"] if one["property"] == "one user")
+    assert violations["times_ms"] == sorted(violations["times_ms"])
+    assert len(violations["times_ms"]) == violations["steps"]
     capsys.readouterr()
     status = main(["audit", "--format", "trace", "--master", "none", "-o", str(tmp_path / "audit"), str(trace)])
     assert status == 1
@@ -59,7 +59,7 @@ def test_an_audit_sees_what_the_checker_found(folder: Path, tmp_path: Path, caps
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("model: consumer-group", "model: consumers", ":2: no model 'consumers'; choose from"),
         ("  members: 2", "  member: 2", ":4: no option 'member'"),
@@ -72,15 +72,15 @@ def test_an_audit_sees_what_the_checker_found(folder: Path, tmp_path: Path, caps
     ],
 )
 def test_what_cannot_be_walked_is_told(
-    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str
+    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, message: str
 ) -> None:
     text = next(folder.glob("*-one-user.yaml")).read_text()
     assert old in text
     (folder / "changed.yml").write_text(text.replace(old, new, 1))
-    status, told = replayed(capsys, str(folder / "changed.yml"), "--quiet")
+    status, printed = replayed(capsys, str(folder / "changed.yml"), "--quiet")
     assert status in (1, 2)
-    assert said in told
-    assert "Traceback" not in told
+    assert message in printed
+    assert "Traceback" not in printed
 
 
 def test_a_walk_by_hand() -> None:

@@ -112,7 +112,7 @@ def test_releases_part_at_a_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("requests: x\n", "talk.yaml:1: the key 'steps' is missing"),
         ("requests: x\nsteps: []\n", "talk.yaml:2: 0 steps; 1 to 2000"),
@@ -137,9 +137,9 @@ def test_releases_part_at_a_flag() -> None:
         (HEAD.replace("steps:", "dialect: 3.9\nsteps:") + JOINS, "talk.yaml:4: no coordinator dialect '3.9'; one of "),
     ],
 )  # fmt: skip
-def test_what_is_no_request_is_one_line_with_its_place(text: str, said: str) -> None:
+def test_what_is_no_request_is_one_line_with_its_place(text: str, message: str) -> None:
     """Unknown words and wrong types are refused in one line that names the line of the file."""
     with pytest.raises(InputError) as refused:
         run_text(text)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)

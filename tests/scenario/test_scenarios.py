@@ -35,7 +35,7 @@ def test_scenario_gives_the_same_every_time(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "said", "instead", "expected", "got"),
+    ("file", "message", "instead", "expected", "got"),
     [
         ("conversation", "state: FENCED", "state: STABLE", "STABLE", "FENCED"),
         ("conversation", "fetchable: [orders-0]", "fetchable: [orders-1]", "[orders-1]", "[orders-0]"),
@@ -55,12 +55,12 @@ def test_scenario_gives_the_same_every_time(file: Path) -> None:
         ("classic_member", "members: [m-1]", "members: [m-2]", "[m-2]", "[m-1]"),
     ],
 )  # fmt: skip
-def test_wrong_expectation_is_found(file: str, said: str, instead: str, expected: str, got: str) -> None:
+def test_wrong_expectation_is_found(file: str, message: str, instead: str, expected: str, got: str) -> None:
     """One changed word is the first difference, with its line, what was expected and what came."""
     text = (FOLDER / f"{file}.yaml").read_text()
-    assert said in text
-    first = run_text(text.replace(said, instead, 1)).differences()[0]
-    line = text[: text.index(said)].count("\n") + 1
+    assert message in text
+    first = run_text(text.replace(message, instead, 1)).differences()[0]
+    line = text[: text.index(message)].count("\n") + 1
     assert (first.expected, first.got) == (expected, got)
     assert int(first.where.removeprefix("talk.yaml:")) in (line, line - 1)
 

@@ -40,12 +40,12 @@ class Served:
         hidden = "".join(f"sys.modules[{name!r}] = None; " for name in without)
         program = f"import sys; {prepare or None}; {hidden}from fsm.__main__ import main; sys.exit(main())"
         command = [sys.executable, "-c", program, "serve", "--topics", topics, *settings, *arguments]
-        said = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         self.process: subprocess.Popen[str] = subprocess.Popen(
             command,
             env=environment,
-            **said,  # type: ignore[call-overload]
+            **options,  # type: ignore[call-overload]
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -62,14 +62,14 @@ class Served:
 
     def end(self) -> tuple[int, str]:
         """Waits until it has ended by itself: exit status, and what it said on stderr."""
-        _, said = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, said
+        _, output = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, output
 
 
 @contextmanager
-def served(*arguments: str, **said: Any) -> Iterator[Served]:
+def served(*arguments: str, **fields: Any) -> Iterator[Served]:
     """The command while the block runs."""
-    one = Served(*arguments, **said)
+    one = Served(*arguments, **fields)
     try:
         assert one.port, one.end()
         yield one

@@ -66,8 +66,8 @@ def list_offsets(time_ms: int, topic: str = TOPIC, partition: int = 0, epoch: in
     return ask
 
 
-def fetch(*partitions: m.FetchPartition, topic: str = TOPIC, version: int = 12, **said: Any) -> Ask:
-    asked = m.FetchRequest(topics=(m.FetchTopic(topic, partitions=partitions),), **{"max_wait_ms": 0, **said})
+def fetch(*partitions: m.FetchPartition, topic: str = TOPIC, version: int = 12, **fields: Any) -> Ask:
+    asked = m.FetchRequest(topics=(m.FetchTopic(topic, partitions=partitions),), **{"max_wait_ms": 0, **fields})
 
     def ask(wire: Wire) -> Any:
         begun = time.monotonic()
@@ -83,8 +83,8 @@ def fetch(*partitions: m.FetchPartition, topic: str = TOPIC, version: int = 12, 
     return ask
 
 
-def part(number: int = 0, **said: Any) -> m.FetchPartition:
-    return m.FetchPartition(number, **{"partition_max_bytes": 1 << 20, **said})
+def part(number: int = 0, **fields: Any) -> m.FetchPartition:
+    return m.FetchPartition(number, **{"partition_max_bytes": 1 << 20, **fields})
 
 
 def find(wire: Wire, kind: int, key: str) -> int:
@@ -136,16 +136,16 @@ def end_of_epoch(epoch: int, topic: str = TOPIC) -> Ask:
     return ask
 
 
-def commit(topic: str, group: str = GROUP, **said: Any) -> Ask:
+def commit(topic: str, group: str = GROUP, **fields: Any) -> Ask:
     place = m.OffsetCommitRequestPartition(0, 42, committed_metadata="")
-    asked = m.OffsetCommitRequest(group, topics=(m.OffsetCommitRequestTopic(topic, partitions=(place,)),), **said)
+    asked = m.OffsetCommitRequest(group, topics=(m.OffsetCommitRequestTopic(topic, partitions=(place,)),), **fields)
     return lambda wire: wire.ask(asked, 9).topics[0].partitions[0].error_code
 
 
-def beat(member: str = "m-1", epoch: int = 0, version: int = 1, **said: Any) -> Ask:
+def beat(member: str = "m-1", epoch: int = 0, version: int = 1, **fields: Any) -> Ask:
     joins = {"rebalance_timeout_ms": LATER_MS, "subscribed_topic_names": (TOPIC,), "topic_partitions": ()}
-    said = {**(joins if epoch == 0 else {}), **said}
-    asked = m.ConsumerGroupHeartbeatRequest(said.pop("group_id", "odd-members"), member, epoch, **said)
+    fields = {**(joins if epoch == 0 else {}), **fields}
+    asked = m.ConsumerGroupHeartbeatRequest(fields.pop("group_id", "odd-members"), member, epoch, **fields)
 
     def ask(wire: Wire) -> Any:
         found = wire.ask(asked, version)
@@ -154,10 +154,10 @@ def beat(member: str = "m-1", epoch: int = 0, version: int = 1, **said: Any) -> 
     return ask
 
 
-def join(version: int = 9, **said: Any) -> Ask:
+def join(version: int = 9, **fields: Any) -> Ask:
     protocols = (m.JoinGroupRequestProtocol("range", b"\0\1\0\0\0\1\0\3odd\xff\xff\xff\xff"),)
-    told = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "member_id": "", "protocol_type": "consumer"}
-    asked = m.JoinGroupRequest(**{"group_id": "odd-classic", **told, "protocols": protocols, **said})
+    usual = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "member_id": "", "protocol_type": "consumer"}
+    asked = m.JoinGroupRequest(**{"group_id": "odd-classic", **usual, "protocols": protocols, **fields})
     return lambda wire: wire.ask(asked, version).error_code
 
 

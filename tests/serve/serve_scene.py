@@ -24,9 +24,9 @@ SHORT = {
 class Scene:
     """Brokers, their clock, and what they did."""
 
-    def __init__(self, *rules: Rule, topics: dict[str, int] | None = None, **said: Any) -> None:
-        kept = said.pop("kept", None)
-        served = Served(topics or {"foo": 4}, settings={**SHORT, **said.pop("settings", {})}, **said)
+    def __init__(self, *rules: Rule, topics: dict[str, int] | None = None, **fields: Any) -> None:
+        kept = fields.pop("kept", None)
+        served = Served(topics or {"foo": 4}, settings={**SHORT, **fields.pop("settings", {})}, **fields)
         self.now_ms = 1_000_000.0
         self.seen: list[Exchange | Note] = []
         self.rules = list(rules)

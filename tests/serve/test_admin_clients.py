@@ -130,9 +130,9 @@ def test_the_admin_client_of_kafka_python(broker: Served) -> None:
         client.close()
 
 
-def kcat(broker: Served, *arguments: str, said: str = "") -> str:
+def kcat(broker: Served, *arguments: str, message: str = "") -> str:
     command = ["kcat", "-b", f"127.0.0.1:{broker.port}", "-q", *arguments]
-    return subprocess.run(command, input=said, text=True, capture_output=True, timeout=PATIENCE_S, check=True).stdout
+    return subprocess.run(command, input=message, text=True, capture_output=True, timeout=PATIENCE_S, check=True).stdout
 
 
 @pytest.mark.clients

@@ -111,9 +111,9 @@ def test_a_version_that_is_too_new() -> None:
     frame[2:4] = (99).to_bytes(2, "big")
     client.send_frame(bytes(frame))
     client.waiting.append((m.APIS["ApiVersions"], 0))
-    told = client.take()
-    assert told.error_code is ErrorCode.UNSUPPORTED_VERSION
-    assert [one.api_key for one in told.api_keys] == [18]
+    response = client.take()
+    assert response.error_code is ErrorCode.UNSUPPORTED_VERSION
+    assert [one.api_key for one in response.api_keys] == [18]
     client.send_frame(encode_request(join(), 1, 8, "A").replace(b"\0\x44\0\1", b"\0\x44\0\x09", 1))
     assert client.is_closed
 

@@ -31,10 +31,10 @@ MANY = 10_000
 
 
 @asynccontextmanager
-async def an_edge(store: Store | None = None, **said: Any) -> AsyncIterator[Edge]:
+async def an_edge(store: Store | None = None, **fields: Any) -> AsyncIterator[Edge]:
     """Brokers that listen while the block runs."""
     kept = store.read() if store else None
-    one = Edge(Brokers(Served({"foo": 4}), now_ms(), Random(1), kept=kept), store, **said)  # noqa: S311
+    one = Edge(Brokers(Served({"foo": 4}), now_ms(), Random(1), kept=kept), store, **fields)  # noqa: S311
     await one.start()
     try:
         yield one

@@ -169,10 +169,10 @@ def test_connections_beyond_the_limit_of_open_files(without: tuple[str, ...]) ->
             one.close()
         wait_until(lambda: serves_again(broker))
         broker.process.terminate()
-        code, said = broker.end()
+        code, errors = broker.end()
         assert code == 0
-        lines = said.splitlines()
-        assert 1 <= len(lines) <= 1 + (time.monotonic() - begun) / CROWDED_AGAIN_S, said
+        lines = errors.splitlines()
+        assert 1 <= len(lines) <= 1 + (time.monotonic() - begun) / CROWDED_AGAIN_S, errors
         assert all("raise the limit of open files" in line for line in lines)
 
 

@@ -168,9 +168,9 @@ def test_a_disk_that_is_full_ends_the_broker_and_nothing_is_answered_that_is_not
     broker = Served("--data", str(tmp_path), "--records", "0", *QUICK, prepare=limit(DISK))
     assert broker.port, broker.end()
     assert work(broker, groups) > 20
-    code, said = broker.end()
-    assert (code, said.count("\n")) == (2, 1), said
-    assert "cannot be written: File too large" in said
+    code, errors = broker.end()
+    assert (code, errors.count("\n")) == (2, 1), errors
+    assert "cannot be written: File too large" in errors
     with served("--data", str(tmp_path), "--records", "0", *QUICK) as again:
         wire = again.connect()
         for group in groups:
@@ -178,9 +178,9 @@ def test_a_disk_that_is_full_ends_the_broker_and_nothing_is_answered_that_is_not
 
 
 def test_a_disk_that_is_full_from_the_beginning(tmp_path: Path) -> None:
-    code, said = Served("--data", str(tmp_path), prepare=limit(0)).end()
-    assert (code, said.count("\n")) == (2, 1), said
-    assert "cannot be written: File too large" in said
+    code, errors = Served("--data", str(tmp_path), prepare=limit(0)).end()
+    assert (code, errors.count("\n")) == (2, 1), errors
+    assert "cannot be written: File too large" in errors
 
 
 def test_a_consumer_keeps_its_membership_over_a_kill(tmp_path: Path) -> None:

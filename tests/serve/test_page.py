@@ -115,15 +115,15 @@ def test_every_fault_can_be_asked_for(running: Running) -> None:
     }
     for do in Do:
         assert f'"{do.value}"' in page
-        said = {"do": do.value, "group": "shop", "member": "m", "ms": 1, **more.get(do.value, {})}
-        status, text = running.ask("POST", "/do", said, **key)
+        body = {"do": do.value, "group": "shop", "member": "m", "ms": 1, **more.get(do.value, {})}
+        status, text = running.ask("POST", "/do", body, **key)
         assert status == 200 or "no group" in text, text
     asked = {rule.do for rule in running.edge.brokers.rules}
     assert asked | {Do.EXPIRE, Do.MOVE, Do.PAUSE} == set(Do)
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("body", "words"),
     [
         ({"do": "dance"}, "nothing is called 'dance'"),
         ({"do": "refuse", "error": "FENCED_EPOCH"}, "no error 'FENCED_EPOCH'; did you mean"),
@@ -135,8 +135,8 @@ def test_every_fault_can_be_asked_for(running: Running) -> None:
         ([], "nothing is called 'None'"),
     ],
 )
-def test_what_no_button_says_is_refused(running: Running, said: Any, words: str) -> None:
-    status, text = running.ask("POST", "/do", said, **{"X-Fsm-Key": running.page.key})
+def test_what_no_button_says_is_refused(running: Running, body: Any, words: str) -> None:
+    status, text = running.ask("POST", "/do", body, **{"X-Fsm-Key": running.page.key})
     assert (status, words in text, "\n" in text[:-1]) == (400, True, False)
 
 

@@ -95,26 +95,26 @@ def test_what_comes_after_a_replacement_is_behind_it(tmp_path: Path) -> None:
 def test_what_no_broker_has_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metadata.log").write_text("{}")
     served = Served("--data", str(tmp_path))
-    code, said = served.end()
-    assert (code, said.count("\n")) == (2, 1)
-    assert "metadata: not what a broker has written" in said
+    code, errors = served.end()
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "metadata: not what a broker has written" in errors
 
 
 @pytest.mark.parametrize("folder", ["/proc/serve", "/dev/null", "/dev/null/serve"])
 def test_a_folder_that_cannot_be_used(folder: str) -> None:
     with pytest.raises(InputError, match="cannot be used"):
         Store(Path(folder))
-    code, said = Served("--data", folder).end()
-    assert (code, said.count("\n")) == (2, 1)
-    assert said.startswith("fsm serve:") or "cannot be used" in said
+    code, errors = Served("--data", folder).end()
+    assert (code, errors.count("\n")) == (2, 1)
+    assert errors.startswith("fsm serve:") or "cannot be used" in errors
 
 
 def test_two_brokers_on_one_folder(tmp_path: Path) -> None:
     first = Served("--data", str(tmp_path))
     try:
-        code, said = Served("--data", str(tmp_path)).end()
-        assert (code, said.count("\n")) == (2, 1)
-        assert "another broker uses it" in said
+        code, errors = Served("--data", str(tmp_path)).end()
+        assert (code, errors.count("\n")) == (2, 1)
+        assert "another broker uses it" in errors
     finally:
         first.kill()
     again = Served("--data", str(tmp_path))

@@ -22,8 +22,8 @@ ADVERTISED = {
 
 @pytest.mark.parametrize("release", ADVERTISED)
 def test_what_a_release_advertises(release: str) -> None:
-    said = Scene(release=release).client().ask(m.ApiVersionsRequest("x", "1"), 4)
-    found = {one.api_key: (one.min_version, one.max_version) for one in said.api_keys}
+    response = Scene(release=release).client().ask(m.ApiVersionsRequest("x", "1"), 4)
+    found = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     assert tuple(found[m.APIS[name].key] for name in WANTED) == ADVERTISED[release]
     assert found[m.APIS["InitProducerId"].key] == (0, 5)
     assert not {m.APIS[name].key for name in ("AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit")} & set(found)
@@ -45,6 +45,6 @@ def test_a_newer_client_falls_back() -> None:
     client = Scene(release="4.3.1").client()
     client.send(m.ApiVersionsRequest("x", "1"), 5)
     client.waiting[0] = (m.APIS["ApiVersions"], 0)
-    told = client.take()
-    assert told.error_code == 35
-    assert client.ask(m.ApiVersionsRequest("x", "1"), told.api_keys[0].max_version).error_code == 0
+    response = client.take()
+    assert response.error_code == 35
+    assert client.ask(m.ApiVersionsRequest("x", "1"), response.api_keys[0].max_version).error_code == 0

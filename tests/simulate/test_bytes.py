@@ -76,9 +76,9 @@ def test_hashes_of_texts_do_not_matter(tmp_path: Path) -> None:
         "--trace",
         "--json",
     ]
-    told = set()
+    outputs = set()
     for seed in ("0", "1"):
         environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(SIMULATE.parents[1])}
         ran = subprocess.run(command, env=environment, capture_output=True, check=False)
-        told.add(ran.stdout + b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir())))
-    assert len(told) == 1
+        outputs.add(ran.stdout + b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir())))
+    assert len(outputs) == 1

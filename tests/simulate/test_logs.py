@@ -52,23 +52,23 @@ class Story:
         capsys.readouterr()
         audit = ["audit", str(self.folder / what), "--master", "none", "--json", "-o", str(self.folder / "audit")]
         assert main(audit) in (0, 1)
-        told = json.loads(capsys.readouterr().out)
-        assert told["inputs"]["understood_share"] == 1.0
-        assert told["inputs"]["not_understood"] == 0
-        self.layouts = sorted(told["inputs"]["layouts"])
-        found: list[dict[str, Any]] = told["findings"]
+        document = json.loads(capsys.readouterr().out)
+        assert document["inputs"]["understood_share"] == 1.0
+        assert document["inputs"]["not_understood"] == 0
+        self.layouts = sorted(document["inputs"]["layouts"])
+        found: list[dict[str, Any]] = document["findings"]
         return found
 
     def uses(self) -> dict[Partition, list[Use]]:
         """Who used what. A lost callback ends a use when it begins, to the audit."""
-        told: dict[str, list[TraceRecord]] = {}
+        by_client: dict[str, list[TraceRecord]] = {}
         for record in self.trace:
-            told.setdefault(record.client_id, []).append(record)
-        printed = {client: self._printed(records) for client, records in told.items()}
+            by_client.setdefault(record.client_id, []).append(record)
+        printed = {client: self._printed(records) for client, records in by_client.items()}
         found: dict[Partition, list[Use]] = {}
         for one in self.truth["held"]:
-            name = one["client"] if one["client"] in told else f"connect-{one['client']}"
-            start_ms, end_ms, own = one["start_ms"], one["end_ms"], told.get(name, [])
+            name = one["client"] if one["client"] in by_client else f"connect-{one['client']}"
+            start_ms, end_ms, own = one["start_ms"], one["end_ms"], by_client.get(name, [])
             lost = (r.ts_ms for r in own if r.kind is Kind.LOST_BEGIN and start_ms <= r.ts_ms <= end_ms)
             end_ms = min(lost, default=end_ms)
             reborn_ms = min((r.ts_ms for r in own if r.kind is Kind.STARTED and r.ts_ms >= end_ms), default=1 << 60)

@@ -255,9 +255,9 @@ def test_a_run_that_fails_is_made_small_and_fails_still(tmp_path: Path, capsys: 
     assert main(["simulate", str(shrunk)]) == 1
     capsys.readouterr()
     assert main(["replay", str(shrunk)]) == 1
-    told = capsys.readouterr().out
-    assert "event signal.LATE" in told
-    assert "violated: expected [], got [signal at " in told
+    printed = capsys.readouterr().out
+    assert "event signal.LATE" in printed
+    assert "violated: expected [], got [signal at " in printed
     assert main(["replay", str(shrunk), "--dialect", "4.0"]) == 2
     shrunk.write_text(shrunk.read_text().replace("signal.yaml", "mended.yaml"))
     assert main(["simulate", str(shrunk)]) == 0
@@ -298,12 +298,12 @@ def test_the_command_draws_compares_and_takes_tables_by_themselves(
     """Text, JSON, a picture, a trace, two tables side by side; two files without a deployment."""
     monkeypatch.chdir(TUTORIAL)
     assert main(["simulate", "crossing.yaml", "-o", str(tmp_path), "--trace", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == json.loads((tmp_path / "metrics.json").read_text())
+    document = json.loads(capsys.readouterr().out)
+    assert document == json.loads((tmp_path / "metrics.json").read_text())
     assert "time in GREEN" in (tmp_path / "picture.svg").read_text()
-    assert (tmp_path / "trace.jsonl").read_text().count("\n") == told["totals"]["signal.transitions"] + told["totals"][
-        "barrier.transitions"
-    ]
+    assert (tmp_path / "trace.jsonl").read_text().count("\n") == document["totals"]["signal.transitions"] + document[
+        "totals"
+    ]["barrier.transitions"]
     assert json.loads((tmp_path / "truth.json").read_text())["faults"][0]["restart"] in ("signal", "barrier")
     assert main(["simulate", "crossing.yaml", "--compare", "signal=mended.yaml", "loses=5%", "-o", str(tmp_path)]) == 0
     assert "time in LIFTING" in capsys.readouterr().out
@@ -347,7 +347,7 @@ faults:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "says"),
+    ("old", "new", "line", "message"),
     [
         ("lasts: 1h", "lasst: 1h", 3, "unknown key 'lasst'; did you mean lasts?"),
         ("table: signal.yaml", "tabel: signal.yaml", 6, "unknown key 'tabel'; did you mean table?"),
@@ -380,7 +380,7 @@ faults:
         ("table: barrier.yaml", "table: consumer-membr", 8, "did you mean consumer-member"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int | None, says: str) -> None:
+def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int | None, message: str) -> None:
     """One line that names the place, and the nearest name where there is one."""
     assert old in GOOD
     read(GOOD, "crossing.yaml", TUTORIAL)
@@ -389,7 +389,7 @@ def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int | Non
         wrong = wrong.replace("LATE: 2s..2s", "LATE: 1ms..2ms")
     with pytest.raises(InputError) as found:
         read(wrong, "crossing.yaml", TUTORIAL)
-    assert says in str(found.value)
+    assert message in str(found.value)
     assert line is None or str(found.value).startswith(f"crossing.yaml:{line}:")
 
 
@@ -436,7 +436,7 @@ def test_what_cannot_be_asked_is_told(
 ) -> None:
     """Exit status 2, one line."""
     monkeypatch.chdir(TUTORIAL)
-    for given, says in (
+    for given, message in (
         (["crossing.yaml", "--with", "barrier.yaml"], "--with is for tables"),
         (["crossing.yaml", "--never", "barrier.UP"], "--never is for tables"),
         (["signal.yaml", "--with", "signal.yaml"], "two tables have one name"),
@@ -452,8 +452,8 @@ def test_what_cannot_be_asked_is_told(
         assert main(["simulate", *given]) == 2, given
         error = capsys.readouterr().err
         assert error.count("\n") == 1
-        if says != "did you mean":
-            assert says in error
+        if message != "did you mean":
+            assert message in error
     assert list(tmp_path.iterdir()) == []
     assert main(["check", "crossing.yaml", "--goal", "signal.GREEN"]) == 2
 

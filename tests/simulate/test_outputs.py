@@ -90,10 +90,10 @@ def test_a_clock_that_is_ahead_shows_in_the_trace_alone() -> None:
 def test_files_and_json(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same numbers in each; pictures are well-formed, and the same for the same run."""
     assert main(["simulate", str(shop), "--json", "-o", str(tmp_path)]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == json.loads((tmp_path / "metrics.json").read_text())
-    assert told["totals"]["shared_ms"] > 100_000
-    assert sum(told["groups"][0]["series"]["moves"]) == told["groups"][0]["totals"]["moves"]
+    document = json.loads(capsys.readouterr().out)
+    assert document == json.loads((tmp_path / "metrics.json").read_text())
+    assert document["totals"]["shared_ms"] > 100_000
+    assert sum(document["groups"][0]["series"]["moves"]) == document["groups"][0]["totals"]["moves"]
     picture = (tmp_path / "picture.svg").read_text()
     assert ET.fromstring(picture).tag.endswith("svg")  # noqa: S314  # our own
     assert picture == draw([simulate(read_file(shop), 0)])
@@ -138,7 +138,7 @@ def test_a_setting_is_for_each_what_its_protocol_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "says"),
+    ("variant", "message"),
     [
         ("4.9", "no coordinator dialect '4.9'"),
         ("protocol=connect", "consumer or classic"),
@@ -148,11 +148,11 @@ def test_a_setting_is_for_each_what_its_protocol_has() -> None:
         ("protocol=consumer,session.timeout.ms=10000", "set the brokers' group.consumer.session.timeout.ms"),
     ],
 )  # fmt: skip
-def test_a_variant_that_says_nothing_is_told(variant: str, says: str) -> None:
+def test_a_variant_that_says_nothing_is_told(variant: str, message: str) -> None:
     """One line that names the variant."""
     with pytest.raises(InputError, match="--compare") as found:
         vary(deployment("eager"), variant)
-    assert says in str(found.value)
+    assert message in str(found.value)
 
 
 def test_fleets_come_to_the_same_in_a_loop_and_in_processes() -> None:
@@ -205,8 +205,8 @@ def test_a_run_that_fails_is_made_small_and_fails_still(
 def test_a_deployment_is_replayed_fault_by_fault(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What nothing violates meets what is expected of it; two releases part where their measures do."""
     assert main(["replay", str(shop)]) == 0
-    said = capsys.readouterr().out
-    assert "3m pause a-0 for 1m30s" in said
+    printed = capsys.readouterr().out
+    assert "3m pause a-0 for 1m30s" in printed
     assert main(["replay", str(shop), "--dialect", "4.0", "--against", "4.0"]) == 0
 
 

@@ -35,7 +35,7 @@ def test_plans_are_spread_over_processes_and_rates_over_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "says"),
+    ("old", "new", "line", "message"),
     [
         ("lasts: 12m", "lasts: 12 minutes", 3, "'12 minutes' is no duration"),
         ("lasts: 12m", "lasts: 0s", 3, "too short"),
@@ -62,12 +62,12 @@ def test_plans_are_spread_over_processes_and_rates_over_time() -> None:
         ("processes: 2, starts", "settings: {session.timeout.ms: 100000000000}, starts", 11, "session_timeout_ms"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int, says: str) -> None:
+def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int, message: str) -> None:
     """One line that names the place, and the nearest name where there is one."""
     assert old in GOOD
     with pytest.raises(InputError) as found:
         read(GOOD.replace(old, new, 1), "shop.yaml")
-    assert says in str(found.value)
+    assert message in str(found.value)
     assert str(found.value).startswith(f"shop.yaml:{line}:")
 
 

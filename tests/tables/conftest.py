@@ -22,15 +22,15 @@ def codes() -> Callable[[Table, str, Symbol], str]:
 
 
 @pytest.fixture(scope="session")
-def tell() -> Callable[[Table, Iterable[Symbol]], list[tuple[str, str, str]]]:
+def take_events() -> Callable[[Table, Iterable[Symbol]], list[tuple[str, str, str]]]:
     """(event, effects, state afterwards) for each event of a story that begins in the table's initial state."""
 
-    def story(table: Table, events: Iterable[Symbol]) -> list[tuple[str, str, str]]:
-        state, told = table.compiled.initial, []
+    def take(table: Table, events: Iterable[Symbol]) -> list[tuple[str, str, str]]:
+        state, steps = table.compiled.initial, []
         for event in events:
             cell = table.compiled[state, event]
-            told.append((event.name, " ".join(effect.name for effect in cell.effects), cell.target.name))
+            steps.append((event.name, " ".join(effect.name for effect in cell.effects), cell.target.name))
             state = cell.target
-        return told
+        return steps
 
-    return story
+    return take

@@ -236,13 +236,13 @@ def test_a_generation_begins_with_every_step_into_the_sync_phase() -> None:
             ) + ((Effect.ANSWER_OK,) if Effect.ANSWER_OK in cell.steps else ())
 
 
-def test_a_group_grows_and_empties(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_group_grows_and_empties(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """Two members within the initial delay, a generation, the leader's assignment, two leaves."""
     begin = (
         "CANCEL_JOIN_TIMER REMOVE_UNJOINED_MEMBERS ELECT_LEADER BUMP_GENERATION SELECT_PROTOCOL "
         "ANSWER_JOINS RESET_HEARTBEAT_TIMERS AWAIT_SYNCS ARM_SYNC_TIMER"
     )
-    assert tell(TABLE, (
+    assert take_events(TABLE, (
         Event.MEMBER_ID_GIVEN,
         Event.MEMBER_JOINED,
         Event.MEMBER_JOINED_INITIALLY,
@@ -284,9 +284,9 @@ def test_the_only_member_s_rejoin_completes_at_once() -> None:
     assert cell.path == (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
 
 
-def test_a_static_member_is_swapped_without_a_rebalance(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_static_member_is_swapped_without_a_rebalance(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """In STABLE with the same protocol the record is rewritten first; the join is answered when it is stored."""
-    assert tell(TABLE, (
+    assert take_events(TABLE, (
         Event.LOADED_WITH_MEMBERS,
         Event.STATIC_REPLACED_SAME_PROTOCOL,
         Event.STATIC_SWAP_STORED,
@@ -304,10 +304,10 @@ def test_a_static_member_is_swapped_without_a_rebalance(tell: Callable[..., list
 
 
 def test_a_downgraded_group_rebalances_and_an_upgraded_one_is_gone(
-    tell: Callable[..., list[tuple[str, str, str]]],
+    take_events: Callable[..., list[tuple[str, str, str]]],
 ) -> None:
     """A downgrade by removal is built STABLE and prepares at once; an upgrade answers the delayed joins first."""
-    assert tell(TABLE, (Event.DOWNGRADED_BY_REMOVAL, Event.UPGRADE_REFUSED_LATE, Event.UPGRADED)) == [
+    assert take_events(TABLE, (Event.DOWNGRADED_BY_REMOVAL, Event.UPGRADE_REFUSED_LATE, Event.UPGRADED)) == [
         ("DOWNGRADED_BY_REMOVAL", "WRITE_GROUP RESET_HEARTBEAT_TIMERS FORGET_SYNCS CANCEL_SYNC_TIMER ARM_JOIN_TIMER",
          "PREPARING_REBALANCE"),
         ("UPGRADE_REFUSED_LATE", "ANSWER_JOINS_REBALANCE ANSWER_ERROR", "PREPARING_REBALANCE"),

@@ -118,9 +118,9 @@ def test_its_hops_are_those_of_the_classic_group() -> None:
     assert hops(TABLE) == classic
 
 
-def test_a_worker_bounces(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_worker_bounces(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """It leaves, comes back as a new member while the others rejoin, and the leader assigns again."""
-    told = tell(TABLE, (
+    steps = take_events(TABLE, (
         Event.MEMBER_ID_GIVEN,
         Event.NEW_MEMBER_JOINED,
         Event.NEW_MEMBER_JOINED,
@@ -133,7 +133,7 @@ def test_a_worker_bounces(tell: Callable[..., list[tuple[str, str, str]]]) -> No
         Event.ALL_JOINED,
         Event.LEADER_SYNCED,
     ))  # fmt: skip
-    assert [state for _, _, state in told] == [
+    assert [state for _, _, state in steps] == [
         "EMPTY",
         "PREPARING_REBALANCE",
         "PREPARING_REBALANCE",
@@ -148,9 +148,9 @@ def test_a_worker_bounces(tell: Callable[..., list[tuple[str, str, str]]]) -> No
     ]
 
 
-def test_the_last_worker_leaves(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_the_last_worker_leaves(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """The group prepares a rebalance first and finds out then that nobody is left; the generation moves on."""
-    assert tell(TABLE, (
+    assert take_events(TABLE, (
         Event.NEW_MEMBER_JOINED,
         Event.ALL_JOINED,
         Event.LEADER_SYNCED,

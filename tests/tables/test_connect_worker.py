@@ -266,10 +266,10 @@ def test_the_busy_thread_finishes_its_work() -> None:
 
 
 def test_a_round_that_takes_work_away_is_followed_by_another(
-    tell: Callable[..., list[tuple[str, str, str]]],
+    take_events: Callable[..., list[tuple[str, str, str]]],
 ) -> None:
     """Stops come before starts, and the worker joins again at once (row 24)."""
-    told = tell(TABLE, (
+    steps = take_events(TABLE, (
         Event.START,
         Event.COORDINATOR_FOUND,
         Event.JOIN_DUE_COOPERATIVE,
@@ -285,7 +285,7 @@ def test_a_round_that_takes_work_away_is_followed_by_another(
         Event.REVOKED_READY,
         Event.STARTED_REVOKED_BEFORE,
     ))  # fmt: skip
-    assert told == [
+    assert steps == [
         ("START", "READ_INTERNAL_TOPICS REQUEST_REJOIN FIND_COORDINATOR", "DISCONNECTED"),
         ("COORDINATOR_FOUND", "", "UNJOINED"),
         ("JOIN_DUE_COOPERATIVE", "DROP_LEADER_STATE SEND_JOIN", "JOINING"),
@@ -313,9 +313,9 @@ AT_WORK = (
 )
 
 
-def test_a_delayed_round_comes_at_its_deadline(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_delayed_round_comes_at_its_deadline(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """The worker waits in DELAYED, through local changes, and joins when the deadline has come (rows 26, 27, 30)."""
-    assert tell(TABLE, (*AT_WORK, Event.TARGET_STATE_CHANGED, Event.DELAY_REACHED))[-3:] == [
+    assert take_events(TABLE, (*AT_WORK, Event.TARGET_STATE_CHANGED, Event.DELAY_REACHED))[-3:] == [
         ("STARTED_DELAYED", "RECORD_RUNNING", "DELAYED"),
         ("TARGET_STATE_CHANGED", "APPLY_TARGET_STATE", "DELAYED"),
         ("DELAY_REACHED", "CLEAR_DEADLINE REQUEST_REJOIN", "UNJOINED"),
@@ -323,11 +323,11 @@ def test_a_delayed_round_comes_at_its_deadline(tell: Callable[..., list[tuple[st
 
 
 def test_a_short_outage_needs_no_round_and_a_long_one_stops_the_work(
-    tell: Callable[..., list[tuple[str, str, str]]],
+    take_events: Callable[..., list[tuple[str, str, str]]],
 ) -> None:
     """Found again in time the worker is where it was; without a coordinator it gives all up and joins afresh."""
     outage = (Event.COORDINATOR_LOST, Event.COORDINATOR_FOUND_STILL_DELAYED, Event.COORDINATOR_LOST)
-    assert tell(TABLE, (*AT_WORK, *outage, Event.DISCOVERY_FAILED_HOLDING, Event.COORDINATOR_FOUND))[-5:] == [
+    assert take_events(TABLE, (*AT_WORK, *outage, Event.DISCOVERY_FAILED_HOLDING, Event.COORDINATOR_FOUND))[-5:] == [
         ("COORDINATOR_LOST", "MARK_COORDINATOR_UNKNOWN FIND_COORDINATOR", "DISCONNECTED"),
         ("COORDINATOR_FOUND_STILL_DELAYED", "", "DELAYED"),
         ("COORDINATOR_LOST", "MARK_COORDINATOR_UNKNOWN FIND_COORDINATOR", "DISCONNECTED"),
@@ -337,11 +337,11 @@ def test_a_short_outage_needs_no_round_and_a_long_one_stops_the_work(
 
 
 def test_a_worker_that_cannot_catch_up_leaves_once_and_pauses(
-    tell: Callable[..., list[tuple[str, str, str]]],
+    take_events: Callable[..., list[tuple[str, str, str]]],
 ) -> None:
     """One leave, a pause for each retry, then everything is stopped; once caught up it joins (rows 20 to 23)."""
     again = (Event.BACKOFF_ELAPSED, Event.CATCH_UP_TIMED_OUT_AGAIN_RETRY)
-    told = tell(TABLE, (
+    steps = take_events(TABLE, (
         *AT_WORK[:-2],
         Event.SYNCED_BEHIND,
         Event.CATCH_UP_TIMED_OUT_RETRY,
@@ -350,7 +350,7 @@ def test_a_worker_that_cannot_catch_up_leaves_once_and_pauses(
         Event.CATCH_UP_TIMED_OUT_AGAIN_EXHAUSTED,
         Event.CAUGHT_UP_OUTSIDE,
     ))  # fmt: skip
-    assert told[4:] == [
+    assert steps[4:] == [
         ("SYNCED_BEHIND", "ADOPT_PROTOCOL ADOPT_ASSIGNMENT SET_DEADLINE READ_CONFIG_TO_END", "CATCHING_UP"),
         (
             "CATCH_UP_TIMED_OUT_RETRY",

@@ -144,14 +144,14 @@ def test_hops_beyond_the_list_are_few_and_known() -> None:
 def test_the_suffix_of_an_event_names_the_state_it_leads_to() -> None:
     """An event that says how the group stands afterwards leads to that state from everywhere."""
     wanted = {"TARGET_STALE": "ASSIGNING", "RECONCILING": "RECONCILING", "ALL_STABLE": "STABLE"}
-    told = {
+    endings = {
         (event.name, state, cell.target.name)
         for (_, event), cell in TABLE.compiled.items()
         for suffix, state in wanted.items()
         if event.name.endswith(suffix)
     }
-    assert len(told) == 22
-    assert {(event, state) for event, state, _ in told} == {(event, reached) for event, _, reached in told}
+    assert len(endings) == 22
+    assert {(event, state) for event, state, _ in endings} == {(event, reached) for event, _, reached in endings}
 
 
 def test_a_bump_without_a_new_target_ends_in_assigning_or_empty() -> None:
@@ -188,9 +188,11 @@ def test_the_header_says_what_dead_means() -> None:
     assert "DEAD is no state of a Kafka consumer group" in TABLE.doc
 
 
-def test_a_group_lives_from_its_first_member_to_its_deletion(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_group_lives_from_its_first_member_to_its_deletion(
+    take_events: Callable[..., list[tuple[str, str, str]]],
+) -> None:
     """Join, second join, reconciliation, a leave inside the interval, the delayed target, the end."""
-    assert tell(TABLE, (
+    assert take_events(TABLE, (
         Event.MEMBER_JOINED_ALL_STABLE,
         Event.MEMBER_JOINED_RECONCILING,
         Event.HEARTBEAT_RECONCILING,
@@ -213,9 +215,9 @@ def test_a_group_lives_from_its_first_member_to_its_deletion(tell: Callable[...,
     ]  # fmt: skip
 
 
-def test_a_pattern_is_resolved_in_a_step_of_its_own(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_pattern_is_resolved_in_a_step_of_its_own(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """A first member with a pattern gets nothing; the result bumps; the next heartbeat computes the target."""
-    assert tell(TABLE, (
+    assert take_events(TABLE, (
         Event.UNSUBSCRIBED_JOINED_ALL_STABLE,
         Event.REGEX_RESOLUTION_DUE,
         Event.REGEX_RESULT_CHANGED,
@@ -228,9 +230,9 @@ def test_a_pattern_is_resolved_in_a_step_of_its_own(tell: Callable[..., list[tup
     ]  # fmt: skip
 
 
-def test_a_group_is_upgraded_and_downgraded(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_group_is_upgraded_and_downgraded(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """The joiner comes after the conversion; when it leaves, the classic members go back and rebalance."""
-    assert tell(TABLE, (
+    assert take_events(TABLE, (
         Event.CLASSIC_GROUP_CONVERTED,
         Event.MEMBER_JOINED_RECONCILING,
         Event.DOWNGRADED_BY_REMOVAL,

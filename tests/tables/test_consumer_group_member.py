@@ -204,9 +204,9 @@ def test_a_removed_member_leaves_three_tombstones() -> None:
     }
 
 
-def test_a_member_gives_up_and_gains(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_member_gives_up_and_gains(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """A joiner waits for a partition and gets it; a newer target takes one back; it acknowledges; it leaves."""
-    assert tell(TABLE, (
+    assert take_events(TABLE, (
         Event.CREATED,
         Event.GRANTED_SOME_BLOCKED,
         Event.HEARTBEAT_ACCEPTED,
@@ -235,9 +235,9 @@ def test_a_member_gives_up_and_gains(tell: Callable[..., list[tuple[str, str, st
     ]  # fmt: skip
 
 
-def test_a_static_member_goes_and_a_new_id_comes(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_static_member_goes_and_a_new_id_comes(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """Away with -2 it keeps its state; its timers are not cancelled when it is replaced, and then find nobody."""
-    assert tell(TABLE, (
+    assert take_events(TABLE, (
         Event.CREATED,
         Event.REVOKE_NEEDED,
         Event.STATIC_LEFT,
@@ -252,16 +252,16 @@ def test_a_static_member_goes_and_a_new_id_comes(tell: Callable[..., list[tuple[
         ("REPLACED", "REMOVE_CURRENT_ASSIGNMENT REMOVE_TARGET_ENTRY REMOVE_MEMBER", "REMOVED"),
         ("SESSION_EXPIRED", "", "REMOVED"),
     ]  # fmt: skip
-    copied = tell(TABLE, (Event.COPIED_UNREVOKED, Event.NOTHING_TO_GRANT))
+    copied = take_events(TABLE, (Event.COPIED_UNREVOKED, Event.NOTHING_TO_GRANT))
     assert copied == [
         ("COPIED_UNREVOKED", "WRITE_MEMBER WRITE_TARGET_ENTRY WRITE_CURRENT_ASSIGNMENT", "UNREVOKED_PARTITIONS"),
         ("NOTHING_TO_GRANT", "WRITE_CURRENT_ASSIGNMENT CANCEL_REBALANCE_TIMER", "STABLE"),
     ]
 
 
-def test_a_cooperative_classic_member_rejoins_twice(tell: Callable[..., list[tuple[str, str, str]]]) -> None:
+def test_a_cooperative_classic_member_rejoins_twice(take_events: Callable[..., list[tuple[str, str, str]]]) -> None:
     """It is told to rejoin, learns what to keep, is told again because it is UNREVOKED, and settles."""
-    told = tell(TABLE, (
+    steps = take_events(TABLE, (
         Event.CONVERTED,
         Event.CLASSIC_HEARTBEAT_REJOIN,
         Event.REVOKE_NEEDED,
@@ -273,7 +273,7 @@ def test_a_cooperative_classic_member_rejoins_twice(tell: Callable[..., list[tup
         Event.CLASSIC_SYNCED,
         Event.CLASSIC_HEARTBEAT_OK,
     ))  # fmt: skip
-    assert [effects for _, effects, _ in told] == [
+    assert [effects for _, effects, _ in steps] == [
         "WRITE_MEMBER WRITE_TARGET_ENTRY WRITE_CURRENT_ASSIGNMENT ARM_SESSION_TIMER",
         "ARM_SESSION_TIMER ARM_JOIN_TIMER",
         "WRITE_CURRENT_ASSIGNMENT ARM_REBALANCE_TIMER",

@@ -291,12 +291,12 @@ def _story(text: str) -> list[tuple[str, str, str]]:
 
 def _play(start: State, events: list[str]) -> list[tuple[str, str, str]]:
     state: Symbol = start
-    told = []
+    steps = []
     for name in events:
         cell = TABLE.compiled[state, Event[name]]
         state = cell.target
-        told.append((name, _names(cell.steps), state.name))
-    return told
+        steps.append((name, _names(cell.steps), state.name))
+    return steps
 
 
 STORIES = {
@@ -404,8 +404,8 @@ RESET_REQUEST RUN_FAILURE_HOOK > UNSUBSCRIBED
 def test_story(name: str) -> None:
     """The story's events take the member through these states, with these effects in this order."""
     start, text = STORIES[name]
-    told = _story(text)
-    assert _play(start, [event for event, _, _ in told]) == told
+    steps = _story(text)
+    assert _play(start, [event for event, _, _ in steps]) == steps
 
 
 # The lines that no story passes: state, event, steps.

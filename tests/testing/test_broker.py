@@ -16,7 +16,7 @@ class Watched:
     """A consumer, and what its listener heard."""
 
     def __init__(self, broker: LiveBroker, client_id: str = "A") -> None:
-        self.heard: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
         self.consumer = Consumer(
             {
                 "bootstrap.servers": broker.bootstrap,
@@ -29,16 +29,16 @@ class Watched:
         )
         self.consumer.subscribe(
             ["foo"],
-            on_assign=lambda _, given: self.heard.append(("assigned", len(given))),
-            on_revoke=lambda _, taken: self.heard.append(("revoked", len(taken))),
-            on_lost=lambda _, gone: self.heard.append(("lost", len(gone))),
+            on_assign=lambda _, given: self.calls.append(("assigned", len(given))),
+            on_revoke=lambda _, taken: self.calls.append(("revoked", len(taken))),
+            on_lost=lambda _, gone: self.calls.append(("lost", len(gone))),
         )
 
     def poll(self) -> None:
         self.consumer.poll(0.05)
 
     def has_heard(self, *words: tuple[str, int]) -> bool:
-        return [one for one in self.heard if one[1]] == [*words]
+        return [one for one in self.calls if one[1]] == [*words]
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def watched(broker):
 
 def test_a_listener_hears_of_fencing(broker, watched):
     broker.refuse("FENCED_MEMBER_EPOCH", api="ConsumerGroupHeartbeat")
-    heard = ("assigned", 4), ("lost", 4), ("assigned", 4)
-    broker.wait_until(lambda: watched.has_heard(*heard), each=watched.poll)
+    expected = ("assigned", 4), ("lost", 4), ("assigned", 4)
+    broker.wait_until(lambda: watched.has_heard(*expected), each=watched.poll)
     assert [one.response.member_epoch for one in broker.exchanges("ConsumerGroupHeartbeat") if one.fault] == [0]
 
 
@@ -65,7 +65,7 @@ def test_time_is_skipped(broker, watched):
     broker.skip(600_000)
     (removed,) = broker.wait_until(lambda: broker.notes("removed"))
     assert removed.about["group"] == "g"
-    broker.wait_until(lambda: ("lost", 4) in watched.heard, each=watched.poll)
+    broker.wait_until(lambda: ("lost", 4) in watched.calls, each=watched.poll)
 
 
 def test_two_members_share_and_one_hears_that_it_gives_up(broker, watched):

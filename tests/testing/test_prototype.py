@@ -120,6 +120,6 @@ def test_the_documentation_shows_this_report():
     """The docstring of the package has the report word for word, further in; its README has it as it is."""
     assert f"```text\n{REPORT}\n```" in README.read_text(encoding="utf-8")
     shown = [line.strip() for line in (testing.__doc__ or "").splitlines()]
-    told = [line.strip() for line in REPORT.splitlines()]
-    at = shown.index(told[0])
-    assert shown[at : at + len(told)] == told
+    lines = [line.strip() for line in REPORT.splitlines()]
+    at = shown.index(lines[0])
+    assert shown[at : at + len(lines)] == lines

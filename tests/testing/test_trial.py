@@ -110,7 +110,7 @@ def test_a_wrong_target_is_a_difference():
 
 
 @pytest.mark.parametrize(
-    ("effects", "told"),
+    ("effects", "expected"),
     [
         (["send", "store"], "SEND, STORE"),
         (["store"], "STORE"),
@@ -119,14 +119,14 @@ def test_a_wrong_target_is_a_difference():
     ],
     ids=["order", "lost", "twice", "none"],
 )
-def test_effects_are_compared_in_their_order(effects, told):
+def test_effects_are_compared_in_their_order(effects, expected):
     """Another order, one too few, one too many, none at all."""
 
     class Other(Door):
         def send(self, event):
             return super().send(event) and (effects if event is E.WORK else ["send"])
 
-    assert difference(Other, E.JOIN, E.WORK) == ("state IN; effects STORE, SEND", f"state IN; effects {told}")
+    assert difference(Other, E.JOIN, E.WORK) == ("state IN; effects STORE, SEND", f"state IN; effects {expected}")
 
 
 def test_what_cannot_be_seen_is_not_judged():

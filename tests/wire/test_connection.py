@@ -141,7 +141,7 @@ def test_any_of_several_connections(peers: list[Peer]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (lambda _: b"", "closed the connection"),
         (lambda _: frame(b"\0\0\0\x09" + NO_ERROR), "it answers request 9, not 1"),
@@ -154,7 +154,7 @@ def test_any_of_several_connections(peers: list[Peer]) -> None:
     ],
     ids=["closes", "another id", "too large", "negative", "empty body", "goes on", "garbage", "empty frame"],
 )
-def test_a_peer_that_breaks_the_protocol(peers: list[Peer], answer: Callable[[bytes], bytes], said: str) -> None:
+def test_a_peer_that_breaks_the_protocol(peers: list[Peer], answer: Callable[[bytes], bytes], message: str) -> None:
     """The error names the peer and what it did, and the connection is closed."""
 
     def serve(client: socket.socket, request: bytes) -> None:
@@ -162,14 +162,14 @@ def test_a_peer_that_breaks_the_protocol(peers: list[Peer], answer: Callable[[by
         client.shutdown(socket.SHUT_WR)
 
     connection = connected(peers, serve)
-    with pytest.raises(PeerError, match=said) as caught:
+    with pytest.raises(PeerError, match=message) as caught:
         connection.call(HEARTBEAT)
     assert str(caught.value).startswith(f"127.0.0.1:{peers[0].port}: ")
     assert connection.is_closed
 
 
 @pytest.mark.parametrize(
-    ("begins", "said"),
+    ("begins", "message"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP, not Kafka's protocol"),
         (b"\x15\x03\x03\x00\x02\x02\x50", "it speaks TLS, not Kafka's protocol"),
@@ -177,22 +177,22 @@ def test_a_peer_that_breaks_the_protocol(peers: list[Peer], answer: Callable[[by
     ],
     ids=["HTTP", "TLS", "too large"],
 )
-def test_a_stranger_is_told_by_its_first_bytes(peers: list[Peer], begins: bytes, said: str) -> None:
+def test_a_stranger_is_told_by_its_first_bytes(peers: list[Peer], begins: bytes, message: str) -> None:
     """Who has not even said what it speaks is not read for long."""
     connection = connected(peers, lambda client, _request: client.sendall(begins))
-    with pytest.raises(PeerError, match=said):
+    with pytest.raises(PeerError, match=message):
         connection.call(ApiVersionsRequest())
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [("0023 00000000", "ApiVersions is refused: unsupported_version"), ("0000 00000000", "Metadata is not spoken")],
 )
-def test_a_broker_that_cannot_be_walked(peers: list[Peer], answer: str, said: str) -> None:
+def test_a_broker_that_cannot_be_walked(peers: list[Peer], answer: str, message: str) -> None:
     """One that refuses to say what it speaks, or does not speak what a walk needs, is an `InputError` that says so."""
     body = bytes.fromhex(answer)
     peers.append(Peer(lambda client, request: client.sendall(frame(correlation(request) + body))))
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         Broker("127.0.0.1", peers[-1].port, "4.4.0", {})
 
 

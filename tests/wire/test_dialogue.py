@@ -20,12 +20,12 @@ Pair = tuple[object, int, bytes]
 
 def pairs() -> list[Pair]:
     """A request and an answer of each API and version that is known."""
-    told = {(one.cls, one.version): one.data for one in read_vectors()}  # the last one of each
+    recorded = {(one.cls, one.version): one.data for one in read_vectors()}  # the last one of each
     return [
         (
             smallest_message(api.request, version),
             version,
-            encode_response(decode(api.response, told[api.response, version], version), version, 1),
+            encode_response(decode(api.response, recorded[api.response, version], version), version, 1),
         )
         for api in APIS.values()
         for version in range(api.oldest, api.newest + 1)
@@ -95,9 +95,9 @@ def test_answers_come_in_their_order_out_of_any_pieces() -> None:
     dialogue = Dialogue("peer", "c")
     dialogue.ask(HeartbeatRequest("g", 1, "m"), tag=1)
     dialogue.ask(MetadataRequest(), tag=2)
-    said = framed(encode_response(HeartbeatResponse(), 4, 1)) + framed(encode_response(MetadataResponse(), 12, 2))
+    response = framed(encode_response(HeartbeatResponse(), 4, 1)) + framed(encode_response(MetadataResponse(), 12, 2))
     found = []
-    for byte in said:
+    for byte in response:
         dialogue.take(bytes([byte]))
         while arrived := dialogue.next_answer():
             found.append((arrived.tag, arrived.response))

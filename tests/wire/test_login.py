@@ -77,8 +77,8 @@ def peer(serve: Serve, *, tls: bool = True) -> Iterator[int]:
         with suppress(OSError):  # whoever asks may go away at any time
             client, _ = listening.accept()
             client.settimeout(PATIENCE_S)
-            with context.wrap_socket(client, server_side=True) if tls else client as spoken:
-                serve(spoken)
+            with context.wrap_socket(client, server_side=True) if tls else client as dialect:
+                serve(dialect)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=run, daemon=True)
@@ -132,7 +132,7 @@ def too_much(client: socket.socket) -> None:
 
 
 @pytest.mark.parametrize(
-    ("serve", "says"),
+    ("serve", "message"),
     [
         (once(TAKEN, REFUSED), "the login of ann is refused: who"),
         (once(UNKNOWN), "it takes no login with PLAIN"),
@@ -142,14 +142,14 @@ def too_much(client: socket.socket) -> None:
         (too_much, "its answer to the login cannot be read"),
     ],
 )
-def test_who_is_not_let_in_is_told_why(serve: Serve, says: str) -> None:
+def test_who_is_not_let_in_is_told_why(serve: Serve, message: str) -> None:
     """The connection is closed, on a socket as on an event loop."""
     with peer(serve) as port, pytest.raises(PeerError) as refused:
         Connection("127.0.0.1", port, "c", PATIENCE_S, ANN)
-    assert str(refused.value) == f"127.0.0.1:{port}: {says}"
+    assert str(refused.value) == f"127.0.0.1:{port}: {message}"
     with peer(serve) as port, pytest.raises(PeerError) as refused:
         asyncio.run(Link.open("127.0.0.1", port, "c", PATIENCE_S, ANN))
-    assert str(refused.value) == f"127.0.0.1:{port}: {says}"
+    assert str(refused.value) == f"127.0.0.1:{port}: {message}"
 
 
 @pytest.mark.parametrize("security", [ANN, ANN._replace(tls=None), Security(TRUSTING)])
@@ -185,7 +185,7 @@ def test_a_certificate_of_somebody_else_is_not_trusted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (("--user", "ann"), "--user: --user and --password-file go together"),
         (("--password-file", "secret"), "--password-file: --user and --password-file go together"),
@@ -200,16 +200,16 @@ def test_what_does_not_go_together_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     options: tuple[str, ...],
-    says: str,
+    message: str,
 ) -> None:
     """Before anybody is asked."""
     monkeypatch.chdir(tmp_path)
     Path("secret").write_text("open sesame\n")
     for command in ("audit secret -o out --lag-from 127.0.0.1:1", "conform --broker 127.0.0.1:1"):
         assert main([*command.split(), *options]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert said.startswith(f"fsm: {says}")
+        printed = capsys.readouterr().err
+        assert printed.count("\n") == 1
+        assert printed.startswith(f"fsm: {message}")
 
 
 def test_an_audit_that_asks_nobody_takes_no_login(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,8 +253,8 @@ def test_a_real_broker_lets_in_who_knows_the_password(tmp_path: Path, capsys: py
         while client.call(FindCoordinatorRequest(key="g", coordinator_keys=("g",))).coordinators[0].error_code:
             pass
         offsets = (OffsetCommitRequestPartition(0, 0),)
-        told = client.call(OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("foo", partitions=offsets),)))
-        assert not told.errors
+        response = client.call(OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("foo", partitions=offsets),)))
+        assert not response.errors
         client.close()
         lag = read_broker_lag(host, port, ["g"], security=ANN)
         assert list(lag["g"]) == [("foo", 0)]

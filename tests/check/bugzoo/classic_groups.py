@@ -146,8 +146,8 @@ def claims_what_was_lost() -> Patches:
     def subscription(original: Any, member: Any, assignor: Any) -> Any:
         if member.owned or not member.assigned or not member.generation.is_reset:
             return original(member, assignor)
-        told = Subscription(member.topics or (), None, member.assigned, member.assignor_generation)
-        return encode_subscription(told)
+        metadata = Subscription(member.topics or (), None, member.assigned, member.assignor_generation)
+        return encode_subscription(metadata)
 
     return [replace_function(Effects._subscription, subscription)]
 
@@ -185,8 +185,8 @@ def claims_have_no_generation() -> Patches:
     """Nobody says when it was assigned what it claims, so that the first one is as good as any."""
 
     def untagged(original: Any, member: Any, assignor: Any) -> Any:
-        told = decode_subscription(original(member, assignor))
-        return encode_subscription(replace(told, generation_id=-1, user_data=None))
+        metadata = decode_subscription(original(member, assignor))
+        return encode_subscription(replace(metadata, generation_id=-1, user_data=None))
 
     return [replace_function(Effects._subscription, untagged), *trusts(lambda _, who: who[:1])]
 
@@ -280,7 +280,7 @@ def the_assignor_keeps_data() -> Patches:
     def assignments(original: Any, member: Any, found: Any) -> Any:
         made = original(member, found)
         data = ((one, replace(decode_assignment(one.assignment), user_data=b"mine")) for one in made)
-        return tuple(one._replace(assignment=encode_assignment(told)) for one, told in data)
+        return tuple(one._replace(assignment=encode_assignment(assignment)) for one, assignment in data)
 
     return [replace_function(Effects._assignments, assignments)]
 

@@ -9,12 +9,12 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from common import ENDS, drive, o, say
+from common import ENDS, drive, o, print_line
 
 logging.disable(logging.CRITICAL)
 if o.protocol == "consumer":
-    say("error", error="aiokafka has no consumer groups")
-    say("close_end")
+    print_line("error", error="aiokafka has no consumer groups")
+    print_line("close_end")
     raise SystemExit
 
 
@@ -27,9 +27,9 @@ class Listener(ConsumerRebalanceListener):
 
     async def print_event(self, event: str, partitions: Any, delay_ms: int) -> None:
         found = [tuple(one) for one in partitions]
-        say(event, found)
+        print_line(event, found)
         await asyncio.sleep(delay_ms / 1000)
-        say(ENDS[event], found)
+        print_line(ENDS[event], found)
 
 
 async def start() -> AIOKafkaConsumer:
@@ -72,4 +72,4 @@ with asyncio.Runner() as runner:
         sleep=lambda seconds: runner.run(asyncio.sleep(seconds)),
     )
     runner.run(consumer.stop())
-say("close_end")
+print_line("close_end")

@@ -1,4 +1,4 @@
-"""What adapters in Python share: the options, what they print, and the lines that they are told."""
+"""What adapters in Python share: the options, what they print, and the commands that they read."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ def options() -> argparse.Namespace:
 o = options()
 
 
-def say(event: str, partitions: Iterable[tuple[str, int]] | None = None, error: object = "") -> None:
+def print_line(event: str, partitions: Iterable[tuple[str, int]] | None = None, error: object = "") -> None:
     """One line on stdout."""
-    said: dict[str, Any] = {"ev": event}
+    message: dict[str, Any] = {"ev": event}
     if partitions is not None:
-        said["partitions"] = sorted([topic, number] for topic, number in partitions)
+        message["partitions"] = sorted([topic, number] for topic, number in partitions)
     if error:
-        said["error"] = str(error) or type(error).__name__
-    sys.stdout.write(json.dumps(said) + "\n")
+        message["error"] = str(error) or type(error).__name__
+    sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def call_back(event: str, partitions: Iterable[Any]) -> None:
     """The application's callback `assign`, `revoke` or `lost`, which takes as long as it is to."""
     found = [(one[0], one[1]) for one in partitions]
-    say(event, found)
+    print_line(event, found)
     if event in ENDS:
         time.sleep(getattr(o, f"{event}_delay_ms") / 1000)
-        say(ENDS[event], found)
+        print_line(ENDS[event], found)
 
 
 def commands() -> queue.SimpleQueue[str]:
     """What comes on stdin; its end is `close`."""
-    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def listen() -> None:
         for line in sys.stdin:
-            told.put(line.strip())
-        told.put("close")
+            waiting.put(line.strip())
+        waiting.put("close")
 
     threading.Thread(target=listen, daemon=True).start()
-    return told
+    return waiting
 
 
 def drive(
@@ -71,11 +71,11 @@ def drive(
     goes_on: bool = False,
     sleep: Callable[[float], Any] = time.sleep,
 ) -> None:
-    """Polls, and obeys what is told, until it is to close; an error of a poll ends it, unless it `goes_on`."""
-    told, paused, going = commands(), False, True
+    """Polls, and obeys commands, until it is to close; an error of a poll ends it, unless it `goes_on`."""
+    waiting, paused, going = commands(), False, True
     while going:
-        while not told.empty():
-            verb, _, rest = told.get().partition(" ")
+        while not waiting.empty():
+            verb, _, rest = waiting.get().partition(" ")
             if verb == "close":
                 going = False
             elif verb in ("pause", "resume"):
@@ -84,15 +84,15 @@ def drive(
                 try:
                     obey[verb](rest)
                 except Exception as problem:
-                    say("error", error=problem)
+                    print_line("error", error=problem)
             else:
-                say("error", error=f"unsupported: {verb}")
+                print_line("error", error=f"unsupported: {verb}")
         if paused:
             sleep(0.05)
         elif going:
             try:
                 poll()
             except Exception as problem:
-                say("error", error=problem)
+                print_line("error", error=problem)
                 sleep(0.2)
                 going = goes_on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common import call_back, drive, o, say
+from common import call_back, drive, o, print_line
 from confluent_kafka import Consumer
 
 settings: dict[str, Any] = {
@@ -14,7 +14,7 @@ settings: dict[str, Any] = {
     "auto.commit.interval.ms": 1_000,
     "max.poll.interval.ms": o.max_poll_ms,
     "topic.metadata.refresh.interval.ms": 3_000,
-    "error_cb": lambda error: say("error", error=str(error)),
+    "error_cb": lambda error: print_line("error", error=str(error)),
     "log_level": 0,
 }
 if o.protocol == "consumer":
@@ -47,7 +47,7 @@ def subscribe(topics: str) -> None:
 def poll() -> None:
     message = consumer.poll(0.1)
     if message is not None and message.error():
-        say("error", error=message.error())
+        print_line("error", error=message.error())
 
 
 consumer = Consumer(settings)
@@ -61,4 +61,4 @@ drive(
     },
 )
 consumer.close()
-say("close_end")
+print_line("close_end")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common import call_back, drive, o, say
+from common import call_back, drive, o, print_line
 
 from fsm.join import MessageConsumer, ReadingOptions
 from fsm.member import ClassicConfig, ConsumerConfig, ConsumerRebalanceListener, SubscriptionPattern
@@ -57,5 +57,5 @@ try:
             goes_on=o.protocol == "consumer",
         )
 except Exception as problem:
-    say("error", error=problem)
-say("close_end")
+    print_line("error", error=problem)
+print_line("close_end")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from common import call_back, drive, o, say
+from common import call_back, drive, o, print_line
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 logging.disable(logging.CRITICAL)
 if o.protocol == "consumer":
-    say("error", error="kafka-python has no consumer groups")
-    say("close_end")
+    print_line("error", error="kafka-python has no consumer groups")
+    print_line("close_end")
     raise SystemExit
 
 
@@ -57,4 +57,4 @@ drive(
     },
 )
 consumer.close()
-say("close_end")
+print_line("close_end")
