@@ -175,7 +175,7 @@ class Spot:
     kinds: tuple[str, ...]
     disturbances: int = 1
     shows: str = "double"
-    """`double`: two users; `stale double`: one of them has a stale epoch; `lost grant`: a partition that no member uses;
+    """`double`: two users; `stale double`: one of them has a stale epoch; `lost grant`: a partition that nobody uses;
     `stranded`: a group that never gets a target; `unused`: one that rests, and leaves a partition unused; empty: the
     answers are the harm."""
     policy: str = "upgrade"

@@ -32,7 +32,7 @@ def with_and_without(choice: Choice) -> list[tuple[Dialect, bool]]:
 
 
 def flipped(choice: Choice) -> Any:
-    return pytest.mark.parametrize(("spoken", "rules"), with_and_without(choice), ids=["with", "without"])
+    return pytest.mark.parametrize(("dialect", "rules"), with_and_without(choice), ids=["with", "without"])
 
 
 @flipped(Choice.JOIN_ON_SUBSCRIBE)
