@@ -64,6 +64,6 @@ def test_a_release_with_other_rules_is_found_out(peer: Peer, monkeypatch: pytest
 def test_a_model_of_another_release_is_found_out(peer: Peer, capsys: pytest.CaptureFixture[str]) -> None:
     """In the rules of 4.1.0 the first member of a group has epoch 1."""
     spot = next(spot for spot in spots() if spot.number == "W9")
-    old = questions(consumer_group(coordinator="4.1.0"), one_user("ab", heard=True))
+    old = questions(consumer_group(coordinator="4.1.0"), one_user("ab", answered=True))
     assert not confirm(replace(spot, model=old), *peer)
     assert "is answered" in capsys.readouterr().out

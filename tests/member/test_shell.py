@@ -251,7 +251,7 @@ def test_records_wait_for_the_check_of_a_reconciliation() -> None:
     reconciling = changed(Conversation().joined(0).member.member, state=State.RECONCILING)
     assert not may_collect(reconciling, checked=False)
     assert may_collect(reconciling, checked=True)
-    older = changed(Conversation(spoken="4.3.0").joined(0).member.member, state=State.RECONCILING)
+    older = changed(Conversation(dialect="4.3.0").joined(0).member.member, state=State.RECONCILING)
     assert may_collect(older, checked=False)
 
 

@@ -138,8 +138,8 @@ def kcat(broker: Served, *arguments: str, message: str = "") -> str:
 @pytest.mark.clients
 def test_kcat_lists_produces_consumes_and_joins(broker: Served) -> None:
     assert 'topic "foo" with 4 partitions' in kcat(broker, "-L")
-    kcat(broker, "-P", "-t", "foo", "-p", "2", said="one\ntwo\nthree\n")
-    kcat(broker, "-P", "-t", "foo", "-p", "3", "-z", "gzip", said="four\n")
+    kcat(broker, "-P", "-t", "foo", "-p", "2", message="one\ntwo\nthree\n")
+    kcat(broker, "-P", "-t", "foo", "-p", "3", "-z", "gzip", message="four\n")
     assert kcat(broker, "-C", "-t", "foo", "-p", "2", "-o", "1", "-e") == "two\nthree\n"
     assert kcat(broker, "-Q", "-t", "foo:2:-1") == "foo [2] offset 3\n"
     read = kcat(broker, "-G", "kcat", "-o", "beginning", "-c", "4", "foo")
