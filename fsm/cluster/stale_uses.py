@@ -162,8 +162,8 @@ class StaleUses:
         stale, right = [], 0
         for client in users:
             if one in self.causes.get(client.name, ()):
-                untold = None if one in client.member.owned else "untold"
-                stale.append(self.causes[client.name][one] or untold)
+                unnoticed = None if one in client.member.owned else "untold"
+                stale.append(self.causes[client.name][one] or unnoticed)
             else:
                 right += 1
         return None if right > 1 or None in stale else stale[0]

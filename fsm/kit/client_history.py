@@ -174,7 +174,7 @@ class Moment:
     searches_at_once: bool = False
     """Whether the client looks for the coordinator within `AT_ONCE_MS`, which may have happened before."""
 
-    def hears(self, *events: str) -> frozenset[TopicPartition]:
+    def list_noted(self, *events: str) -> frozenset[TopicPartition]:
         """The partitions of simultaneous notes of this kind, as far as known."""
         found = (partitions_of(note.about) for note in self.notes_after if note.about.get("ev") in events)
         return frozenset().union(*found)

@@ -160,7 +160,7 @@ class ScriptedClassicCoordinator:
         self._rebalancing = self._assigned = False
         self._leader = self._leader if self._leader in self._members else min(self._members)
         for member_id, member in self._members.items():
-            due.append((member.awaiting_join or _nobody, self._join_response(member_id)))
+            due.append((member.awaiting_join or _ignore, self._join_response(member_id)))
             member.awaiting_join, member.assignment = None, b""
 
     def _join_response(self, member_id: str) -> JoinGroupResponse:
@@ -210,5 +210,5 @@ class ScriptedClassicCoordinator:
         self._complete_join(due)
 
 
-def _nobody(_answer: Any) -> None:
+def _ignore(_answer: Any) -> None:
     """Ignores an answer."""

@@ -118,7 +118,7 @@ def _departure_waits(c: Computation) -> bool:
     return not waits or c.outcome.delay_ms == c.max_delay_ms
 
 
-def _nobody_departed(c: Computation) -> bool:
+def _no_departure(c: Computation) -> bool:
     stayed = c.recalled.deadline_ms is None and c.recalled.previous_members <= c.round_.owned.keys()
     return not stayed or c.derived.lost <= c.given
 
@@ -198,7 +198,7 @@ ROUND: Mapping[str, Callable[[Computation], bool]] = {
     "I11 the deadline stands": _deadline_stands,
     "I12 expiry is total": _expiry_is_total,
     "I13 a departure waits": _departure_waits,
-    "I14 nobody departed": _nobody_departed,
+    "I14 nobody departed": _no_departure,
     "I15 delays disabled": lambda c: c.max_delay_ms > 0 or (c.outcome.delay_ms == 0 and c.derived.lost <= c.given),
     "I16 new leader": _new_leader,
     "I17 sticky": _sticky,

@@ -373,7 +373,7 @@ def _silence_means_unchanged(at: Moment) -> bool:
     return old is not None and old.current.assigned == at.speaker.current.assigned
 
 
-def _answer_tells_the_epoch(at: Moment) -> bool:
+def _answer_has_the_epoch(at: Moment) -> bool:
     if at.speaker is None or at.response is None:
         return True
     return bool(at.response.member_epoch == at.speaker.epoch >= 1)
@@ -429,7 +429,7 @@ OF_STEPS: tuple[Invariant, ...] = (
     ("24 who must revoke is granted nothing", _revoking_grants_nothing),
     ("25 an error changes nothing", lambda at: not at.error or at.before == at.after),
     ("26 no assignment in the answer means the same one", _silence_means_unchanged),
-    ("27 the answer tells the member's epoch", _answer_tells_the_epoch),
+    ("27 the answer tells the member's epoch", _answer_has_the_epoch),
     ("27 a joiner is told all it has", _joiner_hears_everything),
     ("28 targets keep their distance in time", _interval),
 )

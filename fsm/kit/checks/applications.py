@@ -13,7 +13,7 @@ SOON_MS = 3_000.0
 
 
 @rule("A1", Grade.MUST, LISTENER + ".onPartitionsLost", What.HEARTBEAT)
-def hears_of_loss(moment: Moment) -> Verdict:
+def gets_lost_callback(moment: Moment) -> Verdict:
     """An application whose client was fenced hears that its partitions are gone before it is given others."""
     member, app = moment.consumer, moment.application
     if not app.speaks or not app.lost_by_fence or moment.request.member_epoch <= 0 or not member.is_member:
@@ -35,7 +35,7 @@ def lost_not_revoked(moment: Moment) -> Verdict:
 
 
 @rule("A3", Grade.SHOULD, "AbstractHeartbeatRequestManager.onErrorResponse", What.END)
-def hears_of_fatal_error(moment: Moment) -> Verdict:
+def gets_fatal_error(moment: Moment) -> Verdict:
     """An application hears of an error that its client cannot cure."""
     fatal, app = moment.consumer.fatal, moment.application
     if fatal is None or not app.noted_ms > 0:
@@ -46,7 +46,7 @@ def hears_of_fatal_error(moment: Moment) -> Verdict:
 
 
 @rule("A4", Grade.SHOULD, LISTENER + ".onPartitionsLost", What.END)
-def hears_of_loss_after_fatal_error(moment: Moment) -> Verdict:
+def gets_lost_callback_after_fatal_error(moment: Moment) -> Verdict:
     """An application hears that its partitions are gone when its client has met an error that it cannot cure."""
     fatal, app = moment.consumer.fatal, moment.application
     if fatal is None or not app.speaks or not app.lost_by_fence:
@@ -56,7 +56,7 @@ def hears_of_loss_after_fatal_error(moment: Moment) -> Verdict:
 
 
 @rule("A5", Grade.MUST, LISTENER, What.APPLICATION)
-def hears_in_order(moment: Moment) -> Verdict:
+def calls_back_in_order(moment: Moment) -> Verdict:
     """An application is given only what it does not hold, and asked back only what it holds."""
     app, event, named = moment.application, moment.about.get("ev"), partitions_of(moment.about)
     if event == "assign":
@@ -85,7 +85,7 @@ def holds_what_is_owned(moment: Moment) -> Verdict:
 
 
 @rule("A7", Grade.SHOULD, LISTENER + ".onPartitionsRevoked", What.HEARTBEAT)
-def hears_before_goodbye(moment: Moment) -> Verdict:
+def revokes_before_leave(moment: Moment) -> Verdict:
     """An application hears that its partitions are revoked before its client says goodbye."""
     app = moment.application
     if moment.request.member_epoch >= 0 or not app.speaks or not moment.consumer.is_member or app.paused_ms is not None:
@@ -93,5 +93,5 @@ def hears_before_goodbye(moment: Moment) -> Verdict:
     if app.closing_ms is None and app.unsubscribed_ms is None:
         return None
     called = app.callback.partitions if app.callback else frozenset()
-    unheard = app.holding - called - moment.hears("revoke", "revoked", "lost")
-    return hold(not unheard, "revoked callbacks before", f"it still holds {partitions(unheard)}")
+    unreported = app.holding - called - moment.list_noted("revoke", "revoked", "lost")
+    return hold(not unreported, "revoked callbacks before", f"it still holds {partitions(unreported)}")

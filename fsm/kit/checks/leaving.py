@@ -14,7 +14,7 @@ FOR_GOOD, FOR_A_WHILE = -1, -2
 
 
 @rule("L1", Grade.MUST, LEAVE, What.END)
-def says_goodbye(moment: Moment) -> Verdict:
+def sends_leave(moment: Moment) -> Verdict:
     """A member that is closed says goodbye, so that others need not wait for its session to end."""
     member, app = moment.consumer, moment.application
     if app.closing_ms is None or moment.client.protocol != "consumer" or member.refusal:
@@ -27,7 +27,7 @@ def says_goodbye(moment: Moment) -> Verdict:
 
 
 @rule("L2", Grade.MUST, LEAVE, What.HEARTBEAT)
-def silent_after_goodbye(moment: Moment) -> Verdict:
+def is_silent_after_leave(moment: Moment) -> Verdict:
     """A member is silent after its goodbye, unless it joins again or its goodbye was not answered."""
     left = moment.consumer.left
     if left is None:
@@ -38,7 +38,7 @@ def silent_after_goodbye(moment: Moment) -> Verdict:
 
 
 @rule("L3", Grade.SHOULD, "enable.auto.commit; ConsumerCoordinator.close", What.HEARTBEAT)
-def commits_before_goodbye(moment: Moment) -> Verdict:
+def commits_before_leave(moment: Moment) -> Verdict:
     """A member that commits by itself commits what it read before it says goodbye."""
     member = moment.consumer
     if moment.request.member_epoch >= 0 or not moment.reads.commits or not member.is_member:
@@ -102,7 +102,7 @@ def close_ends(moment: Moment) -> Verdict:
 
 
 @rule("L8", Grade.MUST, LEAVE, What.HEARTBEAT)
-def goodbye_with_its_id(moment: Moment) -> Verdict:
+def leaves_with_its_id(moment: Moment) -> Verdict:
     """A goodbye carries the member id under which the member joined."""
     member = moment.consumer
     if moment.request.member_epoch >= 0 or not member.is_known:

@@ -105,7 +105,7 @@ def gives_up_after_callback(moment: Moment) -> Verdict:
     gone = moment.name_topics(moment.consumer.owned - now)
     if not gone:
         return None
-    early = (gone & app.holding) - moment.hears("revoked", "lost")
+    early = (gone & app.holding) - moment.list_noted("revoked", "lost")
     return hold(not early, "revoked callbacks that have returned", f"{partitions(early)} given up before")
 
 
@@ -118,7 +118,7 @@ def acknowledges_after_callback(moment: Moment) -> Verdict:
     added = moment.name_topics(now - moment.consumer.owned)
     if not added:
         return None
-    early = (added - app.holding | added & _read_callback(app.callback)) - moment.hears("assigned")
+    early = (added - app.holding | added & _read_callback(app.callback)) - moment.list_noted("assigned")
     return hold(not early, "assigned callbacks that have returned", f"{partitions(early)} acknowledged before")
 
 
