@@ -106,7 +106,7 @@ def n_switch(
     """Every sequence of n + 1 transitions (Chow, 1978): all transitions with n = 0, all pairs with n = 1.
 
     A transition that is part of no sequence so long is covered by itself. With `longest`, a case that is longer is
-    cut, and what is left begins restarted by the shortest way to the cut.
+    cut, and what is left begins again by the shortest way to the cut.
 
     Raises `FsmError` for an n below 0, and for a `longest` that leaves no room for a sequence and the way there.
     """
@@ -262,7 +262,7 @@ class _Sequences:
         return self._cells[taken[-1]].target not in self._out
 
     def walks(self, walk: Sequence[int]) -> list[tuple[Move, ...]]:
-        """The closed walk, cut where it begins restarted."""
+        """The closed walk, cut where it begins again."""
         cases: list[list[Move]] = []
         for at in walk:
             if self.arcs[at].tail == self.restart:

@@ -1,4 +1,4 @@
-"""Mutants that break the rules of offsets and of what applications report_event in consumer groups."""
+"""Mutants that break the rules of offsets and of callbacks in consumer groups."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class BeginsAtZero(_TakesNoRefusal):
 
 
 class _Deaf(Mutant):
-    """Its application does not report_event some things."""
+    """Its application misses some callbacks."""
 
     unheard: tuple[str, ...] = ()
 
@@ -255,7 +255,7 @@ class HidesErrors(_Deaf):
 
 @breaks("A4", "invalid_request")
 class LibrdkafkaHidesLoss(_Deaf):
-    """The application does not report_event what a fatal error takes away."""
+    """The application gets no callback for what a fatal error takes away."""
 
     unheard = ("lost",)
 
