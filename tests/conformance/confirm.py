@@ -1,14 +1,13 @@
-"""What the checker says of Kafka, driven on a real Kafka: `make confirm`.
+"""Runs the checker's counterexamples on a real Kafka: `make confirm`.
 
     python tests/conformance/confirm.py [W8 W9 ...] [--disturb KINDS --disturbances K --client DIALECT]
 
-For each weak spot the checker finds its shortest path by itself. The requests of the path go to a broker on loopback in
-their order, with the ids and epochs that this broker gave; every answer must be the one of the model. Then it is shown
-that the harm is there: a partition that nobody uses, or two users whose heartbeats and commits are accepted. A request
-that is late goes out over a connection of its own, and nobody looks at its answer. Exit status 1 where the broker did
-otherwise than the model: then the model is wrong. With `--disturb` the path of whatever the checker finds is driven.
-W4, which the latest release has no more, is driven by the rules of the release that runs (`KAFKA_RELEASE=4.1.2`);
-of W22, which is a client's, a Java client is driven.
+For each weak spot the checker searches its shortest path. The requests of the path are sent to a broker on loopback in
+order, with the ids and epochs of this broker; every answer must equal the model's. Then the harm is verified: a
+partition without a user, or two users whose heartbeats and commits are accepted. A late request has a connection of its
+own, and its answer is ignored. Exit status 1 if the broker deviates from the model, which is then wrong. With
+`--disturb` the path of any counterexample is run. W4, which is fixed in the latest release, runs by the rules of the
+broker's release (`KAFKA_RELEASE=4.1.2`); for W22, a weak spot of clients, a Java client is run.
 """
 
 from __future__ import annotations
@@ -60,10 +59,10 @@ from fsm.wire.connection import Connection
 
 PATIENCE_S, PARKED_S, READY_S, EXPIRY_S = 15.0, 1.0, 60.0, 180.0
 ATTEMPTS, BY_CHANCE = 30, ("W5", "W16")
-"""A broker makes the ids of classic members at random, and on them hangs who is assigned which of two partitions: 11 of
-30 attempts went along the path of W16."""
+"""A broker creates random ids of classic members, which determine the assignment of two partitions: 11 of 30 attempts
+followed the path of W16."""
 BEATS, BEAT_S = 5, 0.5
-"""So many heartbeats show that nothing more is coming."""
+"""Number of heartbeats without news that count as rest, and their interval."""
 PASSING = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 SETTINGS = {**STEPS, "group.initial.rebalance.delay.ms": "2000"}
 POLICY = "group.consumer.migration.policy"
@@ -73,13 +72,13 @@ TOPIC, EVERYTHING = "foo", 3
 Taken = Sequence[tuple[Action, Mapping[str, Any]]]
 """A path: each action, and the states after it."""
 LONG_MS = {"rebalance_timeout_ms": 300_000, "session_timeout_ms": 45_000}
-"""The model has no clock: no timer of the broker runs out meanwhile."""
+"""Timeouts that do not expire during a path: the model has no clock."""
 REBALANCE_S = 10.0
-"""Of members whose time to join runs out: a path comes there sooner."""
+"""Rebalance timeout of members for which it expires; longer than the path until then."""
 
 
 def settings(policy: str) -> dict[str, str]:
-    """Of a broker with that policy of migration."""
+    """Settings of a broker with that migration policy."""
     return {**SETTINGS, POLICY: policy}
 
 
@@ -87,7 +86,7 @@ def settings(policy: str) -> dict[str, str]:
 
 
 def is_quiet(view: View, names: Sequence[str]) -> Any:
-    """No request or answer is under way, but for late ones."""
+    """No request or answer is in flight, except late ones."""
     lines = [view.on(*pair, "line") == 0 for name in names for pair in ((name, BROKER), (BROKER, name))]
     return np.logical_and.reduce(lines)
 
@@ -133,7 +132,7 @@ def not_stranded(view: View) -> Any:
 
 
 def everything_is_used(names: Sequence[str], *, classic: bool) -> Property:
-    """A group at rest, of that type, leaves no partition unused while somebody wants them."""
+    """A group at rest, of that type, leaves no partition unused that a member subscribes to."""
 
     def holds(view: View) -> Any:
         rests = is_quiet(view, names) & (view.of(BROKER, "rests") == 1) & (view.of(BROKER, "consumer") != classic)
@@ -160,7 +159,7 @@ def nobody_is_ended(names: Sequence[str]) -> Property:
 
 
 def questions(model: Model, asked: Property | PairProperty) -> Model:
-    """The model with this one question."""
+    """The model with this property only."""
     ignored = frozenset(model.asked_of_steps)
     return replace(model, properties=[asked], goal=None, ignored_of_steps=ignored)
 
@@ -181,11 +180,11 @@ class Spot:
     policy: str = "upgrade"
     """`group.consumer.migration.policy` of the broker."""
     steps: str = ""
-    """The path, step by step, where a search for it would take too long."""
+    """The steps of the path, if a search would take too long."""
     partitions: int = 2
 
     def find_path(self) -> Taken:
-        """The path, which is the shortest where it is searched for; empty where there is none."""
+        """The given path, or the shortest one; empty if there is none."""
         if not self.steps:
             search = Search(self.model, frozenset(self.kinds), self.disturbances).run()
             return states_on(search, next(iter(search.found.values())).state) if search.found else ()
@@ -196,7 +195,7 @@ class Spot:
 
 
 def spots() -> Iterator[Spot]:
-    """Those that a broker of the latest release has by the checker's word."""
+    """The weak spots of the latest release, according to the checker."""
     both = ("a", "b")
     all_answered, some_lost = one_user(both, answered=True), one_user(both, answered=False)
     yield Spot(
@@ -300,10 +299,10 @@ class Kafka:
     address: tuple[str, int]
     group: str
     names: dict[str, str]
-    """Ids of the model, and what stands for them here."""
+    """Ids of the model -> ids of this broker."""
     topics: Topics
     timeouts_ms: Mapping[str, int] = field(default_factory=lambda: LONG_MS)
-    """Of all members, whatever the model says."""
+    """Timeouts of all members, in place of the model's."""
     connections: dict[str, Connection] = field(default_factory=dict)
     answers: dict[str, deque[Any]] = field(default_factory=dict)
 
@@ -315,7 +314,7 @@ class Kafka:
         wait_for_partitions(self.topics, self.names[TOPIC], 3)
 
     def send(self, name: str, body: Any, *, late: bool) -> None:
-        """Sends a request of a member; a later one is not sent before this is handled."""
+        """Sends a request of a member, and waits until it was handled."""
         connection = Connection(*self.address, name, PATIENCE_S) if late else self.connections.get(name)
         if connection is None:
             connection = self.connections[name] = Connection(*self.address, name, PATIENCE_S)
@@ -336,7 +335,7 @@ class Kafka:
         return waiting.popleft()
 
     def restart(self, name: str) -> None:
-        """Another process of a member begins, with a connection of its own."""
+        """Starts another process of a member, with a connection of its own."""
         if name in self.connections:
             self.connections.pop(name).close()
         self.answers.pop(name, None)
@@ -346,7 +345,7 @@ class Kafka:
         return self.connections[name].call(self.translate(body))
 
     def translate(self, value: Any) -> Any:
-        """With the ids of this broker, and timeouts that do not run out."""
+        """The value with the ids of this broker, and timeouts that do not expire."""
         if isinstance(value, str):
             return self.names.get(value, value)
         if isinstance(value, tuple):
@@ -383,7 +382,7 @@ class Kafka:
 
 
 def essence(answer: Any) -> Any:
-    """What a member acts on."""
+    """The part of an answer that a member acts on."""
     match answer:
         case ConsumerGroupHeartbeatResponse():
             return answer.error_code, answer.member_epoch if not answer.error_code else 0, answer.assignment
@@ -395,7 +394,7 @@ def essence(answer: Any) -> Any:
 
 
 def drive(kafka: Kafka, path: Taken, model: Model) -> str:
-    """Takes the path. Gives where the broker first answered otherwise; empty where nowhere."""
+    """Runs the path; returns the first difference of the broker, or an empty text."""
     for number, (action, _) in enumerate(path, 1):
         message = action.message
         if action.actor == CLUSTER:
@@ -447,7 +446,7 @@ def show_double(kafka: Kafka, path: Taken, *, answered: bool = True) -> tuple[bo
 
 
 def show_unused_grant(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
-    """Ordinary heartbeats bring nothing, and the broker believes that all is well."""
+    """Ordinary heartbeats get no assignment, and the broker counts the group as stable."""
     last = {name: state for _, after in path for name, state in after.items()}
     assigned = []
     for _ in range(BEATS):
@@ -482,7 +481,7 @@ def show_stranded(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
 
 
 def show_unused(kafka: Kafka, path: Taken) -> tuple[bool, list[str]]:
-    """Every member's heartbeats are answered well, and bring nothing."""
+    """Heartbeats of all members get no error and no news."""
     last = {name: state for _, after in path for name, state in after.items()}
     running = {name: state for name, state in last.items() if getattr(state, "app", None) is App.RUNNING}
     answers = []
@@ -528,7 +527,7 @@ def show(using: Sequence[tuple[str, int]]) -> str:
 
 
 def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
-    """Drives a weak spot. Whether the broker did as the checker says."""
+    """Runs a weak spot; returns whether the broker behaved as the checker predicts."""
     path = spot.find_path()
     print(f"{spot.number}  {spot.what}")
     if not path:
@@ -560,7 +559,7 @@ def confirm(spot: Spot, address: tuple[str, int], topics: Topics) -> bool:
 
 
 def rejoin(address: tuple[str, int], topics: Topics) -> bool:
-    """The weak spot that the latest release has no more (W4)."""
+    """The weak spot that is fixed in the latest release (W4)."""
     group = _new_group(NUMBER, address, topics)
     first, second = (Connection(*address, name, PATIENCE_S) for name in ("a", "b"))
     print(f"{NUMBER}  a fenced member that rejoins with its id is refused, which 4.2.0 has mended")
@@ -594,7 +593,7 @@ def _show(good: bool, lines: Sequence[str]) -> bool:
 
 
 def wait_for_coordinator(address: tuple[str, int], group: str) -> None:
-    """Returns when the group has a coordinator that answers for it."""
+    """Waits until the group has a coordinator that serves it."""
     connection, until = Connection(*address, "confirm", PATIENCE_S), time.monotonic() + READY_S
     nobody = ConsumerGroupHeartbeatRequest(group, uuid.uuid4().hex, 5)
     while time.monotonic() < until:
@@ -606,7 +605,7 @@ def wait_for_coordinator(address: tuple[str, int], group: str) -> None:
 
 
 def wait_for_partitions(topics: Topics, topic: str, partitions: int) -> None:
-    """Returns when coordinators know so many: they learn it later than those who ask for metadata."""
+    """Waits until the coordinators know that many partitions, which is later than Metadata shows them."""
     until = time.monotonic() + READY_S
     while time.monotonic() < until:
         group, member = f"probe-{uuid.uuid4().hex}", uuid.uuid4().hex
@@ -620,7 +619,7 @@ def wait_for_partitions(topics: Topics, topic: str, partitions: int) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 1 where something is not confirmed, 2 where there is no broker."""
+    """Returns exit status 1 if something is not confirmed, 2 if there is no broker."""
     parser = argparse.ArgumentParser(description="Drive a real Kafka along the checker's paths.")
     parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="weak spots, as W8; all without")
     parser.add_argument("--disturb", metavar="LIST", help="instead, the path to any counterexample of these kinds")

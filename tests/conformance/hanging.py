@@ -18,18 +18,18 @@ from fsm.wire.connection import Connection
 
 NUMBER = "W22"
 POLL_MS, SILENT_S, LIMIT_S = 3_000, 9.0, 60.0
-"""The client's poll timer; how long is waited then, three times as much; and for a client to be assigned something."""
+"""The client's poll timer; the wait after it, three times as long; and the limit for the first assignment."""
 
 
 def confirm_hanging(connection: Connection, group: str, topic: str) -> tuple[bool, list[str]]:
-    """Whether who unsubscribes stays and who polls no more goes, and what was seen."""
+    """Whether the member in unsubscribe() stays and the one that stops polling leaves, and the observations."""
     found: dict[str, Any] = {how: _watch(connection, f"{group}-{how}", topic, how) for how in ("polls", "unsubscribes")}
     lines = [f"who {how.replace('polls', 'polls no more')}: {seen}" for how, seen in found.items()]
     return (found["polls"], found["unsubscribes"]) == ("out", "Stable, assigned both partitions"), lines
 
 
 def _watch(connection: Connection, group: str, topic: str, how: str) -> str:
-    """The state of the group of one such member, three poll timers after it fell silent."""
+    """The state of the group of one such member, three poll timers after its last poll."""
     address = f"{connection.host}:{connection.port}"
     options = ["-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars(RELEASE)}/*"]
     source = str(Path(__file__).with_name("Silent.java"))

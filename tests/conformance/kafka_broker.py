@@ -116,7 +116,7 @@ class Kafka:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts it, and returns when it serves; the log begins anew."""
+        """Starts it with a new log, and waits until it serves."""
         (self.folder / "broker.log").unlink(missing_ok=True)
         with (self.folder / "out.txt").open("wb") as output:
             self._process = subprocess.Popen(self._command, stdout=output, stderr=subprocess.STDOUT)
@@ -173,13 +173,13 @@ def _fetch(name: str, pom: str) -> Path:
 
 
 def _reason(message: str) -> str:
-    """What Maven has to say, without its advice."""
+    """Maven's error, without its advice."""
     errors = (line.partition("[ERROR] ")[2].removesuffix(" -> [Help 1]") for line in message.splitlines())
     return next((error for error in errors if error), "mvn failed and said nothing")
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at."""
+    """A free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Our coordinator in a broker that shows a change of topics at once and hands it to the coordinator later."""
+"""Our coordinator in a broker that shows a change of topics at once and passes it to the coordinator later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fsm.coordinator.model.context import Image
 
 
 class Late(OwnCoordinator):
-    """It hands over after so many requests, with a pause after each; 0 for when it is told to."""
+    """Passes the image on after that many requests, with a pause after each; 0: on demand."""
 
     late: Image | None = None
 
@@ -33,7 +33,7 @@ class Late(OwnCoordinator):
         self.late, self.requests = image, 0
 
     def hand_over(self) -> None:
-        """Now the coordinator knows."""
+        """Passes the image to the coordinator now."""
         assert self.late is not None
         self.host.update(self.late)
         self.late = None

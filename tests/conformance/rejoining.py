@@ -28,7 +28,7 @@ Owned = tuple[tuple[str, tuple[int, ...]], ...] | None
 
 
 class _Member:
-    """A member on a connection of its own; it owns what it was assigned as soon as it hears of it."""
+    """A member on a connection of its own, which owns an assignment as soon as it receives it."""
 
     def __init__(self, connection: Connection, group: str, topic: str) -> None:
         self.connection, self.group, self.topic = connection, group, topic
@@ -39,13 +39,13 @@ class _Member:
         return self._send(REBALANCE_MS, (self.topic,), ())
 
     def beat(self) -> None:
-        """A heartbeat, and the acknowledgement of what it brings."""
+        """Sends a heartbeat, and acknowledges a new assignment."""
         response = self._send(-1, None, None)
         if response.assignment is not None:
             self._send(-1, None, response.assignment)
 
     def be_fenced(self) -> ErrorCode:
-        """What the broker says to an epoch that the member does not have."""
+        """The broker's error for an epoch that the member does not have."""
         ahead = ConsumerGroupHeartbeatRequest(self.group, self.member_id, self.epoch + AHEAD)
         return ErrorCode(self.connection.call(ahead).error_code)
 
@@ -61,7 +61,7 @@ class _Member:
 def confirm_rejoining(
     connections: tuple[Connection, Connection], group: str, topic: str, release: str
 ) -> tuple[bool, list[str]]:
-    """Whether the broker takes a fenced member back as its release does: at once, or when its session has expired."""
+    """Whether the broker admits a fenced member as its release does: at once, or after its session has expired."""
     takes_back = Choice.EPOCH_ZERO_ALWAYS_PASSES in coordinator_dialect(release)
     first, second = (_Member(connection, group, topic) for connection in connections)
     for member in (first, second, first, first, second):  # the first one's epoch moves: its previous one is not 0

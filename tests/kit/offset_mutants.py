@@ -208,7 +208,7 @@ class BeginsAtZero(_TakesNoRefusal):
         take(answer)
 
 
-# What applications report_event
+# Callbacks
 
 
 class _Deaf(Mutant):
