@@ -268,10 +268,7 @@ def spots() -> Iterator[Spot]:
     mixed = mixed_group(policy="bidirectional")
     yield Spot("W18", taken, questions(mixed, nobody_is_ended(both)), ("expire",), 1, "", "bidirectional")
     yield _late_report()
-    follows = classic_group(static=True)
-    crash = next(one for one in follows.properties if one.name == "no application is ended")
-    fences = "the join of a process that was killed fences the next one"
-    yield Spot("W25", fences, questions(follows, crash), ("restart",), 1, "")
+    yield _fenced_successor()
     yield Spot(
         "H17", "an assignment of an earlier life is used", questions(consumer_group(), all_answered), ("poll_timeout",)
     )
@@ -282,6 +279,13 @@ def _late_report() -> Spot:
     model = questions(consumer_group(3, {TOPIC: 6}, client="fixed"), one_user(("b", "c"), answered=False))
     what = "a late report of a member's own epoch gives up what was assigned since"
     return Spot("W24", what, model, ("late",), 1, "stale double", steps=read_steps("W24"), partitions=6)
+
+
+def _fenced_successor() -> Spot:
+    model = classic_group(static=True)
+    crash = next(one for one in model.properties if one.name == "no application is ended")
+    what = "the join of a process that was killed fences the next one"
+    return Spot("W25", what, questions(model, crash), ("restart",), 1, "")
 
 
 def read_steps(number: str) -> str:
