@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import fsm
@@ -34,9 +35,15 @@ PUBLIC = {
 """By file and name, and why."""
 
 
+@cache
+def parse(file: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def find_private_words(file: Path) -> Iterator[tuple[str, str, int]]:
     """Names of classes, arguments, variables and attributes that are such a word: file, name and line."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(file)):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.arg(arg=name):
                 pass
@@ -50,7 +57,7 @@ def find_private_words(file: Path) -> Iterator[tuple[str, str, int]]:
 
 def find_participles(file: Path) -> Iterator[tuple[str, str, int]]:
     """Functions and methods that are called by a participle: file, name and line. Properties are no functions."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(file)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             decorators = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
             name = node.name.strip("_")

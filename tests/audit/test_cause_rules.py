@@ -136,7 +136,8 @@ def test_a_fatal_error_with_what_it_took() -> None:
     [
         ("connect", "s15_broker_bounce", 7),
         ("client", "franz_coop.brokerkill", 4),
-        ("client", "kafkapython_coop.brokerkill", 3),  # to the next coordinator they are unknown
+        # To the next coordinator they are unknown.
+        pytest.param("client", "kafkapython_coop.brokerkill", 3, marks=pytest.mark.deep),
         ("java", "j28_pause_consumer", 1),  # its session expired while the broker stood still
     ],
 )

@@ -108,6 +108,7 @@ def test_what_is_kept_does_not_grow_with_what_was(tmp_path: Path) -> None:
     assert len(state.versions) < len(live.found) / 2
 
 
+@pytest.mark.deep
 def test_files_of_long_ago_are_forgotten(tmp_path: Path) -> None:
     """A log that is rotated again and again: what its member's files tell is kept for as long as members are."""
     logs = files("j07_maxpoll", tmp_path)

@@ -42,6 +42,7 @@ def having(audits: dict[tuple[str, str], Audit], kind: FindingKind) -> set[tuple
     }
 
 
+@pytest.mark.deep
 def test_who_is_expelled_while_it_revokes_owned_what_others_had(audits: dict[tuple[str, str], Audit]) -> None:
     """franz-go does not heartbeat while its revoked callback runs; librdkafka gives up later than it was given up on.
     Nobody else owns what is another's."""

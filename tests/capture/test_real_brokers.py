@@ -46,6 +46,7 @@ def run(bootstrap: str, names: tuple[str, ...], capsys: pytest.CaptureFixture[st
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.deep
 def test_our_member_on_brokers_that_know_of_no_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     """Faults happen on the way, topics are made and go, records come; it keeps every rule."""
     with LiveBroker({}, settings=SETTINGS) as broker:

@@ -46,6 +46,7 @@ def test_records_are_encoded_byte_for_byte(case: bytes) -> None:
         assert encode(record) == (entry.key, entry.value), entry.offset
 
 
+@pytest.mark.deep
 def test_records_survive_json(case: bytes) -> None:
     """Every record, printed as Kafka's tools print it and read again, is the same value."""
     for _, record in decoded(case):

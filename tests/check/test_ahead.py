@@ -55,6 +55,7 @@ def explored(jobs: int, folder: Path, **options: Any) -> tuple[Any, ...]:
     return verdict.document() | {"cpu_s": 0}, stories, kept.read_bytes()
 
 
+@pytest.mark.deep
 def test_any_number_of_processes_says_and_keeps_the_same(tmp_path: Path, forks: list[int]) -> None:
     """Verdict, counterexamples and the file of tables, byte for byte."""
     alone = explored(1, tmp_path)
@@ -89,6 +90,7 @@ def counter(step: Callable[[], Any]) -> Model:
     return Model("counter", [Component(name, (0, 0), choices, count) for name in "ab"])
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("_few_steps_are_worth_a_worker")
 def test_a_worker_that_dies_changes_nothing(forks: list[int]) -> None:
     here = os.getpid()

@@ -221,6 +221,7 @@ def test_deleted_units_run_on_where_their_leader_goes(tmp_path: Path) -> None:
     assert (known.word, known.cut) == ("holds", {"deleted": 315})
 
 
+@pytest.mark.deep
 def test_tasks_that_keep_their_old_configs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WorkerDraft.methods, Effect.STOP_RECONFIGURED_TASKS, lambda _: None)
     assert broken(check(connect(settled=True), disturb=["config"], disturbances=1, every=True)) == {
@@ -233,6 +234,7 @@ def test_a_worker_that_does_not_stop_what_is_taken_away_is_found(monkeypatch: py
     assert broken(check(connect(), every=True)) >= {"one runner", "W2 stops come before starts"}
 
 
+@pytest.mark.deep
 def test_lost_units_that_nobody_comes_back_for_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def forget(draft: WorkerDraft) -> None:
         draft.deadline_ms = draft.incoming = None

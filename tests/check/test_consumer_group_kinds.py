@@ -79,6 +79,7 @@ def lengths(verdict: Verdict) -> dict[str, int]:
     return {one.property: one.doomed_at or len(one.path) for one in verdict.violations}
 
 
+@pytest.mark.deep
 def test_an_acknowledgement_under_way_gives_up_what_is_being_assigned() -> None:
     """No failure at all: a second target comes while the first is acknowledged, and its callback takes its time.
 
@@ -179,6 +180,7 @@ def test_members_that_do_not_search_do_not_settle(monkeypatch: pytest.MonkeyPatc
     assert "the group settles" in lengths(checked("move", search=True, members=1))
 
 
+@pytest.mark.deep
 def test_a_commit_of_a_former_owner_that_is_accepted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a coordinator that takes every commit as one of its members'."""
     monkeypatch.setattr("fsm.coordinator.offsets.offsets._check_commit", lambda *_, **__: None)
@@ -217,6 +219,7 @@ def test_too_many_dialects_are_refused() -> None:
         consumer_group(client="4.0,4.2,4.4")
 
 
+@pytest.mark.deep
 def test_who_hangs_as_it_unsubscribes_keeps_what_it_has() -> None:
     """W22: the poll timer does not count while it leaves. One that hangs in another callback is out at last."""
     client = custom("fixed but for W22", choices_of("fixed") - {Choice.POLL_TIMER_WHILE_LEAVING})

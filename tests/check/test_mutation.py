@@ -163,6 +163,7 @@ def test_what_survived_once_is_killed(name: str, kinds: list[str], killer: str) 
     assert (found.word, found.property) == ("killed", killer)
 
 
+@pytest.mark.deep
 def test_what_connects_assignor_computes_is_mutated() -> None:
     """A set that stays empty, a memory that is not changed, and rules of the document."""
     made = subject("connect", lambda: connect(settled=True))

@@ -82,6 +82,7 @@ def test_the_lock_has_two_like_clients() -> None:
 RESTARTS: dict[str, Any] = {"topics": {"foo": 3}, "client": "fixed", "coordinator": "fixed"}
 
 
+@pytest.mark.deep
 def test_members_are_not_interchangeable_where_the_assignor_goes_by_a_hash_of_their_names() -> None:
     """It walks members in that order, which decides where two could have the third partition."""
     with pytest.raises(InputError, match=r"not interchangeable: renamed, broker does .* in ASSIGNING.* on ") as refused:

@@ -43,6 +43,7 @@ def test_a_warm_run_takes_no_step_and_says_the_same(tmp_path: Path) -> None:
         assert warm.memo_hits == cold.memo_hits + cold.memo_steps
 
 
+@pytest.mark.deep
 def test_a_counterexample_is_told_of_a_warm_run_too(tmp_path: Path) -> None:
     """Values of numbers are made again, by the steps that led to them."""
     runs = []

@@ -104,12 +104,13 @@ def test_a_timer_that_is_over_is_acted_on_soon() -> None:
             {"policy": "upgrade"}, ["leave"], [], "initial rebalance delay is over", 500, marks=pytest.mark.deep
         ),
         ({}, ["expire"], [], "expires", 45_000),
-        (
+        pytest.param(
             {"protocol": "cooperative", "client": "fixed"},
             ["rebalance_timeout"],
             ["one user"],
             "time for b0 to join is over",
             10_000,
+            marks=pytest.mark.deep,
         ),
     ],
     ids=["early", "leave", "expire", "rebalance_timeout"],
@@ -192,7 +193,7 @@ def at_home(kind: str) -> Violation:
     return found
 
 
-@pytest.mark.parametrize("kind", ["expire", "freeze"])
+@pytest.mark.parametrize("kind", [pytest.param("expire", marks=pytest.mark.deep), "freeze"])
 def test_a_path_of_a_connect_cluster_has_times(kind: str) -> None:
     """Kafka's defaults allow it: the session that expires takes its ten seconds from the last heartbeat on."""
     found = at_home(kind)

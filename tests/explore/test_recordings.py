@@ -293,6 +293,7 @@ def test_what_an_audit_says_is_broken_while_it_lasts(tmp_path: Path) -> None:
     assert "both owned foo-[0]" in broken[5][0]
 
 
+@pytest.mark.deep
 def test_a_large_trace_is_read_once_and_asked_anywhere(tmp_path: Path) -> None:
     """Of 12,000 records any part is told alone."""
     path = tmp_path / "trace.jsonl"

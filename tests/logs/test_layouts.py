@@ -614,6 +614,7 @@ def test_texts_in_wide_characters_are_read_like_others(encoding: str, tmp_path: 
     assert 0 < len(read(path, CLIENTS["java"])[0]) < len(said(CLIENTS["java"], told, set()))
 
 
+@pytest.mark.deep
 def test_a_document_on_one_long_line_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or told to be too long: nothing is left out without a word."""
     one = events("java")

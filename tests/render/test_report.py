@@ -568,6 +568,7 @@ def test_ten_thousand_members_stay_below_three_megabytes(tmp_path: Path) -> None
     assert group["counts"]["error"] == {"double_ownership": 2_000}
 
 
+@pytest.mark.deep
 def test_many_groups_and_machines_stay_below_three_megabytes(tmp_path: Path) -> None:
     """Three hundred groups and fifty machines with hundreds of steps: every group is listed, machines are counted."""
     one = crowd(20, 40, 3).groups[0]

@@ -134,7 +134,12 @@ class Hostile:
 
 
 @pytest.mark.parametrize(
-    ("count", "seed"), [pytest.param(20_000, 1, id="20k"), pytest.param(1_000_000, 2, id="1M", marks=pytest.mark.slow)]
+    ("count", "seed"),
+    [
+        pytest.param(8_000, 1, id="8k"),
+        pytest.param(20_000, 1, id="20k", marks=pytest.mark.deep),
+        pytest.param(1_000_000, 2, id="1M", marks=pytest.mark.slow),
+    ],
 )
 def test_changed_frames_end_at_most_their_own_connection(count: int, seed: int) -> None:
     hostile = Hostile(seed)

@@ -63,6 +63,7 @@ def test_a_seed_means_the_same_run_everywhere(name: str) -> None:
     assert digest(name) == DIGESTS[name]
 
 
+@pytest.mark.deep
 def test_hashes_of_texts_do_not_matter(tmp_path: Path) -> None:
     """Nor does the order of sets: processes with other seeds of hashes tell the same."""
     command = [

@@ -160,6 +160,7 @@ def test_the_audit_of_logs_finds_what_really_happened(
         assert _judged(found, KINDS) == _judged(story.findings("trace.jsonl", capsys), KINDS)
 
 
+@pytest.mark.deep
 def test_the_audit_of_workers_logs_finds_what_really_happened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,6 +155,7 @@ def test_one_large_file_is_work_for_every_core(tmp_path: Path) -> None:
     assert sizes(2 * PIECE_BYTES, cores=5) == [2 * PIECE_BYTES] * 50
 
 
+@pytest.mark.deep
 def test_no_byte_of_a_real_log_breaks_a_task(recordings: Path, tmp_path: Path) -> None:
     """Recorded logs with bytes changed, lines torn and joined are read into records that Parquet takes, or refused."""
     chance = random.Random(4711)  # noqa: S311

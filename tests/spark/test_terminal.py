@@ -126,6 +126,7 @@ def test_a_terminal_shows_how_far_it_is(recordings: Path, tmp_path: Path) -> Non
     assert "report: out/" + PAGE in out
 
 
+@pytest.mark.deep
 def test_colours_are_for_terminals(recordings: Path, tmp_path: Path) -> None:
     """What is bad is red, unless NO_COLOR is set or stdout is no terminal."""
     given = (recordings / "r01_java_rdk", "-o", "out", *IN_PROCESS)

@@ -65,6 +65,7 @@ def write_trace(path: Path, records: list[TraceRecord], *, spelled_otherwise: bo
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
+@pytest.mark.deep
 def test_the_pipeline_finds_what_one_process_finds(traces: Traces) -> None:
     """Members that do anything in any order: restarts, shared client ids, equal and disordered times."""
     expected = traces.expected
