@@ -10,7 +10,7 @@ from models import classic_group, list_disturbances, replayed
 from fsm.check import Limits, Verdict, check
 from fsm.check.kafka.application import CLOSE_NOW, CLOSE_OVER
 from fsm.check.kafka.classic.coordinator import NEVER_FALLS
-from fsm.check.kafka.classic.member import ASSIGNORS, SESSION_OVER
+from fsm.check.kafka.classic.member import ASSIGNORS, CALLBACK_INTERRUPTED, SESSION_OVER
 from fsm.check.kafka.consumer.compaction import FROM_COMPACTED
 from fsm.check.kafka.consumer.coordinator import FORMER_OWNER, MOVES
 from fsm.check.search import Search
@@ -64,6 +64,8 @@ KINDS: list[Any] = [
     ({"members": 1, "commits": True}, ("close", "close_timeout"), CLOSE_OVER, 206, 417),
     pytest.param({}, ("close_timeout",), CLOSE_NOW, 27_960, 84_268, marks=pytest.mark.deep),
     pytest.param({"protocol": "cooperative"}, ("close_timeout",), CLOSE_NOW, 58_276, 177_334, marks=pytest.mark.deep),
+    ({"members": 1}, ("interrupted",), CALLBACK_INTERRUPTED, 29, 47),
+    ({"protocol": "cooperative"}, ("interrupted",), CALLBACK_INTERRUPTED, 4_662, 15_756),
     ({"search": True}, (), "", 1_548, 4_496),
     ({"members": 1, "search": True}, ("move",), MOVES, 109, 167),
     pytest.param({"search": True}, ("move",), MOVES, 42_243, 119_651, marks=pytest.mark.deep),
@@ -90,6 +92,18 @@ def test_applications_and_brokers_disturb_a_classic_group(
     assert not any(one.differs for one in replayed(search, 15))
 
 
+def test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them() -> None:
+    """W27: an eager member of the Java client uses them until its SyncGroup is answered. Nothing else comes of it."""
+    disturbed = {"disturb": ["interrupted"], "disturbances": 1, "every": True}
+    (found,) = check(classic_group(), **disturbed).violations
+    assert (found.property, len(found.path), found.hazards) == ("one user", 34, ("interrupted",))
+    assert found.path[22].action == CALLBACK_INTERRUPTED
+    assert found.replayed is not None
+    assert found.replayed.differs == ""
+    verdict = check(classic_group(), **disturbed, known=["interrupted"])
+    assert (verdict.word, verdict.states) == ("holds", 2_434)
+
+
 def test_members_that_do_not_search_do_not_settle(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that says it is not the coordinator, to a member that asks it for ever."""
     monkeypatch.setattr("fsm.check.kafka.consumer.coordinator.FIND", "asks somebody else")
@@ -113,7 +127,7 @@ def test_a_classic_group_is_safe_and_settles(protocol: str, kinds: tuple[str, ..
 @pytest.mark.parametrize(("protocol", "states"), [("eager", 519_066), ("cooperative", 1_251_874)])
 def test_one_disturbance_of_any_kind_harms_no_classic_group(protocol: str, states: int) -> None:
     model = classic_group(protocol=protocol)
-    found = check(model, disturb=model.kinds, disturbances=1, every=True)
+    found = check(model, disturb=model.kinds, disturbances=1, known=["interrupted"], every=True)
     assert (found.word, found.states) == ("holds", states)
 
 

@@ -72,12 +72,12 @@ if TYPE_CHECKING:
     from fsm.check.model import Integers, Mask
 
 DISTURBANCES = (
-    *("close", "close_timeout", "commit_async", "commit_sync", "crash", "expire", "failover", "hanging", "leave"),
-    *("poll_timeout", "raising", "rebalance_timeout", "rejoin", "restart"),
+    *("close", "close_timeout", "commit_async", "commit_sync", "crash", "expire", "failover", "hanging"),
+    *("interrupted", "leave", "poll_timeout", "raising", "rebalance_timeout", "rejoin", "restart"),
 )
 CLASSIC_SETTINGS = replace(SETTINGS, group_initial_rebalance_delay_ms=500)
 NOT_OF_ANY_CLASSIC_MEMBER = (
-    "an interrupt of a classic member's callback, other than as an exception",
+    "an interrupt of a classic member outside a callback of poll()",
     "a second heartbeat of a classic member before the first is answered",
     "the session timer of a classic member with a request in flight",
     "that a classic member which loses its coordinator disconnects",
@@ -148,7 +148,7 @@ def classic_group(
         asked.properties(),
         asked.goal(),
         asked.conditions(),
-        {"late_join": asked.joins_late},
+        {"interrupted": asked.keeps_too_long, "late_join": asked.joins_late},
         kinds,
         replay=lambda path: find_times(path, make, {one.name: one for one in consumers}),
         asked_of_steps=(*ASKED_OF_STEPS, *([SAYS_THE_SAME] if compaction else [])),
@@ -239,6 +239,11 @@ class ClassicGroupProperties(GroupProperties):
     def joins_late(self, view: View) -> Mask:
         """Whether an abandoned join without a member id is in flight: a static member's fences its next process."""
         found: Mask = np.any([view.on(name, BROKER, "late joins") > 0 for name in self.names], axis=0)
+        return found
+
+    def keeps_too_long(self, view: View) -> Mask:
+        """Whether an eager member that was interrupted in its revoked callback joins with what it was to give up."""
+        found: Mask = np.any([view.of(name, "keeps") == 1 for name in self.names], axis=0)
         return found
 
     def _of_subscriptions(self) -> list[Property]:

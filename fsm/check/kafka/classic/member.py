@@ -17,6 +17,7 @@ from fsm.check.kafka.application import (
     FAR,
     GOES_ON_AFTER,
     GROUP,
+    INTERRUPTED,
     NOW,
     PASSES,
     SUBSCRIBED,
@@ -24,7 +25,7 @@ from fsm.check.kafka.application import (
     choices_of_application,
     choices_of_process,
 )
-from fsm.check.kafka.classic.shell import ClassicConsumer, Shell
+from fsm.check.kafka.classic.shell import ClassicConsumer, Shell, interrupt
 from fsm.check.kafka.consumer.member import FIND, LIVES, Setting, ends_search
 from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.member_looks import look_at_classic
@@ -38,9 +39,9 @@ from fsm.member.events import (
     BackgroundEvent,
 )
 from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, partitions
+from fsm.protocol.assignment import Partitions, among, partitions
 from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
-from fsm.tables.classic_member import TABLE, State
+from fsm.tables.classic_member import REBALANCING, TABLE, State
 
 ASSIGNORS: dict[str, tuple[ClientAssignor, ...]] = {
     "eager": (RANGE,),
@@ -56,6 +57,9 @@ LONG_MS = 1_000_000_000
 SESSION_MS = 1_800_000
 SESSION_OVER = "session timer runs out"
 """The coordinator has said nothing for the session timeout: the client takes it for lost, and searches."""
+
+
+CALLBACK_INTERRUPTED = "is interrupted in its callback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class ClassicModel:
             "uses": lambda c: mask(c.using, bits),
             "begins": lambda _: 0,
             "omitted": lambda _: 0,
+            "keeps": lambda c: int(_keeps_too_long(c.member)),
             "ended": lambda c: int(c.app in ENDED),
             "crashed": lambda c: int(c.app is App.CRASHED),
             "wants": lambda c: int(c.app in SUBSCRIBED),
@@ -143,7 +148,8 @@ class ClassicModel:
     def choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
         """The choices of its application, its timers and its process."""
         kinds = self.setting.kinds
-        return [one for one in self._all_choices(consumer) if not one.disturbance or one.disturbance in kinds]
+        possible = (one for one in self._all_choices(consumer) if one.label != INTERRUPTED)  # it waits for no answer
+        return [one for one in possible if not one.disturbance or one.disturbance in kinds]
 
     def _all_choices(self, consumer: ClassicConsumer) -> Iterable[Choice]:
         if consumer.app not in ENDED:
@@ -154,6 +160,8 @@ class ClassicModel:
         member, app = consumer.member, consumer.app
         changes, waits = self.setting.fewer not in ((), member.topics), bool(consumer.events)
         yield from choices_of_application(app, consumer.calling, consumer.using, waits=waits, otherwise=changes)
+        if app is App.RUNNING and consumer.calling is not None:
+            yield Choice(CALLBACK_INTERRUPTED, disturbance="interrupted")
         if app is App.CLOSING and consumer.calling is None and member.closing and member.closing.due_ms > NOW:
             yield Choice(CLOSE_OVER, disturbance="close_timeout")
         if not member.heartbeats.enabled or not member.coordinator_known:
@@ -188,6 +196,10 @@ class ClassicModel:
                 app, using, calling = App.CRASHED, (), None
             elif calling is None and app is App.RUNNING:
                 using = partitions((*using, *shell.fetchable(checked=True)))
+        if app is App.RUNNING:
+            using = among(
+                shell.member.owned, using
+            )  # no callback tells an interrupted member what it does not get back
         app = shell.after_commit(app, is_member=False)
         if app is App.LEAVING and shell.member.unsubscribing is None and calling is None:
             app = App.LEFT
@@ -221,6 +233,9 @@ class ClassicModel:
         match given:
             case "hangs in its callback":
                 return App.HUNG, *doing[1:]
+            case str() if given == CALLBACK_INTERRUPTED:
+                shell.member = interrupt(shell.member)
+                return *doing[:2], None
             case str():
                 return shell.do(given, doing, self.setting.subscribe(given), self.setting.polls(consumer.using))
             case Received(sender=sender, message=changes) if sender == CLUSTER:
@@ -234,6 +249,11 @@ class ClassicModel:
                     return doing
                 shell.receive_answer(order.sent, TIMED_OUT, 0.0, NOW)
         return doing
+
+
+def _keeps_too_long(member: ClassicMember) -> bool:
+    """Whether an eager member takes part in a rebalance with partitions: it was interrupted as it gave them up."""
+    return member.state in REBALANCING and bool(member.owned) and not member.config.is_cooperative
 
 
 def _is_silent(consumer: ClassicConsumer) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from fsm.check.kafka.application import BROKER, CLOSE_OVER, ENDED, GROUP, NOW, App
-from fsm.check.kafka.classic.member import SESSION_OVER, ClassicModel
-from fsm.check.kafka.classic.shell import ClassicConsumer, observe
+from fsm.check.kafka.classic.member import CALLBACK_INTERRUPTED, SESSION_OVER, ClassicModel
+from fsm.check.kafka.classic.shell import ClassicConsumer, interrupt, observe
 from fsm.check.kafka.consumer.member import FIND
 from fsm.check.kafka.consumer.shell import observe as observe_consumer
 from fsm.check.kafka.descriptions import Seen, tell_difference
@@ -30,6 +30,7 @@ from fsm.coordinator.model.step import Step
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.runtime.trace import TraceTo
+from fsm.protocol.assignment import among
 from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 from fsm.trace import TraceRecord
 
@@ -100,9 +101,13 @@ class LiveClassic(LiveMember):
         if what == CLOSE_OVER and member.closing is not None:
             self.close_due_ms = self.now_ms
             self.shell.member = replace(member, closing=replace(member.closing, due_ms=self.now_ms))
+        if what == CALLBACK_INTERRUPTED:
+            self.shell.member, self.asked, self.running = interrupt(member), None, None
         if what == SESSION_OVER:
             self.shell.member = replace(member, heartbeats=replace(member.heartbeats, session_due_ms=self.now_ms))
         super().act(what)
+        if self.app is App.RUNNING:
+            self.using = among(self.shell.member.owned, self.using)
 
 
 class ClassicReplay:

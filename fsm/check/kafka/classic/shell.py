@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from fsm.check.kafka.application import SYNC_CALL, App, Driven
 from fsm.check.kafka.descriptions import Seen
-from fsm.member.classic.state import ClassicMember
+from fsm.member.classic.state import ClassicMember, RemainingSteps
 from fsm.member.events import (
     ApplicationEvent,
     BackgroundEvent,
     KafkaError,
+    ListenerMethod,
     PartitionsAssignedEvent,
     PartitionsRemovedEvent,
     SyncCommitEvent,
@@ -19,6 +21,7 @@ from fsm.member.events import (
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.timers import NEVER
 from fsm.protocol.assignment import Partitions
+from fsm.tables.classic_member import Effect
 
 
 class ClassicConsumer(NamedTuple):
@@ -59,6 +62,23 @@ class Shell(ClassicConsumerMember, Driven):
         self.report(event, now_ms)
         self._drain(now_ms)
         return None
+
+
+def interrupt(member: ClassicMember) -> ClassicMember:
+    """The member after an interrupt, or a wakeup, out of the callback of a poll, as the Java client has it.
+
+    poll() throws at once, and gives nothing up. The next one repeats an assignment from its revoked callback on, but no
+    callback before a join: with what it owns the member joins. Our own runtimes report the end of such a callback.
+
+    Source: `ConsumerRebalanceListenerInvoker` (WakeupException, InterruptException), `joinGroupIfNeeded`.
+    """
+    awaited, completion = member.awaited, member.completion
+    if awaited is not None and completion is not None:
+        steps: tuple[Effect, ...] = (Effect.ASSIGN_PARTITIONS,)
+        if awaited.method is ListenerMethod.REVOKED:
+            steps = Effect.REVOKE_PARTITIONS, Effect.REQUEST_REJOIN, *steps
+        completion = RemainingSteps(steps)
+    return replace(member, awaited=None, completion=completion, callback_error=None)
 
 
 def observe(app: App, member: ClassicMember, using: Partitions) -> Seen:

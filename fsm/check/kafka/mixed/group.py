@@ -88,16 +88,14 @@ def mixed_group(
         group_consumer_assignment_interval_ms=INTERVAL_MS * assignment_interval,
     )
     context = Context(NOW, rules_of(coordinator), config, known.image(()))
-    kinds = (*list_kinds(fewer, search=search, compaction=compaction), "convert", "interrupted")
+    kinds = (*list_kinds(fewer, search=search, compaction=compaction), "convert")
     setting = Setting(
         known.subscribed, pattern, static=static, commits=commits, searches=search, fewer=fewer, kinds=kinds
     )
     models = {}
     for at, name in enumerate(names):
         consumer = ConsumerModel(name, setting, dialect, known)
-        other = ClassicModel(
-            name, replace(setting, pattern="", kinds={*kinds} - {"interrupted"}), strategies[at], known
-        )
+        other = ClassicModel(name, replace(setting, pattern=""), strategies[at], known)
         models[name] = ConvertingConsumerModel(consumer, other, begins_classic=at >= members - classic)
     asked = _MixedGroupProperties(names, known.everything(()), resubscribes=bool(fewer))
     asked.policy = policy
@@ -124,6 +122,7 @@ def mixed_group(
             "W14": asked.upgrades_unsynced,
             "W15": asked.downgrades_waiting,
             "early": asked.joins_early,
+            "interrupted": asked.keeps_too_long,
             "late_join": asked.joins_late,
             "refused": asked.is_refused,
             "unreleased": asked.is_unreleased,

@@ -33,7 +33,14 @@ class ConvertingConsumerModel:
     def component(self) -> Component:
         """The component; its features are those common to both protocols, of its current process."""
         mine, others = self.consumer.component(), self.classic.component()
-        of_consumer = {**mine.features, "epoch": _epoch, "id": self._id, "speaks": self._speaks, "left": lambda _: 0}
+        of_consumer = {
+            **mine.features,
+            "epoch": _epoch,
+            "id": self._id,
+            "speaks": self._speaks,
+            "left": lambda _: 0,
+            "keeps": lambda _: 0,
+        }
         features = {name: _of_either(name, of_consumer, others.features) for name in others.features}
         start = self.classic.new if self.begins_classic else self.consumer.new
         return Component(
