@@ -564,6 +564,14 @@ WEAK_SPOTS = Section(
                 f"{_FOUND}connect.py::test_a_worker_that_stood_still_runs_what_is_anothers",
             ),
         ),
+        Entry(
+            "W27",
+            "An eager classic consumer of the Java client is interrupted, or woken up, in its revoked callback: poll() "
+            "throws at once, and the next one does not repeat the callback.",
+            "It joins with its partitions, and uses them until its SyncGroup is answered: two users until then. No "
+            "callback says which of them it has lost.",
+            tests=(f"{_FOUND}classic_group.py::test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them",),
+        ),
     ),
     remark="Consequence",
 )

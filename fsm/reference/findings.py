@@ -237,6 +237,7 @@ ELSEWHERE = (
         "W25 (`late_join`)",
     ),
     Broken("classic-group", {"static": True, "protocol": "cooperative"}, ("restart",), (), _SETTLES, 24, "W13"),
+    Broken("classic-group", {}, ("interrupted",), (), _USERS, 34, "W27 (`interrupted`)"),
     Broken("mixed-group", {}, (), (), _ENDED, 11, "W12 (`early`)"),
     Broken(
         "mixed-group",

@@ -535,6 +535,26 @@ REPORTS = (
         "`ran_twice`, from the workers' logs.",
     ),
     Report(
+        "W27",
+        "An eager member that is interrupted as it gives partitions up joins with them",
+        "By the sources, Java consumers of the classic protocol, with an eager assignor; not driven on a broker.",
+        'fsm check classic-group --disturb interrupted --property "one user"',
+        (
+            "Eager member A owns 0 and 1. B joins, and A's heartbeat is answered REBALANCE_IN_PROGRESS.",
+            "A's poll runs onPartitionsRevoked, which commits. wakeup() is called, or its thread is interrupted.",
+            "The exception leaves poll(): 0 and 1 stay assigned, and needsJoinPrepare has been cleared.",
+            "The next poll joins, without the callback. B syncs and is assigned 1, which A goes on to fetch.",
+        ),
+        "Two applications read one partition until A's SyncGroup is answered and a poll takes the assignment. "
+        "onPartitionsRevoked has not ended for 1, and none follows.",
+        "Low: a wakeup or interrupt within a revoked callback, and an application that polls again after it instead "
+        "of closing.",
+        "Empty the assignment also when the callback throws (`onJoinPrepare`), or set needsJoinPrepare again.",
+        "Nothing: a JoinGroup of an eager member that names owned partitions is what a cooperative one sends.",
+        "Close the consumer after a WakeupException or InterruptException, or use a cooperative assignor.",
+        "`double_ownership`, from the members' logs.",
+    ),
+    Report(
         "H17",
         "An assignment of an earlier life is applied",
         "Java consumers 4.3.0 to 4.4.0, since KAFKA-20106; seen of a broker of 4.4.0 (raw requests).",

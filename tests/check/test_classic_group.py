@@ -124,9 +124,22 @@ def test_a_classic_group_is_safe_and_settles(protocol: str, kinds: tuple[str, ..
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 519_066), ("cooperative", 1_251_874)])
-def test_one_disturbance_of_any_kind_harms_no_classic_group(protocol: str, states: int) -> None:
-    model = classic_group(protocol=protocol)
+@pytest.mark.parametrize(
+    ("options", "states"),
+    [
+        ({}, 519_952),
+        ({"protocol": "cooperative"}, 1_252_958),
+        ({"coordinator": "fixed"}, 468_863),
+        ({"coordinator": "fixed", "protocol": "cooperative"}, 1_079_085),
+        ({"coordinator": "fixed", "search": True}, 500_391),
+        ({"coordinator": "fixed", "search": True, "protocol": "cooperative"}, 1_131_445),
+        ({"coordinator": "fixed", "compaction": True}, 469_787),
+        ({"coordinator": "fixed", "compaction": True, "protocol": "cooperative"}, 1_082_789),
+    ],
+)
+def test_one_disturbance_of_any_kind_harms_no_classic_group(options: dict[str, Any], states: int) -> None:
+    """But an interrupt of an eager member (W27)."""
+    model = classic_group(**options)
     found = check(model, disturb=model.kinds, disturbances=1, known=["interrupted"], every=True)
     assert (found.word, found.states) == ("holds", states)
 

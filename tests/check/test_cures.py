@@ -360,9 +360,21 @@ def test_a_join_of_another_generation_gives_up_nothing(kind: str, cure: Coordina
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 4_231_733), ("cooperative", 5_494_701)])
-def test_mixed_groups_are_clean_for_one_disturbance_of_all_kinds(protocol: str, states: int) -> None:
-    model = mixed_group(client="fixed", coordinator=FIXED, protocol=protocol)
+@pytest.mark.parametrize(
+    ("protocol", "options", "states"),
+    [
+        ("eager", {}, 4_225_551),
+        ("cooperative", {}, 5_511_048),
+        ("eager", {"search": True}, 4_294_634),
+        ("cooperative", {"search": True}, 5_592_882),
+        ("eager", {"compaction": True}, 5_103_384),
+        ("cooperative", {"compaction": True}, 6_640_161),
+    ],
+)
+def test_mixed_groups_are_clean_for_one_disturbance_of_all_kinds(
+    protocol: str, options: dict[str, Any], states: int
+) -> None:
+    model = mixed_group(client="fixed", coordinator=FIXED, protocol=protocol, **options)
     verdict = check(model, disturb=model.kinds, disturbances=1, every=True)
     assert (verdict.word, verdict.states, verdict.cut) == ("holds", states, {})
 
