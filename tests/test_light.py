@@ -56,7 +56,7 @@ def test_an_audit_in_this_process_makes_arrays_without_pandas():
     """pyarrow imports pandas for its first array, unless told that there is none; it can make frames all the same."""
     arrays = "import pyarrow as pa; pa.array(['a', None]); pa.RecordBatch.from_pylist([{'a': 1}])"
     assert loaded_by(arrays) == ["numpy", "pandas", "pyarrow"]
-    ours = "from fsm.spark.columns import leave_pandas_out; leave_pandas_out()"
+    ours = "from fsm.spark.columns import skip_pandas; skip_pandas()"
     assert loaded_by(f"{ours}; {arrays}") == ["numpy", "pyarrow"]
     assert "pandas" in loaded_by(f"{ours}; {arrays}; assert len(pa.table({{'a': [1]}}).to_pandas()) == 1")
 

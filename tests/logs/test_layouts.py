@@ -37,7 +37,7 @@ from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
 from fsm.logs.reading.opening import UntilBroken, open_packed
 from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
 from fsm.spark.options import Options
-from fsm.spark.sources import bins, find, list_formats
+from fsm.spark.sources import find, list_formats, pack_bins
 from fsm.trace import TraceRecord
 
 CLIENTS = {client.name: client for client in clients()}
@@ -341,7 +341,7 @@ def test_whether_a_file_is_cut_is_for_the_formats_that_are_expected(tmp_path: Pa
     path = write(tmp_path / "a.log", JAVA["csv"](events("java")), events("java"))
     looked_for = list_formats(Options(format="java")), list_formats(Options(format="broker"))
     assert [len(list(cut(path, 50_000, its))) > 1 for its in looked_for] == [False, True]
-    jobs = [sum(map(len, bins(find([path]), 50_000, 1, its))) for its in looked_for]
+    jobs = [sum(map(len, pack_bins(find([path]), 50_000, 1, its))) for its in looked_for]
     assert [count > 1 for count in jobs] == [False, True]
 
 
