@@ -215,7 +215,7 @@ class SparkSearch(Search):
         self.note(add_up(one._replace(broken=tuple(Found(*found) for found in one.broken)) for one in tallies))
 
     def _add(self, name: str, looked: list[dict[str, Any]]) -> None:
-        """Numbers the states of a level, file by file."""
+        """Adds a level, and numbers its states file by file."""
         files = []
         for one in looked:
             if one["count"]:

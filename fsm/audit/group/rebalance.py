@@ -58,9 +58,9 @@ def _start_and_end(item: MemberRebalance | Hole) -> tuple[int, int, str]:
 
 
 def merge_rebalances(group: str, items: Iterable[MemberRebalance | Hole]) -> Iterator[Rebalance]:
-    """The rebalances of one group. Members' rebalances and find_holes are sorted by start, end, member.
+    """The rebalances of one group. Members' rebalances and holes are sorted by start, end, member.
 
-    Memory: the members' rebalances of one rebalance, and the find_holes that may overlap it.
+    Memory: the members' rebalances of one rebalance, and the holes that may overlap it.
     """
     burst: list[MemberRebalance] = []
     unowned: list[Hole] = []

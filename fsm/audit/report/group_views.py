@@ -45,7 +45,7 @@ class Overview:
     members: int
     lives: int
     begin_unknown: int
-    """Lives whose logs begin later than they."""
+    """Lives whose log begins after their start."""
     end_unknown: int
     """Lives without a logged end."""
     protocols: tuple[str, ...]
