@@ -30,8 +30,8 @@ from fsm.trace import Kind
 
 _IN_ORDER: dict[str, type[Follower]] = {
     "contradictions": Contradictions,
-    "membership": Membership,  # it knows why partitions go before ownership sees them go
-    "rebalances": Rebalances,  # ownership asks when the rebalance began that gave a partition
+    "membership": Membership,  # sets the cause of losses before ownership takes them
+    "rebalances": Rebalances,  # sets the begin of the rebalance for ownership
     "ownership": Ownership,
     "subscriptions": Subscriptions,
     "transitions": Transitions,

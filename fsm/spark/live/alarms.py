@@ -41,7 +41,7 @@ class Alarms:
             store.execute("create table if not exists alarm (number integer primary key, told text)")
             store.execute("create table if not exists batch (last integer)")
         self._thread = threading.Thread(target=self._run_all, name="alarms", daemon=True)
-        self._new.set()  # those of a process that was killed
+        self._new.set()  # alarms of a process that was killed
         self._thread.start()
 
     def add(self, batch: int, alarms: Sequence[Change]) -> None:
@@ -105,7 +105,7 @@ class Alarms:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 text=True,
-                start_new_session=True,  # Ctrl-C is not for it
+                start_new_session=True,  # Ctrl-C does not reach it
             )
         except OSError as problem:
             self._print(str(problem.strerror))
