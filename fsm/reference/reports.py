@@ -541,12 +541,14 @@ REPORTS = (
         'fsm check classic-group --disturb interrupted --property "one user"',
         (
             "Eager member A owns 0 and 1. B joins, and A's heartbeat is answered REBALANCE_IN_PROGRESS.",
-            "A's poll runs onPartitionsRevoked, which commits. wakeup() is called, or its thread is interrupted.",
+            "A does not commit automatically: its poll runs onPartitionsRevoked, which commits. wakeup() is called, or "
+            "its thread is interrupted.",
             "The exception leaves poll(): 0 and 1 stay assigned, and needsJoinPrepare has been cleared.",
             "The next poll joins, without the callback. B syncs and is assigned 1, which A goes on to fetch.",
         ),
         "Two applications read one partition until A's SyncGroup is answered and a poll takes the assignment. "
-        "onPartitionsRevoked has not ended for 1, and none follows.",
+        "onPartitionsRevoked has not ended for 1, and none follows. With `enable.auto.commit` the partitions are marked as "
+        "pending revocation before that, and are not fetched.",
         "Low: a wakeup or interrupt within a revoked callback, and an application that polls again after it instead "
         "of closing.",
         "Empty the assignment also when the callback throws (`onJoinPrepare`), or set needsJoinPrepare again.",
