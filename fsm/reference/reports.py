@@ -540,9 +540,8 @@ REPORTS = (
         "By the sources, Java consumers of the classic protocol, with an eager assignor; not driven on a broker.",
         'fsm check classic-group --disturb interrupted --property "one user"',
         (
-            "Eager member A owns 0 and 1. B joins, and A's heartbeat is answered REBALANCE_IN_PROGRESS.",
-            "A does not commit automatically: its poll runs onPartitionsRevoked, which commits. wakeup() is called, or "
-            "its thread is interrupted.",
+            "Eager member A owns 0 and 1, without auto-commit. B joins: A's heartbeat returns REBALANCE_IN_PROGRESS.",
+            "A's poll runs onPartitionsRevoked, which commits. wakeup() is called, or its thread is interrupted.",
             "The exception leaves poll(): 0 and 1 stay assigned, and needsJoinPrepare has been cleared.",
             "The next poll joins, without the callback. B syncs and is assigned 1, which A goes on to fetch.",
         ),
