@@ -546,7 +546,7 @@ REPORTS = (
             "The next poll joins, without the callback. B syncs and is assigned 1, which A goes on to fetch.",
         ),
         "Two applications read one partition until A's SyncGroup is answered and a poll takes the assignment. "
-        "onPartitionsRevoked has not ended for 1, and none follows. With `enable.auto.commit` the partitions are pending "
+        "onPartitionsRevoked has not ended for 1. With `enable.auto.commit` the partitions are pending "
         "revocation before that, and are not fetched.",
         "Low: a wakeup or interrupt within a revoked callback, and an application that polls again after it instead "
         "of closing.",
