@@ -52,7 +52,7 @@ def test_static_members_commits_and_callbacks_that_raise(options: dict, kinds: t
 KINDS: list[Any] = [
     ({}, "failover_losing", 28_723, 87_450),
     ({}, "hanging", 9_509, 28_308),
-    pytest.param({}, "close_timeout", 25_108, 76_162, marks=pytest.mark.deep),
+    pytest.param({}, "close_timeout", 25_210, 76_526, marks=pytest.mark.deep),
     ({}, "interrupted", 3_515, 11_741),
     ({"search": True}, "move", 39_816, 119_966),
     ({"search": True}, "session_timeout", 3_525, 10_720),
@@ -60,15 +60,15 @@ KINDS: list[Any] = [
     pytest.param(
         {"compaction": True, "protocol": "cooperative", "topics": {"foo": 2}},
         "failover_compacted",
-        24_608,
-        87_143,
+        24_778,
+        87_811,
         marks=pytest.mark.deep,
     ),
     pytest.param(
         {"search": True, "protocol": "cooperative", "topics": {"foo": 2}},
         "move",
-        83_980,
-        260_482,
+        84_399,
+        261_990,
         marks=pytest.mark.deep,
     ),
 ]
