@@ -115,8 +115,8 @@ def test_fixed_groups_are_clean_for_two_disturbances(dialect: str, coordinator: 
 @pytest.mark.parametrize(
     ("options", "states"), [({"assignment_interval": True}, 120_193), ({"pattern": "fo.*"}, 280_559)]
 )
-def test_who_joins_anew_has_another_epoch(options: dict[str, Any], states: int) -> None:
-    """W6 ends, too, where a target waits for its interval, and where subscribed topics are still to be resolved."""
+def test_late_requests_do_no_harm_with_an_interval_or_a_pattern(options: dict[str, Any], states: int) -> None:
+    """Targets that wait for their interval, and topics that are still to be resolved."""
     verdict = checked(["late", "lose", "unanswered"], client="fixed", coordinator="fixed", **options)
     assert (verdict.word, verdict.states, verdict.cut) == ("holds", states, {})
 
