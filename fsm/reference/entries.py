@@ -569,7 +569,8 @@ WEAK_SPOTS = Section(
             "An eager classic consumer of the Java client is interrupted, or woken up, in its revoked callback: poll() "
             "throws at once, and the next one does not repeat the callback.",
             "It joins with its partitions, and uses them until its SyncGroup is answered: two users until then. No "
-            "callback says which of them it has lost.",
+            "callback says which of them it has lost. With `enable.auto.commit` those that it keeps stay pending "
+            "revocation, and nobody reads them until another rebalance.",
             tests=(f"{_FOUND}classic_group.py::test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them",),
         ),
     ),

@@ -238,6 +238,7 @@ ELSEWHERE = (
     ),
     Broken("classic-group", {"static": True, "protocol": "cooperative"}, ("restart",), (), _SETTLES, 24, "W13"),
     Broken("classic-group", {}, ("interrupted",), (), _USERS, 34, "W27 (`interrupted`)"),
+    Broken("classic-group", {"commits": True}, ("interrupted",), (), _SETTLES, 23, "W27 (`interrupted`)"),
     Broken("mixed-group", {}, (), (), _ENDED, 11, "W12 (`early`)"),
     Broken(
         "mixed-group",

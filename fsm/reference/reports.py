@@ -546,8 +546,9 @@ REPORTS = (
             "The next poll joins, without the callback. B syncs and is assigned 1, which A goes on to fetch.",
         ),
         "Two applications read one partition until A's SyncGroup is answered and a poll takes the assignment. "
-        "onPartitionsRevoked has not ended for 1. With `enable.auto.commit` the partitions are pending "
-        "revocation before that, and are not fetched.",
+        "onPartitionsRevoked has not ended for 1. With `enable.auto.commit`, the default, both are pending revocation "
+        "before that, and not fetched: nobody reads 0, which A keeps, until another rebalance takes it from A "
+        '(`--commits --property "the group settles"`, 23 steps).',
         "Low: a wakeup or interrupt within a revoked callback, and an application that polls again after it instead "
         "of closing.",
         "Empty the assignment also when the callback throws (`onJoinPrepare`), or set needsJoinPrepare again.",

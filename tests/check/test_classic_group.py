@@ -93,7 +93,10 @@ def test_applications_and_brokers_disturb_a_classic_group(
 
 
 def test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them() -> None:
-    """W27: an eager member of the Java client uses them until its SyncGroup is answered. Nothing else comes of it."""
+    """W27: an eager member of the Java client uses them until its SyncGroup is answered. Nothing else comes of it.
+
+    With automatic commits it does not use them any more, nor what it is left of them.
+    """
     disturbed = {"disturb": ["interrupted"], "disturbances": 1, "every": True}
     (found,) = check(classic_group(), **disturbed).violations
     assert (found.property, len(found.path), found.hazards) == ("one user", 34, ("interrupted",))
@@ -102,6 +105,10 @@ def test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them() -> None:
     assert found.replayed.differs == ""
     verdict = check(classic_group(), **disturbed, known=["interrupted"])
     assert (verdict.word, verdict.states) == ("holds", 2_434)
+    (found,) = check(classic_group(commits=True), **disturbed).violations
+    assert (found.property, found.doomed_at) == ("the group settles", 23)
+    verdict = check(classic_group(commits=True), **disturbed, known=["interrupted"])
+    assert (verdict.word, verdict.states) == ("holds", 3_130)
 
 
 def test_members_that_do_not_search_do_not_settle(monkeypatch: pytest.MonkeyPatch) -> None:

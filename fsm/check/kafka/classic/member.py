@@ -25,7 +25,7 @@ from fsm.check.kafka.application import (
     choices_of_application,
     choices_of_process,
 )
-from fsm.check.kafka.classic.shell import ClassicConsumer, Shell, interrupt
+from fsm.check.kafka.classic.shell import ClassicConsumer, Shell, interrupt, list_pending
 from fsm.check.kafka.consumer.member import FIND, LIVES, Setting, ends_search
 from fsm.check.kafka.descriptions import describe_application
 from fsm.check.kafka.member_looks import look_at_classic
@@ -39,7 +39,7 @@ from fsm.member.events import (
     BackgroundEvent,
 )
 from fsm.member.timers import NEVER
-from fsm.protocol.assignment import Partitions, among, partitions
+from fsm.protocol.assignment import Partitions, among, partitions, without
 from fsm.protocol.messages import TIMED_OUT, HeartbeatRequest, JoinGroupRequest
 from fsm.tables.classic_member import REBALANCING, TABLE, State
 
@@ -196,10 +196,11 @@ class ClassicModel:
                 app, using, calling = App.CRASHED, (), None
             elif calling is None and app is App.RUNNING:
                 using = partitions((*using, *shell.fetchable(checked=True)))
-        if app is App.RUNNING:
-            using = among(
-                shell.member.owned, using
-            )  # no callback tells an interrupted member what it does not get back
+        pending = among(shell.member.owned, consumer.pending)
+        if given == CALLBACK_INTERRUPTED:
+            pending = list_pending(shell.member)
+        if app is App.RUNNING:  # no callback says what an interrupted member does not get back
+            using = without(among(shell.member.owned, using), pending)
         app = shell.after_commit(app, is_member=False)
         if app is App.LEAVING and shell.member.unsubscribing is None and calling is None:
             app = App.LEFT
@@ -220,6 +221,7 @@ class ClassicModel:
             beats,
             consumer.life,
             asked or seeks,
+            pending,
         )
         if app is App.CRASHED:
             return Step(after._replace(beats=False, searching=False), broken=shell.broken, hangs_up=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from fsm.check.kafka.application import BROKER, CLOSE_OVER, ENDED, GROUP, NOW, App
 from fsm.check.kafka.classic.member import CALLBACK_INTERRUPTED, SESSION_OVER, ClassicModel
-from fsm.check.kafka.classic.shell import ClassicConsumer, interrupt, observe
+from fsm.check.kafka.classic.shell import ClassicConsumer, interrupt, list_pending, observe
 from fsm.check.kafka.consumer.member import FIND
 from fsm.check.kafka.consumer.shell import observe as observe_consumer
 from fsm.check.kafka.descriptions import Seen, tell_difference
@@ -30,7 +30,7 @@ from fsm.coordinator.model.step import Step
 from fsm.member.classic.state import ClassicConfig
 from fsm.member.runtime.classic_shell import ClassicConsumerMember
 from fsm.member.runtime.trace import TraceTo
-from fsm.protocol.assignment import among
+from fsm.protocol.assignment import Partitions, among, without
 from fsm.protocol.messages import TIMED_OUT, JoinGroupRequest
 from fsm.trace import TraceRecord
 
@@ -62,6 +62,7 @@ class LiveClassic(LiveMember):
         shell = ClassicConsumerMember(self.config, trace=trace, now_ms=now_ms)
         super().__init__(shell, model.setting, counts, now_ms)
         self.searches = model.setting.searches
+        self.pending: Partitions = ()
 
     def next_life(self) -> LiveClassic:
         return LiveClassic(self.model, self.now_ms, self.config, self.trace, life=self.life + 1)
@@ -103,11 +104,13 @@ class LiveClassic(LiveMember):
             self.shell.member = replace(member, closing=replace(member.closing, due_ms=self.now_ms))
         if what == CALLBACK_INTERRUPTED:
             self.shell.member, self.asked, self.running = interrupt(member), None, None
+            self.pending = list_pending(self.shell.member)
         if what == SESSION_OVER:
             self.shell.member = replace(member, heartbeats=replace(member.heartbeats, session_due_ms=self.now_ms))
         super().act(what)
         if self.app is App.RUNNING:
-            self.using = among(self.shell.member.owned, self.using)
+            self.pending = among(self.shell.member.owned, self.pending)
+            self.using = without(among(self.shell.member.owned, self.using), self.pending)
 
 
 class ClassicReplay:

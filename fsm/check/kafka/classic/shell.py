@@ -41,6 +41,8 @@ class ClassicConsumer(NamedTuple):
     """The number of the process."""
     searching: bool = False
     """Whether a FindCoordinator request is in flight."""
+    pending: Partitions = ()
+    """Owned partitions that an interrupt has left pending revocation."""
 
 
 class Shell(ClassicConsumerMember, Driven):
@@ -79,6 +81,16 @@ def interrupt(member: ClassicMember) -> ClassicMember:
             steps = Effect.REVOKE_PARTITIONS, Effect.REQUEST_REJOIN, *steps
         completion = RemainingSteps(steps)
     return replace(member, awaited=None, completion=completion, callback_error=None)
+
+
+def list_pending(member: ClassicMember) -> Partitions:
+    """The partitions that stay pending revocation after an interrupt before a join: they are not fetched any more.
+
+    Source: `maybeMarkPartitionsPendingRevocation` marks them before the automatic commit; only another
+    `TopicPartitionState` has no mark.
+    """
+    marks = member.config.enable_auto_commit and not member.config.is_cooperative and member.completion is None
+    return member.owned if marks else ()
 
 
 def observe(app: App, member: ClassicMember, using: Partitions) -> Seen:
