@@ -132,5 +132,5 @@ def test_a_share_is_rounded_down_and_told_in_one_way() -> None:
     """Nothing looks better than it is, and nothing at all said is nothing understood."""
     assert str(Understood(9999, 1)) == "99.9 % of 10000 entries of clients"
     assert (Understood(9999, 1).share, Understood(2, 1).share, Understood(0, 0).share) == (0.999, 0.666, 0.0)
-    assert Understood(4, 1).enough(0.8)
-    assert not Understood(79_999, 20_001).enough(0.8)
+    assert Understood(4, 1).is_enough(0.8)
+    assert not Understood(79_999, 20_001).is_enough(0.8)
