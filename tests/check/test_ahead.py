@@ -133,6 +133,7 @@ def test_no_process_is_left_when_a_search_breaks_off(*, refused: bool, forks: li
     assert all(map(is_over, forks))
 
 
+@pytest.mark.deep
 def test_the_command_has_an_option(capsys: pytest.CaptureFixture[str], forks: list[int]) -> None:
     outputs = []
     for jobs in ("1", "2"):

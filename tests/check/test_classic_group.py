@@ -58,23 +58,25 @@ KINDS: list[Any] = [
     pytest.param({"protocol": "cooperative"}, ("failover_losing",), LOST, 67_597, 196_780, marks=pytest.mark.deep),
     ({"members": 1}, ("hanging",), HANGS, 37, 60),
     ({"members": 1, "static": True}, ("hanging",), HANGS, 33, 55),
-    ({}, ("hanging",), HANGS, 6_030, 19_076),
+    pytest.param({}, ("hanging",), HANGS, 6_030, 19_076, marks=pytest.mark.deep),
     pytest.param({"protocol": "cooperative"}, ("hanging",), HANGS, 13_376, 42_758, marks=pytest.mark.deep),
     ({"members": 1}, ("close_timeout",), CLOSE_NOW, 91, 154),
     ({"members": 1, "commits": True}, ("close", "close_timeout"), CLOSE_OVER, 206, 417),
     pytest.param({}, ("close_timeout",), CLOSE_NOW, 27_960, 84_268, marks=pytest.mark.deep),
     pytest.param({"protocol": "cooperative"}, ("close_timeout",), CLOSE_NOW, 58_276, 177_334, marks=pytest.mark.deep),
     ({"members": 1}, ("interrupted",), CALLBACK_INTERRUPTED, 29, 47),
-    ({"protocol": "cooperative"}, ("interrupted",), CALLBACK_INTERRUPTED, 4_662, 15_756),
-    ({"search": True}, (), "", 1_548, 4_496),
+    pytest.param(
+        {"protocol": "cooperative"}, ("interrupted",), CALLBACK_INTERRUPTED, 4_662, 15_756, marks=pytest.mark.deep
+    ),
+    pytest.param({"search": True}, (), "", 1_548, 4_496, marks=pytest.mark.deep),
     ({"members": 1, "search": True}, ("move",), MOVES, 109, 167),
     pytest.param({"search": True}, ("move",), MOVES, 42_243, 119_651, marks=pytest.mark.deep),
     pytest.param(
         {"search": True, "protocol": "cooperative"}, ("move",), MOVES, 85_099, 245_801, marks=pytest.mark.deep
     ),
-    ({"members": 1, "search": True}, ("move", "move"), MOVES, 262, 408),
+    pytest.param({"members": 1, "search": True}, ("move", "move"), MOVES, 262, 408, marks=pytest.mark.deep),
     pytest.param({"search": True}, ("move", "move"), MOVES, 420_475, 1_181_776, marks=pytest.mark.deep),
-    ({"search": True}, ("session_timeout",), SESSION_OVER, 2_498, 7_626),
+    pytest.param({"search": True}, ("session_timeout",), SESSION_OVER, 2_498, 7_626, marks=pytest.mark.deep),
     ({"members": 1, "compaction": True}, ("failover_compacted",), FROM_COMPACTED, 71, 111),
     pytest.param({"compaction": True}, ("failover_compacted",), FROM_COMPACTED, 21_597, 62_766, marks=pytest.mark.deep),
 ]
@@ -92,6 +94,7 @@ def test_applications_and_brokers_disturb_a_classic_group(
     assert not any(one.differs for one in replayed(search, 15))
 
 
+@pytest.mark.deep
 def test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them() -> None:
     """W27: an eager member of the Java client uses them until its SyncGroup is answered. Nothing else comes of it.
 

@@ -74,6 +74,7 @@ def test_reports_of_what_is_assigned_end_double_use() -> None:
     assert lengths(verdict) == {"held by the coordinator's book": 13, "one user": 20}
 
 
+@pytest.mark.deep
 def test_full_heartbeats_end_a_swallowed_grant() -> None:
     """Without that cure a group of `fixed` members does not settle (W8); no client ends that of a late join (W6)."""
     assert "the group settles" in lengths(checked(["late"], client=without(Choice.FULL_WHILE_IN_DOUBT)))

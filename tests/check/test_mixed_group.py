@@ -50,13 +50,13 @@ def test_static_members_commits_and_callbacks_that_raise(options: dict, kinds: t
 
 
 KINDS: list[Any] = [
-    ({}, "failover_losing", 28_723, 87_450),
+    pytest.param({}, "failover_losing", 28_723, 87_450, marks=pytest.mark.deep),
     ({}, "hanging", 9_509, 28_308),
     pytest.param({}, "close_timeout", 25_210, 76_526, marks=pytest.mark.deep),
     ({}, "interrupted", 3_515, 11_741),
-    ({"search": True}, "move", 39_816, 119_966),
+    pytest.param({"search": True}, "move", 39_816, 119_966, marks=pytest.mark.deep),
     ({"search": True}, "session_timeout", 3_525, 10_720),
-    ({"compaction": True}, "failover_compacted", 10_771, 37_028),
+    pytest.param({"compaction": True}, "failover_compacted", 10_771, 37_028, marks=pytest.mark.deep),
     pytest.param(
         {"compaction": True, "protocol": "cooperative", "topics": {"foo": 2}},
         "failover_compacted",
@@ -96,7 +96,11 @@ def broken(verdict: Verdict) -> dict[str, Violation]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "coordinator"), [pytest.param("eager", "4.3.0", marks=pytest.mark.deep), ("cooperative", "4.4.0")]
+    ("protocol", "coordinator"),
+    [
+        pytest.param("eager", "4.3.0", marks=pytest.mark.deep),
+        pytest.param("cooperative", "4.4.0", marks=pytest.mark.deep),
+    ],
 )
 def test_partitions_are_stranded_after_a_refused_downgrade(protocol: str, coordinator: str) -> None:
     """W5: the last consumer leaves, the policy keeps the group from becoming classic; nobody is told to join."""
@@ -106,6 +110,7 @@ def test_partitions_are_stranded_after_a_refused_downgrade(protocol: str, coordi
     assert any(step.state.get("broker", "").startswith("ASSIGNING, epoch 3, target 2") for step in stranded.path[20:])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "options",
     [
@@ -181,6 +186,7 @@ def test_a_removed_cooperative_member_comes_back_with_what_it_used() -> None:
     assert "one user" not in broken(with_one("rebalance_timeout", client="fixed", protocol="eager"))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("topics", [{"foo": 1}, pytest.param({"foo": 2}, marks=pytest.mark.deep)], ids=str)
 def test_other_single_disturbances_harm_no_migration_in_both_directions(topics: dict[str, int]) -> None:
     model = mixed_group(topics=topics, client="fixed", protocol="cooperative")

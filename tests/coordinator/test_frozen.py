@@ -66,6 +66,7 @@ def walk(seed: int) -> Iterator[tuple[PersistentMap[int, int], dict[int, int]]]:
     yield from kept
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (2, 3))])
 def test_a_large_map_is_shared_and_still_a_value(seed: int) -> None:
     """Whatever is set, taken out and put back, every map stays what a copied dict would be, also in its order."""

@@ -11,6 +11,7 @@ from fsm.errors import InputError
 from fsm.simulate import read, simulate, write
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (1, 2))])
 def test_workers_come_and_go_and_the_work_is_done(seed: int) -> None:
     """Every invariant of Connect holds, and the same seed gives the same."""

@@ -174,6 +174,7 @@ def test_a_fleet_in_processes_hands_out_a_few_seeds_at_a_time() -> None:
     rows.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.deep
 def test_a_run_that_fails_is_made_small_and_fails_still(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,6 +123,7 @@ def run_killed(folder: Path, drawn: Random, kills: int, most: int, master: str =
     return {name: value for name, value in found.items() if name not in OTHERWISE}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "seed",
     [0, pytest.param(1, marks=pytest.mark.deep), *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 20))],

@@ -68,6 +68,7 @@ def test_every_row_every_refusal_and_ways_at_random_pass(project: pytest.Pyteste
     result.stdout.fnmatch_lines(["door: 3 of 3 states, 3 of 3 transitions (100.0 %), 1 of 1 ignored cells"])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("right", "wrong", "failed"),
     [
