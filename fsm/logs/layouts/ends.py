@@ -19,17 +19,26 @@ _MOST_LOOKS = 200
 
 
 def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
-    """What stands at the end of the lines: a logger or a thread in brackets, the same words in each, or both."""
-    whole = _whole(lines, headers)
-    best = _find_bracketed(whole) or _find_stamp(whole) or _find_elapsed(whole)
+    """The end of the lines: a logger or a thread in brackets, the same words in each, or both, behind what closes a
+    message."""
+    texts = [line[_begin(line, headers) :] for line in _whole(lines, headers)]
+    found = _find_behind(texts, headers)
+    if found is None:
+        return None
+    closing = _closing(headers, [without_end(found.tokens, text) for text in texts])
+    return Header((Token("text", closing), *found.tokens), found.roles) if closing else found
+
+
+def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | None:
+    """What stands behind the messages, or behind what closes them."""
+    best = _find_bracketed(texts) or _find_stamp(texts) or _find_elapsed(texts)
     if best is not None:
         return best
-    behind = [line[_begin(line, headers) :] for line in whole]
-    closing = _markup(whole) or _closing(headers, whole)
-    tail = _find_varying(behind, closing) if closing else find_tail(behind)
-    if not tail and len(whole) >= _FEWEST_CLOSED and sum(line.endswith(" ") for line in whole) > 0.9 * len(whole):
+    closing = _markup(texts) or _closing(headers, texts)
+    tail = _find_varying(texts, closing) if closing else find_tail(texts)
+    if not tail and len(texts) >= _FEWEST_CLOSED and sum(text.endswith(" ") for text in texts) > 0.9 * len(texts):
         tail = (Token("text", " "),)
-    best = _find_bracketed([without_end(tail, line) for line in whole]) if tail else None
+    best = _find_bracketed([without_end(tail, text) for text in texts]) if tail else None
     tokens = (*(best.tokens if best else ()), *tail)
     roles = (*(best.roles if best else ()), *("word" for token in tail if token.kind in SLOTS))
     return Header(tokens, roles) if tokens else None
@@ -153,10 +162,11 @@ _UNITS = tuple(
     for unit in (
         (Token("text", "\t"), Token("inner", "\t")),
         (_BLANK, Token("inner", "#")),
+        (_BLANK, Token("inner", ":")),
         *(
             (_BLANK, Token("text", opens), Token("inner", what), Token("text", closes))
             for opens, closes in CLOSING.items()
-            for what in ("#", f"{opens}=")
+            for what in ("#", ":", f"{opens}=")
         ),
     )
 )

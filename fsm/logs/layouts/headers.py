@@ -40,6 +40,7 @@ _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]
 _FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}={inner}" for opens, inner in _INNER.items()}
 _INNER |= {**_FIELDS, "{=": f"(?:{_FIELDS['{=']})?"}  # log4j prints braces where no field is set, too
 _INNER |= {"\t": r"[^\t\n{]*", "=": r"[^\s\"]*", '"': r"[^\"\n]*"}  # a column, a value, one in quotes
+_INNER[":"] = r"[\w$]{1,100}\.[a-z]{1,5}:\d{1,7}"  # a place in a source file
 _INNER["#"] = r"#?\d{1,20}|[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"  # a number, an id
 _PLAIN = r"[^\s\[\]()<>{}|\"'=,;:#]+"
 _ANY_WORD = rf"{_PLAIN}(?:#(?=(?:consumer|producer)-\d){_PLAIN})*"

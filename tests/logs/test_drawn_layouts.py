@@ -1,0 +1,23 @@
+"""Recorded messages in layouts that nobody wrote down: what they say does not change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from logs.drawn import draw
+from logs.test_layouts import CLIENTS, events, read, said, write
+
+
+@pytest.mark.parametrize("kind", ["java", "classic", "info"])
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 200), marks=pytest.mark.deep)], ids=str)
+def test_a_drawn_layout_changes_nothing_but_what_it_loses(kind: str, seeds: range, tmp_path: Path) -> None:
+    """Threads are left out: words without brackets are none."""
+    client, told = CLIENTS["java"], events(kind)
+    for seed in seeds:
+        text = draw(seed)(told)
+        found, layouts = read(write(tmp_path / f"{seed}.log", text, told), client)
+        lost = {what for one in layouts for what in one.lost} - {"time"}
+        records = [replace(record, thread="") for record in found]
+        assert records == [replace(record, thread="") for record in said(client, told, lost)], (seed, text[:400])
