@@ -1,14 +1,15 @@
-"""Log formats: what real Kafka clients print, read into `TraceRecord`s.
+"""Log formats: parses the log lines of real Kafka clients into `TraceRecord`s.
 
-A client is one module of this package with `CLIENT = Client(...)`: what its messages mean, in whatever layout they
-stand. A module may also have a `FORMATS` tuple of `Format`s, the layouts that are known without looking. Modules are
-found by themselves. Parsing is pure and knows one entry at a time: an entry (a log line with its continuation lines)
-carries all that may be used, so a file can be read in pieces and in any order.
+A client is one module of this package with `CLIENT = Client(...)`, which defines what its messages mean in any layout.
+A module may also have a tuple `FORMATS` of `Format`s, the layouts known in advance. Modules are discovered by name.
+Parsing is pure and handles one entry at a time: an entry (a log line with its continuation lines) contains all the
+input, so a file can be read in pieces and in any order.
 
-* `Message`: what one entry says, whatever wrote it down.
-* `Client`, `clients`: how a client's messages are known and what they mean, and all clients that there are.
-* `ClientFacts`, `facts_of`, `all_facts`: what an audit has to know of a client beside its words; those of all clients.
-* `Format`, `formats`: one layout of one kind of log, and all that there are.
+* `Message`: one log event, independent of its layout.
+* `Client`, `clients`: how the messages of a client are recognised and interpreted, and all clients.
+* `ClientFacts`, `facts_of`, `all_facts`: the properties of a client's logging that an audit depends on, and those of
+  all clients.
+* `Format`, `formats`: one layout of one kind of log, and all of them.
 """
 
 from __future__ import annotations
@@ -32,31 +33,31 @@ __all__ = ["Client", "ClientFacts", "Format", "Message", "all_facts", "clients",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
-    """What the messages of one client mean."""
+    """How the messages of one client are recognised and interpreted."""
 
     name: str
-    """What `--format` calls it."""
+    """The client's value of `--format`."""
     marks: tuple[bytes, ...]
-    """Every line with a bearing contains one of these. A search for them runs at the speed of memory, so they should
-    be rare in the lines of others. JSON must not escape them: no quotes, no backslash, no slash, ASCII."""
+    """Every relevant line contains at least one of these. They are found by a fast byte search, so they should be rare
+    in the lines of other programs. JSON must not escape them: ASCII, no quotes, backslashes or slashes."""
     understand: Callable[[Message], Sequence[TraceRecord] | None]
-    """The records of a message, `()` where it has no bearing, None where it should have been understood and was
-    not. The message may be any program's; logger and thread may be missing. `NO_BEARING` says that no message with
-    other digits has a bearing either: it is not asked again."""
+    """Returns the records of a message, `()` if the message is irrelevant, None if it should have been understood but
+    was not. The message may come from any program; logger and thread may be missing. `NO_BEARING` means that messages
+    which differ only in their digits are irrelevant, too; the caller does not ask again."""
     facts: ClientFacts | None = None
-    """How it tells what happens; None where it has no consumers."""
+    """Properties of its logging; None if it has no consumers."""
     everyday: frozenset[bytes] = frozenset()
-    """Those of the marks that other programs use as well: alone they do not make a line look like this client's."""
+    """The marks that other programs use, too: on their own they do not identify a line as this client's."""
 
 
 class Header(Protocol):
-    """A pattern over bytes, or what answers like one."""
+    """A bytes pattern, or an object with the same `match`."""
 
     def match(self, line: bytes, /) -> object: ...
 
 
 class Search(Protocol):
-    """A pattern over bytes, or what answers like one."""
+    """A bytes pattern, or an object with the same `search`."""
 
     def search(self, data: bytes, /) -> object: ...
 
@@ -66,50 +67,50 @@ class Format:
     """One layout of one kind of log."""
 
     name: str
-    """What `--format` calls it (several layouts of one client share a name)."""
+    """The value of `--format` (several layouts of one client share a name)."""
     layout: str
-    """Which layout, for the report: `kafka`, `spring`, `json`, ..."""
+    """The layout's name in reports: `kafka`, `spring`, `json`, ..."""
     first: bytes
-    """Bytes an entry may begin with: the quick test."""
+    """The bytes that an entry may begin with: a quick first test."""
     header: Header
-    """Matches at the start of an entry's first line. Formats may share a header: each is asked, in their order."""
+    """Matches at the start of an entry's first line. Several formats may share a header; they are tried in order."""
     candidate: Search
-    """Searched in the raw entry. Without a hit the entry has no bearing on this format."""
+    """Searched in the raw entry. An entry without a hit is irrelevant to this format."""
     parse: Callable[[str, tzinfo], Sequence[TraceRecord] | None]
-    """The records of one entry (head and continuation lines joined by newlines), `()` where it has no bearing,
-    None where it is a candidate that was not understood; `NO_BEARING` as of a client. The zone is for time stamps
-    that carry none."""
+    """Returns the records of one entry (head and continuation lines joined by newlines), `()` if it is irrelevant, None
+    if it is a candidate that was not understood; `NO_BEARING` as in `Client.understand`. The zone applies to timestamps
+    without one."""
     needles: tuple[bytes, ...] = ()
-    """Every entry that gives records, or that should have been understood, contains one of these: a search for them may
-    skip all others, and to `candidate` one digit is like another. Empty where every entry has to be asked."""
+    """Every entry that yields records, or should have, contains one of these, so that a search can skip all others;
+    `candidate` then treats all digits alike. Empty if every entry has to be parsed."""
     reach: int = 0
-    """How many bytes of a line its header reads at most, at which one digit is like another. 0 where it may read all of
-    the line; then a needle stands in the first line of each entry."""
+    """The most bytes of a line that the header reads; it treats all digits alike. 0 if it may read the whole line; then
+    the first line of each entry contains a needle."""
     client: Client | None = None
-    """Whose messages are looked for in layouts that are learned from the file itself; `first` is empty then, and this
-    format stands for those that the reader makes."""
+    """The client whose messages are searched for in layouts learned from the file itself. `first` is then empty, and
+    this format is a placeholder for those that the reader creates."""
 
 
 LEARNED = "learned"
-"""What `Format.layout` says where the layout is learned."""
+"""`Format.layout` of learned layouts."""
 
 
 @cache
 def _modules() -> tuple[ModuleType, ...]:
-    """The modules of `programs`, in the order of their names."""
+    """The modules of `programs`, sorted by name."""
     names = sorted(m.name for m in pkgutil.iter_modules([f"{__path__[0]}/programs"]))
     return tuple(importlib.import_module(f"{__name__}.programs.{name}") for name in names)
 
 
 @cache
 def clients() -> tuple[Client, ...]:
-    """The `CLIENT` of each module that has one, in the order of module names."""
+    """The `CLIENT` of each module that has one, sorted by module name."""
     return tuple(module.CLIENT for module in _modules() if hasattr(module, "CLIENT"))
 
 
 @cache
 def all_facts() -> tuple[ClientFacts, ...]:
-    """The `FACTS` of each module that has some, in the order of module names."""
+    """The `FACTS` of each module that has them, sorted by module name."""
     return tuple(module.FACTS for module in _modules() if hasattr(module, "FACTS"))
 
 
@@ -129,8 +130,8 @@ def facts_of(client_id: str) -> ClientFacts:
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """Every layout that is known, in the order of module names and, inside, as the module lists them; then one format
-    for each client that stands for the layouts that are learned."""
+    """All known layouts, sorted by module name and in the module's order; then one placeholder for the learned layouts
+    of each client."""
     known = [one for module in _modules() for one in getattr(module, "FORMATS", ())]
     return (*known, *map(_format_of, clients()))
 

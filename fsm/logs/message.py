@@ -1,8 +1,8 @@
-"""What one entry of a log says, whatever wrote it down.
+"""One log event, independent of its layout.
 
-Layouts turn entries into messages, clients turn messages into records; neither knows the other. A message holds what
-the application handed to its logger: time stamps, levels, thread names and the frames of log collectors stand in
-fields of their own or are gone.
+Layouts turn entries into messages, and clients turn messages into records; they do not depend on each other. A message
+holds what the application passed to its logger. Timestamp, level and thread name have their own fields; the frames of
+log collectors are removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Message(NamedTuple):
     """One log event."""
 
     ts_ms: int
-    """Epoch milliseconds; 0 where nothing in the log tells a time."""
+    """Epoch milliseconds; 0 if the log has no time."""
     text: str
     """The message with its continuation lines, without the stack trace."""
     level: str = ""
@@ -31,10 +31,10 @@ class Message(NamedTuple):
     """First line of the stack trace: exception and its text."""
     pid: str = ""
     fields: Mapping[str, Any] = NOTHING
-    """What a structured layout has beside the message, by its names: attributes of a JSON line (a nested object is a
-    mapping, or comes under its dotted name where the line spells it so) or of a logfmt line."""
+    """The other fields of a structured layout, by name: attributes of a JSON line (a nested object is a mapping, or has
+    a dotted name if the line spells it so) or of a logfmt line."""
     cut: bool = False
-    """The end is missing."""
+    """The end of the message is missing."""
 
 
 class NoBearing(tuple[Any, ...]):
@@ -44,4 +44,4 @@ class NoBearing(tuple[Any, ...]):
 
 
 NO_BEARING = NoBearing()
-"""What a client answers to a message that has no bearing whatever its digits are, and whenever it was printed."""
+"""Returned by a client if the message is irrelevant whatever its digits and its time are."""

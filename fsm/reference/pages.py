@@ -54,7 +54,10 @@ def _page(title: str, intro: str, lines: Sequence[str]) -> bytes:
 
 
 def _clients() -> Iterator[str]:
-    rows = ((facts.title or facts.name, facts.speaks, facts.tells, facts.untold) for facts in all_facts())
+    rows = (
+        (facts.title or facts.name, facts.supported_protocols, facts.ownership_lines, facts.not_logged)
+        for facts in all_facts()
+    )
     return grid(("Client", "Protocols", "Who owned what", "What its log does not tell"), rows)
 
 

@@ -13,7 +13,7 @@ from fsm.logs import clients
 from fsm.logs.layouts.layout import marks_of
 from fsm.logs.reading.beginnings import LONGEST, Beginnings
 from fsm.logs.reading.blocks import Words, line_bounds
-from fsm.logs.reading.entries import BEGINS_ANEW, CONTINUES
+from fsm.logs.reading.entries import CANNOT_CONTINUE, CONTINUES
 
 FEW = (b".Worker", b") (org", b"[Group", b"_HEARTBEAT ", b".WorkerTask", b"|JOIN|")
 """They begin with so many bytes that they are looked for in turn."""
@@ -90,10 +90,10 @@ CONTINUING = re.compile(
 @example(b"Following topic(s) are", 32)
 def test_what_begins_anew_continues_nothing(line: bytes, reach: int) -> None:
     """However much of the line is looked at."""
-    assert not (BEGINS_ANEW(line, 0, reach) and CONTINUES(line))
+    assert not (CANNOT_CONTINUE(line, 0, reach) and CONTINUES(line))
 
 
 @pytest.mark.parametrize("line", [b"2026-11-21 08:00:00", b"Nov 21 08:00:00 host", b"<6>a", b'"a"', b"12:00:01.5 a"])
 def test_most_lines_of_others_begin_anew(line: bytes) -> None:
     """By their first bytes."""
-    assert BEGINS_ANEW(line, 0, 32)
+    assert CANNOT_CONTINUE(line, 0, 32)

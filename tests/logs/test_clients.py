@@ -63,11 +63,13 @@ def test_a_client_is_known_by_its_client_ids() -> None:
     names = [client.facts.name for client in clients() if client.facts is not None]
     assert len(set(names)) == len(names) >= 7
     assert {facts.name for facts in all_facts()} == {*names, "wire"}
-    assert all(facts.speaks and facts.tells and facts.untold for facts in all_facts())
+    assert all(facts.supported_protocols and facts.ownership_lines and facts.not_logged for facts in all_facts())
 
 
 def test_each_client_has_a_row_of_the_page() -> None:
     """It follows from the client's own module."""
     page = pages()["clients.md"].decode()
     for facts in all_facts():
-        assert f"| {facts.title or facts.name} | {facts.speaks} | {facts.tells} | {facts.untold} |" in page
+        name = facts.title or facts.name
+        row = f"| {name} | {facts.supported_protocols} | {facts.ownership_lines} | {facts.not_logged} |"
+        assert row in page

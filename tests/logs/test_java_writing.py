@@ -79,7 +79,7 @@ def test_every_line_is_read_back(is_classic: bool, kind: Kind, variant: str) -> 
         given.instance_id = ""
     found = [
         one
-        for message in JavaConsumer({}, {}, is_classic=is_classic).tell(given)
+        for message in JavaConsumer({}, {}, is_classic=is_classic).write(given)
         for one in read(kafka_line(message))
         if one.kind is kind
     ]
@@ -116,11 +116,11 @@ def test_a_target_has_the_ids_of_its_topics_and_what_it_was_before() -> None:
     """As the client prints an assignment."""
     consumer = JavaConsumer({}, {"foo": "8s1lnmxkSK2e4GljFsdRJw"})
     first = TraceRecord(0, Kind.TARGET, "g", "a", "m", full=(("foo", 0), ("foo", 2)))
-    [one] = consumer.tell(first)
+    [one] = consumer.write(first)
     assert one.text == (
         "[Consumer clientId=a, groupId=g] Member m updated its target assignment from "
         "LocalAssignment{localEpoch=-1, partitions={}} to "
         "LocalAssignment{localEpoch=0, partitions={8s1lnmxkSK2e4GljFsdRJw=[0, 2]}}."
     )
-    [two] = consumer.tell(TraceRecord(1, Kind.TARGET, "g", "a", "m", full=()))
+    [two] = consumer.write(TraceRecord(1, Kind.TARGET, "g", "a", "m", full=()))
     assert two.text.endswith("=[0, 2]}} to LocalAssignment{localEpoch=1, partitions={}}.")

@@ -34,7 +34,7 @@ from fsm.logs.layouts.fields import json_object
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, marks_of
 from fsm.logs.layouts.pattern import in_layout
 from fsm.logs.reading.entries import LINE_LIMIT, parse_entry
-from fsm.logs.reading.opening import UntilBroken, open_packed
+from fsm.logs.reading.opening import DamageTolerant, open_packed
 from fsm.logs.reading.pieces import WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
 from fsm.spark.options import Options
 from fsm.spark.sources import find, list_formats, pack_bins
@@ -577,7 +577,7 @@ def test_what_a_damaged_file_gives_of_a_coded_text_is_not_lost(tmp_path: Path) -
     path = tmp_path / "a.log.gz"
     path.write_bytes(gzip.compress(data)[:-2_000])
     with open_packed(path) as handle:
-        until = UntilBroken(handle)
+        until = DamageTolerant(handle)
         text = b"".join(iter(lambda: until.read(HEAD), b""))
     assert isinstance(until.problem, EOFError)
     kept = text.split(b"\n")[:-2]

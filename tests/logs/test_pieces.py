@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fsm.logs import Format
 from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT, Entry
-from fsm.logs.reading.opening import UntilBroken, open_packed
+from fsm.logs.reading.opening import DamageTolerant, open_packed
 from fsm.logs.reading.pieces import CHUNK, WHOLE, Piece, PieceReader, cut, from_bytes, is_gzip
 
 HASH = Format("hash", "test", b"#", re.compile(b"# "), re.compile(b""), lambda _entry, _zone: ())
@@ -191,7 +191,7 @@ def test_what_stands_before_the_damage_in_a_packed_file_is_read(pack: Callable[[
     path = tmp_path / "a.log.packed"
     path.write_bytes(data)
     with open_packed(str(path)) as handle:
-        until = UntilBroken(handle)
+        until = DamageTolerant(handle)
         found = b"".join(iter(lambda: until.read(1 << 20), b""))
     assert until.problem is not None
     assert len(found) > len(text) / 4

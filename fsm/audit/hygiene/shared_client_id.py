@@ -145,7 +145,7 @@ class SharedClientId:
         entry, self.entry = self.entry, []
         self.entries += 1
         self._check_order(entry[0])
-        self.sure = self.sure and facts_of(entry[0].record.client_id).tells_members
+        self.sure = self.sure and facts_of(entry[0].record.client_id).identifies_members
         named = next((s.record for s in entry if s.record.member_id), None)
         process = self._of_id(named) if named is not None else None
         for seen in entry:

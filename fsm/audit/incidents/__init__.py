@@ -278,4 +278,4 @@ def _hazard(root: Finding, step: Step, lives: MemberLives) -> str:
     if root.cause in WEAK_SPOTS:
         numbers = _NUMBERED.findall(root.summary)
         return numbers[-1].lower() if numbers else "w1" if root.cause is Cause.LEFT_OUT else ""
-    return step.hazard if lives.tells_each_heartbeat(root.member, root.start_ms) else ""
+    return step.hazard if lives.logs_each_heartbeat(root.member, root.start_ms) else ""

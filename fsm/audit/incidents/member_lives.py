@@ -82,10 +82,10 @@ class MemberLives:
         values = (_read_setting_ms(life, name) for own in self.by_member.values() for life in own)
         return max((ms for ms in values if ms is not None), default=DEFAULTS_MS[name])
 
-    def tells_each_heartbeat(self, member: str, ts_ms: int) -> bool:
+    def logs_each_heartbeat(self, member: str, ts_ms: int) -> bool:
         """Whether the member was then a KIP-848 member that prints each abandoned heartbeat, as Java's do."""
         life = self._at(member, ts_ms)
-        return life is not None and life.protocol == CONSUMER and facts_of(life.client_id).tells_each_heartbeat
+        return life is not None and life.protocol == CONSUMER and facts_of(life.client_id).logs_each_heartbeat
 
     def _at(self, member: str, ts_ms: int) -> Life | None:
         """The life of a member at a time, else the last one before it, else the first."""

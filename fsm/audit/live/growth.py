@@ -342,5 +342,5 @@ def _describe(learned: Learned, modified_ms: int) -> str:
     day = any({"date", "year"} & {*one.guessed} for one in layouts)
     when = datetime.fromtimestamp(modified_ms / 1000, UTC).date().isoformat() if day else ""
     clients = sorted(one.name for one in learned.clients)
-    speaking = [sorted(layout.speaking) for layout in learned.layouts]
-    return repr((layouts, speaking, clients, when))
+    understood = [sorted(layout.understood) for layout in learned.layouts]
+    return repr((layouts, understood, clients, when))

@@ -111,7 +111,7 @@ class ConsumerInstance(Process):
     def closed_quietly(self) -> bool:
         """Whether a log that ends here shows a close without a line for its end."""
         leaves = self.closing_ms is not None or self.left_ms is not None
-        return leaves and self.closed_ms is None and self.facts.closes_quietly
+        return leaves and self.closed_ms is None and self.facts.close_is_unlogged
 
     @property
     def tells_last_step(self) -> bool:

@@ -99,7 +99,7 @@ class ConsumerFollower:
         """The finding; for information only if its lines may belong to another process, one step less severe if its log
         has no timestamps."""
         consumer = self.process
-        mixed = not consumer.facts.tells_members  # its file may have lines of several members
+        mixed = not consumer.facts.identifies_members  # its file may have lines of several members
         if consumer.doubtful_ms is not None or (mixed and found.kind is FindingKind.ILLEGAL_TRANSITION):
             return replace(found, severity=Severity.INFO)
         if found.end_ms == UNDATED_MS:

@@ -73,7 +73,7 @@ class Membership(Follower):
         self.owned.mark_void(known.at.ts_ms, cause)
         was_member = self.is_member
         self._leave_group()
-        if was_member and self.consumer.facts.tells_loss:
+        if was_member and self.consumer.facts.has_lost_callback:
             yield from self._count_loss(known.at, cause)
 
     def _leave_group(self) -> None:

@@ -140,7 +140,7 @@ class Ownership(Follower):
 
     @on(Kind.CLOSE_BEGIN)
     def _close_begin(self, known: Known) -> Rows:
-        return self._return(known.at, printed=self.consumer.facts.tells_return)
+        return self._return(known.at, printed=self.consumer.facts.shows_callback_return)
 
     @on(Kind.JOINING)
     def _joining(self, known: Known) -> Rows | None:
@@ -254,9 +254,9 @@ class Ownership(Follower):
         return self._close(known.at)
 
     def _close(self, at: At) -> Rows:
-        yield from self._return(at, printed=self.consumer.facts.tells_return)
+        yield from self._return(at, printed=self.consumer.facts.shows_callback_return)
         left = by_partition(self.owned.partitions)
-        called = self.consumer.facts.close_calls_back_quietly or self.consumer.stays_in_group
+        called = self.consumer.facts.close_callback_is_unlogged or self.consumer.stays_in_group
         if left and self.owned.has_listener and not called:
             yield self.owned.report_lost_without_callback(left, at.ts_ms, [at])
         yield from self.owned.remove(left, at, Ended.CLOSED)

@@ -43,14 +43,14 @@ class Subscriptions(Follower):
         """When each topic was last in a list."""
 
     def see(self, known: Known) -> Rows:
-        settled = not self.stale and self.consumer.facts.tells_subscription
+        settled = not self.stale and self.consumer.facts.logs_subscription
         return super().see(known) if settled else self._see(known)
 
     def _see(self, known: Known) -> Rows:
         if self.stale and known.at.ts_ms - self.stale_ms > REORDER_MS:
             yield from self._close_stale()
         yield from super().see(known)
-        if not self.consumer.facts.tells_subscription and known.record.kind in _CHANGES:
+        if not self.consumer.facts.logs_subscription and known.record.kind in _CHANGES:
             yield from self._infer(known)
 
     def _infer(self, known: Known) -> Rows:

@@ -21,8 +21,8 @@ from fsm.logs.message import NoBearing
 from fsm.logs.reading.beginnings import LONGEST, Beginnings, Kinds
 from fsm.logs.reading.blocks import Numbers, Words, words
 from fsm.logs.reading.entries import (
-    BEGINS_ANEW,
-    CONTINUED_BY,
+    CANNOT_CONTINUE,
+    CONTINUATION_WORDS,
     CONTINUES,
     ENTRY_LIMIT,
     Block,
@@ -30,11 +30,11 @@ from fsm.logs.reading.entries import (
     Headers,
     Run,
     assemble,
-    has_other,
+    has_learned_format,
     headers_by_first,
     parse_entry,
 )
-from fsm.logs.reading.opening import UntilBroken
+from fsm.logs.reading.opening import DamageTolerant
 from fsm.logs.reading.pieces import PieceReader
 from fsm.trace import TraceRecord
 
@@ -100,7 +100,7 @@ class Scanner:
         for parsed in self.reader.read(self._scan):
             yield parsed._replace(entry=self.reader.place(parsed.entry)) if self.reader.learned.reversed else parsed
 
-    def _scan(self, handle: UntilBroken) -> Iterator[Parsed]:
+    def _scan(self, handle: DamageTolerant) -> Iterator[Parsed]:
         if self.reader.by_streams:
             streams = self.reader.stream_scanner()
             found = streams.scan(self.reader.blocks(handle)) if streams else self.reader.assemble(handle)
@@ -311,7 +311,7 @@ class _Knowledge:
         strange = kinds == _NO_HEADER
         if strange.any():
             kinds[strange] = _ORPHAN
-            hits = words(*CONTINUED_BY).lines(lines.data, lines.bounds)
+            hits = words(*CONTINUATION_WORDS).lines(lines.data, lines.bounds)
             for i in hits[strange[hits]].tolist():
                 kinds[i] = _CONTINUES if CONTINUES(lines.line(i)) else _ORPHAN
         return kinds
@@ -322,7 +322,7 @@ class _Knowledge:
             kind = self._ask(line, self._by_reach)
             if kind != _NO_HEADER:
                 return kind, True
-            return _ORPHAN if BEGINS_ANEW(line, 0, reach) else kind, not self._learned
+            return _ORPHAN if CANNOT_CONTINUE(line, 0, reach) else kind, not self._learned
 
         return self._by_beginning[reach].kinds(cells, lines.bounds[at], ask)
 
@@ -374,7 +374,7 @@ class _Knowledge:
             records = one.parse(text, zone)
             if records:
                 return owners.formats, one, records
-            missed = missed or (records is None and not has_other(one, self._owners[kind]))
+            missed = missed or (records is None and not has_learned_format(one, self._owners[kind]))
             if isinstance(records, NoBearing):
                 understood = True
                 left = tuple(other for other in known[key].formats if other is not one)

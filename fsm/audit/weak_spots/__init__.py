@@ -111,7 +111,7 @@ class _Group:
     def lives(self, member: str) -> list[Life]:
         """The lives without doubts, of a client that prints each rebalance and each abandoned heartbeat."""
         own = (one for one in self.rows.lives if one.member == member and one.doubtful_ms is None)
-        return [one for one in own if facts_of(one.client_id).tells_each_heartbeat]
+        return [one for one in own if facts_of(one.client_id).logs_each_heartbeat]
 
     @cached_property
     def current(self) -> list[Assignment]:

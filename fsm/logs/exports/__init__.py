@@ -1,1 +1,1 @@
-"""Files whose entries are not lines: tables, dumps, documents and texts that some tool exported or broke."""
+"""Exported or damaged files whose entries are not lines: tables, dumps, documents and encoded texts."""

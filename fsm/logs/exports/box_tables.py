@@ -1,5 +1,5 @@
-"""Tables in boxes, of plus signs and hyphens or of lines, as the clients of AWS, MySQL, ClickHouse and many libraries
-draw them. A cell goes on in lines whose other cells are empty, or in raw lines without any bars."""
+"""Tables drawn with plus signs and hyphens or with box characters, as by the clients of AWS, MySQL, ClickHouse and many
+libraries. A cell continues on lines whose other cells are empty, or on raw lines without bars."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fsm.logs.layouts import stamps
 
 
 class Boxed(NamedTuple):
-    """A table between bars."""
+    """A table with bars between its columns."""
 
     names: tuple[str, ...]
     joints: tuple[int, ...]
-    """Where the bars are, in characters of a line."""
+    """The positions of the bars, in characters."""
 
     def begins(self, row: Sequence[bytes], line: bytes) -> bool:
         """Whether a line is the first of a row."""
@@ -24,18 +24,18 @@ class Boxed(NamedTuple):
         if not text.startswith(_BARS) or _BORDER.fullmatch(text) or _BORDER.fullmatch(above):
             return not _strip_codes(row[0]).startswith(_BARS) or above.rstrip().endswith(_BARS)
         cells = self.cells(text)
-        if not above.rstrip().endswith(_BARS):  # the end of a row that came in raw lines
+        if not above.rstrip().endswith(_BARS):  # the end of a row that continues on raw lines
             return bool(cells)
         return not cells or bool(cells[0]) or sum(map(bool, cells)) > 1
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The cells by their columns, as a line of JSON; nothing for borders and heads, the text itself where it is no
-        row of the table."""
+        """The cells by column, as a line of JSON; empty for borders and headers, the text itself if it is not a row of
+        the table."""
         lines = [_strip_codes(line) for line in text.split(b"\n")]
         if len(lines) == 1 and (_BORDER.fullmatch(lines[0]) or _TITLE.fullmatch(lines[0])):
             return []
         parts = [self.cells(line) for line in lines]
-        if not all(parts):  # of a cell in raw lines each line feed is a character of its width
+        if not all(parts):  # on raw lines each line feed counts as one character of the cell's width
             parts = [self.cells("\n".join(lines))]
         if not parts[0]:
             return [text]
@@ -45,7 +45,7 @@ class Boxed(NamedTuple):
         return [json.dumps(dict(zip(self.names, cells, strict=True))).encode()]
 
     def cells(self, line: str) -> list[str]:
-        """The cells of a line, none where its bars are elsewhere."""
+        """The cells of a line, empty if its bars are at other positions."""
         if len(line) <= self.joints[-1] or any(line[at] not in _BARS for at in self.joints):
             return []
         edges = zip(self.joints, self.joints[1:], strict=False)
@@ -65,7 +65,7 @@ def _strip_codes(line: bytes) -> str:
 
 
 def find_boxed(lines: Sequence[bytes]) -> Boxed | None:
-    """The table with most columns among lines; None where there is none."""
+    """The table with the most columns among the lines; None if there is none."""
     drawn = [_strip_codes(line) for line in lines[:_MOST_LOOKS] if line[:1] in _BEGIN_BORDERS]
     borders = [text for text in drawn if _BORDER.fullmatch(text) and text.strip("-")]
     if not borders:

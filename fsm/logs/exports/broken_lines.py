@@ -1,6 +1,6 @@
-"""Lines that whoever showed them broke: a terminal at its width, a runner of GitLab's at its buffer, psql where a cell
-has several lines, a mail between words; or turned over, one by one. Their parts are put together before anything is
-looked for, and lines that say nothing are left out."""
+"""Repairs lines that were broken by a terminal at its width, a GitLab runner at its buffer size, psql in multi-line
+cells, or a mail between words, and lines in reverse order. The parts are joined before anything else is parsed, and
+meaningless lines are dropped."""
 
 from __future__ import annotations
 
@@ -22,99 +22,99 @@ from fsm.logs.reading.entries import CONTINUES
 
 
 class Wrapped(NamedTuple):
-    """Lines that go on below where they reach the right edge, as panes of tmux and copies from terminals have them."""
+    """Lines wrapped at the right edge of a screen, as in tmux panes and copies from terminals."""
 
     width: int
     """Of the screen, in characters."""
 
     def begins(self, row: Sequence[bytes], line: bytes) -> bool:
-        """Whether a line is the first of a row, and not another part of the one above it."""
+        """Whether a line is the first of a row, rather than a continuation of the line above."""
         left = self.width - len(_show(row[-1]))
         return left > 1 or (left == 1 and line[:1] == b" ") or _has_stamp(line)
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The parts as one line; a blank at the right edge, which terminals leave out, is put back."""
+        """The parts as one line; the blank at the right edge that terminals drop is restored."""
         *parts, last = map(_show, text.split(b"\n"))
         return ["".join([*(part.ljust(self.width) for part in parts), last]).encode()]
 
 
 class Folded(NamedTuple):
-    """Lines that go on below where the next word would have reached over an edge, as mails have them; perhaps quoted,
-    perhaps with a blank where they go on (RFC 3676)."""
+    """Lines wrapped between words at a maximum width, as in mails; possibly quoted, possibly with a blank at the end of
+    wrapped lines (RFC 3676)."""
 
     width: int
     indent: str
-    """Of what goes on."""
+    """The indentation of continuation lines."""
     blanks: bool
-    """Lines that go on below end with a blank."""
+    """Wrapped lines end with a blank."""
 
     def begins(self, row: Sequence[bytes], line: bytes) -> bool:
-        """As of `Wrapped`."""
+        """See `Wrapped.begins`."""
         (quote, text), (above, before) = _split_quote(_show(line)), _split_quote(_show(row[-1]))
-        return quote != above or not self.goes_on(before, text) or _has_stamp(text.encode())
+        return quote != above or not self.is_continuation(before, text) or _has_stamp(text.encode())
 
-    def goes_on(self, above: str, text: str) -> bool:
-        """Whether the first word of a line had no place in the line above, whatever it says."""
+    def is_continuation(self, above: str, text: str) -> bool:
+        """Whether the first word of a line did not fit on the line above."""
         words = text.split(None, 1)
         if self.blanks or not words or not above.strip():
             return bool(words) and above.endswith(" ")
         if text[: len(text) - len(text.lstrip())] != self.indent:
             return False
-        aligned = text.lstrip().startswith("[") and above.rstrip().endswith(":")  # lists, behind blanks left out
+        aligned = text.lstrip().startswith("[") and above.rstrip().endswith(":")  # lists, after dropped blanks
         return aligned or len(above.rstrip()) + 1 + len(words[0]) > self.width
 
     def rows(self, text: bytes) -> list[bytes]:
         """The parts as one line."""
         quotes, parts = zip(*(_split_quote(_show(line)) for line in text.split(b"\n")), strict=True)
         first, *more = (part.rstrip() if len(parts) > 1 else part for part in parts)
-        first = first.removeprefix(" ") if self.blanks else first  # where it begins with one it has another before it
+        first = first.removeprefix(" ") if self.blanks else first  # RFC 3676 doubles a leading blank
         return [(quotes[0] + " ".join([first, *map(str.strip, more)])).encode()]
 
 
-class TurnedOver(NamedTuple):
-    """Lines in the opposite order, not only entries, as `tac` prints them."""
+class Reversed(NamedTuple):
+    """All lines in reverse order, not only entries, as printed by `tac`."""
 
     within: int
-    """Characters of a first line in which its time stands."""
+    """A first line has its timestamp within this many characters."""
 
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
-        """As of `Wrapped`."""
+        """See `Wrapped.begins`."""
         return _has_stamp(row[-1][: self.within])
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The lines of an entry, its first one first."""
+        """The lines of an entry, in their original order."""
         return text.split(b"\n")[::-1]
 
 
 class JobLog(NamedTuple):
-    """What GitLab's runner prints with `FF_TIMESTAMPS`: a time, a stream, and a plus sign where a line goes on."""
+    """The log of a GitLab runner with `FF_TIMESTAMPS`: a time, a stream, and a plus sign on continuation lines."""
 
     part: re.Pattern[bytes]
-    """What stands before a part that is not the first one of its line."""
+    """The prefix of every part of a line except the first one."""
 
     def begins(self, _row: Sequence[bytes], line: bytes) -> bool:
-        """As of `Wrapped`."""
+        """See `Wrapped.begins`."""
         return self.part.match(line) is None
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The parts as one line behind the first one's time and stream."""
+        """The parts as one line, with the time and stream of the first one."""
         return [b"".join(self.part.sub(b"", line, count=1) for line in text.split(b"\n"))]
 
 
 class Aligned(NamedTuple):
-    """A table of psql: cells between bars, a plus sign behind those that go on in the next line."""
+    """A psql table: cells between bars, with a plus sign after those that continue on the next line."""
 
     names: tuple[str, ...]
     ends: tuple[int, ...]
-    """Where the bar behind each column is, and where the last column ends."""
+    """The position of the bar after each column, and the end of the last column."""
 
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
-        """As of `Wrapped`."""
+        """See `Wrapped.begins`."""
         above = _show(row[-1])
         return not any(above[end - 1 : end] == "+" for end in self.ends)
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The cells by their columns, as a line of JSON; nothing for the table's head and foot."""
+        """The cells by column, as a line of JSON; empty for the table's header and footer."""
         lines = [_show(line) for line in text.split(b"\n")]
         if any(lines[0][end : end + 1] != "|" for end in self.ends[:-1]):
             return [] if _NO_ROW.fullmatch(lines[0]) else [text]
@@ -130,12 +130,12 @@ class Aligned(NamedTuple):
 
 
 class Bulk(NamedTuple):
-    """What Elasticsearch's `_bulk` takes: above each document a line that says what is done with it."""
+    """Input of Elasticsearch's `_bulk`: an action line before each document."""
 
     action: re.Pattern[bytes]
 
     def begins(self, _row: Sequence[bytes], _line: bytes) -> bool:
-        """As of `Wrapped`."""
+        """See `Wrapped.begins`."""
         return True
 
     def rows(self, text: bytes) -> list[bytes]:
@@ -144,24 +144,24 @@ class Bulk(NamedTuple):
 
 
 class Mail(NamedTuple):
-    """Quoted-printable text (RFC 2045, section 6.7): a line goes on behind an equals sign at its end."""
+    """Quoted-printable text (RFC 2045, section 6.7): a line that ends with an equals sign continues on the next one."""
 
     breaks: bytes = b"="
 
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
-        """As of `Wrapped`."""
+        """See `Wrapped.begins`."""
         return not row[-1].rstrip(b"\r").endswith(self.breaks)
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The parts as one line, with characters for their codes."""
+        """The parts as one line, decoded."""
         return quopri.decodestring(text).split(b"\n")
 
 
-Broken = Boxed | Wrapped | Folded | TurnedOver | JobLog | Aligned | Bulk | Mail
+Broken = Boxed | Wrapped | Folded | Reversed | JobLog | Aligned | Bulk | Mail
 
 
 class _Text:
-    """The lines at the beginning of a text, which are split only where all of them are asked for."""
+    """The lines at the beginning of a text; split only when all of them are needed."""
 
     def __init__(self, head: bytes) -> None:
         bounds = line_bounds(head)[: _MOST_LINES + 1]
@@ -186,7 +186,7 @@ class _Text:
 
 
 def find_broken(head: bytes) -> Broken | None:
-    """Who broke the lines of a text, if somebody did."""
+    """How the lines of a text were broken; None if they were not."""
     if _QUOTED_PRINTABLE in head[:_MAIL_HEAD].lower() and _QUOTED.search(head, 0, _MAIL_HEAD):
         return Mail()
     text = _Text(head)
@@ -197,7 +197,7 @@ def find_broken(head: bytes) -> Broken | None:
         _find_job(text, first)
         or _find_aligned(text)
         or find_boxed(first)
-        or _find_turned(text)
+        or _find_reversed(text)
         or _find_wrapped(text)
         or _find_folded(text)
     )
@@ -242,7 +242,7 @@ def _find_aligned(text: _Text) -> Aligned | None:
 
 
 def _find_wrapped(text: _Text) -> Wrapped | None:
-    """Lines that reach the right edge end in different ways, and other lines than usual stand below them."""
+    """Full-width lines have different ends, and lines that begin no entry follow them."""
     if len(_show(text.longest)) > _WIDTHS[-1]:
         return None
     lines, plain = text.lines, text.data.isascii() and b"\r" not in text.data
@@ -253,16 +253,17 @@ def _find_wrapped(text: _Text) -> Wrapped | None:
         return None
     below = [lines[i + 1] for i in full]
     stamped = sum(map(_has_stamp, below))
-    strange = sum(map(_is_strange, below))
+    unexpected = sum(map(_is_unexpected, below))
     nearly = sum(
-        width - _LONGEST_WORD < n < width - 1 and _is_strange(line) for n, line in zip(lengths, lines[1:], strict=False)
+        width - _LONGEST_WORD < n < width - 1 and _is_unexpected(line)
+        for n, line in zip(lengths, lines[1:], strict=False)
     )
-    cut = stamped <= len(full) / 10 and strange >= max(len(full) / 2, nearly)
+    cut = stamped <= len(full) / 10 and unexpected >= max(len(full) / 2, nearly)
     return Wrapped(width) if cut else None
 
 
-def _is_strange(line: bytes) -> bool:
-    """Whether a line neither begins an entry nor looks like one that continues one."""
+def _is_unexpected(line: bytes) -> bool:
+    """Whether a line neither begins an entry nor looks like a continuation line."""
     return not _has_stamp(line) and CONTINUES(line) is None
 
 
@@ -270,20 +271,21 @@ _QUOTES = re.compile(r"(?:> ?)*")
 
 
 def _split_quote(line: str) -> tuple[str, str]:
-    """What quotes a line in a mail, and the line."""
+    """The quote prefix of a line in a mail, and the rest of the line."""
     match = _QUOTES.match(line)
     end = match.end() if match is not None else 0
     return line[:end], line[end:]
 
 
 def _width(lines: Iterable[bytes]) -> int:
-    """Of the longest line with two words."""
+    """The width of the longest line that has two words."""
     texts = (_split_quote(_show(line))[1].rstrip() for line in lines)
     return max((len(text) for text in texts if len(text.split(None, 1)) > 1), default=0)
 
 
 def _find_folded(text: _Text) -> Folded | None:
-    """No line with two words is longer than others, and most lines that begin nothing had no place above."""
+    """No line with two words exceeds a maximum width, and most lines that begin no entry did not fit on the line
+    above."""
     if _width([text.longest]) > _FOLDS[-1] or (width := _width(text.lines)) not in _FOLDS:
         return None
     texts = [_split_quote(_show(line))[1] for line in text.lines]
@@ -292,21 +294,21 @@ def _find_folded(text: _Text) -> Folded | None:
     indents = Counter(below[: len(below) - len(below.lstrip())] for _, below in pairs)
     for indent, _ in indents.most_common(_MOST_INDENTS):
         folded = Folded(width, indent, blanks=False)
-        strange = [one for one in pairs if one[1].startswith(indent) and (indent or _is_strange(one[1].encode()))]
-        broken = [above for above, below in strange if folded.goes_on(above, below)]
-        if len(broken) >= _FEWEST and len(broken) > 0.6 * len(strange):
+        unexpected = [one for one in pairs if one[1].startswith(indent) and (indent or _is_unexpected(one[1].encode()))]
+        broken = [above for above, below in unexpected if folded.is_continuation(above, below)]
+        if len(broken) >= _FEWEST and len(broken) > 0.6 * len(unexpected):
             return folded._replace(blanks=sum(above.endswith(" ") for above in broken) > 0.8 * len(broken))
     return None
 
 
-def _find_turned(text: _Text) -> TurnedOver | None:
-    """What opens a block of settings, or names what was thrown, stands below it in most cases."""
+def _find_reversed(text: _Text) -> Reversed | None:
+    """Lines that open a block of settings or a stack trace are mostly below their block."""
     blank = (text.firsts == ord("\t")) | (text.firsts == ord(" "))
     above, below = np.append(False, blank[:-1]), np.append(blank[1:], False)
     opens = [i for i in np.flatnonzero(~blank & (above | below)).tolist() if _OPENS_BLOCK.search(text.line(i))]
-    stand_below = sum(_INDENTED.match(text.line(i - 1)) is not None for i in opens if i)
-    stand_above = sum(_INDENTED.match(text.line(i + 1)) is not None for i in opens if i + 1 < len(text))
-    return TurnedOver(_STAMPED_WITHIN) if stand_below > stand_above else None
+    blocks_above = sum(_INDENTED.match(text.line(i - 1)) is not None for i in opens if i)
+    blocks_below = sum(_INDENTED.match(text.line(i + 1)) is not None for i in opens if i + 1 < len(text))
+    return Reversed(_STAMPED_WITHIN) if blocks_above > blocks_below else None
 
 
 _FOLDS, _LONGEST_WORD, _MOST_INDENTS = range(60, 133), 12, 3

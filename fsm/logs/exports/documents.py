@@ -1,6 +1,6 @@
-"""JSON documents that hold many log entries each: answers of search engines and clouds, batches of collectors. Entries
-are objects in an array, rows below named columns, or lists of names with values; what stands around the array (a
-stream, a resource) belongs to each of them."""
+"""JSON documents with many log entries each: responses of search engines and clouds, batches of collectors. Entries are
+objects in an array, rows below named columns, or lists of names and values. Fields around the array (stream, resource)
+belong to each of its entries."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fsm.logs.layouts import stamps
 from fsm.logs.layouts.fields import DEPTH
 
 Path = tuple[str, ...]
-"""Where an array is; `[]` is an item of another one."""
+"""The path of an array; `[]` is an item of another array."""
 
 
 class Document(NamedTuple):
-    """JSON with entries in an array, on one line each or over all lines of the file."""
+    """JSON with entries in an array; one document per line, or one for the whole file."""
 
     path: Path
     over_lines: bool = False
 
     def closer(self) -> Callable[[Sequence[bytes]], bool]:
-        """A document is whole once its first bracket is closed."""
+        """A document is complete when its first bracket is closed."""
         depth = 0
 
         def is_closed(row: Sequence[bytes]) -> bool:
@@ -38,14 +38,14 @@ class Document(NamedTuple):
         return is_closed
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The entries of a document, each as a line; the text itself where there are none."""
+        """The entries of a document, one line each; the text itself if there are none."""
         found = _in_order(_arrays(_load(text.decode("utf-8", "replace"))).get(self.path, []))
         return [json.dumps(one).encode() for one in found] or [text]
 
 
 def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries of several streams, as Loki answers them one after another, each newest first, in the order of their
-    times; others as they are."""
+    """Sorts the entries of several streams, which Loki returns one after another, each newest first, by time. Leaves
+    other entries in order."""
     if len({json.dumps(row.get(AROUND, {}).get("stream")) for row in rows}) < _FEWEST_STREAMS:
         return rows
     times = [int(time) if isinstance(time := row.get("time"), str) and time.isdecimal() else -1 for row in rows]
@@ -66,14 +66,14 @@ def _count_open(line: bytes) -> int:
 
 
 _BATCHES = (b'{"resourceLogs":', b'{"streams":', b'{"messageType":', b'[{"')
-"""How lines begin that hold several entries even where the first ones hold few."""
+"""How lines with several entries begin, even if the first ones contain few."""
 _SHORTEST, _FEWEST, _FIRST_LINES, _BEFORE = 2000, 3, 50, 200
 _MOST_OVER_LINES = 1 << 20
 
 
 def find_document(head: bytes) -> Document | None:
-    """Whether a text holds entries in arrays, and little else: on lines of their own, or in one document over all lines
-    that has more structure than a list of objects."""
+    """The document layout of a text that consists mostly of entries in arrays: one document per line, or one over all
+    lines that is more than a list of objects."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     lines = text.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
     if text[:1] in (b"{", b"[") and _count_open(lines[0]) > 0 and len(lines[0]) < _SHORTEST:
@@ -99,7 +99,7 @@ def find_document(head: bytes) -> Document | None:
 
 
 def _best(paths: Mapping[Path, tuple[int, int]]) -> Path:
-    """Where most entries are, of the arrays that hold about as much as the largest one does."""
+    """The array with the most entries, among those about as large as the largest one."""
     most = max((weight for _, weight in paths.values()), default=0)
     large = {path: count for path, (count, weight) in paths.items() if weight > most / 4}
     return max(large, key=lambda path: large[path], default=())
@@ -118,7 +118,7 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[][{}]|(?<=[]}]),', re.DOT
 
 
 def _load(text: str) -> list[object]:
-    """The documents of a text, which stand one after another, as much of the last one as there is."""
+    """The concatenated documents of a text; an incomplete last one as far as it goes."""
     start = next((i for i in range(min(len(text), _BEFORE)) if text[i] in "{[" and _is_json(text[i : i + 3])), 0)
     text = text[start:]
     found: list[object] = []
@@ -161,7 +161,7 @@ _VALUE = frozenset({"value", "Value"})
 
 
 def _plain(found: dict[str, Any]) -> Any:
-    """An object with what OpenTelemetry and AWS spell out as names with values written as JSON usually is."""
+    """An object in which the name-value lists of OpenTelemetry and AWS are replaced by plain JSON."""
     if len(found) == 1:
         (name, value), *_ = found.items()
         if name in _VALUES and not isinstance(value, dict | list):
@@ -172,7 +172,7 @@ def _plain(found: dict[str, Any]) -> Any:
 
 
 def _name_values(values: list[Any]) -> Any:
-    """A list of names with values as an object."""
+    """A list of names and values as an object."""
     if not values or not all(isinstance(one, dict) and len(one) == 2 and _VALUE & one.keys() for one in values):
         return [_name_values(one) if isinstance(one, list) else one for one in values]
     name = next((name for name in _NAMES if name in values[0]), "")
@@ -188,11 +188,11 @@ _DECODER = json.JSONDecoder(strict=False, object_hook=_plain)
 # -- entries ------------------------------------------------------------------------------------------------
 
 AROUND = "_around"
-"""The field of an entry with what stands around its array."""
+"""The field of an entry that holds the fields around its array."""
 _COLUMNS_MARK, _LINES_MARK, _DOCUMENTS_MARK = "(columns)", "(lines)", "(documents)"
 _COLUMN_NAMES = ("columns", "meta", "fields", "schema", "headers", "columnNames")
 _LARGEST_AROUND, _LONGEST_AROUND, _MOST_AROUND = 2000, 200, 200
-"""What stands around entries: bytes of one object in it, characters of one text, and fields of one object."""
+"""Limits for the fields around entries: bytes of a nested object, characters of a text, fields of an object."""
 
 
 def _arrays(documents: Sequence[object]) -> dict[Path, list[dict[str, Any]]]:
@@ -220,7 +220,7 @@ _Found = dict[Path, list[dict[str, Any]]]
 
 
 def _of_object(place: _Place, out: _Found) -> Iterator[_Place]:
-    """What an object holds; rows below named columns are entries."""
+    """The values of an object; rows below named columns are entries."""
     path, one, around = place
     own = {name: item for name, item in one.items() if _is_small(item)} if len(one) <= _MOST_AROUND else {}
     for name, item in one.items():
@@ -240,7 +240,7 @@ def _of_object(place: _Place, out: _Found) -> Iterator[_Place]:
 
 
 def _of_list(place: _Place, out: _Found) -> Iterator[_Place]:
-    """What a list holds: objects, pairs of a time and a text, and long texts are entries."""
+    """The items of a list: objects, pairs of a time and a text, and long texts are entries."""
     path, items, around = place
     for item in items:
         if isinstance(item, list) and len(item) == 2 and isinstance(item[1], str):
@@ -257,14 +257,14 @@ _SHORTEST_LINE, _FEWEST_STAMPED, _STAMPED_WITHIN = 20, 3, 50
 
 
 def _lines_of(text: str) -> list[str]:
-    """The lines of a text that holds a log, as the output of a step of a build does; none of any other."""
-    lines = text.replace("\r\n", "\n").strip("`\n").split("\n")  # a message of Slack's holds it between quotes
+    """The lines of a text that is a log, such as the output of a build step; empty for any other text."""
+    lines = text.replace("\r\n", "\n").strip("`\n").split("\n")  # Slack messages have it in backquotes
     stamped = (line for line in lines if stamps.ANY.search(line, 0, _STAMPED_WITHIN))
     return lines if sum(1 for _ in islice(stamped, _FEWEST_STAMPED)) == _FEWEST_STAMPED else []
 
 
 def _without_times(around: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What stands around lines without the times of all of them together."""
+    """The surrounding fields, without those that are the times of all lines together."""
     return {name: value for name, value in around.items() if not stamps.ANY.search(f"{value}")}
 
 
@@ -279,7 +279,7 @@ def _with_surroundings(row: dict[str, Any], around: Mapping[str, Any]) -> dict[s
 
 
 def _with_columns(one: Mapping[str, Any], item: object) -> list[dict[str, Any]]:
-    """Rows of cells, or columns of them, by the names that stand beside."""
+    """Rows of cells, or columns of them, by the names beside them."""
     if isinstance(item, dict) and isinstance(item.get("values"), list):
         names = _column_names(one)
         columns = item["values"]

@@ -1,6 +1,5 @@
-"""Texts that somebody coded anew as a whole: in base64, with other line ends, with other blanks, as a page, in frames
-that only their lengths tell apart. A way to do so is a row of a table; the text is read as it was before, from its
-beginning to its end, and lines are counted in that."""
+"""Decodes texts that were encoded as a whole: base64, other line ends, other blanks, HTML pages, length-prefixed
+frames. Each encoding is a row of a table. The text is read sequentially, and lines are counted after decoding."""
 
 from __future__ import annotations
 
@@ -18,34 +17,34 @@ from urllib.parse import unquote_to_bytes
 from fsm.logs.layouts import stamps
 
 HEAD = 1 << 16
-"""Bytes at the beginning of a text by which it is told how it was coded."""
+"""How many bytes at the beginning of a text decide on its encoding."""
 _LONGEST = 1 << 20
-"""Bytes that are held until a line or a frame is whole."""
+"""Most bytes that are buffered until a line or a frame is complete."""
 
 _CONTROLS = bytes([*range(1, 9), *range(14, 27), *range(28, 32), 127])
-"""Characters that texts do not hold."""
+"""Characters that do not occur in texts."""
 
 Recode = Callable[[Iterable[bytes]], Iterator[bytes]]
-"""From the parts of a text, cut anywhere, to those of the text as it was."""
+"""Maps the chunks of an encoded text, cut anywhere, to those of the decoded text."""
 
 
 class Recoding(NamedTuple):
-    """One way to code a text."""
+    """One encoding."""
 
     name: str
     recode: Callable[[bytes], Recode | None]
-    """Who reads a text that begins so; None where it is not coded in this way."""
+    """The decoder of a text that begins with these bytes; None if it is not encoded in this way."""
 
 
 def find_recoding(head: bytes) -> Recode | None:
-    """Who reads a text that begins with these bytes, at most `HEAD`; None where nothing has to be done."""
+    """The decoder of a text that begins with these bytes, at most `HEAD`; None if it needs none."""
     if len(head) - len(head.translate(None, _CONTROLS)) > 0.01 * len(head):
         return None
     return next((found for row in RECODINGS if (found := row.recode(head)) is not None), None)
 
 
 def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Parts that end where lines end, unless one is very long."""
+    """Chunks that end at line ends, unless a line is very long."""
     rest = b""
     for part in parts:
         rest += part
@@ -61,11 +60,11 @@ def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _end_lines(head: bytes) -> Recode | None:
-    """Of old Macs and progress bars (a carriage return alone), of `find -print0`, of Unicode."""
+    """Line ends of old Macs and progress bars (a single carriage return), of `find -print0`, and of Unicode."""
     if head.isascii() and b"\r" not in head and b"\0" not in head:
         return None
     feeds = head.count(b"\n")
-    if feeds > 1 and head.count(b"\r\r\n") > feeds / 2:  # a program's line feed that a terminal wrote twice
+    if feeds > 1 and head.count(b"\r\r\n") > feeds / 2:  # CR LF, whose line feed a terminal expanded again
         return partial(_end_with_feeds, end=b"\r\r\n")
     for end in (b"\r", b"\xe2\x80\xa8", b"\xc2\x85"):
         count = head.count(end) - (head.count(b"\r\n") if end == b"\r" else 0)
@@ -89,28 +88,28 @@ def _end_with_feeds(parts: Iterable[bytes], end: bytes) -> Iterator[bytes]:
     yield rest.replace(end, b"\n")
 
 
-_FIRM = re.compile(rb"\xc2\xa0|&nbsp;|&#160;|(?<![\x80-\xff])\xa0(?![\x80-\xbf])")
+_NO_BREAK_SPACE = re.compile(rb"\xc2\xa0|&nbsp;|&#160;|(?<![\x80-\xff])\xa0(?![\x80-\xbf])")
 
 
 def _blanks(head: bytes) -> Recode | None:
-    """Blanks that cannot be broken, as copies from pages have them, for most of all blanks."""
+    """No-break spaces instead of most blanks, as in copies from web pages."""
     if b"\xa0" not in head and (b"&" not in head or (b"&nbsp;" not in head and b"&#160;" not in head)):
         return None
-    count = sum(1 for _ in _FIRM.finditer(head))
+    count = sum(1 for _ in _NO_BREAK_SPACE.finditer(head))
     if count < _FEWEST_BLANKS or count < head.count(b" "):
         return None
-    return lambda parts: (_FIRM.sub(b" ", part) for part in _lines(parts))
+    return lambda parts: (_NO_BREAK_SPACE.sub(b" ", part) for part in _lines(parts))
 
 
 _FEWEST_BLANKS = 5
 
 
 def _padding(head: bytes) -> Recode | None:
-    """Lines filled with blanks up to the width of a column or a screen."""
+    """Lines padded with blanks to the width of a column or a screen."""
     ends = head.count(b" \n") + (head.count(b" \r") if b"\r" in head else 0)
     if ends < _FEWEST_BLANKS:
         return None
-    empty = 2 * (head.count(b"\n\n") + head.count(b"\n\r\n")) + head.count(b"\t\n")  # at most: such do not count
+    empty = 2 * (head.count(b"\n\n") + head.count(b"\n\r\n")) + head.count(b"\t\n")  # at most; empty lines do not count
     if ends < 0.8 * (head.count(b"\n") - empty):
         return None
     lines = [line.rstrip(b"\r") for line in head.split(b"\n")[:-1] if line.strip()]
@@ -124,7 +123,7 @@ _PADDED = re.compile(rb"(?<![ \t])[ \t]++(?=\r?\n|\Z)")
 
 
 def _percents(head: bytes) -> Recode | None:
-    """A text as addresses carry it (RFC 3986, section 2.1)."""
+    """Percent-encoding (RFC 3986, section 2.1)."""
     coded = b" " not in head.strip() and head.count(b"%20") >= _FEWEST_BLANKS
     return _decode_percents if coded else None
 
@@ -140,7 +139,7 @@ def _decode_percents(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _escapes(head: bytes) -> Recode | None:
-    """A text on one line, its line feeds written as `\\n`, perhaps in quotes: what a debugger or a REPL shows."""
+    """A text on one line, possibly quoted, with its line feeds written as `\\n`, as shown by a debugger or a REPL."""
     if b"\n" in head.strip() or head.count(rb"\n") < _FEWEST_ENDS or _OBJECT.match(head):
         return None
     return _unescape
@@ -170,7 +169,7 @@ _FRAME_HEAD = len(b"999999 <191>")
 
 
 def _octets(head: bytes) -> Recode | None:
-    """Syslog over TCP: before each message its length in bytes, and nothing between messages (RFC 6587, 3.4.1)."""
+    """Syslog over TCP: each message is preceded by its length in bytes, without separators (RFC 6587, 3.4.1)."""
     place, count = 0, 0
     while (found := _FRAME.match(head, place)) is not None and count < _FEWEST_FRAMES:
         place, count = found.end() + int(found[1]), count + 1
@@ -190,7 +189,7 @@ def _take_frames_off(parts: Iterable[bytes]) -> Iterator[bytes]:
         while place < len(rest):
             found = _FRAME.match(rest, place)
             end = found.end() + int(found[1]) if found is not None else 0
-            if found is None:  # not at the beginning of a frame: as far as the next one
+            if found is None:  # not at the start of a frame: skip to the next one
                 following = _FRAME.search(rest, place + 1)
                 if following is None and len(rest) - place < HEAD:
                     break
@@ -209,8 +208,8 @@ _HEADING = re.compile(rb"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} DEBG '([^'\n]
 
 
 def _supervisord(head: bytes) -> Recode | None:
-    """What programs print that supervisord runs, where its own log has it at its level `debug`: some bytes below each
-    heading. Where the lines have no times of their own those of the headings count, and nothing is done."""
+    """The output of programs in supervisord's own log at level `debug`: a chunk of bytes below each heading. If the
+    lines have no times of their own, the headings' times are needed and nothing is done."""
     if head.count(b" output:\n") < _FEWEST_FRAMES or len(_HEADING.findall(head)) < _FEWEST_FRAMES:
         return None
     lines = _HEADING.sub(b"", head).split(b"\n")
@@ -235,7 +234,7 @@ def _take_headings_off(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _join_output(text: bytes, held: dict[bytes, bytes]) -> Iterator[bytes]:
-    """The lines below some headings; of each program the last one is held until the program goes on."""
+    """The lines below some headings. The incomplete last line of each program is kept until its next chunk."""
     before, *sections = _HEADING.split(text)
     yield before
     for name, data in zip(sections[::2], sections[1::2], strict=True):
@@ -243,7 +242,7 @@ def _join_output(text: bytes, held: dict[bytes, bytes]) -> Iterator[bytes]:
             yield held.pop(next(iter(held)))
         lines, feed, held[name] = (held.pop(name, b"") + data.removesuffix(b"\n")).rpartition(b"\n")
         yield lines + feed
-        if len(held[name]) > _LONGEST:  # a line without an end, as progress is shown
+        if len(held[name]) > _LONGEST:  # an endless line, such as a progress bar
             yield held.pop(name)
 
 
@@ -253,7 +252,7 @@ _OUTPUT = re.compile(rb"<system-(?:out|err)>(?:<!\[CDATA\[)?|(?:\]\]>)?</system-
 
 
 def _test_report(head: bytes) -> Recode | None:
-    """What programs printed, in a report of JUnit's."""
+    """The output of programs in a JUnit report."""
     if not _BEGINS_REPORT.match(head) or not _OUTPUT.search(head):
         return None
     plain = b"<system-out><![CDATA[" in head or b"<system-err><![CDATA[" in head
@@ -270,7 +269,7 @@ _BEGINS_REPORT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?<te
 
 
 def _asciinema(head: bytes) -> Recode | None:
-    """A terminal as asciinema records it, in its versions 2 and 3: what was printed at once may end anywhere."""
+    """A terminal recording of asciinema, versions 2 and 3. Each recorded chunk may end anywhere."""
     first, _, rest = head.partition(b"\n")
     return _join_printed if _RECORDING.match(first) and _PRINTED.match(rest) else None
 
@@ -300,7 +299,7 @@ _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
 def _base64(head: bytes) -> Recode | None:
-    """Base64 over lines of one length, as in mails and PEM files, or each line by itself."""
+    """Base64 in lines of equal length, as in mails and PEM files, or one line at a time."""
     body = b""
     if b"base64" in head:
         _, _, body = head.partition(b"base64\r\n\r\n" if b"base64\r\n\r\n" in head else b"base64\n\n")
@@ -353,7 +352,7 @@ _VALUE = re.compile(rb'"([A-Za-z0-9+/]{40,}={0,2})"')
 
 
 def _base64_values(head: bytes) -> Recode | None:
-    """Strings of JSON in base64, as streams of records of AWS have them."""
+    """JSON strings in base64, as in AWS record streams."""
     found = [_decode(one[1]) for one in islice(_VALUE.finditer(head), _LOOKED_AT)]
     texts = [one for one in found if b" " in one and _is_text(one)]
     if not texts or len(texts) < len(found) / 2:
@@ -370,7 +369,8 @@ _NUMBERS = re.compile(rb'(?<=":)\s?\[((?:\s?\d{1,3},){7,}\s?\d{1,3})\]')
 
 
 def _byte_lists(head: bytes) -> Recode | None:
-    """Strings of JSON as lists of their bytes: journald exports a message with control characters, as colours, so."""
+    """JSON strings as lists of their bytes, which journald exports for messages with control characters such as
+    colours."""
     if b"[" not in head or not head.lstrip(b" \t\r\n\xef\xbb\xbf[").startswith(b"{"):
         return None
     found = [_string_of_numbers(one) != one[0] for one in islice(_NUMBERS.finditer(head), _LOOKED_AT)]
@@ -389,7 +389,7 @@ def _string_of_numbers(found: re.Match[bytes]) -> bytes:
 
 
 def _page(head: bytes) -> Recode | None:
-    """A whole page of HTML, whatever tags are around its lines."""
+    """A whole HTML page, whatever tags surround its lines."""
     return _strip_tags if _BEGINS_PAGE.match(head) else None
 
 
@@ -409,7 +409,7 @@ def _strip_tags(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _rich_text(head: bytes) -> Recode | None:
-    """RTF, as word processors keep what was pasted into them."""
+    """RTF, as saved by word processors."""
     return _strip_controls if head.startswith(b"{\\rtf") else None
 
 
@@ -448,4 +448,4 @@ RECODINGS: Sequence[Recoding] = (
     Recoding("percents", _percents),
     Recoding("escapes", _escapes),
 )
-"""Every way that is known; the first one that fits counts, and what it gives is looked at again."""
+"""All known encodings; the first match counts, and its output is examined again."""

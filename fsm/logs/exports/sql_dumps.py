@@ -1,4 +1,5 @@
-"""Tables of SQL as `pg_dump --inserts`, `mysqldump` and phpMyAdmin write them: `INSERT` with one row or with many."""
+"""SQL dumps of tables, as written by `pg_dump --inserts`, `mysqldump` and phpMyAdmin: `INSERT` with one row or with
+many."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "", "Z": ""}
 
 
 class Inserts(NamedTuple):
-    """Rows behind `INSERT`."""
+    """Rows in `INSERT` statements."""
 
     names: tuple[str, ...]
-    """Of the columns; empty where nothing tells."""
+    """The column names; empty if unknown."""
     escapes: bool
-    """A backslash is one, as MySQL has it."""
+    """Whether a backslash escapes, as in MySQL."""
 
     def closer(self) -> Callable[[Sequence[bytes]], bool]:
         """Lines belong together until their quotes are closed."""
@@ -41,7 +42,7 @@ class Inserts(NamedTuple):
         return is_closed
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The rows as lines of JSON; the text itself where there are none."""
+        """The rows as lines of JSON; the text itself if there are none."""
         begin = _INSERT.match(text)
         if begin is None and text.lstrip()[:1] != b"(":
             return [text]
@@ -64,7 +65,7 @@ class Inserts(NamedTuple):
 
 
 def find_inserts(head: bytes) -> Inserts | None:
-    """Whether a text is such a dump."""
+    """The table of a text that is such a dump, else None."""
     if b"INSERT INTO" not in head and b"insert into" not in head:
         return None
     first = next((match for line in head.split(b"\n") if (match := _INSERT.match(line))), None)

@@ -1,5 +1,5 @@
-"""Records over several lines, one field a line, as journald, psql, MySQL's `\\G`, SQLite, PowerShell, OpenTelemetry's
-collector and YAML have them. A way to write them is a row of a table."""
+"""Records over several lines with one field per line, as printed by journald, psql, MySQL's `\\G`, SQLite, PowerShell
+and OpenTelemetry's collector, or written in YAML. Each style is a row of a table."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from fsm.logs.layouts import stamps
 
 
 class Style(NamedTuple):
-    """One way to write records."""
+    """One style of records."""
 
     name: str
     opens: re.Pattern[bytes]
-    """The first line of a record; what it says of the time counts as a field, too."""
+    """The first line of a record; a timestamp in it counts as a field."""
     field: re.Pattern[str]
-    """A line with a field: its indent, its name (empty where the one above goes on) and its value."""
+    """A line with a field: its indentation, its name (empty on continuation lines) and its value."""
     folds: bool = False
-    """Fields lie inside of others by their indents, and long values are folded, as in YAML."""
+    """Fields are nested by indentation, and long values are folded, as in YAML."""
     indents: bool = False
-    """A value goes on in lines that are indented, and in no others."""
+    """Only indented lines continue a value."""
 
 
 _NAME = r"([A-Za-z_@][\w.@ /-]{0,60}?)"
@@ -55,34 +55,34 @@ STYLES = (
         folds=True,
     ),
 )
-"""Every way that is known."""
+"""All known styles."""
 
 
 class Stanzas(NamedTuple):
-    """Records in a style."""
+    """Records in one style."""
 
     style: Style
     names: frozenset[str]
-    """Fields that recur: other lines that look like a field's belong to the field above."""
+    """The recurring field names. Other lines that look like a field belong to the field above."""
 
     def opens(self, line: bytes) -> bool:
         return self.style.opens.match(line) is not None
 
     def rows(self, text: bytes) -> list[bytes]:
-        """A record as one line of JSON, and the lines behind it that are none of its; the text itself where it is no
-        record."""
+        """A record as one line of JSON, followed by the lines after it that do not belong to it; the text itself if it
+        is not a record."""
         lines = text.decode("utf-8", "replace").split("\n")
         if not self.opens(text.split(b"\n", 1)[0]):
             return text.split(b"\n")
-        end = next((i for i in range(1, len(lines)) if self._is_behind(lines[i - 1], lines[i])), len(lines))
+        end = next((i for i in range(1, len(lines)) if self._is_past_end(lines[i - 1], lines[i])), len(lines))
         rest = [line.encode() for line in lines[end:] if line.strip()]
         lines = lines[:end]
         found = dict(_fold(lines, self.style) if self.style.folds else self._flat(lines))
         time = None if self.style.field.match(lines[0]) else next(stamps.find(lines[0]), None)
         return [json.dumps({**({"time": time[0]} if time else {}), **found}).encode(), *rest]
 
-    def _is_behind(self, above: str, line: str) -> bool:
-        """Whether a line does not belong to a record any more."""
+    def _is_past_end(self, above: str, line: str) -> bool:
+        """Whether a line is past the end of the record."""
         if not line.strip() or line[0] in " \t" or (above.strip() and not (self.style.indents or self.style.folds)):
             return False
         match = self.style.field.match(line)
@@ -94,22 +94,22 @@ class Stanzas(NamedTuple):
             match = self.style.field.match(line)
             if match is not None and match[2] in self.names:
                 if name:
-                    yield name, _whole(values)
+                    yield name, _join_value(values)
                 name, values = match[2], [match[3]]
             elif name:
-                goes_on = match is not None and not match[2]
-                values.append(match[3] if match is not None and goes_on else line)
-                if goes_on:
+                is_continuation = match is not None and not match[2]
+                values.append(match[3] if match is not None and is_continuation else line)
+                if is_continuation:
                     values[-2] = values[-2].rstrip(" ").removesuffix("+")
         if name:
-            yield name, _whole(values)
+            yield name, _join_value(values)
 
 
 _TYPED = re.compile(r"(?:Str|Map|Slice|Int|Double|Bool|Bytes)\((.*)\)", re.DOTALL)
 
 
-def _whole(values: list[str]) -> str:
-    """A value of several lines, without what indents all but the first."""
+def _join_value(values: list[str]) -> str:
+    """A value of several lines, with the indentation of all but the first one removed."""
     while len(values) > 1 and not values[-1].strip():
         values.pop()
     indents = [len(line) - len(line.lstrip(" ")) for line in values[1:] if line.strip()]
@@ -143,7 +143,7 @@ def _fold(lines: Sequence[str], style: Style) -> Iterator[tuple[str, str]]:
 
 
 def _scalar(first: str, more: list[str]) -> str:
-    """A value of YAML: in quotes, as it stands (`|`), folded or plain."""
+    """A YAML scalar: quoted, literal (`|`), folded or plain."""
     while more and not more[-1].strip():
         more.pop()
     if re.fullmatch(r"[|>][+-]?\d?", first):
@@ -167,7 +167,7 @@ def _scalar(first: str, more: list[str]) -> str:
 
 
 def find_stanzas(head: bytes) -> Stanzas | None:
-    """Whether a text consists of such records: at least two, whose fields recur."""
+    """The style of a text that consists of records, at least two, with recurring fields; None for any other text."""
     first = _FIRST_FIELD.match(head)
     if first is None and not _BEGINS.search(head[:_HEAD]):
         return None
@@ -186,6 +186,6 @@ def find_stanzas(head: bytes) -> Stanzas | None:
 
 
 _FIRST_FIELD = re.compile(rb" *[A-Za-z_][\w.]{0,60} = ")
-"""How each record of `sqlite3 -line` begins, whose names are aligned to the right: with its first column."""
+"""How a record of `sqlite3 -line` begins: with its first column, since names are right-aligned."""
 _BEGINS = re.compile(rb"(?m)^(?:" + b"|".join(style.opens.pattern.replace(rb"\Z", b"$") for style in STYLES) + b")")
 _MOST_LINES, _LATEST, _FEWEST, _HEAD = 4000, 100, 2, 1 << 16

@@ -1,5 +1,5 @@
-"""Files whose entries are not lines: rows of a table with quotes, objects over several lines, documents that hold many
-entries. What is found here says where rows begin and end, and what each holds."""
+"""Files whose entries are not lines: table rows with quotes, objects over several lines, documents with many entries.
+Detects the table, and splits the file into rows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Table = Csv | Pretty | Document | XmlEvents | Stanzas | Inserts | Broken
 _Begins = Callable[[Sequence[bytes], bytes], bool]
 _HEAD = 1 << 16
 _LONGEST_DOCUMENT = 1 << 25
-"""Bytes of a document, on one line or over several, that are kept at once."""
+"""Most bytes of a document that are kept at once, on one line or over several."""
 
 
 def longest_line(table: Table | None) -> int:
-    """How much of a line is kept, in bytes: more where a line is a whole file."""
+    """How many bytes of a line are kept; more if one line may be the whole file."""
     return _LONGEST_DOCUMENT if isinstance(table, Document | Inserts | XmlEvents) else LINE_LIMIT
 
 
 def find_table(head: bytes) -> Table | None:
-    """The table that a text begins, if it is one."""
+    """The table at the beginning of a text; None if it has none."""
     return (
         find_document(head)
         or find_pretty(head)
@@ -40,7 +40,7 @@ def find_table(head: bytes) -> Table | None:
 
 
 def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int, bytes, bool]]:
-    """Lines with their places; rows of a table as they stand, or, where one text holds many, each as a line."""
+    """Lines with their positions; or the rows of a table, each converted to a line if one text contains several."""
     row: list[bytes] = []
     begin, first, cut = 0, 0, False
     closed, begins = _borders(table)
@@ -72,7 +72,7 @@ def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int
 
 
 def _borders(table: Table | None) -> tuple[Closer, _Begins]:
-    """Whether the lines of a row are all, and whether a line begins another row."""
+    """Functions that return whether the lines of a row are complete, and whether a line begins another row."""
     if isinstance(table, Stanzas):
         return lambda _row: False, lambda _row, line: table.opens(line)
     if isinstance(table, Broken):

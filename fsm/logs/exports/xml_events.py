@@ -1,6 +1,6 @@
-"""XML that loggers write: one element an event, on one line or over several, as `java.util.logging` and log4j have it.
+"""XML logs: one element per event, on one line or over several, as written by `java.util.logging` and log4j.
 
-Elements are read one by one, without document types: nothing in them is resolved or fetched.
+Elements are parsed one by one, without document types, so that nothing in them is resolved or fetched.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _PREFIX = re.compile(r"(</?|\s)[A-Za-z_][\w.-]{0,60}:(?=[A-Za-z_])")
 _TAG = re.compile(r"(<!\[CDATA\[.*?\]\]>|<[^>]*>)", re.DOTALL)
 _MOST_FIELDS = 200
 _FEWEST = 2
-"""Elements that are closed in a text of XML."""
+"""The minimum number of closed elements in an XML text."""
 
 
 class XmlEvents(NamedTuple):
-    """Elements of this name, each an event."""
+    """Elements with this name, each an event."""
 
     tag: bytes
 
     def closer(self) -> Callable[[Sequence[bytes]], bool]:
-        """An element is whole once it is closed; other lines stand for themselves."""
+        """An element is complete when it is closed; other lines are complete by themselves."""
         begin, end = re.compile(rb"<%b[\s>]" % re.escape(self.tag)), b"</" + self.tag + b">"
         opened = 0
 
@@ -36,18 +36,18 @@ class XmlEvents(NamedTuple):
         return is_closed
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The elements of a text, each by itself; the text where there are none."""
+        """The elements of a text; the text itself if there are none."""
         name = re.escape(self.tag)
         return re.findall(rb"<%b[\s>].*?</%b>" % (name, name), text, re.DOTALL) or [text]
 
     def read(self, line: str) -> tuple[str, dict[str, Any]] | None:
-        """The texts and attributes of an element, by dotted paths; None for what is no such element."""
+        """The texts and attributes of an element, by dotted paths; None if it is not such an element."""
         text = line.strip()
         name = self.tag.decode()
         if not text.startswith(f"<{name}") or "<!DOCTYPE" in text:
             return None
         try:
-            # Prefixes are declared outside of the element, if at all.
+            # Namespace prefixes are declared outside of the element, if at all.
             found = ElementTree.fromstring(_without_prefixes(text))  # noqa: S314  # no document type, so no entities
         except ElementTree.ParseError:
             return None
@@ -55,7 +55,7 @@ class XmlEvents(NamedTuple):
 
 
 def _without_prefixes(text: str) -> str:
-    """Names without their prefixes, in tags alone: neither in texts nor in CDATA."""
+    """Removes the namespace prefixes in tags, but not in texts or CDATA."""
     parts = _TAG.split(text)
     return "".join(
         _PREFIX.sub(r"\1", part) if part.startswith("<") and not part.startswith("<![") else part for part in parts
@@ -77,7 +77,7 @@ def _fields(element: ElementTree.Element) -> dict[str, Any]:
 
 
 def find_xml(head: bytes) -> XmlEvents | None:
-    """Whether a text consists of elements that are events: of the names that open lines, the outermost that recurs."""
+    """The element name of a text that consists of events: the outermost recurring element that begins a line."""
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not lines[0].lstrip().startswith(b"<"):
         return None

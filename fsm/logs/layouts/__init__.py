@@ -1,1 +1,1 @@
-"""What stands around a program's messages: time stamps, headers, frames, fields, ends."""
+"""The layout around a program's messages: timestamps, headers, frames, fields and line endings."""

@@ -1,5 +1,5 @@
-"""What stands behind the messages of a layout: a logger or a thread in brackets, what closes a quote, the same words in
-each line, an object of fields."""
+"""The end of a layout's lines, behind the message: a logger or thread in brackets, a closing quote, constant words, an
+object of fields."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _MOST_LOOKS = 200
 
 
 def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
-    """The end of the lines: a logger or a thread in brackets, the same words in each, or both, behind what closes a
-    message."""
-    texts = [line[_begin(line, headers) :] for line in _whole(lines, headers)]
+    """The common end of the lines: a logger or thread in brackets, the same words in each line, or both, behind what
+    closes a message.
+    """
+    texts = [line[_begin(line, headers) :] for line in _sample_entries(lines, headers)]
     found = _find_behind(texts, headers)
     if found is None:
         return None
@@ -30,7 +31,7 @@ def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
 
 
 def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | None:
-    """What stands behind the messages, or behind what closes them."""
+    """The end of the texts without what closes a message."""
     best = _find_bracketed(texts) or _find_stamp(texts) or _find_elapsed(texts)
     if best is not None:
         return best
@@ -45,12 +46,12 @@ def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | No
 
 
 def _begin(line: str, headers: Sequence[Header]) -> int:
-    """Where the message begins."""
+    """The position at which the message begins."""
     return next((match.end() for header in headers if (match := header.pattern.match(line))), 0)
 
 
 def without_end(tokens: tuple[Token, ...], line: str) -> str:
-    """The line without such an end, if it has it."""
+    """The line without this end, if it has it."""
     return _ending(tokens).sub("", line) if tokens else line
 
 
@@ -66,13 +67,13 @@ def words_of(client: Client) -> tuple[str, ...]:
 
 
 def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None:
-    """What a message means to a client. One that the client does not understand is tried without the fields and ids
-    that only some lines of a layout have before or behind it, as where a request is traced."""
+    """The records of a message. If the client does not understand it, tries again without the fields and ids that only
+    some lines of a layout have before or behind the message, such as trace ids."""
     records, text = client.understand(message), message.text
     if records:
         return records
     before = _CONTEXT_BEFORE.match(text, 0, _LONGEST_CONTEXT)
-    if before is not None and message.level.upper() not in _COMPLAINTS:
+    if before is not None and message.level.upper() not in _WARNING_LEVELS:
         behind = text[before.end() :]
         if any(word in behind[:_NEAR] for word in words_of(client)):
             message = message._replace(text=behind)
@@ -84,7 +85,7 @@ def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None
 
 
 def without_context(text: str) -> Iterator[str]:
-    """The text without the field, id, remark or place in a source file at its end; at most `_MOST_CONTEXT` times."""
+    """Yields the text without the field, id, remark or source position at its end, at most `_MOST_CONTEXT` times."""
     first, last = text[:-_LONGEST_CONTEXT], text[-_LONGEST_CONTEXT:]
     for _ in range(_MOST_CONTEXT):
         found = _SOURCE_PLACE.search(last)
@@ -95,15 +96,15 @@ def without_context(text: str) -> Iterator[str]:
             shorter = remark[1]
         else:
             shorter = tail[0].rstrip() if tail and tail[1] else without_end(_last_unit(last, behind=()), last)
-        if shorter == last or _OWN_END.match(last, len(shorter)):
+        if shorter == last or _MESSAGE_END.match(last, len(shorter)):
             return
         last = shorter
         yield first + last
 
 
 _LONGEST_CONTEXT, _MOST_CONTEXT, _NEAR = 200, 3, 60
-_COMPLAINTS = frozenset({"WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "SEVERE"})
-"""The levels at which an application quotes a client's message rather than that a client says who owns what."""
+_WARNING_LEVELS = frozenset({"WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "SEVERE"})
+"""Levels at which an application is more likely to quote a client's message than the client is to report ownership."""
 _PAIR, _ID = r"[A-Za-z][\w.-]{0,60}=(?:\"[^\"\n]*\"|[^\s\"\[\]]+)", r"[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"
 _DASH = r"(?:-{1,2}|[|~\u2013\u2014]|//|::)"
 _BRACKETED = rf"\[(?:{_PAIR}|{_ID})(?:,? (?:{_PAIR}|{_ID}))*\]"
@@ -112,20 +113,21 @@ _SOURCE_PLACE = re.compile(r"[ \t]+[(\[]?[\w$]+\.[a-z]{1,5}:\d+[)\]]?[ \t]*\Z")
 _REMARK = re.compile(
     rf"(.*\S)[ \t]+{_DASH}[ \t]+(?![^\n]*(?:trunc|cut|more|omit|\S-\d+\s*\Z))[^\[\](){{}},:|\n]{{1,80}}\Z"
 )
-"""Words behind a dash or a bar: no partition, which may be the next one of a list, and no word that a list was cut."""
-_OWN_END = re.compile(r"(?i)[,:]|[ \t]*[#\[({<]?\d{1,7}[\])}>]?[ \t]*\Z|[ \t]*\W?(?:trunc|cut|more|omit)", re.ASCII)
-"""What may well be the message's own: the next item of a list, a short number, a word that the list was cut."""
+"""Words behind a dash or a bar; not a partition, which may be the next item of a list, nor a word that marks a list as
+truncated."""
+_MESSAGE_END = re.compile(r"(?i)[,:]|[ \t]*[#\[({<]?\d{1,7}[\])}>]?[ \t]*\Z|[ \t]*\W?(?:trunc|cut|more|omit)", re.ASCII)
+"""Likely part of the message itself: the next item of a list, a short number, a word that marks a list as truncated."""
 
 
 def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:
-    """What stands behind most of the texts: the same words, or what varies."""
+    """The common end of most of the texts, constant or varying."""
     text = _markup(texts)
     return _find_varying(texts, text) or _find_varying(texts, _common_end(texts))
 
 
 def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
-    """The text, and what stands before it in nearly all of the texts and varies: fields, ids, columns; and words
-    between those."""
+    """The constant text, with the varying parts that precede it in nearly all of the texts (fields, ids, columns) and
+    the words between those."""
     found: tuple[Token, ...] = (Token("text", text),) if text else ()
     some = texts[:: max(1, len(texts) // _MOST_TEXTS)]
     rest = [_without_fields(one).rstrip().removesuffix(text)[-_LONGEST_TAIL:] for one in some]
@@ -140,13 +142,13 @@ def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
 
 
 def _last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
-    """The field, id or column at the end of a text, or a word with something behind it that varies."""
+    """The field, id or column at the end of a text, or a word that precedes a varying part."""
     whole = text.rstrip()
     last = whole[-1:]
     for unit, pattern in _UNITS:
         if (unit[-1].kind == "inner" or unit[-1].what == last) and pattern.search(text):
             return unit
-    # Without a quote at its end a field has no blanks.
+    # Only a quoted field contains blanks.
     begin = 0 if last == '"' else max(whole.rfind(" "), whole.rfind("\t"), 1) - 1
     if field := _FIELD.search(text, begin):
         before = (Token("text", field[1]), _BLANK) if field[1] else (_BLANK,)
@@ -177,8 +179,8 @@ _WORD = re.compile(r"[ \t]([^\s=(]{1,60})[ \t]*\Z")
 _MOST_UNITS, _MOST_TEXTS, _LONGEST_TAIL = 12, 60, 400
 
 
-def _whole(lines: Sequence[str], headers: Sequence[Header]) -> list[str]:
-    """Some of the first lines of entries, with the second one where headers have two."""
+def _sample_entries(lines: Sequence[str], headers: Sequence[Header]) -> list[str]:
+    """A sample of the first lines of entries, with the second line if headers have two."""
     some = lines[:: max(1, len(lines) // _MOST_LOOKS)]
     if headers and len(headers[0].lines) > 1:
         some = [f"{above}\n{line}" for above, line in pairwise(lines)]
@@ -186,7 +188,7 @@ def _whole(lines: Sequence[str], headers: Sequence[Header]) -> list[str]:
 
 
 def _find_bracketed(whole: Sequence[str]) -> Header | None:
-    """The logger or the thread in brackets at the end of most lines."""
+    """A logger or thread in brackets at the end of most lines."""
     closed = [line for line in whole if line.rstrip().endswith((")", "]"))]
     tails = [match[0] for line in closed if (match := _LAST.search(line.rstrip(), max(0, len(line) - HEADER_LIMIT)))]
     if len(tails) < max(3, 0.4 * len(whole)):
@@ -197,26 +199,26 @@ def _find_bracketed(whole: Sequence[str]) -> Header | None:
 
 
 def _find_stamp(whole: Sequence[str]) -> Header | None:
-    """An epoch behind a tab at the end of all lines, as in texts of `aws logs`."""
+    """An epoch after a tab at the end of all lines, as in the output of `aws logs`."""
     ended = sum(_EPOCH_BEHIND.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
     fits = ended >= max(_FEWEST_CLOSED, 0.9 * len(whole))
     return Header((Token("blank", ""), Token("time", "epoch")), ("time",)) if fits else None
 
 
 def _find_elapsed(whole: Sequence[str]) -> Header | None:
-    """The time since the line before at the end of most lines, as Node's `debug` writes it: ` +3ms`."""
+    """The time since the previous line at the end of most lines, as written by Node's `debug`: ` +3ms`."""
     ended = sum(_SINCE.search(line[-_CLOSING_LENGTH:]) is not None for line in whole)
     tokens = (Token("blank", ""), Token("text", "+"), Token("word", ""))
     return Header(tokens, ("word",)) if ended >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else None
 
 
 def _markup(whole: Sequence[str]) -> str:
-    """The tags of HTML that end most lines, the dollar sign that `cat -A` puts there, what ends records of SAP; empty
-    where none do."""
+    """The HTML tags that end most lines, the dollar sign of `cat -A`, or the end of SAP records; empty if there is
+    none."""
     closed = [line for line in whole if line.rstrip().endswith((">", "$", "|"))]
     ends = Counter(match[0] for line in closed if (match := _MARKUP.search(line[-_CLOSING_LENGTH:])))
     text, count = ends.most_common(1)[0] if ends else ("", 0)
-    text = text if text.endswith(" |") else text.strip()  # in tables of Markdown a blank stands before each bar
+    text = text if text.endswith(" |") else text.strip()  # Markdown tables have a blank before each bar
     return text if count >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else ""
 
 
@@ -226,8 +228,8 @@ _MARKUP = re.compile(r"(?:\s*(?:</[a-z]\w{0,20}>|<br ?/?>))+\s*\Z| ?[$|]\Z", re.
 
 
 def _common_end(whole: Sequence[str]) -> str:
-    """What stands behind a blank at the end of nearly all lines, or else of most, the same in each; empty where nothing
-    does."""
+    """The constant text, starting at a blank, at the end of nearly all lines, or else of most; empty if there is
+    none."""
     if len(whole) < _FEWEST_CLOSED:
         return ""
     texts = list(map(_without_fields, whole))
@@ -246,7 +248,7 @@ def _without_fields(line: str) -> str:
 
 
 def _find_shared(texts: Sequence[str], least: float) -> str:
-    """The longest end that so many of the texts have."""
+    """The longest suffix shared by at least this many of the texts."""
     common, same = "", texts
     while chars := Counter(text[-len(common) - 1] for text in same if len(text) > len(common)):
         char, count = chars.most_common(1)[0]
@@ -258,7 +260,7 @@ def _find_shared(texts: Sequence[str], least: float) -> str:
 
 
 def _closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
-    """What closes the quotes, brackets, columns around messages, the same in every line; empty where they have none."""
+    """The constant text that closes the quotes, brackets or columns around messages; empty if there is none."""
     if len(whole) < _FEWEST_CLOSED or not headers:
         return ""
     opened = "".join(token.what for token in headers[0].tokens if token.kind == "text")
@@ -268,7 +270,7 @@ def _closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
         if (opened.count(begin) % 2 if begin == close else opened.count(begin) > opened.count(close))
     )
     ends = [line.rstrip()[-_CLOSING_LENGTH:] for line in whole if line.rstrip()[-1:] in closers]
-    if not closers or len(ends) < 0.6 * len(whole):  # the first lines of long messages end otherwise
+    if not closers or len(ends) < 0.6 * len(whole):  # the first lines of multi-line messages have other ends
         return ""
     common = _find_shared(ends, 0.8 * len(ends))
     place = next((i for i, c in enumerate(common) if c in closers), -1)
@@ -281,12 +283,12 @@ _FEWEST_CLOSED, _CLOSING_LENGTH = 5, 120
 def line_end(
     lines: Sequence[str], headers: Sequence[Header], after: Header | None, repeated: re.Pattern[str] | None
 ) -> re.Pattern[str] | None:
-    """What stands behind each line of a message, not only behind the last one; None where nothing does."""
+    """The end of every line of a message, not only of the last one; None if there is none."""
     if after is None:
         return None
-    goes_on = repeated.match if repeated is not None else lambda line: CONTINUES(line[:_CLOSING_LENGTH].encode())
+    continues = repeated.match if repeated is not None else lambda line: CONTINUES(line[:_CLOSING_LENGTH].encode())
     others = [line for line in lines if line.strip() and not any(header.pattern.match(line) for header in headers)]
-    others = [line for line in others if goes_on(line)]
+    others = [line for line in others if continues(line)]
     for pattern in _parts_of(after.tokens):
         ends = re.compile(pattern + r"[ \t]*\Z", re.ASCII)
         ended = sum(ends.search(line[-HEADER_LIMIT:]) is not None for line in others)
@@ -296,8 +298,8 @@ def line_end(
 
 
 def _parts_of(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """Patterns of what may stand behind each line, where these tokens stand behind the last one of a message: all of
-    it, or what is behind the logger."""
+    """Patterns for the end of each line, given the end of the last line of a message: all of it, or the part after the
+    logger."""
     for i, token in enumerate(tokens):
         if i == 0 or token.kind == "blank" or token.what == "\t":
             yield Header(tokens[i:], ()).regex
@@ -310,8 +312,8 @@ _ALONE = "$|│┃\"'"
 
 
 def end_with_fields(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> bool:
-    """Whether lines end with an object of their fields, perhaps before what stands behind each message."""
-    whole = _whole(lines, headers)
+    """Whether lines end with an object of their fields, possibly followed by the common end."""
+    whole = _sample_entries(lines, headers)
     ends = re.compile(after.regex + r"[ \t]*\Z", re.ASCII) if after is not None else None
     whole = [ends.sub("", line) if ends is not None else line for line in whole]
     return sum(bool((tail := structured.json_tail(line)) and tail[1]) for line in whole) > 0.3 * len(whole)

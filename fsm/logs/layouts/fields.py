@@ -1,4 +1,4 @@
-"""Lines with named fields: JSON of any shape, logfmt, CSV. Which field is what is told by its name and its values."""
+"""Lines with named fields: any JSON, logfmt, CSV. The role of a field is inferred from its name and its values."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ _TIME_NAMES = [
     "receivedtimestamp",
     "inserttimestamp",
 ]
-"""Names of times, the most telling first; other fields count where their values are stamps."""
+"""Field names of timestamps, most specific first; other fields qualify if their values are timestamps."""
 
 
 Closer = Callable[[Sequence[bytes]], bool]
-"""Whether the lines that were read of a row are all."""
+"""Whether the lines read so far complete a row."""
 
 
 class Roles(NamedTuple):
-    """Where a line with fields has what: dotted paths, empty where it has none."""
+    """The fields of a line by role: dotted paths, empty if there is none."""
 
     text: str
     time: str = ""
@@ -64,13 +64,14 @@ class Roles(NamedTuple):
     error: str = ""
     pid: str = ""
     stream: tuple[str, ...] = ()
-    """What tells apart the programs that share a file."""
+    """The fields that distinguish the programs that share a file."""
     time_row: str = ""
-    """How times are written, where one line alone does not tell."""
+    """The timestamp format, if a single line is ambiguous."""
 
 
 def flatten(fields: object) -> dict[str, Any]:
-    """Scalars by their dotted paths, in the order of the line; a list of one is what it holds. Bounded."""
+    """Scalars by their dotted paths, in the order of the line; a list of one item counts as that item. Bounded by
+    `DEPTH` and `MOST_FIELDS`."""
     out: dict[str, Any] = {}
     stack: list[tuple[str, object, int]] = [("", fields, 0)]
     while stack and len(out) < MOST_FIELDS:
@@ -89,7 +90,7 @@ def flatten(fields: object) -> dict[str, Any]:
 
 
 def value_at(fields: Fields, path: str) -> Any:
-    """The scalar that `flatten` gives for a path; None where there is none."""
+    """The scalar that `flatten` returns for a path; None if there is none."""
     value = fields.get(path)
     if isinstance(value, str | int | float):
         return value
@@ -107,12 +108,12 @@ def value_at(fields: Fields, path: str) -> Any:
 
 
 def _is_bytes(value: list[Any]) -> bool:
-    """Journald exports a text with control characters as a list of its bytes."""
+    """Whether the value is a text as a list of bytes, which journald exports for texts with control characters."""
     return len(value) > 1 and all(type(one) is int and 0 <= one < 256 for one in value)
 
 
 def text_of(value: object) -> str:
-    """A scalar as text; empty for none."""
+    """A scalar as text; empty for None and booleans."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, bool) or value is None:
@@ -121,8 +122,8 @@ def text_of(value: object) -> str:
 
 
 def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
-    """What stands before the JSON object that ends a line, and the object; commas and brackets of an array around it
-    are left out. A Ruby hash is read as one."""
+    """The text before the JSON object at the end of a line, and the object. Commas and brackets of a surrounding array
+    are dropped. A Ruby hash is read like JSON."""
     found = _last_object(line)
     return _last_object(_ruby_as_json(line)) if found is None and _RUBY_PAIR.search(line) else found
 
@@ -142,7 +143,7 @@ def _last_object(line: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def _ruby_as_json(line: str) -> str:
-    """A line with a Ruby hash, as Logstash's codec rubydebug prints it, with JSON instead."""
+    """The line with its Ruby hash, as printed by Logstash's codec rubydebug, converted to JSON."""
 
     def token(found: re.Match[str]) -> str:
         if found[1]:
@@ -160,25 +161,24 @@ _RUBY_PAIR = re.compile(r'\{\s*"[^"\\]{1,80}"\s{0,3}=>')
 _RUBY = re.compile(
     r'("(?:[^"\\]|\\.|"(?!\s*(?:=>|[,}\]]|\Z)))*+")|=>|\[\d+\](?= )|((?=\d{4}-\d|nil|true|false)[\w.:+-]+)', re.DOTALL
 )
-"""A text, in which quotes may stand as they are (Fluent Bit), an arrow, the number of an item in an array, a time or a
-word."""
+"""A string, which may contain unescaped quotes (Fluent Bit); an arrow; the index of an array item; a time or a word."""
 
 
 def json_array(line: str) -> tuple[str, dict[str, Any]] | None:
-    """The items of a line that is one array of JSON by their places, as asciinema and ClickHouse's JSONCompactEachRow
-    write them."""
+    """The items of a line that is a JSON array, by index, as written by asciinema and ClickHouse's
+    JSONCompactEachRow."""
     if line[:1] != "[" or line.rstrip()[-1:] != "]":
         return None
     try:
         found = json.loads(line, strict=False)
     except (ValueError, RecursionError):
         return None
-    rows = len(found) < 2 or isinstance(found[0], dict | list)  # of a document
+    rows = len(found) < 2 or isinstance(found[0], dict | list)  # part of a document
     return None if rows else ("", {str(i): item for i, item in enumerate(found)})
 
 
 def json_string(line: str) -> tuple[str, dict[str, Any]] | None:
-    """The text of a line that is one string of JSON or YAML; a comma behind and a dash before it belong to a list."""
+    """The text of a line that is a JSON or YAML string; a trailing comma and a leading dash belong to a list."""
     text = line.strip(" \t\r\n,").removeprefix("- ")
     if len(text) > 1 and text[0] == text[-1] == "'":
         return "", {"text": text[1:-1].replace("''", "'")}
@@ -191,7 +191,7 @@ def json_string(line: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def json_tail(line: str) -> tuple[str, dict[str, Any]] | None:
-    """What stands before the JSON object that ends a text, and the object."""
+    """The text before the JSON object at the end of a text, and the object."""
     text = line.rstrip()
     if not text.endswith("}"):
         return None
@@ -217,11 +217,11 @@ _VALUES = (
     r'[^\s",]*',
 )
 _PAIR = re.compile(rf"(?:^|(?<=[\s,{{(]))({_NAME})({'|'.join(_VALUES)})")
-"""A pair; quotes inside of a value may stand there as they are, and a value may go on in the next line."""
+"""A pair. A value may contain unescaped quotes and line feeds."""
 
 
 def logfmt(line: str) -> tuple[str, dict[str, Any]] | None:
-    """What stands before the first `key=value` of a line, and the pairs; None where there are not even two."""
+    """The text before the first `key=value` of a line, and the pairs; None if there are fewer than two."""
     pairs = list(_PAIR.finditer(line)) if line.count("=") > 1 else ()
     if len(pairs) < 2 or pairs[0].start() > headers.HEADER_LIMIT:
         return None
@@ -249,7 +249,7 @@ _BARS = {"n": "\n", "r": "\r", "x": "\x85", "l": "\u2028", "p": "\u2029"}
 
 
 def service_message(line: str) -> tuple[str, dict[str, Any]] | None:
-    """What stands before a service message of TeamCity's in a line, and its attributes without their escapes."""
+    """The text before a TeamCity service message in a line, and its attributes, unescaped."""
     found = _SERVICE_MESSAGE.search(line)
     if found is None:
         return None
@@ -261,22 +261,22 @@ def service_message(line: str) -> tuple[str, dict[str, Any]] | None:
 
 
 class Csv(NamedTuple):
-    """A table: what its columns are called (their numbers where it has no head) and what stands between them."""
+    """A table: its column names (indices if it has no header row) and delimiter."""
 
     names: tuple[str, ...]
     delimiter: str
     named: bool
-    """The first row names the columns."""
+    """Whether the first row has the column names."""
 
     def read(self, line: str) -> tuple[str, dict[str, Any]] | None:
-        """The cells of a row by their columns."""
+        """The cells of a row by column."""
         rows = list(_rows([line], self.delimiter))
         if len(rows) != 1 or len(rows[0]) != len(self.names) or tuple(rows[0]) == self.names:
             return None
         return "", dict(zip(self.names, rows[0], strict=True))
 
     def closer(self) -> Closer:
-        """A row is whole once its quotes are closed."""
+        """A row is complete when its quotes are closed."""
         quotes = 0
 
         def is_closed(row: Sequence[bytes]) -> bool:
@@ -288,12 +288,12 @@ class Csv(NamedTuple):
 
 
 class Pretty(NamedTuple):
-    """JSON objects over several lines, closed where they are indented like their beginning."""
+    """JSON objects over several lines. The closing brace has the same indentation as the first line."""
 
     indent: bytes
 
     def rows(self, text: bytes) -> list[bytes]:
-        """The object on one line; the text itself where it is none."""
+        """The object on one line; the text itself if it is not an object."""
         begin = max(0, text.find(b"{"))
         try:
             found = json.loads(text[begin:].strip(b" \t\r\n,]"), strict=False)
@@ -302,7 +302,7 @@ class Pretty(NamedTuple):
         return [text[:begin].lstrip(b", ") + json.dumps(found).encode()]
 
     def closer(self) -> Closer:
-        """An object is whole once its brace is closed; other lines stand for themselves."""
+        """An object is complete when its brace is closed; other lines are complete by themselves."""
         opened = False
 
         def is_closed(row: Sequence[bytes]) -> bool:
@@ -319,7 +319,8 @@ _OPENS = re.compile(rb"(?:, |\S[^{\n]{0,200}[ \t])?([ \t]*)\{\s*\Z")
 
 
 def find_pretty(head: bytes) -> Pretty | None:
-    """Whether a text consists of objects over several lines; those count that are indented like most."""
+    """The indentation of a text that consists of objects over several lines, from the most common one; None for any
+    other text."""
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not _OPENS.match(lines[0]) and lines[0].strip() != b"[":
         return None
@@ -335,14 +336,15 @@ def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 
 def find_csv(text: str) -> Csv | None:
-    """The table that a text begins, if it is one: rows of equal length, cells in quotes or a first row of names."""
+    """The table at the beginning of a text: rows of equal length with quoted cells or a header row; None if it is no
+    table."""
     text = _SEPARATOR.sub("", text.removeprefix("\ufeff"))
     for delimiter in (",", ";", "\t"):
         if f'"{delimiter}"' not in text and f'{delimiter}"' not in text:
             continue
         rows = [row for row in _rows(text.splitlines(keepends=True), delimiter) if row]
         rows = rows[: 1 + max(1, len(rows) - 1)]
-        if len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1:  # Windows' event viewer names all columns but the last
+        if len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1:  # the Windows Event Viewer does not name the last column
             rows[0] = [*rows[0], "Message"]
         width = len(rows[0]) if rows else 0
         if width < 2 or len(rows) < 2 or sum(len(row) == width for row in rows[:-1]) < 0.98 * (len(rows) - 1):
@@ -354,14 +356,14 @@ def find_csv(text: str) -> Csv | None:
 
 
 _SEPARATOR = re.compile(r"sep=.\r?\n")
-"""The line by which Excel is told what stands between cells."""
+"""The line that declares the delimiter to Excel."""
 
 Reader = Callable[[str], tuple[str, dict[str, Any]] | None]
-"""What `json_object`, `logfmt` and `Csv.read` are."""
+"""The signature of `json_object`, `logfmt` and `Csv.read`."""
 
 
 def roles_of(samples: Sequence[dict[str, Any]], text: str, clock: stamps.Clock) -> Roles:
-    """What the fields of these lines are; `text` is where the message stands."""
+    """The roles of the fields of these lines; `text` is the path of the message."""
     columns: dict[str, list[Any]] = {}
     for sample in samples:
         for path, value in sample.items():
@@ -404,13 +406,13 @@ def _last(path: str) -> str:
 
 
 def find_time(values: Fields) -> object:
-    """The value of the field whose name tells most of a time; None where none does."""
+    """The value of the field with the most specific timestamp name; None if there is none."""
     named = {name.lower(): value for name, value in values.items()}
     return next((named[name] for name in _TIME_NAMES if name in named), None)
 
 
 def time_of(value: object, clock: stamps.Clock, row: str = "") -> stamps.Time | None:
-    """The time that a field holds, written as a row of stamps says, or as any."""
+    """The time in a field, in the given timestamp format or in any."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
@@ -424,7 +426,7 @@ def time_of(value: object, clock: stamps.Clock, row: str = "") -> stamps.Time | 
 
 
 _LEAST = 0.01
-"""Of what is a time only where nothing else is."""
+"""The score of a timestamp that is used only if there is no other."""
 
 
 def _as_time(path: str, values: list[Any], clock: stamps.Clock) -> float:

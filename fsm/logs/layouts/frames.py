@@ -1,5 +1,5 @@
-"""What collectors put around each line that a program prints: the parts into which a container's runtime cuts long
-lines, and named fields of which one holds the line or the message."""
+"""Frames that collectors put around each line of a program: partial lines of container runtimes, and named fields of
+which one is the line or the message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fsm.logs.layouts.headers import Header
 
 
 class Peeled(NamedTuple):
-    """A line without one frame."""
+    """A line with one frame removed."""
 
     text: str
     time: object = None
@@ -27,7 +27,7 @@ class Peeled(NamedTuple):
     fields: Mapping[str, Any] = {}
     stream: str = ""
     partial: bool = False
-    """What follows in the next line of the stream belongs to this one."""
+    """The next line of the stream continues this one."""
 
 
 _CRI = re.compile(
@@ -36,7 +36,7 @@ _CRI = re.compile(
 
 
 class Parts:
-    """What the runtime of a Kubernetes node writes: `TIME stdout F line`, long lines in parts (`P`)."""
+    """The log format of a Kubernetes node (CRI): `TIME stdout F line`; long lines are split into parts (`P`)."""
 
     name = "cri"
     framing = True
@@ -49,8 +49,8 @@ class Parts:
 
 
 class Numbered:
-    """What `grep -n` puts before each line: its number, perhaps behind the name of the file; `cat -n`, `less -N` and
-    editors put it into a column."""
+    """The line number that `grep -n` puts before each line, possibly after the file name, or that `cat -n`, `less -N`
+    and editors put into a column."""
 
     name = "number"
     framing = True
@@ -65,7 +65,7 @@ class Numbered:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What `grep` puts before each line that it found, and before those around it: the file, perhaps a number."""
+    """The prefix that `grep` puts before matching and context lines: the file name, possibly with a line number."""
 
     files: tuple[str, ...]
     numbered: bool
@@ -84,37 +84,38 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Named:
-    """A line with named fields, of which one is the message or the line of another program."""
+    """A line with named fields, one of which is the message or the line of another program."""
 
     name: str
     """`json`, `logfmt` or `csv`."""
     read: structured.Reader
     roles: structured.Roles
     before: Header | None
-    """What stands before the fields."""
+    """The header before the fields."""
     whole_lines: bool
-    """The field holds a line with its line feed, and one without goes on in the next (Docker's own files)."""
+    """The field contains a line with its line feed; without one, the next line continues it (Docker's json-file
+    logs)."""
     framing: bool
     head: str = ""
-    """The first row of a table that names its columns."""
+    """The header row of a table."""
 
     def peel(self, line: str) -> Peeled | None:
-        return _peel(self, line) if len(line) > _LONG else _peel_again(self, line)
+        return _peel(self, line) if len(line) > _LONG else _peel_cached(self, line)
 
-    def heads(self, line: bytes) -> bool:
-        """Whether a line is the first row of a table, which names the columns."""
+    def is_header(self, line: bytes) -> bool:
+        """Whether a line is the header row of a table."""
         return self.head != "" and line.decode("utf-8", "replace").removeprefix("\ufeff").rstrip("\r") == self.head
 
     @cached_property
     def paths(self) -> tuple[tuple[str, str], ...]:
-        """The fields that are kept as they are, by their roles."""
+        """The roles that are copied unchanged, with their fields."""
         named = self.roles._asdict()
         kept = ("level", "thread", "logger", "error", "pid")
         return tuple((role, named[role]) for role in kept if named[role])
 
 
 def _epoch_time(values: structured.Fields, path: str) -> object:
-    """A field's value; seconds are completed by the field of nanoseconds beside them."""
+    """A field's value; seconds are combined with the nanoseconds field next to them."""
     value = structured.value_at(values, path)
     if type(value) is int and path.lower().endswith(("second", "seconds")):
         scalars = structured.flatten(values)
@@ -147,13 +148,13 @@ def _peel(frame: Named, line: str) -> Peeled | None:
     return Peeled(text.removesuffix("\n"), time, **texts, fields=values, stream="\0".join(stream), partial=partial)
 
 
-_LONG, _MOST_AGAIN = 2000, 2000
-_peel_again = lru_cache(_MOST_AGAIN)(_peel)
-"""A line is looked at twice: when entries are put together, and when they are read."""
+_LONG, _MOST_CACHED = 2000, 2000
+_peel_cached = lru_cache(_MOST_CACHED)(_peel)
+"""Each line is unframed twice: when entries are assembled, and when they are parsed."""
 
 Frame = Found | Numbered | Parts | Named
 GAP = b"--"
-"""What `grep` prints where it left lines out."""
+"""The separator that `grep` prints between groups of lines."""
 
 
 def peel_all(text: str, frames: Sequence[Frame]) -> tuple[str | None, list[Peeled]]:
@@ -171,8 +172,8 @@ _CODES = re.compile("\x1b\\[[0-9;?]{0,20}[A-Za-z]|\x1b\\([AB0]|\x1b\\][^\x07\x1b
 
 
 def clean(text: str) -> str:
-    """The text without what colours it on terminals, without NUL characters and byte order marks, and with blanks for
-    those that pages and chats keep from breaking."""
+    """The text without terminal escape codes, NULs and byte order marks, and with no-break spaces replaced by
+    blanks."""
     if text.isascii() and "\x1b" not in text and "\0" not in text:
         return text
     return _CODES.sub("", text.replace("\xa0", " "))

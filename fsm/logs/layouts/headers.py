@@ -1,7 +1,8 @@
-"""How an entry of a text log begins: time, level, thread, logger and fixed text in some order, then the message.
+"""The header of entries in a text log: time, level, thread, logger and constant text in any order, followed by the
+message.
 
-A header is found by comparing lines: what stands before the message is split into tokens, tokens into slots and fixed
-text, and what the values of a slot look like tells its role. The same header can be stated as a pattern.
+A header is inferred by comparing lines: the text before the message is split into tokens, tokens are slots or constant
+text, and the values of a slot determine its role. A header can also be given as a pattern.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import NamedTuple
 from fsm.logs.layouts import stamps
 
 ENOUGH_TIMES = 10
-"""Entries after which a time that has not changed is no clock, where another one has."""
+"""A time that has not changed after this many entries is not a timestamp, if another one has."""
 HEADER_LIMIT = 600
-"""Characters before a message that are looked at."""
+"""Most characters of a header."""
 _LEVELS = (
     "TRCE TRACE DEBUG INFO WARN WARNING ERROR FATAL CRITICAL SEVERE CONFIG FINE FINER FINEST NOTICE ALERT EMERG PANIC "
     "ERR CRIT INFORMATION INFORMATIONAL VERBOSE TRC DBG DBUG INF WRN FTL VRB FAIL D I W E F DEBUG1 DEBUG2 EMERGENCY"
@@ -33,18 +34,18 @@ _BACKGROUND = re.compile(r"kafka-coordinator-heartbeat-thread(?: \| [^\s\]\)>\"]
 _CLASS = re.compile(
     r"(?:(?:[\w$-]{1,60}\.){1,20}[A-Z][\w$]{2,100}|[A-Z][a-z0-9]+(?:[A-Z][\w$]{1,100})+)(?::\d{1,6})?\Z", re.ASCII
 )
-"""The number of a line may stand behind it."""
+"""May be followed by a line number."""
 _DOTTED = re.compile(r"[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,10}\Z", re.ASCII)
 CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _INNER = {"[": r"[^\[\]\n]*", "(": r"[^()\n]*", "<": r"[^<>\n]*", "{": r"[^{}\n]*"}
 _FIELDS = {f"{opens}=": rf"[A-Za-z][\w.-]{{0,60}}={inner}" for opens, inner in _INNER.items()}
-_INNER |= {**_FIELDS, "{=": f"(?:{_FIELDS['{=']})?"}  # log4j prints braces where no field is set, too
-_INNER |= {"\t": r"[^\t\n{]*", "=": r"[^\s\"]*", '"': r"[^\"\n]*"}  # a column, a value, one in quotes
+_INNER |= {**_FIELDS, "{=": f"(?:{_FIELDS['{=']})?"}  # log4j prints the braces even if no field is set
+_INNER |= {"\t": r"[^\t\n{]*", "=": r"[^\s\"]*", '"': r"[^\"\n]*"}  # a column, a value, a quoted value
 _INNER[":"] = r"[\w$]{1,100}\.[a-z]{1,5}:\d{1,7}"  # a place in a source file
 _INNER["#"] = r"#?\d{1,20}|[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"  # a number, an id
 _PLAIN = r"[^\s\[\]()<>{}|\"'=,;:#]+"
 _ANY_WORD = rf"{_PLAIN}(?:#(?=(?:consumer|producer)-\d){_PLAIN})*"
-"""A sharp divides columns; librdkafka's instances have one in their names."""
+"""`#` separates columns, but is part of the names of librdkafka's instances."""
 _WORD = re.compile(_ANY_WORD)
 _BLANK = re.compile(r"[ \t]+")
 
@@ -53,14 +54,14 @@ class Token(NamedTuple):
     kind: str
     """`time`, `word`, `inner` (between brackets), `lazy` (anything), `blank` or `text`."""
     what: str
-    """The row of a stamp, what `_INNER` calls the contents of brackets, the fixed text; of a blank that it has to be
-    there, or how many characters it has where lines that go on have more."""
+    """For a time the timestamp format, for an inner its key in `_INNER`, for text the constant. For a blank: that it is
+    mandatory, or its length, if continuation lines have a longer one."""
 
 
 class Split(NamedTuple):
     tokens: tuple[Token, ...]
     values: tuple[str, ...]
-    """What stands in the slots: tokens that are times, words or inners."""
+    """The values of the slots: times, words and inners."""
 
 
 _DAY_FIRST, _MONTH_FIRST = Token("time", "day_month_year"), Token("time", "month_day_year")
@@ -68,7 +69,7 @@ SLOTS = ("time", "word", "inner", "lazy")
 
 
 def split(text: str) -> Split:
-    """The tokens of what stands before a message."""
+    """The tokens of the text before a message."""
     tokens: list[Token] = []
     values: list[str] = []
     place, found = 0, {m.start(): m for m in stamps.find(text)}
@@ -102,7 +103,7 @@ def split(text: str) -> Split:
 
 
 def _closes(text: str, place: int) -> int:
-    """Where the bracket that opens at a place closes, with no other inside; 0 where there is none."""
+    """The position of the bracket that closes the one at `place`, without another inside; 0 if there is none."""
     if text[place] not in CLOSING:
         return 0
     match = re.compile(_INNER[text[place]]).match(text, place + 1)
@@ -112,37 +113,38 @@ def _closes(text: str, place: int) -> int:
 
 @dataclass(frozen=True)
 class Header:
-    """The shape of what stands before (or behind) a message, and what its slots are."""
+    """The shape of the text before (or behind) a message, and the roles of its slots."""
 
     tokens: tuple[Token, ...]
     roles: tuple[str, ...]
-    """`time`, `level`, `thread`, `logger` or `word`, a slot each."""
+    """`time`, `level`, `thread`, `logger` or `word` for each slot."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled pattern. Learning makes many headers and matches few, so it is compiled at the first use."""
+        """The compiled pattern; compiled at first use, since learning creates many headers and matches few."""
         return _compile(self.regex)
 
     @property
     def regex(self) -> str:
-        """The text of the pattern."""
+        """The source of the pattern."""
         return _regex(self.tokens, self.roles)
 
     def begins(self, behind: int = 0) -> re.Pattern[str]:
-        """The part up to the first stamp that is not among so many first tokens, by which the first line of an entry
-        is known; all of it where there is none."""
+        """The part up to the first timestamp behind the given number of tokens, which identifies the first line of an
+        entry; the whole header if it has none."""
         line = self.lines[0]
         places = (i for i, token in enumerate(line[: behind + 16]) if i >= behind and token.kind == "time")
         return _compile(_regex(line[: next(places, len(line)) + 1], self.roles))
 
     @property
     def repeated(self) -> bool:
-        """Whether all lines of a message have it, and those that go on are told by what follows."""
+        """Whether every line of a message has the header, and continuation lines are recognised by the text after
+        it."""
         return bool(self.tokens) and self.tokens[-1].kind == "blank" and self.tokens[-1].what.isdigit()
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The row of stamps that each slot has; empty for other slots."""
+        """The timestamp format of each slot; empty for other slots."""
         return tuple(token.what if token.kind == "time" else "" for token in self.tokens if token.kind in SLOTS)
 
     @property
@@ -153,7 +155,7 @@ class Header:
         return tuple(self.tokens[a:b] for a, b in zip(starts, [*ends, len(self.tokens)], strict=True))
 
     def describe(self) -> str:
-        """As one states it: `%{time} %{level} [%{thread}] `."""
+        """The header as a pattern: `%{time} %{level} [%{thread}] `."""
         roles = iter(self.roles)
         return "".join(
             f"%{{{next(roles, 'word')}}}" if token.kind in SLOTS else token.what if token.kind == "text" else " "
@@ -168,12 +170,12 @@ def _compile(regex: str) -> re.Pattern[str]:
 
 def _regex(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> str:
     out, slot = "", 0
-    opened = False  # after a slot of anything: it ends at the first place where what follows it stands
+    opened = False  # after a lazy slot, which ends at the first match of what follows
     for i, (kind, what) in enumerate(tokens):
         if kind == "blank" and what.isdigit():
             out += rf"[ \t]{{{what}}}(?![ \t])"
         elif kind == "blank":
-            # What stands first may be aligned to the right.
+            # The first token may be right-aligned.
             out += r"[ \t]*" if i == 0 and not what else r"(?:[ \t]+|\Z)" if i == len(tokens) - 1 else r"[ \t]+"
         elif kind == "text":
             out += re.escape(what)
@@ -201,7 +203,7 @@ def _slot(kind: str, what: str, role: str) -> str:
 
 
 def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """What each slot is, by its values in several lines."""
+    """The role of each slot, inferred from its values in several lines."""
     columns = list(zip(*rows, strict=True))
     slots = [token for token in tokens if token.kind in SLOTS]
     same = [len(values) >= ENOUGH_TIMES and len(set(values)) == 1 for values in columns]
@@ -226,7 +228,7 @@ def _share(values: Sequence[str], fits: re.Pattern[str]) -> float:
 
 
 def as_logger(values: Sequence[str]) -> float:
-    """How much the values look like names of classes or modules; 0 where they do not."""
+    """How much the values look like names of classes or modules; 0 if they do not."""
     threads = _share(values, _THREAD)
     for weight, pattern in ((2.0, _CLASS), (1.0, _DOTTED)):
         share = _share(values, pattern)
@@ -241,18 +243,18 @@ def _as_thread(values: Sequence[str]) -> float:
 
 
 def commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> list[Header]:
-    """The headers that most of these texts have, the commonest first. One that only goes on where a commoner one ends
-    is left out: what follows may belong to the message."""
+    """The most common headers of these texts, most common first. A header that only extends a more common one is
+    dropped: its additional part may belong to the message."""
     rows: dict[tuple[Token, ...], list[tuple[str, ...]]] = {}
     for tokens, values in splits:
         rows.setdefault(tokens, []).append(values)
-    for tokens in [one for one in rows if _DAY_FIRST in one]:  # what may be read month first is not
+    for tokens in [one for one in rows if _DAY_FIRST in one]:  # ambiguous dates are read month first
         rows[tokens] += rows.pop(tuple(_MONTH_FIRST if token == _DAY_FIRST else token for token in tokens), [])
     total = sum(map(len, rows.values()))
     ranked = Counter({tokens: len(found) for tokens, found in rows.items()}).most_common(most)
     kept: list[tuple[Token, ...]] = []
     for tokens, count in ranked:
-        goes_on = any(tokens[: len(other)] == other for other in kept)
-        if not kept or (count >= max(2, least * total) and not goes_on):
+        extends = any(tokens[: len(other)] == other for other in kept)
+        if not kept or (count >= max(2, least * total) and not extends):
             kept.append(tokens)
     return [Header(tokens, roles_of(tokens, rows[tokens])) for tokens in kept]

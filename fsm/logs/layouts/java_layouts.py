@@ -1,7 +1,7 @@
-"""The layouts in which Java clients print unless told otherwise: when, by which class and thread, what.
+"""The default layouts of Java clients: time, class, thread and message.
 
-Three are read: Kafka's own log4j pattern `[%d] %p %m (%c)%n`, Spring Boot's console line, and JSON with the field names
-of the Elastic Common Schema. What the message means is not known here. Nothing raises, whatever the bytes were.
+There are three: Kafka's log4j pattern `[%d] %p %m (%c)%n`, Spring Boot's console pattern, and JSON with the field names
+of the Elastic Common Schema. This module does not interpret messages. Nothing raises, whatever the input.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LEVELS = r"(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
 
 
 def kafka(entry: str, zone: tzinfo) -> Message | None:
-    """An entry of Kafka's log4j pattern. The logger stands behind the message, a stack trace behind the logger. None
-    where anything else stands there: that is another pattern."""
+    """An entry of Kafka's log4j pattern: the logger follows the message, and a stack trace follows the logger. None if
+    anything else follows, which indicates another pattern."""
     head = _KAFKA_HEAD.match(entry)
     if head is None:
         return None
@@ -39,7 +39,7 @@ def kafka(entry: str, zone: tzinfo) -> Message | None:
 
 
 def has_more(entry: str) -> bool:
-    """Whether text stands behind the logger of an entry that begins like one of Kafka's log4j pattern."""
+    """Whether text follows the logger in an entry that begins like one of Kafka's log4j pattern."""
     return (
         _KAFKA_HEAD.match(entry) is not None
         and _KAFKA_LOGGER.search(entry) is None
@@ -48,7 +48,7 @@ def has_more(entry: str) -> bool:
 
 
 def spring(entry: str, zone: tzinfo) -> Message | None:
-    """An entry of Spring Boot's console pattern; a date without an offset is in `zone`."""
+    """An entry of Spring Boot's console pattern; `zone` applies to a date without an offset."""
     head = _SPRING_HEAD.match(entry)
     if head is None:
         return None
@@ -58,7 +58,7 @@ def spring(entry: str, zone: tzinfo) -> Message | None:
 
 
 def ecs(entry: str, zone: tzinfo) -> Message | None:
-    """A JSON line; dotted keys and nested objects are the same field."""
+    """A JSON line; dotted keys and nested objects are equivalent."""
     fields = _json_object(entry.partition("\n")[0])
     stamp, text, logger = (_text(fields, name) for name in ("@timestamp", "message", "log.logger"))
     ts_ms = _iso_ms(stamp, zone)
@@ -70,7 +70,7 @@ def ecs(entry: str, zone: tzinfo) -> Message | None:
 
 
 def kafka_line(message: Message) -> str:
-    """The entry that `kafka` reads, in UTC."""
+    """The entry from which `kafka` reads the message, in UTC."""
     when = datetime.fromtimestamp(message.ts_ms // 1000, UTC)
     error = f"{message.error}\n" if message.error else ""
     stamp = f"{when:%Y-%m-%d %H:%M:%S},{message.ts_ms % 1000:03}"
@@ -93,13 +93,13 @@ _TRACE = re.compile(r"\n([A-Za-z_][\w.$]{0,200}(?:Exception|Error|Throwable|Fail
 KAFKA_HEADER = re.compile((_KAFKA_TIME + f" {LEVELS} ").encode())
 SPRING_HEADER = re.compile((_SPRING_TIME + rf" {{1,3}}{LEVELS} \d{{1,10}} --- \[").encode())
 KAFKA_REACH, SPRING_REACH, ECS_REACH = 32, 54, 18
-"""Bytes that the headers read."""
+"""The most bytes that the headers read."""
 ECS_HEADER = re.compile(rb'\{ ?"@timestamp" ?: ?"')
 
 
 @lru_cache(maxsize=4096)
 def _minute_ms(minute: str, zone: tzinfo) -> int | None:
-    """Epoch milliseconds of `2026-11-21 07:55` in a zone: one look-up for all the lines of a minute."""
+    """Epoch milliseconds of `2026-11-21 07:55` in a zone, cached per minute."""
     try:
         return int(datetime.fromisoformat(minute).replace(tzinfo=zone).timestamp()) * 1000
     except (ValueError, OverflowError):
@@ -108,7 +108,7 @@ def _minute_ms(minute: str, zone: tzinfo) -> int | None:
 
 @lru_cache(maxsize=256)
 def _offset(text: str) -> tzinfo | None:
-    """The zone of `Z`, `+02:00` or `-0330`; None for an impossible one."""
+    """The zone of `Z`, `+02:00` or `-0330`; None if invalid."""
     if text == "Z":
         return UTC
     hours, minutes = int(text[1:3]), int(text[-2:])
@@ -134,7 +134,7 @@ def _stamp_ms(stamp: re.Match[str], zone: tzinfo) -> int:
 
 
 _NO_TIME = -(1 << 62)
-"""Of a stamp that looks like one and is none: nothing is made of it."""
+"""The result for an invalid timestamp; the entry is dropped."""
 
 
 def without_trace(text: str) -> tuple[str, str]:
@@ -155,7 +155,7 @@ def _json_object(line: str) -> dict[str, Any]:
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """The field as text, spelled with dots or as nested objects; empty where it is missing or of another type."""
+    """The field as text, with a dotted name or in nested objects; empty if it is missing or not a string."""
     value: Any = fields.get(name)
     if value is None:
         value = fields
@@ -167,19 +167,19 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _writable(text: str) -> str:
-    """JSON can spell half a surrogate pair, which no file can hold."""
+    """Replaces lone surrogates, which JSON can spell but which cannot be encoded in UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 Layout = Callable[[str, tzinfo], Message | None]
-"""What `kafka`, `spring` and `ecs` are."""
+"""The signature of `kafka`, `spring` and `ecs`."""
 
 
 def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[TraceRecord] | None]:
-    """`Format.parse` of a client in a layout.
+    """The `Format.parse` of a client in a layout.
 
-    What stands behind a stamp means the same whenever it was printed, and clients repeat themselves: short texts are
-    remembered for a while with what they mean.
+    The meaning of a message does not depend on its timestamp, and clients repeat themselves: the records of short texts
+    are cached.
     """
     known: dict[str, Sequence[tuple[Any, ...]]] = {}
 
@@ -198,12 +198,12 @@ def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[
         if stamp:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
-            known[behind] = [_BEHIND_TIME(record) for record in found]
+            known[behind] = [_OTHER_FIELDS(record) for record in found]
         return found
 
     return parse
 
 
 _FIRST_STAMP = re.compile(r"\[?" + _ISO.pattern, re.ASCII)
-_BEHIND_TIME = attrgetter(*TraceRecord.__match_args__[1:])
+_OTHER_FIELDS = attrgetter(*TraceRecord.__match_args__[1:])
 _SHORT, _MOST_KNOWN = 800, 4096

@@ -1,6 +1,5 @@
-"""Layouts: how the lines of a file are taken apart into messages. Frames are peeled one after another, then comes the
-header of what they hold. A layout becomes a `Format` for each client, so that known and learned layouts are read by one
-mechanism."""
+"""Layouts: how the lines of a file are taken apart into messages. Frames are removed one after another, then the
+header. A layout becomes a `Format` for each client, so that known and learned layouts share one reader."""
 
 from __future__ import annotations
 
@@ -24,34 +23,34 @@ from fsm.logs.reading.entries import CONTINUES
 from fsm.trace import TraceRecord
 
 QUARTER_MS = 900_000
-"""Zones differ by multiples of a quarter of an hour."""
+"""Zone offsets are multiples of a quarter of an hour."""
 _FARTHEST_ZONE_MS = 14 * 4 * QUARTER_MS
-"""UTC+14 is the zone farthest from UTC."""
+"""The largest zone offset is UTC+14."""
 
 
 ENDS = "ends of long lines"
 GAPS = "lines between those that were found"
 LOSSES = (ENDS, GAPS)
-"""Lines of which a part is missing, and lines that are missing."""
+"""Lines of which a part is missing, and missing lines."""
 
 
 class Description(NamedTuple):
-    """A learned layout as it is told."""
+    """A learned layout as it is reported."""
 
     pattern: str
     share: float
-    """Of the lines that were looked at, those it explains."""
+    """The fraction of the sampled lines that it explains."""
     example: str
     guessed: tuple[str, ...]
-    """What it took from elsewhere: `zone`, `year`, `date`."""
+    """The parts of a time that were inferred: `zone`, `year`, `date`."""
     lost: tuple[str, ...]
-    """What the file does not tell: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`,
-    any of `LOSSES`."""
+    """The information that the file lacks: `date`, `logger`, `milliseconds`, `thread`, `time`, `year`, `zone`, any of
+    `LOSSES`."""
     reversed: bool = False
-    """The newest entry stands first."""
+    """The newest entry comes first."""
 
 
-UNTOLD = Description("", 0.0, "", (), ())
+NO_DESCRIPTION = Description("", 0.0, "", (), ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,33 +59,33 @@ class Layout:
 
     frames: tuple[Frame, ...]
     headers: tuple[Header, ...]
-    """Of what the frames hold; none where that is the message itself."""
+    """The headers of the unframed lines; empty if those are the messages themselves."""
     after: Header | None
-    """What stands behind each message."""
+    """The common end of messages."""
     tail: bool
-    """Whether fields follow the message as a JSON object."""
+    """Whether a JSON object of fields follows the message."""
     first: tuple[re.Pattern[str], ...]
-    """As much of the headers as tells the first line of an entry."""
+    """The parts of the headers that identify the first line of an entry."""
     repeated: re.Pattern[str] | None
-    """What begins continuation lines as well."""
+    """The part of the header that continuation lines have, too."""
     stream_groups: tuple[int, ...]
-    """The slots of that which tell apart the programs that share a file."""
+    """The groups of `repeated` that distinguish the programs that share a file."""
     clock: stamps.Clock
     indent: str = ""
     """The blanks before each line."""
     line_end: re.Pattern[str] | None = None
-    """What stands behind each line, not only behind each message."""
-    description: Description = UNTOLD
-    speaking: frozenset[str] = frozenset()
-    """The clients that were understood in the lines that were learned from."""
+    """The common end of all lines, not only of messages."""
+    description: Description = NO_DESCRIPTION
+    understood: frozenset[str] = frozenset()
+    """The clients whose messages were understood in the sampled lines."""
 
     @cached_property
     def by_lines(self) -> bool:
-        """Whether entries can be told only behind frames: continuation lines have them, too."""
+        """Whether entries can only be recognised after unframing, because continuation lines have frames, too."""
         return self.repeated is not None or self.second is not None or any(frame.framing for frame in self.frames)
 
     def look(self, line: str) -> Peeled | None:
-        """The line without its frames; None where it has others."""
+        """The line without its frames; None if it has other frames."""
         outer = Peeled(line)
         for frame in self.frames:
             inner = frame.peel(outer.text)
@@ -107,7 +106,7 @@ class Layout:
 
     @cached_property
     def second(self) -> re.Pattern[str] | None:
-        """The second line of headers that have one."""
+        """The pattern of the header's second line, if it has one."""
         lines = self.headers[0].lines if self.headers else ()
         return Header(lines[1], ()).pattern if len(lines) > 1 else None
 
@@ -118,20 +117,20 @@ class Layout:
         return re.compile(self.after.pattern.pattern + r"[ \t]*\Z", re.ASCII)
 
     def begins(self, text: str) -> bool:
-        """Whether a line without frames is the first of an entry."""
+        """Whether an unframed line is the first of an entry."""
         if not self.headers:
-            return not self.by_lines or _GOES_ON.match(text) is None
+            return not self.by_lines or _CONTINUATION.match(text) is None
         match = next((match for pattern in self.first if (match := pattern.match(text))), None)
-        return match is not None and not (self.headers[0].repeated and _GOES_ON.match(text, match.end()))
+        return match is not None and not (self.headers[0].repeated and _CONTINUATION.match(text, match.end()))
 
-    def goes_on(self, text: str, above: int) -> bool:
-        """Whether a line without frames, with so many above it, belongs to their entry."""
+    def continues_entry(self, text: str, above: int) -> bool:
+        """Whether an unframed line continues the entry that has `above` lines so far."""
         if CONTINUES(text[:_BEGINNING].encode("utf-8", "replace")):
             return True
         return above == 1 and self.second is not None and self.second.match(text) is not None
 
     def message(self, entry: str, zone: tzinfo) -> tuple[Message, frozenset[str]] | None:
-        """What an entry says, and what its stamps leave out; None where it has not this layout."""
+        """The message of an entry and the parts that its timestamps lack; None if it does not have this layout."""
         clock = self.clock if zone is self.clock.zone else self.clock._replace(zone=zone)
         unframed, peeled = self._peel(clean(entry))
         if unframed is None:
@@ -147,7 +146,7 @@ class Layout:
             if found is None:
                 return None
             text, slots = found
-            if self.second is not None and (indent := _INDENT.match(unframed)):  # all lines stand under the first one
+            if self.second is not None and (indent := _INDENT.match(unframed)):  # all lines are aligned
                 text = text.replace(indent[1], "\n")
             for role, word, row in slots:
                 if role == "time":
@@ -165,7 +164,7 @@ class Layout:
             text, behind = self._without_end(ended[0]) if text == whole else (ended[0], behind)
         if behind:
             values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}
-            at = len(times) - 1 if len(times) > 1 else len(times)  # the innermost stamp stays the last
+            at = len(times) - 1 if len(times) > 1 else len(times)  # the innermost timestamp stays last
             times[at:at] = [(word, "epoch") for role, word in behind if role == "time"]
         text = self._unescape(text)
         for one in reversed(peeled):
@@ -187,7 +186,7 @@ class Layout:
         return message, time.lost
 
     def _bare(self, text: str) -> str:
-        """The text without what a collector puts before and behind each of its lines."""
+        """The text without the indentation and the end of each line that a collector adds."""
         if "\n" not in text or not (self.indent or self.line_end):
             return text
         *lines, last = text.replace(f"\n{self.indent}", "\n").split("\n")
@@ -196,7 +195,7 @@ class Layout:
         return "\n".join([*lines, last])
 
     def _without_end(self, text: str) -> tuple[str, list[tuple[str, str]]]:
-        """The text without what stands behind each message, and the slots of that."""
+        """The text without the common end of messages, and the slots of that end."""
         if self._at_end is None or self.after is None:
             return text, []
         whole = text.rstrip("\n")
@@ -211,7 +210,8 @@ class Layout:
         return found.rstrip(" ") if padded else found, list(zip(self.after.roles, match.groups(), strict=True))
 
     def _unescape(self, text: str) -> str:
-        """A message that a collector wrote on one line, a logger in quotes, or a page as HTML, as it was."""
+        """Undoes the escaping of a collector that writes one line per message, of a logger that quotes messages, or of
+        an HTML page."""
         if "&" in text:
             for code, character in _CODES:
                 text = text.replace(code, character)
@@ -223,11 +223,11 @@ class Layout:
 
     @cached_property
     def quoted(self) -> bool:
-        """Whether messages stand in quotes in a text."""
+        """Whether the messages in a text log are quoted."""
         return self.after is not None and self.after.describe().startswith('"')
 
     def split_header(self, text: str) -> tuple[str, list[tuple[str, str, str]]] | None:
-        """The message behind the header, and the header's slots, of which those that are times have their rows."""
+        """The message after the header, and the slots of the header as role, value and timestamp format."""
         for header in self.headers:
             match = header.pattern.match(text)
             if match is not None and not (len(self.headers) > 1 and self._has_mark(match[0])):
@@ -235,15 +235,15 @@ class Layout:
         return None
 
     def _has_mark(self, header: str) -> bool:
-        """Whether what seems to be a header is the begin of a message behind a shorter one."""
+        """Whether the supposed header contains the beginning of a message that follows a shorter header."""
         return any(mark in header for mark in self._marks)
 
     @cached_property
     def _marks(self) -> tuple[str, ...]:
-        return tuple(word for one in clients() if one.name in self.speaking for word in words_of(one))
+        return tuple(word for one in clients() if one.name in self.understood for word in words_of(one))
 
     def _peel(self, entry: str) -> tuple[str | None, list[Peeled]]:
-        """The text of an entry behind all frames, and the frames of its first line."""
+        """The unframed text of an entry, and the frames of its first line."""
         if not self.frames and self.repeated is None:
             return entry, []
         if not self.by_lines:
@@ -271,22 +271,22 @@ class Layout:
         return "\n".join(out), first
 
     def records(self, client: Client, entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
-        """`Format.parse` of a client."""
+        """The `Format.parse` of a client."""
         found = self.message(entry, zone)
         return understand(client, found[0]) if found is not None else None
 
 
-_GOES_ON = re.compile(
+_CONTINUATION = re.compile(
     r"[\s}\])*]|\Z|(?:Caused by|Suppressed|Wrapped by): |[\w$]{1,100}\.[\w$.]{0,200}?(?:Exception|Error)(?::|\s*\Z)"
 )
-"""What the line of a message without a header does not begin with."""
+"""A line that begins a message without a header does not begin with this."""
 _BEGINNING = 400
 _OPENS = re.compile(r"\s*\{\s*\n")
 _INDENT = re.compile(r"[^\n]*(\n[ \t]+)")
 _ESCAPED = re.compile(r'\\([nrt"\\])')
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _CODES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("&amp;", "&"))
-"""Of HTML; the last one last, since it begins the others."""
+"""HTML entities; `&amp;` last, because it escapes the others."""
 _LINE_NUMBER = re.compile(r":\d{1,6}\Z", re.ASCII)
 
 
@@ -294,13 +294,13 @@ _DAYS = frozenset({"zone", "date", "year"})
 
 
 def _find_omitted(time: stamps.Time) -> frozenset[str]:
-    """What of the day a stamp leaves out: without a date there is no year, either."""
+    """The missing parts of a date: without a date there is no year, either."""
     return (time.lost & _DAYS) | (frozenset({"year"}) if "date" in time.lost else frozenset())
 
 
 def _resolve(times: Sequence[tuple[object, str]], clock: stamps.Clock) -> stamps.Time:
-    """The time that an entry's stamps tell, from the outermost to the innermost: the innermost counts, and others
-    complete what it leaves out."""
+    """The time of an entry from its timestamps, outermost to innermost: the innermost counts, and others fill in its
+    missing parts."""
     read = [one for one in (structured.time_of(value, clock, row) for value, row in times) if one is not None]
     if not read:
         return stamps.Time(0, frozenset({"time"}))
@@ -312,7 +312,7 @@ def _resolve(times: Sequence[tuple[object, str]], clock: stamps.Clock) -> stamps
         rest = differ - round(differ / QUARTER_MS) * QUARTER_MS
         mine, others = _find_omitted(best), _find_omitted(other)
         if mine == {"zone"} and abs(differ) > _FARTHEST_ZONE_MS:
-            continue  # the time of a copy, not of the line
+            continue  # the time at which the line was copied
         if mine - others and not others - mine:
             best = stamps.Time(other.ms + rest, (best.lost - _DAYS) | (other.lost & _DAYS))
         if best.lost - other.lost >= {"milliseconds"} and abs(rest) <= 2000 and not others:
@@ -329,7 +329,7 @@ def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Fo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Begins:
-    """What `Format.header` is where no pattern over bytes tells."""
+    """The `Format.header` of layouts without a bytes pattern."""
 
     layout: Layout
 
@@ -350,10 +350,10 @@ _ANY_BYTE = bytes(range(256))
 
 @lru_cache(maxsize=1024)
 def marks_of(clients: tuple[Client, ...]) -> Words:
-    """Any mark of some clients."""
+    """A search for the marks of these clients."""
     return words(*sorted({mark for client in clients for mark in client.marks}))
 
 
 def signs_of(clients: Sequence[Client]) -> Words:
-    """Any mark of some clients that no other program's lines hold."""
+    """A search for the marks of these clients that no other program uses."""
     return words(*(mark for client in clients for mark in client.marks if mark not in client.everyday))

@@ -1,9 +1,10 @@
-"""Layouts learned from the lines of a file: what collectors and loggers put around a client's messages.
+"""Learns layouts from the lines of a file: the framing and headers that collectors and loggers put around a client's
+messages.
 
-A client's messages are known by their own words (`Client.marks`, `Client.understand`). Of some lines in which they
-stand the rest is compared: frames are peeled one after another (fields of JSON, logfmt or a table; the parts into which
-a container's runtime cuts long lines), then the header is found. A learned layout becomes a `Format` for each client,
-so that known and learned layouts are read by one mechanism.
+A client's messages are recognised by its words (`Client.marks`, `Client.understand`). The rest of such lines is
+compared: frames are removed one after another (fields of JSON, logfmt or a table; the parts into which container
+runtimes split long lines), then the header is found. A learned layout becomes a `Format` for each client, so that known
+and learned layouts share one reader.
 """
 
 from __future__ import annotations
@@ -32,35 +33,35 @@ from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, s
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
 
 MOST_LAYOUTS = 4
-"""Of one file."""
+"""Per file."""
 MOST_FRAMES = 4
 MOST_GUESSES = 3
 MOST_SAMPLES = 120
-"""Lines with a message of a client from which a layout is learned."""
+"""Lines with a client's message from which a layout is learned."""
 ENOUGH_SAMPLES = 40
 
 
 class Guess(NamedTuple):
-    """A layout that does not do, and why."""
+    """A layout that failed, and why."""
 
     pattern: str
     why: str
 
 
 class Sample(NamedTuple):
-    """Lines of a file, in its order, and what is known of the file."""
+    """Lines of a file, in order, and properties of the file."""
 
     lines: tuple[str, ...]
     clock: stamps.Clock
     table: Table | None = None
-    """Entries are rows of it, not lines."""
+    """The table whose rows, rather than lines, are the entries."""
     cut: bool = False
-    """Long lines have lost their ends: somebody keeps no more of a line than so many bytes."""
+    """Long lines are truncated at a fixed number of bytes."""
 
 
 def are_cut(lines: Sequence[bytes]) -> bool:
-    """Whether several lines are as long as the longest one and end in different ways, none by closing something; in a
-    box all are."""
+    """Whether several lines are as long as the longest one and have different ends, none of them closing; lines in a
+    box all do."""
     longest = max(map(len, lines), default=0)
     ends = {line[-_END:] for line in lines if len(line) == longest and not line.endswith(_CLOSERS)}
     return longest >= _SHORTEST_CUT and len(ends) >= _FEWEST_CUT
@@ -71,7 +72,7 @@ _CLOSERS = (b")", b"]", b"}", b'"')
 
 
 def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
-    """The layouts in which messages of these clients stand."""
+    """The layouts of the messages of these clients."""
     lines = [clean(line) for line in sample.lines]
     marked = _find_marked(lines, clients)
     objects = {i for i in marked if (fields := structured.json_object(lines[i])) is not None and fields[1]}
@@ -88,7 +89,7 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
 
 
 def _marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
-    """The clients of which a line has a mark, and where its first one stands."""
+    """The clients that have a mark in a line, with the position of the first one."""
     if not marks_of(clients).search(line.encode("utf-8", "replace")):
         return []
     out = []
@@ -100,7 +101,7 @@ def _marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
 
 
 def _find_marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]:
-    """The lines that have marks."""
+    """The indices of the lines with marks."""
     data = [line.encode("utf-8", "replace") for line in lines]
     bounds = np.cumsum([0, *(len(line) + 1 for line in data)])
     marked: list[int] = marks_of(clients).lines(b"\n".join(data), bounds).tolist()
@@ -108,7 +109,8 @@ def _find_marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]
 
 
 def of_each_shape(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int], most: int) -> list[int]:
-    """Some of the chosen lines, in their order: of each shape the first ones. Shapes differ in more than digits."""
+    """Some of the chosen lines, in order: the first ones of each shape. The shape of a line is its text without the
+    values of digits."""
     if len(chosen) <= most:
         return list(chosen)
     seen: Counter[str | bytes] = Counter()
@@ -129,7 +131,7 @@ _TEXT_DIGITS = str.maketrans("123456789", "000000000")
 
 @dataclass(frozen=True)
 class _Lines:
-    """Lines behind some frames, and which of them speak of clients."""
+    """Lines behind some frames, and the indices of those with client messages."""
 
     lines: Sequence[str]
     marked: Sequence[int]
@@ -167,7 +169,7 @@ def _learn(seen: _Lines) -> Layout | None:
 
 
 def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
-    """The layout with these frames and headers; the lines are what the frames hold."""
+    """The layout with these frames and headers; the lines are unframed."""
     headers = [_with_dates(_before_each(header, lines), lines, sample.clock) for header in headers]
     repeated, length, stream_groups = _find_repeated(lines, headers)
     after = find_end(lines, headers)
@@ -186,7 +188,7 @@ def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequenc
 
 
 def _indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
-    """The blanks with which all first lines of entries begin."""
+    """The blanks before the first line of every entry."""
     found = {
         line[: len(line) - len(line.lstrip(" \t"))] for line in lines if any(h.pattern.match(line) for h in headers)
     }
@@ -194,8 +196,8 @@ def _indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
 
 
 def _before_each(header: Header, lines: Sequence[str]) -> Header:
-    """The header as it stands before each line of a message, if it does: a collector's, which tells nothing of a
-    message but when, and the lines that go on are indented behind it."""
+    """The header as it precedes each line of a message, if it does: a collector's header with only a time, after which
+    continuation lines are indented."""
     if not header.tokens or {"logger", "thread"} & set(header.roles):
         return header
     tokens = header.tokens[:-1] if header.tokens[-1].kind == "blank" else header.tokens
@@ -217,8 +219,8 @@ _DATES = ("month_day_year", "day_month_year")
 
 
 def _with_dates(header: Header, lines: Sequence[str], clock: stamps.Clock) -> Header:
-    """The header with the day before the month or behind it, as all its dates allow; where both do, so that the last
-    one is nearer to the end of the file."""
+    """The header with the order of day and month that all of its dates allow; if both are possible, the one whose last
+    date is closer to the end of the file."""
     slots = [row for row in header.rows if row in _DATES]
     if not slots:
         return header
@@ -236,7 +238,7 @@ def _with_dates(header: Header, lines: Sequence[str], clock: stamps.Clock) -> He
 
 
 def _join_parts(frame: Frame, lines: Sequence[str]) -> list[str]:
-    """What the frames hold, lines that came in parts put together."""
+    """The contents of the frames, with partial lines joined."""
     out: list[str] = []
     goes_on: dict[str, int] = {}
     for line in lines:
@@ -256,7 +258,7 @@ def _join_parts(frame: Frame, lines: Sequence[str]) -> list[str]:
 
 
 def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool) -> tuple[Frame, ...]:
-    """Frames hold lines of a program, not messages, where these have headers or go on in the next line."""
+    """Frames contain lines of a program, not messages, if those have headers or continuation lines."""
     goes_on = sum(line[:1] in (" ", "\t") and bool(line.strip()) for line in lines) > 0
     return tuple(
         replace(
@@ -272,7 +274,7 @@ def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool)
 
 
 def _of_two_lines(seen: _Lines, hits: Sequence[tuple[int, str]]) -> list[Header]:
-    """The header, where its first part stands on a line of its own above the message."""
+    """The header, if its first part is on a separate line above the message."""
     marked = frozenset(seen.marked)
     both = [f"{seen.lines[i - 1]}\n{before}" for i, before in hits if i and i - 1 not in marked]
     found = commonest(map(split, both), most=1) if both else []
@@ -281,8 +283,8 @@ def _of_two_lines(seen: _Lines, hits: Sequence[tuple[int, str]]) -> list[Header]
 
 
 def _hits(seen: _Lines) -> list[tuple[int, str]]:
-    """Lines with messages, which begin behind the last boundary from which a client understands the rest, and what
-    stands before those."""
+    """Lines with messages, and the text before those. A message begins at the last boundary from which a client
+    understands the rest."""
     out: list[tuple[int, str]] = []
     found = {i: _marks(seen.lines[i], seen.clients) for i in seen.some}
     tail = find_tail([seen.lines[i][min(mark for _, mark in marks) :] for i, marks in found.items() if marks])
@@ -292,7 +294,7 @@ def _hits(seen: _Lines) -> list[tuple[int, str]]:
         for text in dict.fromkeys((without_end(tail, seen.lines[i]), seen.lines[i])):
             begins = [_begin(text, mark, client) for client, mark in marks]
             places = [place for place in begins if place is not None and place <= HEADER_LIMIT]
-            if places:  # of two clients the one that understands more: its message may hold words of the other
+            if places:  # the client that understands more: its message may contain words of another client
                 out.append((i, text[: min(places)]))
                 break
     return out
@@ -327,8 +329,8 @@ _INDENTED = re.compile(r"[ \t]+\S|Caused by: |Suppressed: |[\w$]{1,100}\.[\w$.]{
 def _find_repeated(
     lines: Sequence[str], headers: Sequence[Header]
 ) -> tuple[re.Pattern[str] | None, int, tuple[int, ...]]:
-    """The part of the header that continuation lines have, too, how many of its tokens that is, and which of its slots
-    tell programs apart."""
+    """The part of the header that continuation lines have, too, its number of tokens, and its slots that distinguish
+    programs."""
     others = [line for line in lines if line.strip() and not any(h.pattern.match(line) for h in headers)]
     tokens = headers[0].tokens if headers and len(others) > 1 else ()
     first = [line for line in lines if tokens and headers[0].pattern.match(line)][:MOST_SAMPLES]
@@ -339,7 +341,7 @@ def _find_repeated(
         pattern = Header(tokens[:end], ()).regex
         goes_far = re.compile(pattern, re.ASCII)
         if not any(goes_far.match(line) for line in others):
-            break  # nor does any line have more of the header
+            break  # no line has a longer part of the header, either
         if tokens[end].kind == "blank":
             blank = re.compile(f"{pattern}([ \t]+)", re.ASCII)
             blanks = [len(match[match.lastindex or 0]) for line in first if (match := blank.match(line))]
@@ -347,7 +349,7 @@ def _find_repeated(
             pattern += f"[ \t]{{0,{most}}}"
         part = re.compile(pattern, re.ASCII)
         found = [(line, match) for line in others if (match := part.match(line))]
-        if all(token.kind in ("word", "blank") for token in tokens[:end]):  # names of settings are words, too
+        if all(token.kind in ("word", "blank") for token in tokens[:end]):  # setting names are words, too
             values = {match.groups() for line in first if (match := part.match(line))}
             found = [(line, match) for line, match in found if match.groups() in values]
         rests = [line[match.end() :] for line, match in found]
@@ -361,12 +363,12 @@ def _find_repeated(
     part, end = longest[-1]
     rows = [match.groups() for line in lines if (match := part.match(line))]
     slots = [token for token in tokens[:end] if token.kind in SLOTS]
-    few = [len(set(column)) <= max(3, len(rows) // 8) for column in zip(*rows, strict=True)]  # others count lines
+    few = [len(set(column)) <= max(3, len(rows) // 8) for column in zip(*rows, strict=True)]  # others are counters
     return part, end, tuple(i for i, slot in enumerate(slots) if slot.kind != "time" and few[i])
 
 
 def _find(seen: _Lines) -> Frame | None:
-    """Only where `grep` printed lines around those that it looked for: a hyphen stands behind the file's name, then."""
+    """Only if `grep` printed context lines, which have a hyphen after the file name."""
     lines = [line for line in seen.lines if line and line != GAP.decode()]
     files = {match[1] for line in lines if (match := _FILE.match(line))} if not seen.frames else set()
     beside = [line for line in lines if _BESIDE.match(line)]
@@ -423,19 +425,19 @@ def _string(seen: _Lines) -> Frame | None:
 
 
 def _logfmt(seen: _Lines) -> Frame | None:
-    """Messages may hold pairs, too: a client has to be understood in one of them."""
+    """Messages may contain pairs, too: a client has to understand one of the values."""
     return _find_named("logfmt", structured.logfmt, seen, sure=True) if _quotes(seen) else None
 
 
 def _quotes(seen: _Lines) -> bool:
-    """Whether some of the values stand in quotes, as texts of several words do."""
+    """Whether some of the values are quoted, as texts of several words are."""
     first = seen.some[:20]
     return sum('="' in seen.lines[i] or "='" in seen.lines[i] for i in first) > len(first) // 5
 
 
 def _find_named(name: str, read: structured.Reader, seen: _Lines, *, sure: bool = False) -> Named | None:
-    """The frame of fields of which one holds the clients' messages, if most lines have it; `sure` asks for one of them
-    that is understood."""
+    """The frame whose named field contains the clients' messages, if most lines have it; `sure` requires that a client
+    understands one of them."""
     some = seen.some
     rows = [found for i in some if (found := read(seen.lines[i])) is not None]
     if len(rows) <= 0.5 * len(some):
@@ -450,14 +452,14 @@ def _find_named(name: str, read: structured.Reader, seen: _Lines, *, sure: bool 
         read,
         structured.roles_of(flat, text, seen.sample.clock),
         commonest(map(split, befores), most=1)[0] if len(befores) > len(rows) // 2 else None,
-        whole_lines=_hold_line_feeds(read, text, seen.lines),
+        whole_lines=_contain_line_feeds(read, text, seen.lines),
         framing=False,
     )
 
 
 def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -> tuple[str, bool]:
-    """The field in which clients speak, the fullest if there are several, empty where there is none; and whether one of
-    them is understood in any."""
+    """The field with client messages, the fullest if there are several, empty if there is none; and whether any of them
+    is understood."""
     scores: Counter[str] = Counter()
     probed: Counter[str] = Counter()
     ever = False
@@ -480,8 +482,8 @@ _TEXT_NAMES = ("message", "msg", "log")
 _PROBES = 12
 
 
-def _hold_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]) -> bool:
-    """Whether a field holds lines with their line feeds, as those of Docker's own files do."""
+def _contain_line_feeds(read: structured.Reader, path: str, lines: Sequence[str]) -> bool:
+    """Whether the field's lines include their line feeds, as in Docker's json-file logs."""
     rows = [found for line in lines[:400] if (found := read(line)) is not None]
     texts = [text for _, values in rows if isinstance(text := structured.value_at(values, path), str)]
     return sum(text.endswith("\n") for text in texts) > 0.2 * len(texts)
@@ -499,17 +501,17 @@ _MOST_LOOKS = 200
 
 
 def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
-    """The layout; what it takes for the logger is another word, and what for the end of lines a part of messages, where
-    clients are understood better then."""
+    """The layout, without its logger if that is another word, and without its common end if that is part of the
+    messages, if clients are understood better then."""
     some = [lines[i] for i in of_each_shape(lines, _find_marked(lines, clients), ENOUGH_SAMPLES)]
     if layout.second is not None:
         some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
 
-    def understood(tried: Layout) -> int:
+    def count_understood(tried: Layout) -> int:
         messages = (tried.message(line, tried.clock.zone) for line in some)
         return sum(found is not None and any(one.understand(found[0]) for one in clients) for found in messages)
 
-    most = understood(layout)
+    most = count_understood(layout)
     if most == len(some):
         return layout
     frames = tuple(
@@ -520,7 +522,7 @@ def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Cl
     nameless = replace(layout, frames=frames, headers=tuple(map(_without_logger, layout.headers)), after=after)
     others = [nameless] if layout.after is None else [nameless, replace(layout, after=None, line_end=None)]
     for other in others:
-        if (count := understood(other)) > most:
+        if (count := count_understood(other)) > most:
             layout, most = other, count
     return layout
 
@@ -530,7 +532,7 @@ def _without_logger(header: Header) -> Header:
 
 
 def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...], cut: bool) -> Layout:
-    """The layout with what is told of it."""
+    """The layout with its description."""
     some = [line for line in lines if line.strip()]
     if layout.second is not None:
         some = [f"{above}\n{line}" for above, line in pairwise(some) if layout.second.match(line)] or some
@@ -539,16 +541,16 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
         peeled is not None and (layout.begins(peeled.text) or bool(CONTINUES(peeled.text.encode("utf-8", "replace"))))
         for peeled in looks
     ]
-    example, lost, speaking = "", set[str](), set[str]()
+    example, lost, understood = "", set[str](), set[str]()
     order: list[int] = []
     thread = logger = False
-    speaks = _find_marked(some, clients)
-    for line in map(some.__getitem__, speaks[:: max(1, len(speaks) // MOST_SAMPLES)]):
+    marked = _find_marked(some, clients)
+    for line in map(some.__getitem__, marked[:: max(1, len(marked) // MOST_SAMPLES)]):
         found = layout.message(line, layout.clock.zone)
         if found is None:
             continue
         message, missing = found
-        speaking |= {one.name for one in clients if one.name not in speaking and one.understand(message)}
+        understood |= {one.name for one in clients if one.name not in understood and one.understand(message)}
         example = example or line
         lost |= missing
         thread, logger = thread or bool(message.thread), logger or bool(message.logger)
@@ -558,7 +560,7 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
         cut = cut or are_cut([peeled.text.encode("utf-8", "replace") for peeled in inner if peeled is not None])
     whole = not any(isinstance(frame, Found) for frame in layout.frames)
     lost |= {n for n, has in (("thread", thread), ("logger", logger), (ENDS, not cut), (GAPS, whole)) if not has}
-    if sum(map(bool, order)) > len(order) / 2:  # the first line of a message may stand above the one with its time
+    if sum(map(bool, order)) > len(order) / 2:  # the first line of a message may precede the one with its time
         lost -= {"time"}
     if lost >= {"milliseconds"} and any(ms % 1000 for ms in order):
         lost -= {"milliseconds"}
@@ -575,7 +577,7 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
             tuple(sorted(lost)),
             backwards > 2 * forwards + 2,
         ),
-        speaking=frozenset(speaking),
+        understood=frozenset(understood),
     )
 
 
@@ -585,7 +587,7 @@ def _pattern(layout: Layout) -> str:
 
 
 def with_hours(layouts: Sequence[Layout], head: Sequence[str], tail: Sequence[str]) -> tuple[Layout, ...]:
-    """The layouts, told at which hours the file begins and ends where stamps have no date."""
+    """The layouts, with the times of day at which the file begins and ends if timestamps have no date."""
     return tuple(_with_hours(layout, head, tail) if "date" in layout.description.lost else layout for layout in layouts)
 
 
@@ -602,7 +604,7 @@ def _hours(layout: Layout, lines: Iterable[str]) -> Iterator[int]:
 
 
 def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:
-    """The layout that somebody stated, behind the frames that lines have."""
+    """The layout that the user specified, behind the frames that lines have."""
     before, after = stated
     lines = [clean(line) for line in sample.lines]
     marked = _find_marked(lines, clients)
@@ -622,7 +624,7 @@ def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Hea
 
 
 def explain_failure(sample: Sample, clients: tuple[Client, ...]) -> tuple[Guess, ...]:
-    """The likeliest layouts of lines from which none could be learned, at most three, and why they do not do."""
+    """The likeliest layouts of lines from which none could be learned, at most `MOST_GUESSES`, and why they fail."""
     lines, signs = [clean(line) for line in sample.lines], signs_of(clients)
     befores: dict[str, list[str]] = {}
     for line in lines:

@@ -1,9 +1,9 @@
-"""Layouts as people state them: `%{time} %{level} [%{thread}] %{logger} - %{message}`.
+"""Layouts as user-defined patterns: `%{time} %{level} [%{thread}] %{logger} - %{message}`.
 
-Slots are `time`, `level`, `thread`, `logger`, `message`, `word` (without blanks) and `skip` (anything); what stands
-between them is literal, a blank stands for several. A pattern of logback or log4j (`%d %-5p [%t] %c{1} - %m%n`),
-of Python's logging (`%(asctime)s %(levelname)s %(message)s`) and of grok (`%{TIMESTAMP_ISO8601:time} ...`) is read as
-well. Frames (containers' JSON, CRI, colours) are peeled before; a pattern states what they hold.
+Slots are `time`, `level`, `thread`, `logger`, `message`, `word` (without blanks) and `skip` (anything). The text
+between them is literal; a blank matches several. Patterns of logback and log4j (`%d %-5p [%t] %c{1} - %m%n`), of
+Python's logging (`%(asctime)s %(levelname)s %(message)s`) and of grok (`%{TIMESTAMP_ISO8601:time} ...`) are accepted,
+too. Frames (containers' JSON, CRI, colours) are removed first; a pattern describes their content.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROLES = {
     ),
     "": "n ex exception throwable xex xexception rex wex nopex nopexception xthrowable rootexception",
 }
-"""What a slot may be called; nothing where it leaves no trace on the line."""
+"""The names of each role's slots. Slots without a role print nothing."""
 ROLE_OF = {name: role for role, names in _ROLES.items() for name in names.split()}
 _SLOT = re.compile(
     r"%\{(?P<grok>\w+)(?::(?P<as>[\w.\[\]@-]+))?\}"
@@ -41,7 +41,7 @@ _KINDS = {"time": "time", "thread": "lazy", "skip": "lazy"}
 
 
 def parse_pattern(text: str) -> tuple[Header, Header | None]:
-    """The headers before and behind the message. Raises InputError where there is no message or an unknown slot."""
+    """The headers before and behind the message. Raises InputError if there is no message or an unknown slot."""
     tokens: list[Token] = []
     roles: list[str] = []
     before: Header | None = None
@@ -65,9 +65,9 @@ def parse_pattern(text: str) -> tuple[Header, Header | None]:
 
 
 def in_layout(formats: Sequence[Format], pattern: str) -> tuple[Format, ...]:
-    """The formats, which look for clients in the layout that is stated instead of learning one.
+    """The formats, with the given layout for clients instead of a learned one.
 
-    Raises InputError where the pattern says nothing.
+    Raises InputError if the pattern is invalid.
     """
     parse_pattern(pattern)
     return tuple(replace(one, layout=pattern) if one.client is not None else one for one in formats)
@@ -88,7 +88,7 @@ def _literal(text: str) -> list[Token]:
 
 
 def _without_colours(text: str) -> str:
-    """The pattern without `%clr(...){faint}` and its like around its parts."""
+    """The pattern without `%clr(...){faint}` and similar wrappers."""
     while match := _COLOURS.search(text):
         depth, end = 1, match.end()
         while end < len(text) and depth:

@@ -1,6 +1,7 @@
-"""What a file's layout is learned from: its beginning and lines around marks of clients that no known layout explains.
+"""Samples the lines from which a file's layouts are learned: its beginning, and the lines around client marks that no
+known layout explains.
 
-Whoever reads any piece of a file learns the same, for only the file decides. The result is kept for a while.
+The result depends only on the file, so that the reader of any piece learns the same. It is cached.
 """
 
 from __future__ import annotations
@@ -34,26 +35,26 @@ from fsm.logs.layouts.learned import (
 from fsm.logs.layouts.pattern import parse_pattern
 from fsm.logs.reading.blocks import line_bounds
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT, Run
-from fsm.logs.reading.opening import READ_ERRORS, UntilBroken, UpTo, in_memory, open_packed
+from fsm.logs.reading.opening import READ_ERRORS, DamageTolerant, SizeLimited, open_bytes, open_packed
 
 BLOCK = 1 << 20
 MOST_BLOCKS = 32
-"""How far a mark is looked for, in blocks."""
+"""How many blocks are searched for marks."""
 _PART = 1 << 14
-"""Bytes of a block that are looked at together."""
+"""Bytes of a block that are sampled together."""
 _ENOUGH_MARKED = 40
-"""Lines with marks in a block, all explained by known layouts, after which no more of it is looked at."""
-_FIRST_LINES, _MARKED_LINES, _BEFORE, _BEHIND = 80, 40, 3, 10
+"""Marked lines of a block, all explained by known layouts, after which the rest of the block is skipped."""
+_FIRST_LINES, _MARKED_LINES, _LINES_BEFORE, _LINES_AFTER = 80, 40, 3, 10
 _LONGEST = 1 << 16
 _TAIL = 1 << 12
 _MOST_MARKED = 100
 _LATEST_MS = 253_402_300_799_000
 """The end of the year 9999."""
 _LONGEST_ENTRY = 400
-"""Lines above a mark among which the first one of its entry is looked for."""
+"""How many lines before a mark are searched for the first line of its entry."""
 _LARGE = 4 << 20
 _ENOUGH = 2
-"""Blocks with marks, all explained by known layouts, after which no more are read."""
+"""Blocks with marks, all explained by known layouts, after which no more blocks are read."""
 
 
 class File(NamedTuple):
@@ -63,23 +64,23 @@ class File(NamedTuple):
     tail: bytes
     modified_ms: int
     pattern: str = LEARNED
-    """The layout, where somebody stated it."""
+    """The layout, if the user specified one."""
 
 
 class Learned(NamedTuple):
-    """What a file told of its layouts."""
+    """What was learned about the layouts of a file."""
 
     layouts: tuple[Layout, ...]
     guesses: tuple[Guess, ...]
-    """Where clients speak and no layout was found: the likeliest ones, and why they fail."""
+    """The likeliest layouts and why they fail, if there are client messages but no layout could be learned."""
     table: Table | None
-    """Entries are its rows, which only quotes and braces tell apart: the file cannot be cut."""
+    """The table whose rows are the entries. Only quotes and braces delimit rows, so the file cannot be cut."""
     clients: tuple[Client, ...]
-    """Those to look for in learned layouts: in a large file only those understood in the lines learned from."""
+    """The clients to look for in learned layouts: in a large file only those understood in the sample."""
 
     @property
     def reversed(self) -> bool:
-        """The newest entry stands first."""
+        """The newest entry comes first."""
         return any(layout.description.reversed for layout in self.layouts)
 
     @property
@@ -92,7 +93,7 @@ NOTHING = Learned((), (), None, ())
 
 
 def learn_file(file: str, packed: bool, formats: Sequence[Format]) -> Learned:
-    """The layouts of a file in which clients of these formats speak, beside the layouts that are known."""
+    """The layouts of the messages of these formats' clients in a file, beyond the known layouts."""
     if not any(one.client for one in formats):
         return NOTHING
     try:
@@ -116,28 +117,28 @@ _learned: dict[tuple[object, ...], Learned] = {}
 def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: Sequence[Format]) -> Learned:
     try:
         with open_packed(file) if packed else Path(file).open("rb", buffering=0) as opened:
-            handle = UntilBroken(opened if packed else UpTo(opened, size))
+            handle = DamageTolerant(opened if packed else SizeLimited(opened, size))
             blocks = _whole_lines(_in_turn(handle) if packed else _spread(handle, size))
             tail = b"" if packed else _tail(file, size)
             learned = _learn_blocks(blocks, tail, modified_ms, formats)
     except READ_ERRORS:
         return NOTHING
-    everybody = tuple(one.client for one in formats if one.client is not None)
-    return learned._replace(clients=everybody) if size <= _LARGE else learned
+    all_clients = tuple(one.client for one in formats if one.client is not None)
+    return learned._replace(clients=all_clients) if size <= _LARGE else learned
 
 
 def learn_beginning(file: str, size: int, modified_ms: int, formats: Sequence[Format]) -> Learned:
-    """`learn_file` of a plain file as it was when it had a size, and was changed last at a time."""
+    """`learn_file` for a plain file at an earlier size and modification time."""
     if not any(one.client for one in formats):
         return NOTHING
     return _learn_file(file, size, min(max(0, modified_ms), _LATEST_MS), False, formats)
 
 
 def learn_bytes(data: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
-    """`learn_file` of a text in memory."""
+    """`learn_file` for a text in memory."""
     if not any(one.client for one in formats):
         return NOTHING
-    return _learn_blocks(_whole_lines(_in_turn(in_memory(data))), data[-BLOCK:], modified_ms, formats)
+    return _learn_blocks(_whole_lines(_in_turn(open_bytes(data))), data[-BLOCK:], modified_ms, formats)
 
 
 def _tail(file: str, size: int) -> bytes:
@@ -148,10 +149,10 @@ def _tail(file: str, size: int) -> bytes:
 
 
 Block = tuple[int, bytes, bool]
-"""Where it stands in its file, and whether the file ends there."""
+"""The offset of the block, its data, and whether the file ends there."""
 
 
-def _spread(handle: UntilBroken, size: int) -> Iterator[Block]:
+def _spread(handle: DamageTolerant, size: int) -> Iterator[Block]:
     """Blocks spread over a file: its beginning, its end, its middle and so on."""
     count = -(-size // BLOCK)
     chosen = (
@@ -164,8 +165,8 @@ def _spread(handle: UntilBroken, size: int) -> Iterator[Block]:
         yield i * BLOCK, _fill(handle), i == count - 1
 
 
-def _in_turn(handle: UntilBroken) -> Iterator[Block]:
-    """The first blocks of a file."""
+def _in_turn(handle: DamageTolerant) -> Iterator[Block]:
+    """The first blocks of a file, in order."""
     for i in range(MOST_BLOCKS):
         block = _fill(handle)
         if not block:
@@ -173,7 +174,7 @@ def _in_turn(handle: UntilBroken) -> Iterator[Block]:
         yield i * BLOCK, block, len(block) < BLOCK
 
 
-def _fill(handle: UntilBroken) -> bytes:
+def _fill(handle: DamageTolerant) -> bytes:
     parts: list[bytes] = []
     have = 0
     while have < BLOCK and (part := handle.read(BLOCK - have)):
@@ -183,7 +184,7 @@ def _fill(handle: UntilBroken) -> bytes:
 
 
 def _whole_lines(blocks: Iterable[Block]) -> Iterator[bytes]:
-    """The blocks without the parts of lines at their ends."""
+    """The blocks without the partial lines at their ends."""
     for offset, block, last in blocks:
         start = block.find(b"\n") + 1 if offset else 0
         end = len(block) if last else block.rfind(b"\n")
@@ -191,10 +192,10 @@ def _whole_lines(blocks: Iterable[Block]) -> Iterator[bytes]:
 
 
 def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, formats: Sequence[Format]) -> Learned:
-    """What a file tells that consists of these blocks of whole lines.
+    """What is learned from a file of these blocks of whole lines.
 
-    A block whose lines neither the known layouts explain nor those learned from an earlier block is learned from, too:
-    a layout may begin in the middle of a file.
+    A block that is explained neither by the known layouts nor by those learned from an earlier block is learned from,
+    too: a layout may begin in the middle of a file.
     """
     known = _known(tuple(one for one in formats if one.client is None))
     clients = tuple(one.client for one in formats if one.client is not None)
@@ -211,7 +212,7 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
         broken = seen == 1 and find_broken(head) is not None
         if broken or any(_is_new(part, found, known, clients, learned.layouts) for part, found in some):
             own, found = _lines_of(block, clients)
-            # The first part of a line may look like one of a known layout.
+            # A partial line may look like one of a known layout.
             open_lines, speaking = (found, clients) if broken else _find_unexplained(own, found, known, clients)
             marked += [len(lines) + i for i in open_lines]
             lines += own
@@ -230,18 +231,18 @@ def _is_new(
     clients: tuple[Client, ...],
     layouts: Sequence[Layout],
 ) -> bool:
-    """Whether lines with marks stand in none of the known layouts, and most of those in none of the learned ones."""
+    """Whether marked lines have none of the known layouts, and most of them none of the learned ones."""
     open_lines, _ = _find_unexplained(lines, marked, known, clients)
     texts = [clean(lines[i][:LINE_LIMIT].decode("utf-8", "replace")).removesuffix("\r") for i in open_lines]
     return 2 * sum(not any(explains(layout, text) for layout in layouts) for text in texts) > len(texts)
 
 
 _Lines = tuple[list[bytes], list[int]]
-"""Lines, and which of them hold marks of clients."""
+"""Lines, and the indices of those with client marks."""
 
 
 def _sample(block: bytes, clients: tuple[Client, ...]) -> list[_Lines]:
-    """Parts of a block, spread over all of it until they have marks enough; all of it where few lines have marks."""
+    """Parts of a block, spread over it until they contain enough marks; the whole block if few lines have marks."""
     if len(block) <= 2 * _PART:
         return [_lines_of(block, clients)]
     count = -(-len(block) // _PART)
@@ -258,7 +259,7 @@ def _sample(block: bytes, clients: tuple[Client, ...]) -> list[_Lines]:
 
 
 class _Known:
-    """Which layouts are known of an entry whose first line this is."""
+    """Looks up the known layouts of entries."""
 
     def __init__(self, formats: Sequence[Format]) -> None:
         self.formats = formats
@@ -268,7 +269,7 @@ class _Known:
                 self._headers.setdefault(byte, {}).setdefault(one.header, []).append(one)
 
     def owners(self, lines: Sequence[bytes], marked: Sequence[int]) -> dict[int, list[Format]]:
-        """The known layouts of the entries to which some lines belong, whose numbers rise."""
+        """The known layouts of the entries to which the marked lines (ascending indices) belong."""
         out: dict[int, list[Format]] = {}
         for at in marked:
             out[at] = []
@@ -291,16 +292,16 @@ _known = lru_cache(maxsize=16)(_Known)
 def _find_unexplained(
     lines: Sequence[bytes], marked: Sequence[int], known: _Known, clients: tuple[Client, ...]
 ) -> tuple[list[int], tuple[Client, ...]]:
-    """The lines with marks that no known layout explains, and the clients of those marks.
+    """The marked lines that no known layout explains, and the clients of their marks.
 
-    Marks may be words of other programs, too: a line in a known layout can be of those alone who print in that layout
-    elsewhere, or of anybody where nobody does. An object may begin like that of a known layout and have other names for
-    the rest.
+    Marks may also be words of other programs: a line in a known layout can only be of clients that print in that layout
+    elsewhere, or of any client if none does. A JSON object may begin like that of a known layout and have other names
+    for the rest.
     """
     out: list[int] = []
     speaking: set[str] = set()
     names = frozenset(client.name for client in clients)
-    others: dict[frozenset[str], tuple[Client, ...]] = {}  # who may print in the layouts of these
+    others: dict[frozenset[str], tuple[Client, ...]] = {}  # the clients that may print in these layouts
     owned = known.owners(lines, marked)
     explained = {i: hits for i, its in owned.items() if (hits := _candidates(lines[i][:LINE_LIMIT], its))}
     misread = _misread(lines, explained)
@@ -315,8 +316,8 @@ def _find_unexplained(
         text = line.decode("utf-8", "replace") if line.startswith(b"{") else ""
         matching = frozenset(one.name for one in its if not text or one.parse(text, UTC) is not None)
         if matching not in others:
-            kin = _kin(matching, known.formats) if matching and explained else names
-            others[matching] = tuple(one for one in clients if one.name in kin and one.name not in matching)
+            related = _find_related(matching, known.formats) if matching and explained else names
+            others[matching] = tuple(one for one in clients if one.name in related and one.name not in matching)
         if others[matching] and marks_of(others[matching]).search(line):
             silent = (one for one in others[matching] if one.name not in speaking)
             speaking |= {one.name for one in silent if marks_of((one,)).search(line)}
@@ -329,8 +330,8 @@ def _candidates(line: bytes, owners: Iterable[Format]) -> list[Format]:
 
 
 def _misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) -> frozenset[int]:
-    """The lines that look like those of known layouts and cannot be read so; where only what the client says may be the
-    cause, none where that are few."""
+    """The lines that look like a known layout but cannot be read in it. If only the client's words can be the cause, a
+    small number of them is ignored."""
     understood, not_understood, other_layout = 0, set[int](), set[int]()
     for i, its in explained.items():
         line = lines[i][:LINE_LIMIT]
@@ -355,21 +356,21 @@ _FEWEST_MISREAD = 3
 
 
 def _find_below(lines: Sequence[bytes], first: int, owners: Iterable[Format]) -> Iterator[bytes]:
-    """The lines that continue an entry of these formats which begins with a line."""
+    """The continuation lines of an entry of these formats that begins at line `first`."""
     for line in lines[first + 1 : first + _LONGEST_ENTRY]:
         if not CONTINUES(line) or any(one.header.match(line) for one in owners):
             return
         yield line
 
 
-def _kin(names: frozenset[str], known: Sequence[Format]) -> frozenset[str]:
-    """Who may print in a layout of these: those who share another layout with them."""
+def _find_related(names: frozenset[str], known: Sequence[Format]) -> frozenset[str]:
+    """The clients that may print in one of these layouts: those that share another layout with them."""
     shared = {one.header for one in known if one.name in names}
     return frozenset(one.name for one in known if one.header in shared)
 
 
 def _lines_of(block: bytes, clients: tuple[Client, ...]) -> _Lines:
-    """The lines of a block, and some of those with marks."""
+    """The lines of a block, and some of the marked ones."""
     marked = marks_of(clients).lines(block, line_bounds(block)).tolist()
     if not marked:
         return [], []
@@ -399,15 +400,15 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
     in_rows = of_rows and (
         not isinstance(table, Csv) or any(frame.name == "csv" for layout in layouts for frame in layout.frames)
     )
-    speaking = tuple(one for one in clients if any(one.name in layout.speaking for layout in layouts))
+    speaking = tuple(one for one in clients if any(one.name in layout.understood for layout in layouts))
     return Learned(layouts, guesses, table if layouts and in_rows else None, speaking)
 
 
 def _choose(lines: Sequence[bytes], marked: Sequence[int]) -> tuple[str, ...]:
-    """The first lines, and those around marks."""
+    """The first lines, and the lines around marks."""
     wanted = set(range(min(_FIRST_LINES, len(lines))))
     for i in of_each_shape(lines, marked, _MARKED_LINES):
-        wanted.update(range(max(0, i - _BEFORE), min(len(lines), i + _BEHIND)))
+        wanted.update(range(max(0, i - _LINES_BEFORE), min(len(lines), i + _LINES_AFTER)))
     chosen = (lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST)
     return tuple(line.decode("utf-8", "replace") for line in chosen)
 

@@ -1,7 +1,7 @@
-"""How time stamps are written: a row each, with examples, which are its tests.
+"""Timestamp formats: one row per format, with examples that are its tests.
 
-A row is a pattern whose named groups say what is what (`y` `y2` `mo` `d` `h` `mi` `s` `f` `pm` `z`, or `epoch` with its
-fraction `f`); one function reads them all. What a stamp leaves out (year, day, zone) comes from a `Clock`.
+A row is a pattern with named groups (`y` `y2` `mo` `d` `h` `mi` `s` `f` `pm` `z`, or `epoch` with its fraction `f`);
+one function reads all of them. Missing parts (year, day, zone) come from a `Clock`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 
 
 class Stamp(NamedTuple):
-    """One way to write a time."""
+    """One timestamp format."""
 
     name: str
     pattern: str
     examples: Mapping[str, str]
-    """Texts, and the time that each means in UTC where the clock stands in the evening of 2026-11-22."""
+    """Texts with their times in UTC, for a clock in the evening of 2026-11-22."""
 
 
 _MONTH = r"(?P<mo>[A-Z][a-z]{2})[a-z]{0,6}\.?"
@@ -42,7 +42,7 @@ _OTHER_MONTHS = {
     "ago": 8,
     "dic": 12,
 }
-"""As they begin in French, German and Spanish, where they begin otherwise than in English."""
+"""Their beginnings in French, German and Spanish, if different from English."""
 _ANY_MONTH = rf"(?P<mo>(?i:{'|'.join((*MONTHS, *_OTHER_MONTHS))}))[a-zéû]{{0,6}}\.?"
 _CLOCK = r"(?P<h>\d{1,2}):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?:[ \u202f]?(?P<pm>[AaPp][Mm])\b)?"
 ZONES = {
@@ -65,7 +65,7 @@ ZONES = {
     **dict.fromkeys(("MST", "PDT"), -7),
     "PST": -8,
 }
-"""Hours before UTC. Names that stand for several zones (`CST`, `IST`, `BST`) are not here: such a stamp has no zone."""
+"""Offsets from UTC in hours. Ambiguous names (`CST`, `IST`, `BST`) are missing: such a timestamp has no zone."""
 _NAMED = "|".join(sorted(ZONES, key=lambda name: (-len(name), name)))
 _ZONE = rf"(?:[ #]?(?=[A-Z+-])(?P<z>Z|UTC|[+-]\d\d:?\d\d|[+-]\d\d|{_NAMED})(?!\w|:\d)(?:(?<=\d) (?:{_NAMED})\b)?)?"
 _START = r"(?<![\d./-])(?<!\d:)"
@@ -323,13 +323,13 @@ STAMPS = (
         },
     ),
 )
-"""Every way that is known; where several fit at one place the first one counts."""
+"""All known formats; the first one that matches at a position counts."""
 
 BY_NAME = {row.name: row for row in STAMPS}
 
 
 def without_names(pattern: str) -> str:
-    """The pattern with its named groups made anonymous, so that it can stand in another."""
+    """The pattern with its groups made non-capturing, so that it can be embedded in another one."""
     return re.sub(r"\(\?P<\w+>", "(?:", pattern.replace("(?P=sep)", "[-/ .]?"))
 
 
@@ -337,38 +337,38 @@ _COMPILED = {row.name: re.compile(row.pattern, re.ASCII) for row in STAMPS}
 ANY = re.compile(
     r"(?=[\dA-Z@])(?:" + "|".join(f"(?P<{row.name}>{without_names(row.pattern)})" for row in STAMPS) + ")", re.ASCII
 )
-"""A stamp of any row, its name being the group's."""
+"""A timestamp in any format; the group is named after its row."""
 ANY_TEXT = without_names(ANY.pattern)
 
 
 class Clock(NamedTuple):
-    """What stamps leave out."""
+    """Values for the parts that timestamps leave out."""
 
     zone: tzinfo
-    """Of stamps that carry none."""
+    """The zone of timestamps without one."""
     now_ms: int
-    """When the file was written last: no stamp is later, by more than a day's doubt."""
+    """Modification time of the file: no timestamp is later by more than a day."""
     first_ms: int | None = None
-    """Time of the first stamp of the file in its day, where stamps have no date; None where nobody knows."""
+    """Time of day of the file's first timestamp, if timestamps have no date; None if unknown."""
     last_ms: int | None = None
 
 
 class Time(NamedTuple):
-    """A stamp that was read."""
+    """A parsed timestamp."""
 
     ms: int
-    """Since the epoch."""
+    """Epoch milliseconds."""
     lost: frozenset[str]
-    """What it leaves out: `date`, `year`, `zone`, `milliseconds`."""
+    """The missing parts: `date`, `year`, `zone`, `milliseconds`."""
 
 
 def find(text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
-    """Stamps in a text, from left to right; `lastgroup` names the row."""
+    """The timestamps in a text, from left to right; `lastgroup` names the row."""
     return ANY.finditer(text, start, len(text) if end is None else end)
 
 
 def read(text: str, clock: Clock, rows: Sequence[str] = ()) -> Time | None:
-    """The time that a text is, as one of the rows; None where it is none or there is no such time."""
+    """The time of a text in one of these formats; None if it is not a valid timestamp."""
     for name in rows or _COMPILED:
         match = _COMPILED[name].fullmatch(text)
         if match is not None:
@@ -379,12 +379,13 @@ def read(text: str, clock: Clock, rows: Sequence[str] = ()) -> Time | None:
 
 
 _EARLIEST_MS = 946_684_800_000
-"""The year 2000. An earlier date stands for none: collectors write 1970 where a record has no time."""
+"""The year 2000. Earlier dates are placeholders: collectors write 1970 if a record has no time."""
 
 
 def read_number(value: float) -> Time | None:
-    """The time of an epoch in seconds, milli-, micro- or nanoseconds, told by its size; None out of this century."""
-    if not 1e9 <= value < 2e19:  # NaN is not in it, either
+    """The time of an epoch in seconds, milli-, micro- or nanoseconds, inferred from its magnitude; None outside this
+    century."""
+    if not 1e9 <= value < 2e19:  # also excludes NaN
         return None
     for limit, factor in ((2e9, 1000), (2e12, 1), (2e15, 1e-3), (2e18, 1e-6)):
         if value < limit:
@@ -416,7 +417,7 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
     lost = whole_seconds if named else whole_seconds | {"zone"}
     clock_time, seconds = (hour, int(found["mi"])), int(found["s"]) * 1000 + ms
     if "d" not in found and "yd" not in found:
-        start = _on_some_day(clock_time, seconds, clock, zone)
+        start = _complete_date(clock_time, seconds, clock, zone)
         return None if start is None else Time(start, frozenset({*lost, "date"}))
     if "yd" in found:
         start = _minute_ms((int(found["y"]), 1, 1), clock_time, zone)
@@ -435,8 +436,8 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
 
 
 _TAI_EPOCH = (1 << 62) + 10
-"""The label of 1970-01-01 in TAI64 as daemontools, runit and s6 write it: ten seconds were leaped over before it, and
-later ones are left out."""
+"""The label of 1970-01-01 in TAI64, as written by daemontools, runit and s6: includes the ten leap seconds before it,
+but ignores later ones."""
 
 
 def _month(text: str) -> int:
@@ -444,8 +445,9 @@ def _month(text: str) -> int:
     return int(text) if text.isdigit() else MONTHS.index(name) + 1 if name in MONTHS else _OTHER_MONTHS.get(name, 0)
 
 
-def _on_some_day(clock_time: tuple[int, int], seconds: int, clock: Clock, zone: tzinfo) -> int | None:
-    """A time without a day: of the day on which the file ended, or, before a midnight, of the one before."""
+def _complete_date(clock_time: tuple[int, int], seconds: int, clock: Clock, zone: tzinfo) -> int | None:
+    """The time of a timestamp without a date: on the day on which the file ended, or, before a midnight, on the
+    previous day."""
     today = datetime.fromtimestamp(clock.now_ms / 1000, zone)
     minute = _minute_ms((today.year, today.month, today.day), clock_time, zone)
     if minute is None:
@@ -454,7 +456,7 @@ def _on_some_day(clock_time: tuple[int, int], seconds: int, clock: Clock, zone: 
     if clock.first_ms is None or clock.last_ms is None:
         return at - DAY_MS if at > clock.now_ms else at
     ended = minute - (clock_time[0] * 60 + clock_time[1]) * 60_000 + clock.last_ms
-    if ended > clock.now_ms + DAY_MS // 24:  # the file was finished before midnight and written after it
+    if ended > clock.now_ms + DAY_MS // 24:  # the last line is from before midnight, the modification from after it
         at -= DAY_MS
     wrapped = clock.last_ms < clock.first_ms
     return at - DAY_MS if wrapped and of_day > clock.last_ms + DAY_MS // 24 else at
@@ -470,7 +472,7 @@ def _minute_ms(date: tuple[int, int, int], clock_time: tuple[int, int], zone: tz
 
 @lru_cache(maxsize=256)
 def _zone(text: str) -> tzinfo | None:
-    """The zone of a name or an offset; None for an impossible one."""
+    """The zone of a name or an offset; None if invalid."""
     if text in ZONES:
         return timezone(timedelta(hours=ZONES[text])) if ZONES[text] else UTC
     hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)

@@ -1,4 +1,5 @@
-"""What programs print and store: clients, brokers, Connect workers, `__consumer_offsets`, traces.
+"""What programs log and store: clients, brokers, Connect workers, `__consumer_offsets`, traces.
 
-Each has its `CLIENT` or `FORMATS`, and a client its `FACTS`; `fsm.logs` collects them in the order of module names.
+Each module has a `CLIENT` or `FORMATS`, and a client's module has `FACTS`; `fsm.logs` collects them sorted by module
+name.
 """

@@ -1,9 +1,9 @@
-"""Logs of aiokafka's consumer: classic protocol, eager. Words of 0.14.0; all that matters is printed at INFO.
+"""Logs of aiokafka's consumer: classic protocol, eager. Message texts of 0.14.0; everything relevant is logged at INFO.
 
-A callback's line names its partitions and stands where it begins. `stop()` prints that it left and nothing else, and
-calls no callback. A poll timeout prints that, too, but the revoked callback follows at once. A static member does not
-leave: its close cannot be told from a kill. There is no lost callback: the same line tells of an orderly revocation and
-of one after the member was thrown out.
+The line of a callback names its partitions and is printed when it begins. `stop()` logs only that the member left, and
+calls no callback. A poll timeout logs the same, but the revoked callback follows immediately. A static member does not
+leave, so that its close looks like a kill. There is no lost callback: a regular revocation and one after the member was
+fenced log the same line.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from fsm.logs.programs.python_messages import (
     MEMBER_ID,
     commit_refused,
     listener_failed,
+    on_fenced,
     on_subscribed,
-    on_thrown_out,
     read_known,
 )
 from fsm.trace import Kind
 
 FACTS = ClientFacts(
     name="aiokafka",
-    speaks="classic, eager",
-    tells="each callback, by name",
-    untold="the close of a static member; losses look like revocations, and `stop()` calls nothing back",
+    supported_protocols="classic, eager",
+    ownership_lines="each callback, by name",
+    not_logged="the close of a static member; losses look like revocations, and `stop()` calls nothing back",
     begins_with=Kind.SUBSCRIBED,
-    closes_quietly=True,
-    tells_members=False,
-    tells_loss=False,
+    close_is_unlogged=True,
+    identifies_members=False,
+    has_lost_callback=False,
 )
-_ME = FACTS.name
+_NAME = FACTS.name
 
 # fmt: off
-_WORDS = Words(_ME, (
-    (r"Updating subscribed topics to: (?P<topics>frozenset.*)",                          on_subscribed(_ME)),
+_WORDS = Words(_NAME, (
+    (r"Updating subscribed topics to: (?P<topics>frozenset.*)",                          on_subscribed(_NAME)),
     (rf"Discovered coordinator \d{{1,10}} for group {GROUP}\Z",                          Kind.COORDINATOR_FOUND),
     (r"Marking the coordinator dead \(node [^)]{1,60}\) ?for group (?P<group>(?:(?!: ).){1,300})\.\Z",
                                                                                          Kind.COORDINATOR_LOST),
@@ -46,22 +46,22 @@ _WORDS = Words(_ME, (
     (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
     (rf"Joined group '{GROUP}' \(generation {EPOCH}\) with member_id {MEMBER_ID}\Z",     Kind.JOINED),
     (rf"Successfully synced group {GROUP} with generation {EPOCH}\Z",                    Kind.SYNCED),
-    (r"Heartbeat failed: local member_id was not recognized",                 on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
-    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_thrown_out(_ME, "ILLEGAL_GENERATION")),
+    (r"Heartbeat failed: local member_id was not recognized",                 on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),
+    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_fenced(_NAME, "ILLEGAL_GENERATION")),
     (rf"Heartbeat failed for group {GROUP} because it is rebalancing",                   None),
     (rf"Heartbeat failed for group {GROUP}: (?P<detail>coordinator .*)",                 Kind.COORDINATOR_LOST),
     (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
     (r"Heartbeat send request failed: (?P<detail>.*)",                                   Kind.COORDINATOR_LOST),
     (r"Heartbeat failed: (?P<detail>.*)",                                                Kind.ERROR),
-    (rf"OffsetCommit failed for group {GROUP} due to .{{0,100}}?{ERROR_CODE}",           commit_refused(_ME)),
+    (rf"OffsetCommit failed for group {GROUP} due to .{{0,100}}?{ERROR_CODE}",           commit_refused(_NAME)),
     (r"OffsetCommit failed before join, ignoring: (?P<detail>.*)",                       Kind.COMMIT_FAILED),
     (rf"OffsetCommit failed for group {GROUP}: (?P<detail>.*)",                          Kind.COMMIT_FAILED),
     (r"Attempt to join group failed due to fatal error: (?P<detail>.*)",                 Kind.FATAL),
     (r"Unexpected (?P<detail>error in coordinator routine)",                             Kind.ERROR),
     (rf"User provided subscription listener .{{1,400}}? for group {GROUP} failed on_partitions_revoked",
-                                                                                     listener_failed(_ME, "revoked")),
+                                                                                   listener_failed(_NAME, "revoked")),
     (rf"User provided listener .{{1,400}}? for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
-                                                                                     listener_failed(_ME, "assigned")),
+                                                                                   listener_failed(_NAME, "assigned")),
     (r"LeaveGroup request succeeded",                                                    Kind.LEFT),
     (r"LeaveGroup request failed: (?P<detail>.*)",                                       Kind.ERROR),
     (r"Auto offset commit failed",                                                       None),
@@ -80,7 +80,7 @@ def understand(message: Message) -> Records | None:
 
 
 CLIENT = Client(
-    _ME,
+    _NAME,
     (
         b"Updating subscribed topics to: frozenset",
         b"previously assigned partitions",

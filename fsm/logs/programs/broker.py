@@ -1,8 +1,8 @@
-"""The coordinator's side: what a Kafka broker logs about its groups, 4.0 to 4.4, at INFO and DEBUG.
+"""The group coordinator's log: what a Kafka broker logs about its groups, 4.0 to 4.4, at INFO and DEBUG.
 
-Every record has the thread `coordinator` and no client id: it makes no member. Lines are printed while records are
-being produced, before they are stored, so a failed write leaves lines without effect. Share and streams groups keep
-other machines; lines about them are ignored.
+Every record has the thread `coordinator` and no client id, and so creates no member. Lines are logged while records are
+produced, before they are stored: a failed write leaves lines without effect. Share and streams groups have other state
+machines; lines about them are ignored.
 
 Source: `GroupMetadataManager`, `ClassicGroup` and `OffsetMetadataManager` of apache/kafka 4.4 (87943b2ff874).
 """
@@ -32,10 +32,10 @@ from fsm.logs.programs.java_messages import (
 from fsm.trace import Kind, Partition, by_partition
 
 THREAD = "coordinator"
-"""The thread of every record of this format."""
+"""The thread of all records from this module."""
 
 CLASSIC, CONSUMER, MEMBER = "classic-group", "consumer-group", "consumer-group-member"
-"""Machines whose states the lines name."""
+"""The machines whose states are in the lines."""
 
 _TEXT = r".{1,300}?"
 _G = rf"(?P<group>{_TEXT})"
@@ -47,7 +47,7 @@ _JOINS = r"joins the consumer group using the (?P<detail>\w+) protocol\."
 _LEAVES = rf"has left group through explicit `LeaveGroup` request; client reason: {_D}"
 _UNKNOWN = rf"Static member with groupInstanceId={_I} and unknown member id joins group {_G} in \w+ state\."
 _ID = r"[\w-]{21}[AQgw]"
-"""A topic's id in text: 16 bytes, so the last character holds two bits only."""
+"""A topic id in text form: 16 bytes, so that the last character encodes only two bits."""
 _BY_ID = re.compile(r"([\w-]{22})-(\d{1,9})(?:@\d{1,9})?", re.ASCII)
 _TARGET = re.compile(
     rf"(?:\A \{{|(?<=\)), )(?P<member_id>{_TEXT})=MemberAssignment\(partitions=\{{(?P<topics>[^}}]*)\}}\)(?=[,}}])",
@@ -74,7 +74,7 @@ def _read_fenced(detail: str) -> Build:
 
 
 def _member_state(message: JavaMessage, match: re.Match[str]) -> Records | None:
-    """Assignment and pending revocation of a member, by topic id: the broker prints no names."""
+    """Assignment and pending revocation of a member, by topic id, since the broker logs no topic names."""
     full, revoked = _by_id(match["full"]), _by_id(match["revoked"])
     if full is None or revoked is None:
         return None
@@ -88,7 +88,7 @@ def _by_id(listing: str) -> tuple[Partition, ...] | None:
 
 
 def _targets(message: JavaMessage, match: re.Match[str]) -> Records:
-    """The new target's epoch; and that of each member, where the broker prints the map of them (at DEBUG)."""
+    """The new target's epoch, and the target of each member if the broker logs the map of them (at DEBUG)."""
     epoch = int(match["epoch"])
     records = [record(message, Kind.TARGET_COMPUTED, epoch=epoch, detail=match["detail"])]
     for found in _TARGET.finditer(match["rest"]):
@@ -107,7 +107,7 @@ def _read_subscription(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, Kind.SUBSCRIBED, member_id=match["member_id"], topics=topics),)
 
 
-# Behind `[GroupId <group>] `, but for Kafka before 4.0 (`[Group <group>] `).
+# After `[GroupId <group>] `, or `[Group <group>] ` before Kafka 4.0.
 _IN_GROUP = (
     _rule(rf"Member {_M} {_JOINS}", emit(Kind.JOINED)),
     _rule(rf"Static member {_M} with instance id {_I} {_JOINS}", emit(Kind.JOINED)),
@@ -174,7 +174,7 @@ _IN_GROUP = (
     _rule(rf"Unloading group metadata for generation {_E}\.", _state(CLASSIC, "DEAD")),
 )
 
-# These name their group in the middle, or not at all.
+# The group is in the middle of the message, or missing.
 _WITHOUT_PREFIX = (
     _rule(
         rf"Preparing to rebalance group {_G} in state \w+ with old generation {_E} (?:\(\S+\) )?\(reason: {_D}\)\.?",
@@ -230,16 +230,17 @@ _PREFIX = re.compile(r"\[GroupCoordinator id=\d{1,10}(?: topic=\S{1,249} partiti
 _GROUP = re.compile(r"\[Group(?:Id)?[ =](?P<group>[^\n]{1,300}?)\](?P<other>\[)? ?")
 _OFFSETS = "OffsetMetadataManager"
 _STRICT = frozenset({"GroupMetadataManager", "ClassicGroup"})
-"""Classes that speak of nothing but groups: what they say and no rule knows was not understood."""
+"""Classes that only log about groups: a message without a rule was not understood."""
 _COMMITTED = re.compile(
     rf"Committing offsets -?\d+ for partition (?P<id>{_ID})-(?P<topic>[\w.-]{{1,249}})-0 from member ", re.ASCII
 )
-"""A commit names a topic beside its id, from 4.2 on. That of partition 0 is enough: there are very many others."""
+"""A commit contains a topic with its id, from 4.2 on. Only commits of partition 0 are used, because there are so
+many."""
 _OTHER_GROUPS = re.compile(r"\b(?:share|streams|topology|[Ss]hareGroup|[Ss]treamsGroup)\b|initializing share")
 
 
 def understand(entry: Message) -> Records | None:
-    """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
+    """The records of a message, `()` if it is irrelevant, None if it should have been understood but was not."""
     message = take_apart(entry)
     prefix = _PREFIX.match(message.text)
     if prefix is None or ((message.logger or entry.cut) and message.logger not in (*_STRICT, _OFFSETS)):

@@ -1,7 +1,7 @@
-"""What an audit has to know of a client beside its words: which of its callbacks it tells, and how they end.
+"""Properties of a client's logging that an audit depends on: which callbacks it logs, and how they end.
 
-Facts are data, and part of a `Client`; the defaults are those of the Java client. An audit knows the client by the
-client id of its records: where the lines of a client name no client id, its records have its name there.
+The facts are data, and part of a `Client`; the defaults describe the Java client. An audit identifies the client by the
+client id of its records. If a client's lines have no client id, its records have the client's name instead.
 """
 
 from __future__ import annotations
@@ -15,60 +15,61 @@ from fsm.trace import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFacts:
-    """How one client tells what happens to its consumers."""
+    """How one client logs the events of its consumers."""
 
     name: str
-    """The client id of its records where its lines name none."""
+    """The client id of its records if its lines have none."""
     title: str = ""
-    """What people call it, and what else its rules read; its name where empty."""
-    speaks: str
-    """Of which protocols it has members, in words."""
-    tells: str
-    """How its log shows who owned what, in words."""
-    untold: str
-    """What its log does not tell, in words."""
+    """The display name, including other clients that its rules cover; `name` if empty."""
+    supported_protocols: str
+    """The protocols of its members, as prose."""
+    ownership_lines: str
+    """How its log shows ownership, as prose."""
+    not_logged: str
+    """What its log lacks, as prose."""
     mark: str = ""
-    """What its client ids contain where they tell the client; empty where nothing does."""
+    """The part of its client ids that identifies the client; empty if there is none."""
     protocols: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
-    """`consumer` or `classic`, by the machine or the kind of a record that only a member of that protocol has."""
+    """`consumer` or `classic`, by a machine or kind of record that occurs only in that protocol."""
     begins_in: Mapping[tuple[str, Kind], tuple[str, ...]] = field(
         default_factory=lambda: MappingProxyType({}), hash=False
     )
-    """By machine and kind of a record: the only states of the machine in which the client prints it."""
+    """By machine and kind of record: the only states of the machine in which the client logs it."""
     chosen_id_length: int = 0
-    """Characters of a member id that a consumer chooses when it is created and then keeps; 0 where none does."""
+    """The length of member ids that a consumer generates when it is created and then keeps; 0 if it does not."""
     id_names_instance: bool = False
-    """Each consumer has a client id of its own."""
+    """Each consumer has its own client id."""
     names_each_partition: bool = False
-    """It prints each partition that it adds and drops, and its callbacks count partitions without naming them."""
+    """It logs each partition that it adds and drops; its callbacks log only the number of partitions."""
     last_step_since: tuple[int, int] = (0, 0)
-    """The release since which the step that a close ends with is printed at INFO; older ones do at DEBUG."""
-    tells_each_heartbeat: bool = False
-    """It prints each rebalance and, as a member of the consumer protocol, each heartbeat that it gives up."""
+    """The release since which the last step of a close is logged at INFO; older releases log it at DEBUG."""
+    logs_each_heartbeat: bool = False
+    """It logs each rebalance and, as a member of the consumer protocol, each heartbeat that it gives up."""
     one_thread: bool = False
-    """Lines of joins and heartbeats are in order."""
+    """The lines of joins and heartbeats are in order."""
     leaves_at_poll: bool = False
-    """A member of the consumer protocol whose poll timeout expired leaves when the application polls again."""
+    """After an expired poll timeout, a member of the consumer protocol leaves when the application polls again."""
     epoch_before_assignment: bool = False
-    """An assignment is printed without its epoch, which the answer before it has."""
+    """An assignment is logged without its epoch, which is in the response before it."""
     begins_with: Kind = Kind.STARTED
-    """What a log begins with that shows the start of its consumer."""
-    closes_quietly: bool = False
-    """No line says that a consumer is closed: its log ends after it has left, or began to close."""
-    close_calls_back_quietly: bool = False
-    """A close calls the revoked callback without a line."""
-    tells_return: bool = True
-    """A revoked callback has returned shortly before the next line that shows the application at work; otherwise no
-    line need follow, and only where the member was thrown out meanwhile does the next one show that it lasted."""
-    tells_members: bool = True
-    """Its lines name the consumer, or the member, so that several in one file can be told apart."""
-    tells_loss: bool = True
-    """There is a lost callback: the application is told that it was thrown out. Otherwise that is a revocation."""
-    tells_subscription: bool = True
-    """Otherwise a consumer wants the topics of what it owns."""
+    """The kind of the first record that shows the start of a consumer."""
+    close_is_unlogged: bool = False
+    """No line marks the end of a consumer: its log ends after it has left, or has begun to close."""
+    close_callback_is_unlogged: bool = False
+    """A close calls the revoked callback without logging it."""
+    shows_callback_return: bool = True
+    """The next line that shows activity of the application implies that a revoked callback has returned shortly before.
+    If False, no such line need follow, and only after the member was fenced does the next line show how long the
+    callback took."""
+    identifies_members: bool = True
+    """Its lines identify the consumer or the member, so that several of them in one file can be distinguished."""
+    has_lost_callback: bool = True
+    """It has a lost callback, called after the member was fenced. If False, the revoked callback is called instead."""
+    logs_subscription: bool = True
+    """It logs subscriptions. If False, a consumer is assumed to want the topics that it owns."""
     pattern_matches_beginning: bool = False
-    """A subscribed pattern need only match the beginning of a topic's name."""
+    """A subscribed pattern need only match a prefix of a topic's name."""
 
 
 JAVA = "java"
-"""The client whose client ids tell nothing."""
+"""The client of all client ids without a mark."""

@@ -1,9 +1,8 @@
-"""What the modules of clients that log in plain words share: rules from words to records, and values as clients print
-them.
+"""Shared by the modules of clients that log prose: rules from messages to records, and parsers for printed values.
 
-A rule is a pattern for the beginning of a message and what it means: a kind of record, a function that builds the
-records, or nothing, for a message that has no bearing. Named groups of the pattern are fields of the record. The lines
-of these clients name no client id: their records have the client's name there.
+A rule is a pattern for the beginning of a message and its meaning: a kind of record, a function that builds the
+records, or None for an irrelevant message. Named groups of the pattern become fields of the record. The lines of these
+clients have no client id; their records have the client's name instead.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 Records = Sequence[TraceRecord]
 Values = Mapping[str, Any]
 Build = Callable[[Message, Values], "Records | None"]
-"""The records of a message and the named groups of its pattern; None where it was not understood after all."""
+"""The records of a message, given the named groups of its pattern; None if it was not understood after all."""
 
 NOTHING_OWNED: tuple[Partition, ...] = ()
 """`full` of a record after which the application owns nothing, whatever it owned before."""
-THROWN_OUT = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"})
-"""Errors by which a coordinator says that it does not count the member any more."""
+FENCING_ERRORS = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"})
+"""Errors with which a coordinator rejects a member that is no longer part of the group."""
 INSTANCE_TAKEN = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
-"""Errors that end the membership of a static member for good: another process has its instance id."""
+"""Errors that end the membership of a static member for good: another process uses its instance id."""
 
 
 def record(client: str, message: Message, kind: Kind, **values: Any) -> TraceRecord:
@@ -48,13 +47,14 @@ class Rule(NamedTuple):
 
 
 class Words:
-    """The rules of one client, found by the first word of a message, so that their order matters only there."""
+    """The rules of one client, indexed by the first word of a message, so that order only matters among rules with the
+    same first word."""
 
     def __init__(self, client: str, rules: Iterable[tuple[str, Kind | Build | None]]) -> None:
         self.client = client
         self.by_word: dict[str, tuple[Rule, ...]] = {}
-        for pattern, means in rules:
-            build = partial(self._plain, means) if isinstance(means, Kind) else means or _nothing
+        for pattern, meaning in rules:
+            build = partial(self._plain, meaning) if isinstance(meaning, Kind) else meaning or _nothing
             word = _first_word(pattern.replace("\\", ""))
             rule = Rule(_compile(pattern), build, _compile(pattern.removesuffix(r"\Z")))
             self.by_word[word] = (*self.by_word.get(word, ()), rule)
@@ -63,7 +63,7 @@ class Words:
         return (record(self.client, message, kind, **values),)
 
     def read(self, message: Message) -> Records | None:
-        """The records of the first rule that fits; None where none does, or a value cannot be read."""
+        """The records of the first rule that matches; None if none does, or if a value cannot be parsed."""
         for pattern, build, _ in self.by_word.get(_first_word(message.text), ()):
             match = pattern.match(message.text)
             if match is not None:
@@ -72,7 +72,7 @@ class Words:
         return None
 
     def begin(self, message: Message) -> bool:
-        """Whether a message begins as a rule says, however it ends."""
+        """Whether a message begins like a rule, whatever its end."""
         rules = self.by_word.get(_first_word(message.text), ())
         return any(rule.beginning.match(message.text) for rule in rules)
 
@@ -111,7 +111,7 @@ _TOPIC_PARTITION = re.compile(r"TopicPartition\(topic='([^']{1,249})', partition
 
 
 def topic_partitions(text: str) -> tuple[Partition, ...] | None:
-    """The partitions of a Python set or list of `TopicPartition`; None where one cannot be read."""
+    """The partitions of a Python set or list of `TopicPartition`; None if one cannot be parsed."""
     found = [(topic, int(number)) for topic, number in _TOPIC_PARTITION.findall(text)]
     return by_partition(found) if len(found) == text.count("TopicPartition(") else None
 
@@ -127,7 +127,7 @@ def by_topic(value: object) -> tuple[Partition, ...] | None:
 
 
 def go_partitions(text: str) -> tuple[Partition, ...] | None:
-    """The partitions of `t[0 1 2], u[3]`, or of `map[t:[0 1] u:[2]]`; None where something else is among them."""
+    """The partitions of `t[0 1 2], u[3]`, or of `map[t:[0 1] u:[2]]`; None if it contains anything else."""
     listing = text.removeprefix("map[").removesuffix("]") if text.startswith("map[") else text
     found: list[Partition] = []
     at = 0
@@ -141,7 +141,7 @@ _GO_ITEM = re.compile(r"([\w.-]{1,249}):?\[((?:\d{1,9} ?)*)\](?:, | |\Z)", re.AS
 
 
 def error_name(code: object) -> str:
-    """Kafka's name of an error's number; the number as text where there is no such error."""
+    """Kafka's name of an error code; the code as text if there is no such error."""
     known = number(code)
     try:
         return ErrorCode(known).name if known is not None else plain(code)
@@ -150,13 +150,13 @@ def error_name(code: object) -> str:
 
 
 def plain(value: object) -> str:
-    """A value of a structured line as text: bounded, and such as can be written to a file."""
+    """A value of a structured line as text, bounded and encodable."""
     text = value if isinstance(value, str) else "" if value is None else repr(value)
     return text[:DETAIL_LIMIT].encode("utf-8", "replace").decode("utf-8")
 
 
 def number(value: object) -> int | None:
-    """A whole number of 32 bits, also where it is written as text; None for anything else."""
+    """An integer of at most 9 digits, also as text; None for anything else."""
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = int(value)
     return value if type(value) is int and -(1 << 31) <= value < 1 << 31 else None

@@ -1,12 +1,12 @@
 """Logs of Kafka Connect workers in distributed mode, 3.x and 4.x, at INFO and DEBUG.
 
-Read are the lines of the herder, the group member, the worker that runs units, and the answers to requests that
-configure a connector. Lines about units and requests name no worker: they belong to the only worker that writes to
-their file. A round's result is a `TARGET` whose `full` is all that the worker holds after it, with `leader`, `offset`,
-`error`, `version` and `delay_ms` as settings. What a leader computed from stands in its DEBUG lines, which
-`tests/connect/recorded_rounds.py` reads.
+Covers the herder, the group member, the worker that runs units, and the responses to requests that configure a
+connector. Lines about units and requests do not name the worker: they belong to the only worker that writes to their
+file. The result of a round is a `TARGET`: `full` is everything that the worker has afterwards, and the settings are
+`leader`, `offset`, `error`, `version` and `delay_ms`. The leader's inputs are in its DEBUG lines, which
+`tests/connect/recorded_rounds.py` parses.
 
-Units are (connector, task), the instance of a connector being task -1. Every record has the machine `connect-worker`.
+Units are (connector, task); the instance of a connector is task -1. Every record has the machine `connect-worker`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fsm.trace import Kind, Partition
 
 MACHINE = "connect-worker"
 INSTANCE = -1
-"""Task number that stands for the instance of a connector."""
+"""The task number of a connector's instance."""
 
 ASSIGNMENT = (
     r"Assignment\{error=(?P<error>\d+), leader='(?P<leader>[^']*)', leaderUrl='(?P<url>[^']*)', "
@@ -44,13 +44,14 @@ ASSIGNMENT = (
     r"(?:, revokedConnectorIds=\[(?P<revoked_connectors>[^\]]*)\], revokedTaskIds=\[(?P<revoked_tasks>[^\]]*)\], "
     r"delay=(?P<delay_ms>\d+))?\}"
 )
-"""An assignment as every class of Connect prints it; the eager one has no revocations and no delay."""
+"""An assignment as printed by all of Connect's classes; the eager one has no revocations and no delay."""
 _CONTEXT = re.compile(r"\[[^\]\n]{1,500}\|[^\]\n]{1,60}\] ")
-"""What Connect's layout puts before the lines of connectors and tasks."""
+"""The context that Connect's layout puts before the lines of connectors and tasks."""
 
 
 def partitions(connectors: str, tasks: str) -> tuple[Partition, ...]:
-    """The units of two printed lists, in their order; connectors' names may hold hyphens, the last one ends them."""
+    """The units of two printed lists, in order. A connector's name may contain hyphens; the last one separates the
+    task."""
     found = [(name, INSTANCE) for name in connectors.split(", ") if name]
     for text in tasks.split(", "):
         connector, _, number = text.rpartition("-")
@@ -67,12 +68,12 @@ _emit = partial(emit, machine=MACHINE)
 
 
 def _step(event: str, state: str = "", next_state: str = "") -> Build:
-    """A step of the worker's table, as far as the line tells."""
+    """A step of the worker's table, as far as the line shows it."""
     return _emit(Kind.TRANSITION, event=event, state=state, next_state=next_state)
 
 
 def _unit(kind: Kind, **fields: Any) -> Build:
-    """A record about the unit that the pattern names as `connector` or as `task`."""
+    """A record about the unit in the pattern's group `connector` or `task`."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
         groups = match.groupdict()
@@ -84,7 +85,7 @@ def _unit(kind: Kind, **fields: Any) -> Build:
 
 
 def _round(message: JavaMessage, match: re.Match[str]) -> Records:
-    """What the worker holds after a round; the units it lost to others come as revoked."""
+    """The worker's units after a round. Those it lost to other workers are recorded as revoked."""
     return _record(
         message,
         Kind.TARGET,
@@ -101,7 +102,7 @@ def _read_join(message: JavaMessage, match: re.Match[str]) -> Records:
 
 
 def _config(event: str) -> Build:
-    """What a record of the config topic says."""
+    """A record of the config topic."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
         groups = match.groupdict()
@@ -113,7 +114,7 @@ def _config(event: str) -> Build:
 
 
 def _read_answer(message: JavaMessage, match: re.Match[str]) -> Records:
-    """A request that configures a connector was granted; a new one may be named in its body alone."""
+    """A successful request that configures a connector; a new connector may be named only in its body."""
     topics = (unquote(match["connector"]),) if match["connector"] else ()
     settings = {"took_ms": match["took_ms"]}
     return _record(message, Kind.CONFIG_TOPIC, event="answered", topics=topics, settings=settings)
@@ -133,7 +134,7 @@ def _settings(message: JavaMessage, _match: re.Match[str]) -> Records:
 
 
 def _connector_settings(message: JavaMessage, _match: re.Match[str]) -> Records:
-    """How many tasks a connector may have, as its worker prints it before the connector starts."""
+    """The maximum number of tasks of a connector, which its worker logs before the connector starts."""
     found = dict(_SETTING.findall(message.text))
     if "name" not in found or "tasks.max" not in found:
         return ()
@@ -239,7 +240,7 @@ _UNITS = (
     rule(rf"{_WORKER_CONNECTOR} Error while starting connector", _unit(Kind.UNITS_FAILED, event="start")),
     rule(rf"Completed shutdown for {_WORKER_CONNECTOR}", _unit(Kind.UNITS_STOPPED)),
 )
-# The admin client and the consumer of a task are closed when its thread ends; its producer may go before.
+# A task's admin client and consumer are closed when its thread ends; its producer may be closed earlier.
 _APP_INFO = (
     rule(
         rf"App info kafka\.\S{{1,20}} for connector-(?:adminclient|consumer)-{_TASK} unregistered",
@@ -278,11 +279,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "KafkaProducer": (rule(r"Closing the Kafka producer", _producer_closes),),
     "RestServer": _REST,
 }
-"""What the lines of each class mean; other lines of these classes are ignored."""
+"""The rules for each class; other lines of these classes are ignored."""
 
 _BY_WORD = {name: by_word(rules) for name, rules in RULES.items()}
 
-_CANDIDATE = re.compile(  # begins with a literal: the search runs over every line of every log
+_CANDIDATE = re.compile(  # a literal prefix makes the search fast, which runs over every line
     rb" \(org\.apache\.kafka\.(?:connect\.(?:runtime|cli)\.(?:distributed\.|rest\.)?(?:"
     + "|".join(sorted(RULES)).encode()
     + rb")|common\.(?:config\.AbstractConfig|utils\.AppInfoParser)|clients\.producer\.KafkaProducer)"
@@ -291,7 +292,7 @@ _CANDIDATE = re.compile(  # begins with a literal: the search runs over every li
 
 
 def understand(entry: Message) -> Records | None:
-    """The records of a message: none where it is ignored, None where it was not understood."""
+    """The records of a message: `()` if it is ignored, None if it was not understood."""
     message = take_apart(entry)
     text = _CONTEXT.sub("", message.text, count=1) if message.text.startswith("[") else message.text
     unknown = not message.logger and not message.cut  # the layout has no loggers
@@ -304,7 +305,7 @@ def understand(entry: Message) -> Records | None:
 
 
 _PREFIXES = {"WorkerCoordinator": "Worker", "DistributedHerder": "Worker", "KafkaProducer": "Producer"}
-"""What the prefix of a class's messages calls itself; the others have none."""
+"""The name in the log prefix of a class's messages; other classes have no prefix."""
 _BY_PREFIX = {
     prefix: tuple(one for name, rules in RULES.items() if _PREFIXES.get(name, "") == prefix for one in rules)
     for prefix in ("Worker", "Producer", "")

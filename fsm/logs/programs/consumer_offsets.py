@@ -1,10 +1,10 @@
-"""Records of `__consumer_offsets` as Kafka's tools print them: what the coordinator stored.
+"""Records of `__consumer_offsets` as printed by Kafka's tools: the state that the coordinator stored.
 
-Three prints are read: JSON lines with one record each (fields `timestamp`, `type`, `key`, `value`), the record lines of
-DumpLogSegments with its offsets decoder, and the objects of the console formatters, which may follow one another on one
-line and tell no time. Records of groups become `TraceRecord`s of the thread `coordinator`; those of share and streams
-groups are ignored. Topics of consumer groups are known by their ids; what names them are records of type 4 (before
-4.2) and committed offsets (from 4.2 on), of which those of partition 0 are enough.
+Supports JSON lines with one record each (fields `timestamp`, `type`, `key`, `value`), the record lines of
+DumpLogSegments with its offsets decoder, and the objects of the console formatters, which may share a line and have no
+time. Records of groups become `TraceRecord`s of the thread `coordinator`; those of share and streams groups are
+ignored. Consumer groups refer to topics by id. Their names come from records of type 4 (before 4.2) and from committed
+offsets of partition 0 (from 4.2 on).
 
 Source: the schemas below `group-coordinator/src/main/resources/common/message` of apache/kafka 4.4.
 """
@@ -29,25 +29,25 @@ Records = tuple[TraceRecord, ...]
 
 STATES = ("STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS")
 """By their codes in records of type 8."""
-OTHERS = frozenset({0, 9, *range(10, 24)})
-"""Types that say nothing of a group's rebalances: old offsets, regular expressions, share and streams groups."""
+IRRELEVANT_TYPES = frozenset({0, 9, *range(10, 24)})
+"""Record types irrelevant to rebalances: old offsets, regular expressions, share and streams groups."""
 
 
 def interpret(ts_ms: int, type_: int, key: Fields, value: Fields | None) -> Records | None:
-    """The records that one stored record means; None where Kafka does not write such a one."""
-    if type_ in OTHERS:
+    """The trace records of one stored record; None if Kafka does not write such a record."""
+    if type_ in IRRELEVANT_TYPES:
         return ()
     try:
         if not 1 <= type_ <= 8:
             return None
         stored = _Stored(ts_ms, key)
-        return tuple(stored.tell_end(type_) if value is None else stored.records(type_, value))
+        return tuple(stored.read_tombstone(type_) if value is None else stored.read_value(type_, value))
     except (KeyError, TypeError, ValueError, AttributeError, FsmError):
         return None
 
 
 class _Stored:
-    """The key of a stored record: makes trace records about its group and member."""
+    """The key of a stored record; creates trace records about its group and member."""
 
     def __init__(self, ts_ms: int, key: Fields) -> None:
         group = key["group"] if "group" in key else key["groupId"]
@@ -60,47 +60,47 @@ class _Stored:
         values["detail"] = values.get("detail", "")[:DETAIL_LIMIT]
         return TraceRecord(self.ts_ms, kind, thread=THREAD, **values)
 
-    def tell_end(self, type_: int) -> Iterator[TraceRecord]:
-        """What a tombstone means: the end of a group or of a member."""
+    def read_tombstone(self, type_: int) -> Iterator[TraceRecord]:
+        """The records of a tombstone: the end of a group or of a member."""
         if type_ in (2, 3):
             yield self._emit(Kind.GROUP_STATE, machine=CLASSIC if type_ == 2 else CONSUMER, next_state="DEAD")
         elif type_ == 5:
             yield self._emit(Kind.LEFT)
 
-    def records(self, type_: int, value: Fields) -> Iterator[TraceRecord]:
-        """What a value of a type means."""
+    def read_value(self, type_: int, value: Fields) -> Iterator[TraceRecord]:
+        """The records of a value of this type."""
         match type_:
-            case 1:  # a commit: all that it tells here is the name of a topic
+            case 1:  # a commit, used only for the topic's name
                 if value.get("topicId", _NO_ID) != _NO_ID and self.key.get("partition") == 0:
                     names = {_topic(value["topicId"]): _topic(self.key["topic"])}
                     yield self._emit(Kind.TOPIC_NAMES, settings=names)
             case 2:
                 yield from self._classic_group(value)
             case 3:
-                yield self._emit(Kind.GROUP_EPOCH, epoch=_whole(value["epoch"]))
+                yield self._emit(Kind.GROUP_EPOCH, epoch=_integer(value["epoch"]))
             case 4:
                 names = {_topic(topic["topicId"]): _topic(topic["topicName"]) for topic in value["topics"]}
                 yield self._emit(Kind.TOPIC_NAMES, settings=names)
             case 5:
                 yield from self._member(value)
             case 6:
-                yield self._emit(Kind.TARGET_COMPUTED, epoch=_whole(value["assignmentEpoch"]))
+                yield self._emit(Kind.TARGET_COMPUTED, epoch=_integer(value["assignmentEpoch"]))
             case 7:
                 yield self._emit(Kind.TARGET, full=_by_id(value["topicPartitions"]))
             case _:
-                code = _whole(value["state"])
+                code = _integer(value["state"])
                 yield self._emit(
                     Kind.MEMBER_STATE,
                     machine=MEMBER,
                     next_state=STATES[code] if 0 <= code < len(STATES) else "UNKNOWN",
-                    epoch=_whole(value["memberEpoch"]),
+                    epoch=_integer(value["memberEpoch"]),
                     full=_by_id(value["assignedPartitions"]),
                     revoked=_by_id(value["partitionsPendingRevocation"]),
                 )
 
     def _classic_group(self, value: Fields) -> Iterator[TraceRecord]:
         """A generation whose assignment was stored, or a group without members."""
-        members, generation = value["members"], _whole(value["generation"])
+        members, generation = value["members"], _integer(value["generation"])
         yield self._emit(
             Kind.GROUP_STATE,
             machine=CLASSIC,
@@ -133,7 +133,7 @@ class _Stored:
 
 
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The topic id of a commit that was made without one."""
+"""The topic id of a commit without one."""
 _TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
 
 
@@ -141,34 +141,34 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
     if not value.isascii():
-        value.encode()  # half of a surrogate pair, which JSON can escape, is no text
+        value.encode()  # raises for a lone surrogate, which JSON can escape
     return value
 
 
 def _topic(value: object) -> str:
-    """A name or id that Kafka allows. A longer one, beside each of many partitions, would be a flood."""
+    """A topic name or id that Kafka allows. Longer ones would be repeated for each of many partitions."""
     if not _TOPIC.fullmatch(_text(value)):
         raise ValueError(value)
     return str(value)
 
 
-def _whole(value: object) -> int:
+def _integer(value: object) -> int:
     if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
         raise ValueError(value)
     return value
 
 
 def _read_assignment(assignment: Any) -> tuple[Partition, ...]:
-    """Bytes of the embedded consumer protocol, or what the dump tool made of them."""
+    """Decodes the embedded consumer protocol, from bytes or from the dump tool's output."""
     if isinstance(assignment, str):
         data = b64decode(assignment, validate=True)
         return _read_owned(decode_assignment(data).partitions) if data else ()
     topics = (assignment or {}).get("assignedPartitions", ())
-    return _read_owned((_text(topic["topic"]), _whole(number)) for topic in topics for number in topic["partitions"])
+    return _read_owned((_text(topic["topic"]), _integer(number)) for topic in topics for number in topic["partitions"])
 
 
 def _by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
-    return _read_owned((_text(t["topicId"]), _whole(number)) for t in topics for number in t["partitions"])
+    return _read_owned((_text(t["topicId"]), _integer(number)) for t in topics for number in t["partitions"])
 
 
 def _read_owned(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
@@ -179,16 +179,16 @@ def _read_owned(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
 
 
 def _line(entry: str, _zone: tzinfo) -> Records | None:
-    """A JSON line with one record and its place."""
+    """A JSON line with one record and its position."""
     try:
         found = json.loads(entry.partition("\n")[0])
-        return interpret(_time(found["timestamp"]), _whole(found["type"]), found["key"], found["value"])
+        return interpret(_time(found["timestamp"]), _integer(found["type"]), found["key"], found["value"])
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
 
 def _read_dumped(entry: str, _zone: tzinfo) -> Records | None:
-    """A record line of DumpLogSegments; a tombstone says `<DELETE>`, what it cannot decode is not understood."""
+    """A record line of DumpLogSegments. A tombstone is `<DELETE>`; what the tool cannot decode is not understood."""
     head = _DUMPED.match(entry)
     if head is None:
         return None
@@ -202,7 +202,7 @@ def _read_dumped(entry: str, _zone: tzinfo) -> Records | None:
 
 
 def _read_formatted(entry: str, _zone: tzinfo) -> Records | None:
-    """What a console formatter printed: objects without a break between them, and without a time."""
+    """The output of a console formatter: concatenated objects without a time."""
     text, place = entry.partition("\n")[0].rstrip(), 0
     out: Records = ()
     while place < len(text):
@@ -211,7 +211,7 @@ def _read_formatted(entry: str, _zone: tzinfo) -> Records | None:
             key, value = found["key"], found["value"]
             type_ = key["type"] if "type" in key else key["version"]
             value = value and value["data"]
-            records = interpret(_stored_ms(value), _whole(type_), key["data"], value)
+            records = interpret(_stored_ms(value), _integer(type_), key["data"], value)
         except (KeyError, TypeError, ValueError, RecursionError):
             return None
         if records is None:
@@ -221,7 +221,7 @@ def _read_formatted(entry: str, _zone: tzinfo) -> Records | None:
 
 
 def _stored_ms(value: Fields | None) -> int:
-    """The only time that an object of a formatter may tell: a classic group's. 0 where it does not."""
+    """The only time in a formatter's object, that of a classic group; 0 for others."""
     return max(0, _time((value or {}).get("currentStateTimestamp", 0)))
 
 

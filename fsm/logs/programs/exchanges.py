@@ -1,10 +1,10 @@
-"""Traces of exchanges (`fsm capture`, `fsm serve --trace`) as a log of members: what each said and was told.
+"""Recorded exchanges (`fsm capture`, `fsm serve --trace`) as a log of members: their requests and the responses.
 
-One JSON object a line. A member's client id has `@wire` behind it here: what is known of it was seen on the wire, not
-by its application, and its own log may stand beside. What it owns is what it says that it owns: in heartbeats of the
-consumer protocol and as it joins a classic group; in a classic generation it is what it was given. Whoever is told
-that it is no member any more owns nothing from there on, as far as the wire can tell. Callbacks, polls and ends of
-processes are not seen. Requests that could not be read, or were not answered, tell what was asked.
+One JSON object per line. A member's client id gets the suffix `@wire`: its state is known from the wire, not from its
+application, and its own log may be read alongside. Ownership is what the member reports: in heartbeats of the consumer
+protocol and in the JoinGroup of a classic group; within a classic generation it is the assignment it received. A member
+that is rejected owns nothing from there on, as far as the wire shows. Callbacks, polls and ends of processes are not
+visible. If a response is missing or could not be decoded, only the request is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from fsm.errors import FsmError
 from fsm.logs import Format
 from fsm.logs.programs.client_facts import ClientFacts
-from fsm.logs.programs.client_words import INSTANCE_TAKEN, NOTHING_OWNED, THROWN_OUT
+from fsm.logs.programs.client_words import FENCING_ERRORS, INSTANCE_TAKEN, NOTHING_OWNED
 from fsm.protocol.assignment import NO_TOPIC_ID, TopicPartitions
 from fsm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from fsm.protocol.error_codes import ErrorCode
@@ -31,17 +31,17 @@ WIRE = "@wire"
 FACTS = ClientFacts(
     name="wire",
     title="any, on the wire",
-    speaks="classic, KIP-848",
-    tells="what a member says that it owns, or was given in a generation",
-    untold="callbacks, polls, the end of a process",
+    supported_protocols="classic, KIP-848",
+    ownership_lines="what a member says that it owns, or was given in a generation",
+    not_logged="callbacks, polls, the end of a process",
     mark=WIRE,
     protocols=MappingProxyType({Kind.TARGET: "consumer", Kind.SYNCED: "classic"}),
-    closes_quietly=True,
-    close_calls_back_quietly=True,
+    close_is_unlogged=True,
+    close_callback_is_unlogged=True,
     begins_with=Kind.JOINING,
     one_thread=True,
-    tells_return=False,
-    tells_loss=False,
+    shows_callback_return=False,
+    has_lost_callback=False,
 )
 COORDINATOR = "coordinator"
 FATAL = INSTANCE_TAKEN | {
@@ -53,31 +53,31 @@ FATAL = INSTANCE_TAKEN | {
     "INCONSISTENT_GROUP_PROTOCOL",
     "UNSUPPORTED_VERSION",
 }
-"""Errors after which a member does not come back by itself."""
+"""Errors after which a member does not rejoin by itself."""
 ROUTINE = {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}
 Records = Iterator[TraceRecord]
 _TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
 
 
-class _Seen:
-    """One exchange: makes records of its request and of its answer."""
+class _Exchange:
+    """One exchange; creates records for its request and its response."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         api, version = APIS[document["api"]], document["version"]
         self.request = from_recorded(api.request, document["request"], version)
         response = document.get("response")
         self.response: Any = None if response is None else from_recorded(api.response, response, version)
-        self.asked_ms = _time(document["at_ms"])
+        self.sent_ms = _time(document["at_ms"])
         self.answered_ms = None if document.get("answered_ms") is None else _time(document["answered_ms"])
         self.client_id = f"{document['client_id'] or ''}{WIRE}"
 
-    def ask(self, kind: Kind, **about: Any) -> TraceRecord:
-        """What the request tells."""
-        return self._record(self.asked_ms, kind, about)
+    def record_request(self, kind: Kind, **about: Any) -> TraceRecord:
+        """A record at the time of the request."""
+        return self._record(self.sent_ms, kind, about)
 
-    def tell(self, kind: Kind, **about: Any) -> TraceRecord:
-        """What the answer tells."""
-        return self._record(self.asked_ms if self.answered_ms is None else self.answered_ms, kind, about)
+    def record_response(self, kind: Kind, **about: Any) -> TraceRecord:
+        """A record at the time of the response."""
+        return self._record(self.sent_ms if self.answered_ms is None else self.answered_ms, kind, about)
 
     def _record(self, at_ms: int, kind: Kind, about: Mapping[str, Any]) -> TraceRecord:
         request = self.request
@@ -93,100 +93,102 @@ class _Seen:
 
     @property
     def is_answered(self) -> bool:
-        """Whether an answer was sent that could be read."""
+        """Whether there is a response that could be decoded."""
         return self.response is not None and self.answered_ms is not None
 
-    def tell_refusal(self) -> Records:
-        """What an answer with an error tells."""
+    def record_error(self) -> Records:
+        """The records of a response with an error."""
         code = self.response.error_code
         name = code.name
         if code in ROUTINE:
             return
-        if name in THROWN_OUT:
-            yield self.tell(Kind.FENCED, detail=name)
-            yield self.tell(Kind.OWNED, full=NOTHING_OWNED)
+        if name in FENCING_ERRORS:
+            yield self.record_response(Kind.FENCED, detail=name)
+            yield self.record_response(Kind.OWNED, full=NOTHING_OWNED)
         else:
-            yield self.tell(Kind.FATAL if name in FATAL else Kind.ERROR, detail=name)
+            yield self.record_response(Kind.FATAL if name in FATAL else Kind.ERROR, detail=name)
 
 
-def _heartbeat(seen: _Seen) -> Records:
-    request = seen.request
+def _heartbeat(exchange: _Exchange) -> Records:
+    request = exchange.request
     epoch = request.member_epoch
     if epoch == 0:
-        yield seen.ask(Kind.JOINING)
+        yield exchange.record_request(Kind.JOINING)
     if request.subscribed_topic_names is not None or request.subscribed_topic_regex:
         topics = tuple(sorted(request.subscribed_topic_names or ()))
-        yield seen.ask(Kind.SUBSCRIBED, topics=topics, detail=request.subscribed_topic_regex or "")
+        yield exchange.record_request(Kind.SUBSCRIBED, topics=topics, detail=request.subscribed_topic_regex or "")
     if epoch < 0:
-        yield seen.ask(Kind.OWNED, full=NOTHING_OWNED)
-        yield seen.ask(Kind.LEAVE_SENT)
+        yield exchange.record_request(Kind.OWNED, full=NOTHING_OWNED)
+        yield exchange.record_request(Kind.LEAVE_SENT)
     elif request.topic_partitions is not None:
-        yield seen.ask(Kind.OWNED, full=_by_id(request.topic_partitions))
-    if not seen.is_answered:
+        yield exchange.record_request(Kind.OWNED, full=_by_id(request.topic_partitions))
+    if not exchange.is_answered:
         return
-    response = seen.response
+    response = exchange.response
     if response.error_code:
-        yield from seen.tell_refusal()
+        yield from exchange.record_error()
     elif epoch < 0:
-        yield seen.tell(Kind.LEFT)
+        yield exchange.record_response(Kind.LEFT)
     else:
         fields = {"member_id": response.member_id or request.member_id, "epoch": response.member_epoch}
-        yield seen.tell(Kind.JOINED if epoch == 0 else Kind.HEARTBEAT_OK, **fields)
+        yield exchange.record_response(Kind.JOINED if epoch == 0 else Kind.HEARTBEAT_OK, **fields)
         if response.assignment is not None:
-            yield seen.tell(Kind.TARGET, **fields, full=_by_id(response.assignment))
+            yield exchange.record_response(Kind.TARGET, **fields, full=_by_id(response.assignment))
 
 
-def _join(seen: _Seen) -> Records:
-    yield seen.ask(Kind.JOINING)
-    if seen.request.protocol_type == "consumer" and seen.request.protocols:
-        subscription = decode_subscription(seen.request.protocols[0].metadata)
-        yield seen.ask(Kind.SUBSCRIBED, topics=tuple(sorted(subscription.topics)))
-        yield seen.ask(Kind.OWNED, full=subscription.owned_partitions)
-    if seen.is_answered:
-        if seen.response.error_code:
-            yield from seen.tell_refusal()
+def _join(exchange: _Exchange) -> Records:
+    yield exchange.record_request(Kind.JOINING)
+    if exchange.request.protocol_type == "consumer" and exchange.request.protocols:
+        subscription = decode_subscription(exchange.request.protocols[0].metadata)
+        yield exchange.record_request(Kind.SUBSCRIBED, topics=tuple(sorted(subscription.topics)))
+        yield exchange.record_request(Kind.OWNED, full=subscription.owned_partitions)
+    if exchange.is_answered:
+        if exchange.response.error_code:
+            yield from exchange.record_error()
         else:
-            yield seen.tell(Kind.JOINED, member_id=seen.response.member_id, epoch=seen.response.generation_id)
+            yield exchange.record_response(
+                Kind.JOINED, member_id=exchange.response.member_id, epoch=exchange.response.generation_id
+            )
 
 
-def _sync(seen: _Seen) -> Records:
-    if not seen.is_answered:
+def _sync(exchange: _Exchange) -> Records:
+    if not exchange.is_answered:
         return
-    if seen.response.error_code:
-        yield from seen.tell_refusal()
+    if exchange.response.error_code:
+        yield from exchange.record_error()
         return
-    yield seen.tell(Kind.SYNCED, epoch=seen.request.generation_id)
-    if seen.request.protocol_type in ("consumer", None):
-        data = seen.response.assignment
-        yield seen.tell(Kind.OWNED, full=decode_assignment(data).partitions if data else NOTHING_OWNED)
+    yield exchange.record_response(Kind.SYNCED, epoch=exchange.request.generation_id)
+    if exchange.request.protocol_type in ("consumer", None):
+        data = exchange.response.assignment
+        yield exchange.record_response(Kind.OWNED, full=decode_assignment(data).partitions if data else NOTHING_OWNED)
 
 
-def _beat(seen: _Seen) -> Records:
-    if seen.is_answered:
-        if seen.response.error_code:
-            yield from seen.tell_refusal()
+def _classic_heartbeat(exchange: _Exchange) -> Records:
+    if exchange.is_answered:
+        if exchange.response.error_code:
+            yield from exchange.record_error()
         else:
-            yield seen.tell(Kind.HEARTBEAT_OK, epoch=seen.request.generation_id)
+            yield exchange.record_response(Kind.HEARTBEAT_OK, epoch=exchange.request.generation_id)
 
 
-def _leave(seen: _Seen) -> Records:
-    """A member leaves, or somebody else removes members by their instances."""
-    for member_id, instance_id, reason in seen.request.members or ((seen.request.member_id, None, None),):
+def _leave(exchange: _Exchange) -> Records:
+    """A member leaves, or an admin client removes members by their instance ids."""
+    for member_id, instance_id, reason in exchange.request.members or ((exchange.request.member_id, None, None),):
         about = {"member_id": member_id, "instance_id": instance_id or "", "detail": reason or ""}
         if not member_id:
-            yield seen.tell(Kind.LEFT, **about, client_id="", thread=COORDINATOR)
+            yield exchange.record_response(Kind.LEFT, **about, client_id="", thread=COORDINATOR)
             continue
-        yield seen.ask(Kind.OWNED, **about, full=NOTHING_OWNED)
-        yield seen.ask(Kind.LEAVE_SENT, **about)
-        if seen.is_answered and not seen.response.error_code:
-            yield seen.tell(Kind.LEFT, **about)
+        yield exchange.record_request(Kind.OWNED, **about, full=NOTHING_OWNED)
+        yield exchange.record_request(Kind.LEAVE_SENT, **about)
+        if exchange.is_answered and not exchange.response.error_code:
+            yield exchange.record_response(Kind.LEFT, **about)
 
 
-def _commit(seen: _Seen) -> Records:
-    if seen.is_answered and seen.request.member_id:
-        codes = {one.error_code for topic in seen.response.topics for one in topic.partitions}
+def _commit(exchange: _Exchange) -> Records:
+    if exchange.is_answered and exchange.request.member_id:
+        codes = {one.error_code for topic in exchange.response.topics for one in topic.partitions}
         if wrong := sorted(codes - {ErrorCode.NONE}):
-            yield seen.tell(Kind.COMMIT_FAILED, detail=wrong[0].name)
+            yield exchange.record_response(Kind.COMMIT_FAILED, detail=wrong[0].name)
 
 
 def _metadata(document: Mapping[str, Any]) -> tuple[TraceRecord, ...]:
@@ -211,7 +213,8 @@ def _time(value: float) -> int:
 
 
 def _check(epoch: int, owned: Iterable[Partition]) -> None:
-    """Numbers have 32 bits and topics are named as Kafka allows; a longer name, beside many partitions, is a flood."""
+    """Raises ValueError unless numbers fit in 32 bits and topic names are valid. A longer name would be repeated for
+    each of many partitions."""
     if not all(-(1 << 31) <= number < 1 << 31 for number in (epoch, *(number for _, number in owned))):
         raise ValueError("a number of more than 32 bits")
     if not all(_TOPIC.fullmatch(topic.removeprefix("id:")) for topic in {topic for topic, _ in owned}):
@@ -219,15 +222,15 @@ def _check(epoch: int, owned: Iterable[Partition]) -> None:
 
 
 def _by_id(assignment: TopicPartitions) -> tuple[Partition, ...]:
-    """Behind `id:`, as topics stand whose names are not known."""
+    """With the prefix `id:`, which marks topics of unknown name."""
     return by_partition((f"id:{topic_id}", number) for topic_id, numbers in assignment for number in numbers)
 
 
-_READERS: Mapping[str, Callable[[_Seen], Records]] = {
+_READERS: Mapping[str, Callable[[_Exchange], Records]] = {
     "ConsumerGroupHeartbeat": _heartbeat,
     "JoinGroup": _join,
     "SyncGroup": _sync,
-    "Heartbeat": _beat,
+    "Heartbeat": _classic_heartbeat,
     "LeaveGroup": _leave,
     "OffsetCommit": _commit,
 }
@@ -238,14 +241,14 @@ def _parse(entry: str, _zone: tzinfo) -> tuple[TraceRecord, ...] | None:
         line = entry.partition("\n")[0]
         document = json.loads(line)
         if "\\ud" in line.lower():
-            json.dumps(document, ensure_ascii=False).encode()  # half of a character, which JSON can escape, is no text
+            json.dumps(document, ensure_ascii=False).encode()  # raises for a lone surrogate
         if document["event"] == "topics":
             return _names(document, {topic_id: name for name, topic_id, *_ in document["topics"]})
         if document["api"] == "Metadata":
             return _metadata(document) if document.get("response") else ()
         if document["api"] not in _READERS or document.get("request") is None:
             return ()
-        return tuple(_READERS[document["api"]](_Seen(document)))
+        return tuple(_READERS[document["api"]](_Exchange(document)))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, FsmError):
         return None
 

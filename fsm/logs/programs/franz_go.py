@@ -1,11 +1,11 @@
-"""Logs of franz-go's group consumer: classic eager, classic cooperative, KIP-848. Words of 1.22.2, printed at INFO.
+"""Logs of franz-go's group consumer: classic eager, classic cooperative, KIP-848. Message texts of 1.22.2, logged at
+INFO.
 
-A line is a message with keys: behind it as `; key: value, key: value` (`kgo.BasicLogger`), or as fields of a structured
-line (slog, zap). The client has its callbacks in a loop of its own: `new group session begun` stands before
-OnPartitionsAssigned. OnPartitionsLost has no line at INFO; it has been called, for all that is owned, when the group
-loop ends with an error, and is about to be where a member of KIP-848 abandons its assignment. That an
-OnPartitionsRevoked has returned is told by the join that follows, in KIP-848 by nothing. A close revokes without a
-line.
+A line is a message with keys: as a suffix `; key: value, key: value` (`kgo.BasicLogger`), or as fields of a structured
+line (slog, zap). The client calls its callbacks in its own loop: `new group session begun` precedes
+OnPartitionsAssigned. OnPartitionsLost has no line at INFO; it has been called, for all owned partitions, when the group
+loop ends with an error, and is about to be called when a KIP-848 member abandons its assignment. The return of
+OnPartitionsRevoked is implied by the next join; in KIP-848 it is not visible. A close revokes without a line.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 from fsm.logs import Client, Message
 from fsm.logs.programs.client_facts import ClientFacts
 from fsm.logs.programs.client_words import (
+    FENCING_ERRORS,
     INSTANCE_TAKEN,
     NOTHING_OWNED,
-    THROWN_OUT,
     Records,
     by_topic,
     error_name,
@@ -32,14 +32,14 @@ from fsm.trace import Kind, Partition, TraceRecord
 
 FACTS = ClientFacts(
     name="franz-go",
-    speaks="classic, KIP-848",
-    tells="each session: added, lost",
-    untold="at INFO: the lost callback (inferred: everything), the end of a callback in KIP-848, subscriptions",
-    closes_quietly=True,
-    close_calls_back_quietly=True,
-    tells_members=False,
-    tells_return=False,
-    tells_subscription=False,
+    supported_protocols="classic, KIP-848",
+    ownership_lines="each session: added, lost",
+    not_logged="at INFO: the lost callback (inferred: everything), the end of a callback in KIP-848, subscriptions",
+    close_is_unlogged=True,
+    close_callback_is_unlogged=True,
+    identifies_members=False,
+    shows_callback_return=False,
+    logs_subscription=False,
 )
 
 Fields = Mapping[str, Any]
@@ -58,14 +58,14 @@ def _record(message: Message, fields: Fields, kind: Kind, **values: Any) -> Trac
 
 
 _NO_INSTANCE = re.compile(r"(?:<nil>|null|0x[0-9a-f]+)?")
-"""How it is printed where there is none, and, by some loggers, where there is one."""
+"""How a missing instance id is printed; some loggers print this for an existing one, too."""
 
 
 # -- partitions ---------------------------------------------------------------------------------------------
 
 
 def _partitions(value: object) -> tuple[Partition, ...] | None:
-    """The partitions of a text, or of a JSON object; None for anything else."""
+    """The partitions of a text or a JSON object; None for anything else."""
     return go_partitions(value) if isinstance(value, str) else by_topic(value)
 
 
@@ -77,7 +77,7 @@ def _plain(kind: Kind) -> _Read:
 
 
 def _read_join(message: Message, fields: Fields) -> Records | None:
-    """`joined` is a word of many programs."""
+    """Other programs also log `joined`, so the fields decide."""
     if "generation" not in fields:
         return ()
     epoch = number(fields["generation"])
@@ -85,7 +85,7 @@ def _read_join(message: Message, fields: Fields) -> Records | None:
 
 
 def _joining(message: Message, fields: Fields) -> Records:
-    """Java's members say `(Re-)joining group`."""
+    """Java's members log `(Re-)joining group`."""
     return (_record(message, fields, Kind.JOINING),) if "group" in fields else ()
 
 
@@ -120,14 +120,14 @@ def _read_error(message: Message, fields: Fields) -> Records:
     error = _error(fields)
     if error in _ORDINARY:
         return ()
-    kind = Kind.FATAL if error in INSTANCE_TAKEN else Kind.FENCED if error in THROWN_OUT else Kind.ERROR
+    kind = Kind.FATAL if error in INSTANCE_TAKEN else Kind.FENCED if error in FENCING_ERRORS else Kind.ERROR
     return (_record(message, fields, kind, detail=error),)
 
 
 def _read_lost(message: Message, fields: Fields) -> Records:
-    """All that is owned is lost; where no Kafka error is the cause, the coordinator could not be reached."""
+    """All owned partitions are lost; if no Kafka error is the cause, the coordinator was unreachable."""
     error = _error(fields)
-    known = error in THROWN_OUT or error in INSTANCE_TAKEN
+    known = error in FENCING_ERRORS or error in INSTANCE_TAKEN
     lost = _record(
         message, fields, Kind.LOST_BEGIN, full=NOTHING_OWNED, detail=error if known else "COORDINATOR_NOT_AVAILABLE"
     )
@@ -139,7 +139,7 @@ def _read_unreleased(message: Message, fields: Fields) -> Records:
 
 
 def _read_cleared(message: Message, fields: Fields) -> Records:
-    """What is fetched changes; one of the reasons tells of the membership."""
+    """The set of fetched partitions changes; one of the reasons concerns the membership."""
     closes = plain(fields.get("why")).startswith("invalidating all assignments in LeaveGroup")
     return (_record(message, fields, Kind.CLOSE_BEGIN),) if closes else ()
 
@@ -209,12 +209,12 @@ _KEY = re.compile(
     r"|now_assigned|added|lost|stage|revoking|err|error|error_code|consecutive_errors|backoff|why|how|input|topic"
     r"|partition|commit_from|commit_to|commit_epoch|instance|is848|method|tries): "
 )
-"""Values hold commas and colons, so a value ends at the next known key only."""
+"""Values contain commas and colons, so a value ends only at the next known key."""
 _SEPARATOR = "; "
 
 
 def _apart(text: str) -> tuple[str, Fields]:
-    """The message and the keys of a line of BasicLogger; a message may hold the separator itself."""
+    """The message and the keys of a line of BasicLogger; a message may contain the separator itself."""
     at = text.find(_SEPARATOR)
     while at >= 0:
         if text[:at] in _MESSAGES:
@@ -231,7 +231,7 @@ _LONGEST = max(map(len, _MESSAGES)) + len(_SEPARATOR)
 
 
 def understand(message: Message) -> Records | None:
-    """The records of a message of franz-go's group consumer, which has one line."""
+    """The records of a message of franz-go's group consumer."""
     line = message.text.partition("\n")[0]
     text, fields = (line, message.fields) if line in _MESSAGES else _apart(line)
     read = _MESSAGES.get(text)

@@ -1,8 +1,8 @@
-"""What the Java consumer prints about its membership in the classic protocol (`group.protocol=classic`).
+"""Messages of the Java consumer about its membership in the classic protocol (`group.protocol=classic`).
 
-There is no state line: a message tells where the member went, never where it came from, so `state` stays empty. All of
-it comes from the coordinator's logger, on the application's thread and on the heartbeat thread; only some layouts print
-which. Source: AbstractCoordinator and ConsumerCoordinator in Kafka 4.0 to 4.4.
+There is no line per state: a message shows the new state but not the previous one, so `state` is empty. All messages
+come from the coordinator's logger, on the application's thread or the heartbeat thread; only some layouts print the
+thread. Source: AbstractCoordinator and ConsumerCoordinator in Kafka 4.0 to 4.4.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fsm.trace import Kind, TraceRecord
 MACHINE = "classic-member"
 CLOSED = "the consumer is being closed"
 LOST_MEMBERSHIP = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})
-"""Answers after which the coordinator no longer knows the member or its generation."""
+"""Responses after which the coordinator no longer knows the member or its generation."""
 
 
 def _to(message: JavaMessage, next_state: str, **fields: object) -> TraceRecord:
@@ -43,7 +43,7 @@ def _joining(message: JavaMessage, _match: re.Match[str]) -> Records:
 
 
 def _arrives(kind: Kind, next_state: str) -> Build:
-    """A generation was joined, or agreed on."""
+    """A generation was joined or synced."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
         return _to(message, next_state, **read_named_groups(match)), record(message, kind, **read_named_groups(match))
@@ -52,19 +52,19 @@ def _arrives(kind: Kind, next_state: str) -> Build:
 
 
 def _read_agreed(message: JavaMessage, match: re.Match[str]) -> Records:
-    """Up to Kafka 2.4 one line says, when the generation is agreed, that it was joined."""
+    """Up to Kafka 2.4, a single line reports the join when the generation is synced."""
     epoch = int(match["epoch"])
     joined = _to(message, "COMPLETING_REBALANCE"), record(message, Kind.JOINED, epoch=epoch)
     return *joined, _to(message, "STABLE"), record(message, Kind.SYNCED, epoch=epoch)
 
 
 def _report_unknown(error: str) -> Build:
-    """A heartbeat was refused, in the words up to Kafka 2.5."""
+    """A heartbeat was rejected, in the wording up to Kafka 2.5."""
     return emit(Kind.FENCED, detail=error)
 
 
 def _reset(message: JavaMessage, match: re.Match[str]) -> Records:
-    """Gives up the generation. The answer to a commit has no other line that says the member is no longer known."""
+    """The generation is reset. A rejected commit has no other line about the lost membership."""
     reset = (_to(message, "UNJOINED"), record(message, Kind.GENERATION_RESET, detail=match["reason"]))
     error = error_name(match["reason"])
     if error in LOST_MEMBERSHIP and "OFFSET_COMMIT" in match["reason"]:
@@ -73,14 +73,14 @@ def _reset(message: JavaMessage, match: re.Match[str]) -> Records:
 
 
 def _read_refusal(message: JavaMessage, match: re.Match[str]) -> Records:
-    """A join, sync or heartbeat was refused: fenced, or an error after which the client tries again by itself."""
+    """A join, sync or heartbeat was rejected: fenced, or an error after which the client retries."""
     error = error_name(match["detail"])
     kind = Kind.FENCED if error in LOST_MEMBERSHIP else Kind.ERROR
     return (record(message, kind, detail=error),)
 
 
 def _rejoin_asked(message: JavaMessage, match: re.Match[str]) -> Records:
-    """A leaving client asks itself to rejoin, too, which it then does only if it lives on."""
+    """A leaving client requests a rejoin, too, which only happens if it keeps running."""
     reason = match["reason"]
     if "pro-actively leaving" in reason:
         return ()
@@ -93,8 +93,8 @@ _GIVEN_ID = re.compile(r"with the given member-id: (\S{1,300})", re.ASCII)
 
 
 def _leave(message: JavaMessage, match: re.Match[str]) -> Records:
-    """Begins and sends the leave at once; a static member closes without it."""
-    reason = match.groupdict().get("reason", "")  # up to Kafka 2.4 there is none
+    """The leave begins and is sent at once; a static member closes without it."""
+    reason = match.groupdict().get("reason", "")  # none up to Kafka 2.4
     fields = {"member_id": match["member_id"], "detail": reason}
     left = (record(message, Kind.LEAVE_BEGIN, **fields), record(message, Kind.LEAVE_SENT, **fields))
     return (record(message, Kind.CLOSE_BEGIN), *left) if reason == CLOSED else left
@@ -169,7 +169,7 @@ _LEAVES = (
     rule(rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _leave),
     rule(rf"LeaveGroup response with {_GENERATION} returned successfully", emit(Kind.LEFT)),
     rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
-    # Only close() commits synchronously on its own, and before anything else.
+    # Of the client's own commits only that of close() is synchronous, and it is close()'s first action.
     rule(r"Sending synchronous auto-commit of offsets", emit(Kind.CLOSE_BEGIN, thread="app")),
 )
 _COMMITS = (

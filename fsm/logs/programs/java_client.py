@@ -1,9 +1,9 @@
 """Logs of Apache Kafka's Java consumer, clients 2.0 to 4.4, both protocols, at INFO and DEBUG.
 
-This module knows what the application's own thread prints (callbacks, subscriptions, close, settings) and finds the
-rules for the rest. A message of a class that speaks of the membership is either understood or reported as not
-understood; other classes of the client (fetching, metadata, networking) are not even decoded. Consumers of share groups
-and of the streams protocol keep other state machines: what their membership managers say is not understood, on purpose.
+This module handles messages of the application's thread (callbacks, subscriptions, close, settings) and looks up the
+rules for the rest. A message of a membership class is either understood or reported as not understood; messages of
+other classes (fetching, metadata, networking) are not even decoded. Consumers of share groups and of the streams
+protocol have other state machines: messages of their membership managers are deliberately not understood.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from fsm.trace import Kind
 FACTS = ClientFacts(
     name=JAVA,
     title="Java",
-    speaks="classic, KIP-848, Connect",
-    tells="each callback, by name",
-    untold="at INFO: when a revoked callback ended, which target came",
+    supported_protocols="classic, KIP-848, Connect",
+    ownership_lines="each callback, by name",
+    not_logged="at INFO: when a revoked callback ended, which target came",
     protocols={CONSUMER: "consumer", CLASSIC: "classic"},
     begins_in={
         (CLASSIC, Kind.TARGET): ("STABLE",),
@@ -65,7 +65,7 @@ FACTS = ClientFacts(
     },
     chosen_id_length=22,  # a UUID in base64 (KIP-848)
     last_step_since=(3, 2),
-    tells_each_heartbeat=True,
+    logs_each_heartbeat=True,
 )
 
 SETTINGS = frozenset(
@@ -87,7 +87,7 @@ SETTINGS = frozenset(
         "session.timeout.ms",
     }
 )
-"""What is kept of the settings that a client prints when it starts."""
+"""The settings that are kept from a client's start."""
 
 THREADS = {
     "AsyncKafkaConsumer": "app",
@@ -100,11 +100,12 @@ THREADS = {
     "ConsumerMembershipManager": "background",
     "CoordinatorRequestManager": "background",
 }
-"""Thread of each class, whatever the layout prints. ConsumerCoordinator runs on both of the classic consumer's."""
+"""The thread of each class, whatever the layout prints. ConsumerCoordinator runs on both threads of the classic
+consumer."""
 
 
 def _callback(kind: Kind) -> Build:
-    """The listener is about to be called; on close the line stands there without a listener, too."""
+    """The listener is about to be called. A close logs this line even without a listener."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
         found = partitions(match["partitions"], message.cut)
@@ -162,7 +163,7 @@ _APPLICATION = (
 
 
 def _read_leave_on_close(message: JavaMessage, _match: re.Match[str]) -> Records:
-    """Only close() says this, and at INFO it is the first line that tells a close from other revocations."""
+    """Logged only by close(), and at INFO the first line that distinguishes a close from other revocations."""
     return record(message, Kind.CLOSE_BEGIN), record(message, Kind.LEFT)
 
 
@@ -193,7 +194,7 @@ BACKGROUND = RuleSet(
 
 
 def _read_start(message: JavaMessage, _match: re.Match[str]) -> Records | None:
-    """A consumer without a group is no member of one; where no setting stands below, the lines were torn apart."""
+    """A consumer without a group is not a member. A block without settings comes from a line that was split up."""
     found = dict(_SETTING.findall(message.text))
     if not found:
         return None
@@ -227,7 +228,7 @@ PROCESS = RuleSet(
         rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", emit(Kind.CLOSE_END, thread="app")),
     ),
 )
-"""Without the client's prefix: a version or the end of a consumer names its group in no line of its own."""
+"""Without the client's prefix: version and end of a consumer are logged without the group."""
 
 STRICT = frozenset(
     {
@@ -243,7 +244,7 @@ STRICT = frozenset(
         "StreamsRebalanceListenerInvoker",
     }
 )
-"""Classes that speak of nothing but the membership: what they say and no rule knows was not understood."""
+"""Classes that only log about the membership: a message without a rule was not understood."""
 
 RULES = index(
     (
@@ -260,7 +261,7 @@ RULES = index(
 )
 
 _STREAMS_CLIENT = re.compile(r"-StreamThread-\d{1,6}-consumer\Z", re.ASCII)
-"""How Kafka Streams calls its consumers; on AsyncKafkaConsumer they are members of a streams group."""
+"""Client ids of Kafka Streams' consumers; on AsyncKafkaConsumer they are members of a streams group."""
 
 _OPENINGS = {
     "Adding": "ConsumerRebalanceListenerInvoker",
@@ -271,11 +272,12 @@ _OPENINGS = {
     "Updating": "ConsumerCoordinator",
     "Notifying": "ConsumerCoordinator",
 }
-"""Classes behind the messages that can outgrow any limit, for lines that were cut before their logger, or have none."""
+"""Classes by the beginning of messages of unbounded length, for lines that were cut before their logger or have
+none."""
 
 
 def understand(entry: Message) -> Records | None:
-    """The records of a message, `()` where it has no bearing, None where it should have been understood and was not."""
+    """The records of a message, `()` if it is irrelevant, None if it should have been understood but was not."""
     message = take_apart(entry)
     word = first_word(message.text)
     logger = message.logger or (_OPENINGS.get(word, "") if message.cut else "")
@@ -293,9 +295,10 @@ def understand(entry: Message) -> Records | None:
 
 
 def _of_any_class(message: JavaMessage, word: str) -> Iterator[tuple[str, Rule]]:
-    """The rules that may fit where the layout prints no logger. Without the client's prefix it may be anybody's line,
-    but for those of a process that starts. What two classes say alike is the newer one's: up to Kafka 2.3 the
-    coordinator announced a callback as members of consumer groups say what they will revoke."""
+    """The rules that may match if the layout prints no logger. Without the client's prefix only those of a starting
+    process apply, since the line may come from any program. If two classes log the same text, the newer one counts: up
+    to Kafka 2.3 the coordinator announced a callback with the words with which members of consumer groups announce a
+    revocation."""
     for logger in sorted(RULES, key=lambda logger: (logger != _OPENINGS.get(word), logger)):
         if bool(message.client) != (logger in PROCESS.loggers):
             yield from ((logger, one) for one in RULES[logger].get(word, ()))
@@ -328,8 +331,8 @@ _INTERNALS = (
 )
 _OTHERS = ("AppInfoParser", "AbstractConfig", "ConsumerConfig", "KafkaConsumer")
 _ANY_INTERNAL, _ANY = "|".join(_INTERNALS), "|".join(_INTERNALS + _OTHERS)
-# A search that begins with a literal runs at the speed of memory; most lines are read no further. Requests and answers
-# end with a parenthesis, what NetworkClient says about connections does not.
+# A literal prefix makes the search fast, and most lines need no further parsing. Requests and responses
+# end with a parenthesis, NetworkClient's messages about connections do not.
 _KAFKA_CANDIDATE = re.compile(
     (
         rf" \(org\.apache\.kafka\.(?:clients\.consumer\.(?:internals\.(?:{_ANY_INTERNAL})|ConsumerConfig|KafkaConsumer)"
@@ -346,7 +349,7 @@ _SPRING_CANDIDATE = re.compile(
 )
 _ECS_CANDIDATE = re.compile(rf'logger" ?: ?"[\w.$]{{1,200}}\.(?:{_ANY}|NetworkClient)"'.encode())
 
-# Needles that begin with a rare byte are found faster.
+# A rare first byte makes the search for needles faster.
 _CLASSES = tuple(f".{name}".encode() for name in _INTERNALS + _OTHERS)
 _KAFKA_NEEDLES = (*_CLASSES, b") (org.apache.kafka.clients.NetworkClient")
 _SPRING_NEEDLES = (*_CLASSES, b"_GROUP_HEARTBEAT ")

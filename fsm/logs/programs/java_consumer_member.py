@@ -1,8 +1,8 @@
-"""What the Java consumer prints about its membership in the KIP-848 protocol (`group.protocol=consumer`).
+"""Messages of the Java consumer about its membership in the KIP-848 protocol (`group.protocol=consumer`).
 
-The membership manager announces every step of the state machine at INFO; target assignments and the ends of callbacks
-need DEBUG. Everything here runs on the client's background thread. Source: MemberState and its users in Kafka 4.0 to
-4.4; what differs between them is an alternative in a pattern.
+The membership manager logs every transition of the state machine at INFO; target assignments and the ends of callbacks
+need DEBUG. All of this runs on the client's background thread. Source: MemberState and its users in Kafka 4.0 to 4.4;
+differences between releases are alternatives in the patterns.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from fsm.trace import Kind, Partition
 
 MACHINE = "consumer-member"
 IN_GROUP = ("RECONCILING", "STABLE")
-"""Where JOINING leads once the coordinator has accepted the member."""
+"""States to which JOINING leads once the coordinator has accepted the member."""
 OUT_OF_GROUP = ("UNSUBSCRIBED", "STALE")
-"""Where LEAVING leads once the member counts itself out."""
+"""States to which LEAVING leads once the member considers itself out of the group."""
 CALLBACKS = {
     "Assigned": ("assigned", Kind.ASSIGN_BEGIN, Kind.ASSIGN_END),
     "Revoked": ("revoked", Kind.REVOKE_BEGIN, Kind.REVOKE_END),
@@ -38,7 +38,7 @@ CALLBACKS = {
 
 
 def _step(message: JavaMessage, match: re.Match[str]) -> Records:
-    """The transition, and what it proves by itself."""
+    """The transition, and the records that it implies."""
     state, next_state = match["state"], match["next"]
     member = {"member_id": match["member_id"], "epoch": int(match["epoch"])}
     step = record(message, Kind.TRANSITION, machine=MACHINE, state=state, next_state=next_state, **member)
@@ -54,7 +54,7 @@ def _step(message: JavaMessage, match: re.Match[str]) -> Records:
 
 
 def reconciling(message: JavaMessage, _match: re.Match[str]) -> Records | None:
-    """The assignment block of both protocols. Of a block that was cut only the complete lists are kept."""
+    """The assignment block of both protocols. If the block was cut, only its complete lists are kept."""
     lists: dict[str, tuple[Partition, ...]] = {}
     for line in message.text.split("\n")[1:]:
         label, _, value = line.strip().partition(":")
@@ -84,7 +84,7 @@ def _revoke_decided(message: JavaMessage, match: re.Match[str]) -> Records | Non
 
 
 def _callback_done(message: JavaMessage, match: re.Match[str]) -> Records:
-    """4.3 and later say nothing about an assigned callback where there is no listener."""
+    """Releases from 4.3 on log nothing about an assigned callback if there is no listener."""
     name, _, end = CALLBACKS[match["callback"]]
     if match["error"] is None:
         return (record(message, end),)
@@ -92,12 +92,12 @@ def _callback_done(message: JavaMessage, match: re.Match[str]) -> Records:
 
 
 def _interval(message: JavaMessage, match: re.Match[str]) -> Records:
-    """The coordinator's answer to a leave carries the interval 0, which is no configuration (4.4)."""
+    """The response to a leave has the interval 0, which is not a configured value (4.4)."""
     return (record(message, Kind.LEFT, member_id=match["member_id"]),) if match["interval"] == "0" else ()
 
 
 def _leave_answered(message: JavaMessage, _match: re.Match[str]) -> Records:
-    """Printed for the leave after an expired poll timer and for the last heartbeat of a close."""
+    """Logged for the leave after an expired poll timer and for the last heartbeat of a close."""
     answer = _ANSWER.search(message.text)
     if answer is None or int(answer["epoch"]) >= 0:
         return ()
@@ -108,7 +108,7 @@ _ANSWER = re.compile(rf"memberId='(?P<member_id>[^']{{0,300}})', memberEpoch=(?P
 
 
 def _fatal(detail: str) -> Build:
-    """An answer that the client takes as the end of its membership."""
+    """A response that ends the membership."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
         return (record(message, Kind.FATAL, detail=detail or error_name(match["detail"])),)
@@ -117,7 +117,7 @@ def _fatal(detail: str) -> Build:
 
 
 def _request(message: JavaMessage, match: re.Match[str]) -> Records | None:
-    """Requests and answers on the wire: DEBUG of NetworkClient."""
+    """Requests and responses on the wire: NetworkClient at DEBUG."""
     answer = _ANSWER.search(message.text)
     if answer is None:
         return None
@@ -130,7 +130,7 @@ def _request(message: JavaMessage, match: re.Match[str]) -> Records | None:
 
 
 def _read_given_up(message: JavaMessage, _match: re.Match[str]) -> Records:
-    """Also printed for one that a close leaves behind."""
+    """Also logged for a heartbeat that a close abandons."""
     return (record(message, Kind.HEARTBEAT_GIVEN_UP, thread="background"),)
 
 
@@ -139,7 +139,7 @@ def _commit_failed(message: JavaMessage, _match: re.Match[str]) -> Records:
 
 
 def _reconciliation_failed(message: JavaMessage, match: re.Match[str]) -> Records:
-    """Also printed for a close in the middle of a reconciliation, where it is harmless."""
+    """Also logged for a close during a reconciliation, where it is harmless."""
     return (record(message, Kind.ERROR, detail=_cause(message) or match[0]),)
 
 
@@ -197,7 +197,7 @@ MEMBERSHIP = RuleSet(
         ),
     ),
 )
-"""A callback that failed is told three times; the listener's own line and the `completed with an error` line count."""
+"""A failed callback is logged three times; the listener's own line and the `completed with an error` line count."""
 
 
 _FAILED = r"ConsumerGroupHeartbeatRequest failed"

@@ -1,7 +1,7 @@
-"""What the formats of Kafka's Java programs share: rules from message to records, partition lists, error names.
+"""Shared by the formats of Kafka's Java programs: rules from messages to records, partition lists, error names.
 
-A rule is a pattern for the beginning of a message and a function that gives the records, or none where the message is
-ignored. Those of the client are found by logger and first word, so that order matters only there.
+A rule is a pattern for the beginning of a message and a function that returns its records, which are empty for ignored
+messages. The client's rules are looked up by logger and first word, so that order only matters among those.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from fsm.logs.message import NO_BEARING, Message
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 BACKGROUND_THREADS = ("consumer_background_thread", "kafka-coordinator-heartbeat-thread | ")
-"""Names of the threads that the client starts itself; the second one is followed by the group."""
+"""Names of the threads that the client starts itself; the group follows the second one."""
 MOST_CONTEXTS = 3
-"""Brackets of other programs before the client's own prefix."""
+"""How many brackets of other programs may precede the client's own prefix."""
 
 
 class JavaMessage(NamedTuple):
-    """A message whose prefix, logger and thread are taken apart as Kafka's Java programs write them."""
+    """A message with its prefix, logger and thread parsed as written by Kafka's Java programs."""
 
     ts_ms: int
     logger: str
-    """Class name without package; empty where the layout has none or the line was cut before it."""
+    """Class name without package; empty if the layout has none or the line was cut before it."""
     text: str
     """Without the client's prefix."""
     error: str = ""
     """First line of the stack trace: exception and its text."""
     thread: str = ""
-    """`app` or `background`, where the layout prints the thread."""
+    """`app` or `background`, if the layout prints the thread."""
     pid: str = ""
     client: str = ""
-    """What the prefix calls itself: `Consumer`, `ShareConsumer`, ...; empty where there is none."""
+    """The name in the prefix: `Consumer`, `ShareConsumer`, ...; empty if there is none."""
     group: str = ""
     client_id: str = ""
     instance_id: str = ""
@@ -55,7 +55,7 @@ NO_PREFIX = Prefix("", "", "", "")
 
 
 def take_apart(message: Message) -> JavaMessage:
-    """The message with the client's prefix read, behind what others put before it (Connect: `[connector|task-0] `)."""
+    """Parses the client's prefix, after any context that others put before it (Connect: `[connector|task-0] `)."""
     text = rest = message.text
     prefix = NO_PREFIX
     for _ in range(1 + MOST_CONTEXTS):
@@ -87,12 +87,12 @@ def take_apart(message: Message) -> JavaMessage:
 
 
 _CONTEXT = re.compile(r"\A\[[^\]\n]{1,500}\|[^\]\n]{1,60}\] (?=ConsumerConfig values:)")
-"""What Connect puts before the configuration of a sink's consumer."""
+"""The context that Connect puts before the configuration of a sink's consumer."""
 _Part = TypeVar("_Part")
 
 
 def _remember(read: Callable[[str], _Part]) -> Callable[[str], _Part]:
-    """A function whose results for short texts are kept for a while: the same few are asked for again and again."""
+    """Caches the results of a function for short texts, since the same few recur."""
     known = lru_cache(maxsize=4096)(read)
     return lambda text: known(text) if len(text) <= _SHORT else read(text)
 
@@ -102,7 +102,7 @@ _SHORT = 500
 
 @_remember
 def _class_name(logger: str) -> str:
-    """The class without its package; some layouts put the method behind it."""
+    """The class without its package; some layouts append the method."""
     rest, _, last = logger.rpartition(".")
     if last[:1].islower() and (owner := rest.rpartition(".")[2])[:1].isupper():
         return owner
@@ -111,7 +111,7 @@ def _class_name(logger: str) -> str:
 
 @_remember
 def _prefix(inner: str) -> Prefix:
-    """What the bracket says. Ids may hold anything but `] ` and the next field's name."""
+    """Parses the text in the brackets. Ids may contain anything except `] ` and the name of the next field."""
     client, _, fields = inner[1:].partition(" ")
     if not client or "clientId=" not in fields:
         return NO_PREFIX
@@ -122,7 +122,7 @@ def _prefix(inner: str) -> Prefix:
 
 
 def _thread(name: str, group: str) -> str:
-    """Spring keeps only the last 15 characters of a thread's name."""
+    """`background`, `app` or empty. Spring prints only the last 15 characters of a thread's name."""
     if len(name) >= 10 and any((known + group).endswith(name) for known in BACKGROUND_THREADS):
         return "background"
     return "background" if name.startswith(BACKGROUND_THREADS) else "app"
@@ -130,14 +130,14 @@ def _thread(name: str, group: str) -> str:
 
 Records = Sequence[TraceRecord]
 Build = Callable[[JavaMessage, "re.Match[str]"], "Records | None"]
-"""Records of a message; None where it turned out not to be understood."""
+"""The records of a message; None if it was not understood after all."""
 
 ID = r"\S{0,300}"
 """A member id; empty before the first response of old clients."""
 EPOCH = r"-?\d{1,9}"
-"""Epochs and generations count up from 0 and fit 32 bits."""
+"""Epochs and generations start at 0 and fit in 32 bits."""
 LARGEST_INT = 2**31 - 1
-"""Partitions are 32 bits wide."""
+"""Partition numbers have 32 bits."""
 
 
 class Rule(NamedTuple):
@@ -163,7 +163,7 @@ def ignore(*patterns: str) -> tuple[Rule, ...]:
 
 
 def first_word(message: str) -> str:
-    """The word by which the rules of a logger are found."""
+    """The key by which the rules of a logger are looked up."""
     return message[:60].split(" ", 1)[0].split("\n", 1)[0]
 
 
@@ -179,7 +179,7 @@ def index(sets: Iterable[RuleSet]) -> Mapping[str, Mapping[str, tuple[Rule, ...]
 
 
 def by_word(rules: Iterable[Rule]) -> Mapping[str, tuple[Rule, ...]]:
-    """Rules by their literal first word; those that begin otherwise under the empty one."""
+    """Rules by their literal first word; those without one under the empty word."""
     out: dict[str, tuple[Rule, ...]] = {}
     for one in rules:
         word = first_word(one.pattern.pattern)
@@ -189,12 +189,12 @@ def by_word(rules: Iterable[Rule]) -> Mapping[str, tuple[Rule, ...]]:
 
 
 def of_word(rules: Mapping[str, tuple[Rule, ...]], text: str) -> tuple[Rule, ...]:
-    """Those that a text may fit."""
+    """The rules that may match a text."""
     return rules.get(first_word(text), ()) + rules.get("", ())
 
 
 _GROUP = re.compile(r"\A\(\?P<\w+>")
-"""A pattern may begin with a named group around its first words."""
+"""A pattern may wrap its first words in a named group."""
 
 
 def record(message: JavaMessage, kind: Kind, **fields: Any) -> TraceRecord:
@@ -222,7 +222,7 @@ def emit(kind: Kind, **fields: Any) -> Build:
 
 
 def emit_error(kind: Kind) -> Build:
-    """One record whose detail is the error's name, or its text where it has none."""
+    """One record whose detail is the error's name, or its text if it has none."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
         values = read_named_groups(match)
@@ -241,9 +241,9 @@ def read_named_groups(match: re.Match[str]) -> dict[str, Any]:
 
 
 def partitions(listing: str, cut: bool = False) -> tuple[Partition, ...] | None:
-    """The partitions of `[t-0, t-1]`, or of `t-0, t-1` as clients before 4.1 print it; None where it is neither.
+    """The partitions of `[t-0, t-1]`, or of `t-0, t-1` as printed by clients before 4.1; None if it is neither.
 
-    Where the line was cut the last one may be broken (`t-1` of `t-12`): it is dropped.
+    If the line was cut, the last partition may be incomplete (`t-1` of `t-12`) and is dropped.
     """
     listing = listing.strip()
     inner, closed = _inner(listing)
@@ -257,7 +257,7 @@ def partitions(listing: str, cut: bool = False) -> tuple[Partition, ...] | None:
 
 
 def _inner(listing: str) -> tuple[str | None, bool]:
-    """What stands between the brackets, and whether both are there."""
+    """The text between the brackets, and whether both are present."""
     if not listing.startswith("["):
         return listing, True
     if listing.endswith("]"):
@@ -295,12 +295,12 @@ _BY_TEXT = (
     ("not part of an active group", "CommitFailedException"),
     ("group has already rebalanced", "CommitFailedException"),
 )
-"""Parts of Kafka's error texts, most telling first, and the names of the errors (Errors.java), or of the exception
-where the client raises it without having asked the coordinator."""
+"""Parts of Kafka's error texts, most specific first, and the names of the errors (Errors.java), or of the exception if
+the client raises it without a request to the coordinator."""
 
 
 def error_name(text: str) -> str:
-    """The protocol's name of an error where the text has or implies one, else the text itself."""
+    """The protocol's name of an error if the text contains or implies one, else the text itself."""
     found = _ERROR_NAME.search(text)
     if found:
         return found[0]
@@ -312,5 +312,5 @@ def error_name(text: str) -> str:
 
 
 def error_text(name: str) -> str:
-    """Words by which `error_name` knows an error, or its name."""
+    """A text that `error_name` maps to this error, or the name itself."""
     return next((part for part, known in _BY_TEXT if known == name), name)

@@ -1,8 +1,8 @@
-"""Logs of kafka-python's consumer: classic protocol, eager and cooperative. Words of 3.0.12, printed at INFO.
+"""Logs of kafka-python's consumer: classic protocol, eager and cooperative. Message texts of 3.0.12, logged at INFO.
 
-A callback's line names its partitions and stands where it begins; where the callback was slow a warning tells when it
-ended. A cooperative rebalance has one line before both of its callbacks. A fenced static member may print one line, and
-its application is called no more.
+The line of a callback names its partitions and is printed when it begins; after a slow callback, a warning marks its
+end. A cooperative rebalance has one line before both of its callbacks. A fenced static member may log a single line,
+and its application's callbacks are not called any more.
 """
 
 from __future__ import annotations
@@ -15,58 +15,58 @@ from fsm.logs.programs.python_messages import (
     MEMBER_ID,
     commit_refused,
     listener_failed,
+    on_fenced,
     on_subscribed,
-    on_thrown_out,
     read_known,
 )
 from fsm.trace import Kind
 
 FACTS = ClientFacts(
     name="kafka-python",
-    speaks="classic",
-    tells="each callback, by name",
-    untold="of a fenced static member more than one line",
+    supported_protocols="classic",
+    ownership_lines="each callback, by name",
+    not_logged="of a fenced static member more than one line",
     begins_with=Kind.SUBSCRIBED,
-    closes_quietly=True,
-    tells_members=False,
+    close_is_unlogged=True,
+    identifies_members=False,
 )
-_ME = FACTS.name
+_NAME = FACTS.name
 
 
 def _read_revoked(message: Message, values: Values) -> Records:
     fields = {"group": values["group"], "partitions": values["partitions"]}
-    began = record(_ME, message, Kind.REVOKE_BEGIN, **fields)
-    return (record(_ME, message, Kind.CLOSE_BEGIN, group=values["group"]), began) if "closes" in values else (began,)
+    began = record(_NAME, message, Kind.REVOKE_BEGIN, **fields)
+    return (record(_NAME, message, Kind.CLOSE_BEGIN, group=values["group"]), began) if "closes" in values else (began,)
 
 
 def _cooperative(message: Message, values: Values) -> Records | None:
-    """What is revoked is called back first."""
+    """The revoked callback is called first."""
     before, _, given = values["change"].partition(", added=")
     taken, given = topic_partitions(before.rpartition(", revoked=")[2]), topic_partitions(given)
     if taken is None or given is None:
         return None
     group = values["group"]
-    revoked = record(_ME, message, Kind.REVOKE_BEGIN, group=group, partitions=taken)
-    added = record(_ME, message, Kind.ASSIGN_BEGIN, group=group, partitions=given)
+    revoked = record(_NAME, message, Kind.REVOKE_BEGIN, group=group, partitions=taken)
+    added = record(_NAME, message, Kind.ASSIGN_BEGIN, group=group, partitions=given)
     if not taken:
         return (added,)
     return (revoked, added) if given else (revoked,)
 
 
 def _leaves(message: Message, values: Values) -> Records:
-    return tuple(record(_ME, message, kind, **values) for kind in (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT))
+    return tuple(record(_NAME, message, kind, **values) for kind in (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT))
 
 
 def _instance_taken(message: Message, values: Values) -> Records:
     fields = {name: value for name, value in values.items() if name in ("group", "instance_id")}
-    return (record(_ME, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **fields),)
+    return (record(_NAME, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **fields),)
 
 
 _ENDS = {"assigned": Kind.ASSIGN_END, "revoked": Kind.REVOKE_END, "lost": Kind.LOST_END}
 
 
 def _read_returned(message: Message, values: Values) -> Records:
-    return (record(_ME, message, _ENDS[values["callback"]], group=values["group"]),)
+    return (record(_NAME, message, _ENDS[values["callback"]], group=values["group"]),)
 
 
 _REBALANCE_LISTENER = r"User provided subscription rebalance listener .{1,400}?"
@@ -76,14 +76,14 @@ _CALLBACK = r"on_partitions_(?P<callback>assigned|revoked|lost)"
 
 
 def _rules_of_requests() -> list[tuple[str, Kind | Build | None]]:
-    """An answer may say that the instance id is another process's now."""
+    """Any response may report that another process uses the instance id."""
     requests = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
     return [(rf"{name} .{{1,400}}? failed due to fenced id error: {_INSTANCE}", _instance_taken) for name in requests]
 
 
 # fmt: off
-_WORDS = Words(_ME, (
-    (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 on_subscribed(_ME)),
+_WORDS = Words(_NAME, (
+    (r"Updating subscribed topics to: (?P<topics>\[.*)",                                 on_subscribed(_NAME)),
     (rf"Discovered coordinator coordinator-\S{{1,40}} for group {GROUP}\Z",              Kind.COORDINATOR_FOUND),
     (rf"Marking the coordinator dead \(node [^)]{{1,60}}\) for group {GROUP}: (?P<detail>.*)", Kind.COORDINATOR_LOST),
     (rf"\(Re-\)joining group {GROUP}\Z",                                                 Kind.JOINING),
@@ -97,20 +97,20 @@ _WORDS = Words(_ME, (
     (rf"Cooperative pre-rebalance for group {GROUP}: revoking (?P<partitions>.*) \(",    Kind.REVOKE_BEGIN),
     (rf"Group {GROUP} lost membership; forcibly revoking (?P<partitions>.*)",            Kind.LOST_BEGIN),
     (r"Group .{1,300} is rebalancing",                                                   None),
-    (r"Heartbeat: local member_id was not recognized",                        on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
-    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_thrown_out(_ME, "ILLEGAL_GENERATION")),
+    (r"Heartbeat: local member_id was not recognized",                        on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),
+    (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_fenced(_NAME, "ILLEGAL_GENERATION")),
     (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
     (r"Heartbeat thread caught fenced group_instance_id ",                               _instance_taken),
     (r"Consumer poll timeout has expired",                                               Kind.POLL_EXPIRED),
     (rf"Attempt to join group {GROUP} failed due to fatal error: (?P<detail>.*)",        Kind.FATAL),
-    (rf"Attempt to join group {GROUP} failed due to unknown member id",       on_thrown_out(_ME, "UNKNOWN_MEMBER_ID")),
+    (rf"Attempt to join group {GROUP} failed due to unknown member id",       on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),
     (rf"OffsetCommit for group {GROUP} failed due to fenced id error: {_INSTANCE}",      _instance_taken),
-    (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   commit_refused(_ME)),
+    (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   commit_refused(_NAME)),
     (rf"OffsetCommit for group {GROUP} failed:? (?P<detail>.*)",                         Kind.COMMIT_FAILED),
-    (r"Failing OffsetCommit request since the consumer is not part of an active group",  None),  # as Java's
-    (rf"{_REBALANCE_LISTENER} for group {GROUP} failed on_partitions_(?P<event>revoked|lost)", listener_failed(_ME)),
+    (r"Failing OffsetCommit request since the consumer is not part of an active group",  None),  # also Java's
+    (rf"{_REBALANCE_LISTENER} for group {GROUP} failed on_partitions_(?P<event>revoked|lost)", listener_failed(_NAME)),
     (rf"{_LISTENER} for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
-                                                                                     listener_failed(_ME, "assigned")),
+                                                                                   listener_failed(_NAME, "assigned")),
     (rf"Rebalance listener .{{1,400}}?\.{_CALLBACK} for group {GROUP} took ",            _read_returned),
     (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _leaves),
     (rf"LeaveGroup request for group {GROUP} returned successfully",                     Kind.LEFT),
@@ -130,7 +130,7 @@ def understand(message: Message) -> Records | None:
 
 _STRICT = ("kafka.coordinator", "kafka.coordinator.consumer", "kafka.coordinator.heartbeat")
 CLIENT = Client(
-    _ME,
+    _NAME,
     (
         b"Updating subscribed topics to: [",
         b"previously assigned partitions",

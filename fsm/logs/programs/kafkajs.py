@@ -1,9 +1,9 @@
-"""Logs of KafkaJS's consumer: classic protocol, eager, no listener. Words of 2.2.4, printed at INFO.
+"""Logs of KafkaJS's consumer: classic protocol, eager, no listener. Message texts of 2.2.4, logged at INFO.
 
-`[Namespace] text` with fields, as JSON or behind the text; the namespace may stand in the logger's name or in a field
-instead. A join tells everything that the member owns. What ends ownership is the rebalance itself, which names no
-partitions: whatever was owned is owned no more. Connection errors are logged at ERROR for every ordinary rebalance,
-name no group and say nothing that the runner's own line does not say.
+`[Namespace] text` with fields, as JSON or after the text; the namespace may be in the logger's name or in a field
+instead. The line of a join contains the whole assignment. Ownership ends with the rebalance itself, which names no
+partitions: all of them are revoked. Connection errors are logged at ERROR for every ordinary rebalance, without a
+group, and add nothing to the runner's own line.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fsm.trace import Kind, TraceRecord
 FACTS = ClientFacts(
     name="kafkajs",
     title="KafkaJS",
-    speaks="classic, eager",
-    tells="each join: the whole assignment",
-    untold="a rebalance names no partitions (all end), subscriptions; a handler without heartbeats only afterwards",
-    tells_loss=False,
-    tells_subscription=False,
+    supported_protocols="classic, eager",
+    ownership_lines="each join: the whole assignment",
+    not_logged="a rebalance names no partitions (all end), subscriptions; a handler without heartbeats only afterwards",
+    has_lost_callback=False,
+    logs_subscription=False,
 )
 
 Fields = Mapping[str, Any]
@@ -41,7 +41,7 @@ def understand(message: Message) -> Records | None:
     if read is None:
         return None if text.startswith(_BEGINNINGS) else ()
     fields = _fields(message.fields, tail)
-    if text in _EVERYBODYS and "groupId" not in (fields or ()):
+    if text in _GENERIC and "groupId" not in (fields or ()):
         return ()
     return None if fields is None else read(message, fields)
 
@@ -53,7 +53,7 @@ _TEXT = re.compile(
 
 
 def _fields(fields: Fields, tail: str | None) -> Fields | None:
-    """The fields of a line, wherever its layout puts them; None where something else stands there."""
+    """The fields of a line, wherever its layout puts them; None if there is anything else in their place."""
     if "groupId" in fields:
         return fields
     if tail:
@@ -76,7 +76,7 @@ def _starting(message: Message, fields: Fields) -> Records:
 
 
 def _read_join(message: Message, fields: Fields) -> Records | None:
-    """A logger that drops the fields leaves no more than that it has joined some group."""
+    """If a logger drops the fields, only the join itself is known."""
     joined = _record(message, fields, Kind.JOINED)
     if "memberAssignment" not in fields:
         return (joined,)
@@ -93,7 +93,7 @@ def _rebalancing(message: Message, fields: Fields) -> Records:
     return _record(message, fields, Kind.OWNED, full=NOTHING_OWNED), _record(message, fields, Kind.JOINING)
 
 
-def _read_thrown_out(message: Message, fields: Fields) -> Records:
+def _read_fenced(message: Message, fields: Fields) -> Records:
     fenced = _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID")
     return fenced, *_rebalancing(message, fields)
 
@@ -112,26 +112,26 @@ def _read_stop(message: Message, fields: Fields) -> Records:
 
 
 def _read_topics(message: Message, fields: Fields) -> Records:
-    """The one line that tells what the member subscribes to."""
+    """The only line with the member's subscription."""
     topics = fields.get("topicsSubscribed")
     named = sorted({plain(one) for one in topics}) if isinstance(topics, list) else []
     return (_record(message, fields, Kind.SUBSCRIBED, topics=tuple(named)),) if named else ()
 
 
-_EVERYBODYS = ("Starting", "Stopped")
-"""Words that are KafkaJS's only where a group stands beside them."""
+_GENERIC = ("Starting", "Stopped")
+"""Generic words that are KafkaJS's only together with a group."""
 _MESSAGES = {
     "Starting": _starting,
     "Consumer has joined the group": _read_join,
     "Received assignment": _read_received,
     "The group is rebalancing, re-joining": _rebalancing,
-    "The coordinator is not aware of this member, re-joining the group": _read_thrown_out,
+    "The coordinator is not aware of this member, re-joining the group": _read_fenced,
     "consumer not running, exiting": _stopping,
     "Stopped": _read_stop,
     "Consumer group received unsubscribed topics": _read_topics,
 }
-_BEGINNINGS = tuple(f"{text} " for text in _MESSAGES if text not in _EVERYBODYS)
-"""A message that only begins so was not understood."""
+_BEGINNINGS = tuple(f"{text} " for text in _MESSAGES if text not in _GENERIC)
+"""A message that begins like this but ends differently was not understood."""
 
 CLIENT = Client(
     FACTS.name,

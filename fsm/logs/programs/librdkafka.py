@@ -1,26 +1,27 @@
 """Logs of librdkafka's consumers.
 
-Two layouts: librdkafka's own on stderr, `%7|1795220705.601|MEMBERID|A#consumer-1| [thrd:app]: text`, and the one
-that passes the same text through Python's logging, `1795220705.601|DEBUG|MEMBERID [A#consumer-1] [thrd:app]: text`.
-Most lines need `debug=cgrp`; MAXPOLL, SESSTMOUT, COMMITFAIL and FATAL come without. Texts are those of librdkafka
-2.16.0 (`rdkafka_cgrp.c`, `rdkafka_request.c`). Every line is an entry of its own, the lines of a list as well.
+There are two layouts: librdkafka's own on stderr, `%7|1795220705.601|MEMBERID|A#consumer-1| [thrd:app]: text`, and the
+one that passes the same text through Python's logging, `1795220705.601|DEBUG|MEMBERID [A#consumer-1] [thrd:app]: text`.
+Most lines need `debug=cgrp`; MAXPOLL, SESSTMOUT, COMMITFAIL and FATAL are always logged. Texts are those of librdkafka
+2.16.0 (`rdkafka_cgrp.c`, `rdkafka_request.c`). Every line is a separate entry, including the lines of a list.
 
-What the records mean:
+The meaning of the records:
 
-- `client_id` keeps the instance (`A#consumer-1`): one process may run several. Many lines name no group.
-- `ASSIGN_BEGIN`, `REVOKE_BEGIN` and `LOST_BEGIN` stand where librdkafka queues the callback; the application gets it
-  at its next poll. `ASSIGN_END` and `REVOKE_END` stand where it has answered: the join state that waits for it is
-  left. `LOST_END` follows a `REVOKE_END` if the assignment was lost. A client without callback prints no `BEGIN`.
-- Those lines count partitions and do not name them: `ADDED` and `DROPPED` name them, one a record, after the answer.
-- A loss that the application is told of is `LOST_DECIDED`, `LOST_BEGIN`, `REVOKE_END`, `DROPPED`, `LOST_END`. A fatal
-  error queues nothing: `FATAL`, `LOST_DECIDED`, `DROPPED`, and no more.
-- Lists inside a line end with `...` where they outgrow 512 bytes, and name no topic before its metadata is known;
-  `full` is None then. `OWNED` stands where the coordinator's confirmation of an acknowledgement arrives.
-- KIP-848 members print topics when they send a subscription (`SUBSCRIBED`); classic members print one existing topic
-  a line (`EFFECTIVE_TOPICS`).
-- A leave sent by a KIP-848 member is two lines, so two `LEAVE_SENT`; the second has its epoch.
-- `CLOSE_BEGIN` stands where the application calls `close()`. `CLOSE_END` stands where the group part of the client
-  has ended, shortly before `close()` returns: the last line of it that every log has.
+- `client_id` includes the instance (`A#consumer-1`): one process may run several. Many lines have no group.
+- `ASSIGN_BEGIN`, `REVOKE_BEGIN` and `LOST_BEGIN` mark where librdkafka queues the callback; the application receives it
+  with its next poll. `ASSIGN_END` and `REVOKE_END` mark the application's answer: the join state that waits for it
+  ends. `LOST_END` follows a `REVOKE_END` if the assignment was lost. A client without a callback has no `BEGIN`.
+- Those lines contain the number of partitions, not their names: `ADDED` and `DROPPED` name them, one per record, after
+  the answer.
+- A loss with a callback is `LOST_DECIDED`, `LOST_BEGIN`, `REVOKE_END`, `DROPPED`, `LOST_END`. A fatal error queues no
+  callback: `FATAL`, `LOST_DECIDED`, `DROPPED` only.
+- Lists within a line are truncated with `...` at 512 bytes, and lack topic names until their metadata is known; `full`
+  is None then. `OWNED` marks the coordinator's confirmation of an acknowledgement.
+- KIP-848 members log topics when they send a subscription (`SUBSCRIBED`); classic members log one existing topic per
+  line (`EFFECTIVE_TOPICS`).
+- A leave of a KIP-848 member is two lines, so two `LEAVE_SENT`; the second has its epoch.
+- `CLOSE_BEGIN` marks the application's call of `close()`. `CLOSE_END` marks the end of the client's group part, shortly
+  before `close()` returns: the last line about it that every log has.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from fsm.logs.programs.client_facts import ClientFacts
 from fsm.trace import DETAIL_LIMIT, Kind, Partition, TraceRecord, by_partition
 
 JOIN_STATE_MACHINE = "rdkafka-join-state"
-"""`machine` of the records that CGRPJOINSTATE lines give."""
+"""The `machine` of records of CGRPJOINSTATE lines."""
 FACTS = ClientFacts(
     name="librdkafka",
     title="librdkafka, and what wraps it",
-    speaks="classic, KIP-848",
-    tells="each partition added and dropped",
-    untold="anything without `debug=cgrp`",
+    supported_protocols="classic, KIP-848",
+    ownership_lines="each partition added and dropped",
+    not_logged="anything without `debug=cgrp`",
     mark="#consumer-",  # appended to the client id, with a number
     # One machine for both protocols.
     protocols={Kind.OWNED: "consumer", Kind.TARGET: "consumer", Kind.SYNCED: "classic"},
@@ -75,7 +76,7 @@ _Found = dict[str, str]
 """The named groups of a rule."""
 _Records = tuple[TraceRecord, ...]
 _Reader = Callable[[_Head, _Found], _Records | None]
-"""The records of a line whose text has the shape of a rule; None if it was not understood after all."""
+"""The records of a line that matches a rule; None if it was not understood after all."""
 
 
 # -- values inside the texts --------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ _ERRORS = {
     "Topic authorization failed": "TOPIC_AUTHORIZATION_FAILED",
     "Unknown member": "UNKNOWN_MEMBER_ID",
 }
-"""Kafka's error names by the words librdkafka prints for them (`rd_kafka_err_descs`)."""
+"""Kafka's error names by librdkafka's descriptions (`rd_kafka_err_descs`)."""
 
 _BROKER_ERROR = re.compile(r"Broker: ([^:]*)")
 _NO_VALUE = ("NULL", "(null)")
@@ -113,17 +114,17 @@ _NO_VALUE = ("NULL", "(null)")
 _ITEM = re.compile(r"(.+)\((?:\(null\)|[^()]*)\)\[(\d{1,9})\](?:@-?\d{1,19})?", re.ASCII)
 """`topic(topic id)[partition]@offset`"""
 _SUBSCRIBED_ITEM = "((null))[-1]"
-"""What follows each topic or pattern of a subscription."""
+"""The suffix of each topic or pattern in a subscription."""
 
 
 def _error_name(text: str) -> str:
-    """The name of the broker's error that the text begins with, or the text."""
+    """The name of the broker error at the beginning of the text, or the text itself."""
     broker = _BROKER_ERROR.match(text)
     return _ERRORS.get(broker[1], text[:DETAIL_LIMIT]) if broker else text[:DETAIL_LIMIT]
 
 
 def _partitions(text: str) -> tuple[Partition, ...] | None:
-    """The partitions of a list, None where it was not sent, is cut (`...`), or holds a topic without a name."""
+    """The partitions of a list; None if it was not sent, is truncated (`...`), or contains a topic without a name."""
     if text in _NO_VALUE:
         return None
     found: list[Partition] = []
@@ -136,7 +137,8 @@ def _partitions(text: str) -> tuple[Partition, ...] | None:
 
 
 def _subscription(text: str) -> tuple[tuple[str, ...], str]:
-    """The topics of a subscription list and one pattern for all its patterns; of a cut list what is readable."""
+    """The topics of a subscription list, and one pattern for all its patterns; of a truncated list the readable
+    part."""
     names = [name.removeprefix(", ") for name in text.split(_SUBSCRIBED_ITEM)[:-1]]
     topics = sorted({name for name in names if not name.startswith("^")})
     return tuple(topics), "|".join(name for name in names if name.startswith("^"))
@@ -146,7 +148,7 @@ def _subscription(text: str) -> tuple[tuple[str, ...], str]:
 
 
 def _plain(kind: Kind, head: _Head, found: _Found) -> _Records:
-    """One record; groups that are fields of a record fill them, `error` fills `detail` by its name."""
+    """One record; groups named like fields of a record set them, and `error` sets `detail` to its name."""
     values: dict[str, Any] = {name: value or "" for name, value in found.items()}
     if "epoch" in values:
         values["epoch"] = int(values["epoch"])
@@ -160,7 +162,7 @@ def _plain(kind: Kind, head: _Head, found: _Found) -> _Records:
 
 
 def _count(kind: Kind, head: _Head, found: _Found) -> _Records:
-    """One record for a line that counts partitions without naming them."""
+    """One record for a line that contains the number of partitions, but not their names."""
     detail = f"{found['count']} partition(s): {found['reason']}"
     return (head.record(kind, group=found["group"], detail=detail[:DETAIL_LIMIT]),)
 
@@ -174,7 +176,7 @@ def _read_start(head: _Head, found: _Found) -> _Records:
 
 
 def _member_id(head: _Head, found: _Found) -> _Records:
-    """Nothing where there is no id before or after, and where the client is destroyed."""
+    """No record if there is no id before or after, and when the client is destroyed."""
     new = found["member_id"]
     if new == "(not-set)" or (not new and found["old"] in ("", "(not-set)")):
         return ()
@@ -182,7 +184,7 @@ def _member_id(head: _Head, found: _Found) -> _Records:
 
 
 _ANSWERED = {"wait-assign-call": Kind.ASSIGN_END, "wait-unassign-call": Kind.REVOKE_END}
-"""The join states that wait for the application, and what it means to leave them."""
+"""The join states that wait for the application, and the kind of record when they end."""
 
 
 def _join_state(head: _Head, found: _Found) -> _Records:
@@ -190,7 +192,7 @@ def _join_state(head: _Head, found: _Found) -> _Records:
     names = {"state": _state_name(state), "next_state": _state_name(next_state)}
     step = head.record(Kind.TRANSITION, group=group, machine=JOIN_STATE_MACHINE, **names)
     if state not in _ANSWERED or (state, next_state) == ("wait-assign-call", "wait-unassign-call"):
-        return (step,)  # a close may take back an assignment that the application never answered
+        return (step,)  # a close may withdraw an unanswered assignment
     return head.record(_ANSWERED[state], group=group), step
 
 
@@ -199,7 +201,7 @@ def _state_name(name: str) -> str:
 
 
 _REACHED = {"up": Kind.COORDINATOR_FOUND, "term": Kind.CLOSE_END}
-"""States of the group's connection to its coordinator."""
+"""States of the connection to the group's coordinator."""
 
 
 def _coordinator_state(head: _Head, found: _Found) -> _Records:
@@ -208,7 +210,7 @@ def _coordinator_state(head: _Head, found: _Found) -> _Records:
 
 
 _LEAVE_EPOCHS = (-1, -2)
-"""-2 where a static member leaves for a while."""
+"""-2 if a static member leaves temporarily."""
 
 
 def _heartbeat(head: _Head, found: _Found) -> _Records:
@@ -220,7 +222,7 @@ def _heartbeat(head: _Head, found: _Found) -> _Records:
 
 
 def _read_acknowledged(head: _Head, found: _Found) -> _Records:
-    """The application has accepted what the coordinator now counts as its assignment."""
+    """The application has accepted what the coordinator now considers its assignment."""
     full = _partitions(found["full"])
     return () if full is None else (head.record(Kind.OWNED, full=full),)
 
@@ -245,7 +247,7 @@ _LOSSES = (
     "resetting member-id",
     "topics not available",
 )
-"""How the reasons begin for which librdkafka revokes an assignment that it counts as lost."""
+"""Prefixes of the reasons for which librdkafka revokes an assignment as lost."""
 
 
 def _revoke(head: _Head, found: _Found) -> _Records:
@@ -265,11 +267,11 @@ def _poll_expired(head: _Head, found: _Found) -> _Records:
 
 _LOST_MEMBERSHIP = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
 _ORDINARY = ("REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED")
-"""Answers by which a classic coordinator tells the member to join again."""
+"""Responses with which a classic coordinator requests a rejoin."""
 
 
 def _read_refusal(head: _Head, found: _Found) -> _Records:
-    """What an error in a classic group's response says about the membership."""
+    """The record of an error in a classic group's response."""
     name = _error_name(found["error"])
     if name in _ORDINARY:
         return ()
@@ -278,7 +280,7 @@ def _read_refusal(head: _Head, found: _Found) -> _Records:
 
 
 def _join_answered(head: _Head, found: _Found) -> _Records | None:
-    # Member ids carry the client id, which may hold anything: taken apart from the end.
+    # Member ids contain the client id, which may contain anything: parsed from the end.
     before, counted, after = found["rest"].rpartition(", member metadata count ")
     _, named, member_id = before.rpartition(", my MemberId ")
     _, separator, error = after.partition(": ")
@@ -300,8 +302,8 @@ def _read_commit(head: _Head, found: _Found) -> _Records:
     return () if found["error"] in _NOT_A_FAILURE else _plain(Kind.COMMIT_FAILED, head, found)
 
 
-def _other_digits_mean(_head: _Head, _found: _Found) -> _Records:
-    """Nothing: something would, with other digits."""
+def _no_records(_head: _Head, _found: _Found) -> _Records:
+    """No records, but with other digits there might be: not `NO_BEARING`."""
     return ()
 
 
@@ -311,7 +313,7 @@ _GROUP = r'Group "(?P<group>[^"]*)"'
 _FROM = r'(?:[^ "]+: )?'
 """The broker's name, before texts that concern one."""
 _N = r"\d{1,9}"
-"""As much as fits 32 bits for certain."""
+"""As many digits as certainly fit in 32 bits."""
 _EPOCH = r"(?P<epoch>-?\d{1,9})"
 _ERROR = r"(?P<error>.*)"
 _FULL = r'"(?P<full>[^"]*)"'
@@ -349,7 +351,7 @@ _RESTARTED_LIST = (
 )
 _REJOIN = rf"{_GROUP}: (?:J|Rej)oining group (?:without an assignment|with {_N} owned partition\(s\)): (?P<detail>.*)"
 _LEFT = rf"(?:LeaveGroup|{_KIP_848}) response (?:received in state [a-z-]+|error in state [a-z-]+: {_ERROR})"
-_LEAVING_TWICE = rf"(?:{_GROUP}: leave \(in state [a-z-]+\): .* already in-transit|{_FROM}Share consumer: .*)"
+_LEAVE_NOISE = rf"(?:{_GROUP}: leave \(in state [a-z-]+\): .* already in-transit|{_FROM}Share consumer: .*)"
 _COMMIT_NOISE = rf"(?:{_FROM}Committing offsets|{_GROUP}: unable to OffsetCommit|Deferring|OffsetCommit internal) .*"
 _LATE_COMMIT = rf"{_FROM}OffsetCommit for -?{_N} partition\(s\) in join-state .*: returned: {_ERROR}"
 
@@ -365,7 +367,7 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (rf"{_GROUP} changed join state {_STATES} \(state [a-z-]+\)",                             _join_state),),
     "SUBSCRIBE": (
         (rf"{_GROUP}: subscribe to new (?:unset )?subscription of 0 topics .*",                   Kind.UNSUBSCRIBED),
-        (rf"{_GROUP}: (?:subscribe to|modifying|postponing|invoking) .*",                         _other_digits_mean)),
+        (rf"{_GROUP}: (?:subscribe to|modifying|postponing|invoking) .*",                         _no_records)),
     "SUBSCRIPTION": (
         (rf" Topic (?P<topic>\S+) with -?{_N} partition\(s\)",                                    _topic),
         (_RESTARTED_LIST,                                                                 Kind.EFFECTIVE_TOPICS)),
@@ -431,7 +433,7 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
     "LEAVE": (
         (rf"{_GROUP}: leave \(in state [a-z-]+\)",                                                Kind.LEAVE_BEGIN),
         (rf"{_FROM}Leaving group",                                                                Kind.LEAVE_SENT),
-        (_LEAVING_TWICE,                                                                          None)),
+        (_LEAVE_NOISE,                                                                          None)),
     "LEAVEGROUP": (
         (_LEFT,                                                                                   Kind.LEFT),
         (r"ShareGroupHeartbeat .*",                                                               None)),
@@ -440,20 +442,20 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (r"(?:Consumer closed|Waiting for close|Disabling and purging|Deferring close).*",        None)),
 }
 # fmt: on
-"""By facility: patterns of its texts, and what one means. The first that fits counts. None: ignored, for it does not
-concern the membership, or a neighbouring line says it as well."""
+"""By facility: patterns of its texts with their meanings. The first match counts. None: ignored, because it does not
+concern the membership or a neighbouring line has the same information."""
 
 
 def _nothing(_head: _Head, _found: _Found) -> _Records:
     return NO_BEARING
 
 
-def _reader(means: Kind | _Reader | None) -> _Reader:
-    return partial(_plain, means) if isinstance(means, Kind) else means or _nothing
+def _reader(meaning: Kind | _Reader | None) -> _Reader:
+    return partial(_plain, meaning) if isinstance(meaning, Kind) else meaning or _nothing
 
 
 _RULES = {
-    facility: tuple((re.compile(shape, re.ASCII), _reader(means)) for shape, means in texts)
+    facility: tuple((re.compile(shape, re.ASCII), _reader(meaning)) for shape, meaning in texts)
     for facility, texts in _TEXTS.items()
 }
 
@@ -485,10 +487,10 @@ def _apply(rules: Iterable[tuple[re.Pattern[str], _Reader]], head: _Head, text: 
 
 
 def understand(message: Message) -> Sequence[TraceRecord] | None:
-    """The records of a message, whatever has wrapped librdkafka's words `[thrd:NAME]: TEXT`.
+    """The records of a message, whatever wraps librdkafka's text `[thrd:NAME]: TEXT`.
 
-    Facility and instance stand before them, or in fields of their own (or in the logger's name), or nowhere: then the
-    text alone is looked at, and what no rule knows may be anybody's.
+    Facility and instance precede it, or are in fields of their own (or in the logger's name), or are missing: then only
+    the text is used, and a text without a rule may come from any program.
     """
     core = _CORE.search(message.text)
     if core is None:
@@ -503,7 +505,7 @@ def understand(message: Message) -> Sequence[TraceRecord] | None:
 
 
 def _texts(fields: Mapping[str, Any]) -> list[str]:
-    """The short texts among the fields, one level deep, without the one that holds the message."""
+    """The short texts among the fields, one level deep, except the one that contains the message."""
     inner = [one for value in fields.values() if isinstance(value, Mapping) for one in value.values()]
     texts = [one for one in (*fields.values(), *inner) if isinstance(one, str) and len(one) <= _SHORT]
     return [one for one in texts if "[thrd:" not in one]
@@ -522,7 +524,7 @@ CLIENT = Client("librdkafka", (b"[thrd:",), understand, FACTS)
 
 
 def _thread(name: str | None) -> str:
-    """Empty where `log.thread.name` is off."""
+    """Empty if `log.thread.name` is off."""
     return "" if name is None else "app" if name == "app" else "background"
 
 

@@ -1,4 +1,4 @@
-"""What the words of the two Python clients have in common: one grew out of the other."""
+"""Messages that the two Python clients share; one is derived from the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from fsm.logs.message import Message
-from fsm.logs.programs.client_words import THROWN_OUT, Build, Records, Values, Words, error_name, record
+from fsm.logs.programs.client_words import FENCING_ERRORS, Build, Records, Values, Words, error_name, record
 from fsm.trace import Kind
 
 _SHARED = re.compile(
@@ -14,30 +14,31 @@ _SHARED = re.compile(
     r"|\(Re-\)joining group |Heartbeat failed for group .{1,300}: generation id is not current"
     r"|Heartbeat session expired)"
 )
-"""What both print, word for word. Without its logger such a line belongs to whoever else writes to the file."""
-_QUIET = frozenset({"DEBUG", "D", "TRACE", "NOTSET"})
+"""Texts that both clients log verbatim. Without its logger such a line may belong to another client in the same
+file."""
+_DEBUG_LEVELS = frozenset({"DEBUG", "D", "TRACE", "NOTSET"})
 
 
 def read_known(words: Words, package: str, strict: tuple[str, ...], message: Message) -> Records | None:
     """The records of a message of the client whose loggers begin with `package`.
 
-    None where a message begins with its words and ends otherwise, and where a logger of `strict` says above DEBUG what
-    no rule knows; those speak of nothing but the membership.
+    None if a message begins like a known one and ends differently, or if a logger in `strict` logs a message without a
+    rule above DEBUG; these loggers only log about the membership.
     """
     logger = message.logger
     if logger and logger != package and not logger.startswith(f"{package}."):
         return ()
     found = words.read(message)
     if found is None:
-        loud = logger in strict and message.level.upper() not in _QUIET
-        return None if loud or words.begin(message) else ()
+        is_severe = logger in strict and message.level.upper() not in _DEBUG_LEVELS
+        return None if is_severe or words.begin(message) else ()
     if not logger and _SHARED.match(message.text):
         return tuple(replace(one, group="", client_id="") for one in found)
     return found
 
 
 def on_subscribed(client: str) -> Build:
-    """The topics of a set or a list of texts."""
+    """Parses the topics of a printed set or list."""
 
     def build(message: Message, values: Values) -> Records:
         topics = tuple(sorted(set(_QUOTED.findall(values["topics"]))))
@@ -49,7 +50,7 @@ def on_subscribed(client: str) -> Build:
 _QUOTED = re.compile(r"'([^']{1,249})'")
 
 
-def on_thrown_out(client: str, error: str) -> Build:
+def on_fenced(client: str, error: str) -> Build:
     """The coordinator does not know the member any more."""
 
     def build(message: Message, values: Values) -> Records:
@@ -59,18 +60,18 @@ def on_thrown_out(client: str, error: str) -> Build:
 
 
 def commit_refused(client: str) -> Build:
-    """A commit may be the first to learn that the coordinator does not know the member any more."""
+    """A rejected commit may be the first sign that the coordinator does not know the member any more."""
 
     def build(message: Message, values: Values) -> Records:
         name = error_name(values["code"])
-        kind = Kind.FENCED if name in THROWN_OUT else Kind.COMMIT_FAILED
+        kind = Kind.FENCED if name in FENCING_ERRORS else Kind.COMMIT_FAILED
         return (record(client, message, kind, group=values.get("group", ""), detail=name),)
 
     return build
 
 
 def listener_failed(client: str, callback: str = "") -> Build:
-    """A callback raised; the pattern names it where `callback` does not."""
+    """A callback raised; if `callback` is empty, the pattern names it."""
 
     def build(message: Message, values: Values) -> Records:
         fields = {**values, "event": callback or values.get("event", "")}

@@ -1,8 +1,8 @@
-"""Logs of sarama's consumer group: classic protocol. Words of 1.61.1; its logger discards them unless one is set.
+"""Logs of sarama's consumer group: classic protocol. Message texts of 1.61.1; its default logger discards them.
 
-The log says little: a partition's consumer begins (after Setup) and ends (before Cleanup has ended), without group or
-member; a session tells its member id and generation when it is over, after Cleanup. Until then the application owns
-what was added. Joins, rebalances, their causes and errors are not printed.
+The log is sparse: the consumer of a partition begins (after Setup) and ends (before Cleanup has ended), without group
+or member; the member id and generation of a session are logged when it is over, after Cleanup. Until then the
+application owns the partitions that were added. Joins, rebalances, their causes and errors are not logged.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from fsm.trace import Kind
 
 FACTS = ClientFacts(
     name="sarama",
-    speaks="classic",
-    tells="each partition added, the end of a session",
-    untold="joins, causes, errors, subscriptions; nothing at all without a logger",
-    closes_quietly=True,
-    tells_members=False,
-    tells_loss=False,
-    tells_subscription=False,
+    supported_protocols="classic",
+    ownership_lines="each partition added, the end of a session",
+    not_logged="joins, causes, errors, subscriptions; nothing at all without a logger",
+    close_is_unlogged=True,
+    identifies_members=False,
+    has_lost_callback=False,
+    logs_subscription=False,
 )
 
 _WORDS = re.compile(
@@ -38,7 +38,7 @@ _BEGINNINGS = re.compile(
     r"(?:DEBUG )?consumer(?:/broker/-?\d{1,10} added subscription to \S|group/session/\S{1,500}/-?\d{1,9} released\b)",
     re.ASCII,
 )
-"""Of messages that nobody else prints: one that ends otherwise was not understood."""
+"""Texts that no other client logs: a message that ends differently was not understood."""
 
 
 def understand(message: Message) -> Records | None:

@@ -1,7 +1,8 @@
-"""The trace itself as a log: one JSON object of `TraceRecord` a line, in any valid spelling, so that it can be audited.
+"""Trace files as a log format: one JSON object of `TraceRecord` per line, in any valid spelling, so that a trace can be
+audited.
 
-A line belongs to this format if it has a number under the key `v`. One that a later schema wrote, or that was cut, is
-not understood.
+A line belongs to this format if it has a number under the key `v`. Lines of a later schema and truncated lines are not
+understood.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FORMATS = (
         layout="json",
         first=b"{",
         header=re.compile(rb'\{(?=[^\n]*"v"[ \t]*:[ \t]*\d)'),
-        # Other programs may have a `v`, too, but not first, nor beside both of the other two.
+        # Other programs may use a `v`, too, but not as the first key, nor together with both of the other two.
         candidate=re.compile(rb'\A\{[ \t]*"v"|\A(?=[^\n]*"kind"[ \t]*:)[^\n]*"ts_ms"[ \t]*:'),
         parse=_parse,
         needles=(b'"v"',),

@@ -1,1 +1,1 @@
-"""Files opened, cut into pieces and read block by block into entries."""
+"""Opens files, cuts them into pieces and reads them block by block into entries."""

@@ -1,4 +1,4 @@
-"""What is known of lines by their first bytes, in which one digit is like another: looked up for many lines at once."""
+"""Classifies lines by their first bytes, ignoring the values of digits: a vectorised lookup for whole blocks."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Kinds = npt.NDArray[np.uint8]
 _Heads = npt.NDArray[np.uint64]
 
 UNKNOWN = 254
-"""A kind that no beginning has."""
+"""The kind of lines that are not in the table."""
 LONGEST = 2048
-"""Bytes that have to follow the start of the last line in a block's cells."""
+"""The cells of a block must extend this many bytes past the start of its last line."""
 _SLOT_BITS = 12
 _FIRST = 64
-"""New beginnings that are learned before the table is looked at again, twice as many each time."""
+"""How many new beginnings are learned before the table is searched again; doubles each time."""
 _MOST_KEPT = 20_000
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
-"""An odd factor that spreads numbers over a table: 2**64 divided by the golden ratio."""
+"""An odd factor for multiplicative hashing: 2**64 divided by the golden ratio."""
 _ZERO = np.uint8(ord("0"))
 
 
 class Beginnings:
-    """The kinds of lines with the same first bytes, at most `LONGEST`.
+    """The kinds of lines by their first bytes, at most `LONGEST`.
 
-    In a table every beginning has one place, which it may have to share; a dictionary knows them all.
+    Each beginning has one slot in a table, with collisions; a dictionary holds all of them.
     """
 
     def __init__(self, reach: int) -> None:
@@ -37,23 +37,23 @@ class Beginnings:
         self._kinds = np.full(1 << _SLOT_BITS, UNKNOWN, np.uint8)
         self._known: dict[bytes, int] = {}
 
-    def kinds(self, cells: Kinds, starts: Numbers, ask: Callable[[int], tuple[int, bool]]) -> Kinds:
-        """The kind of each line of a block; `ask` gives that of the line with a number, and whether all lines with its
-        beginning have it."""
+    def kinds(self, cells: Kinds, starts: Numbers, classify: Callable[[int], tuple[int, bool]]) -> Kinds:
+        """The kind of each line of a block. `classify` returns the kind of a line by its number, and whether all lines
+        with the same beginning have that kind."""
         heads = self._mask(cells, starts)
         slots = self._slots(heads)
         kinds = self._find(heads, slots)
         left, some = np.flatnonzero(kinds == UNKNOWN), _FIRST
         while len(left):
             for i in left[:some].tolist():
-                kinds[i] = self._learn(heads[i], slots[i], ask, i)
+                kinds[i] = self._learn(heads[i], slots[i], classify, i)
             left, some = left[some:], 2 * some
-            kinds[left] = self._find(heads[left], slots[left])  # some may begin like those
+            kinds[left] = self._find(heads[left], slots[left])  # some may have the same beginning
             left = left[kinds[left] == UNKNOWN]
         return kinds
 
     def _mask(self, cells: Kinds, starts: Numbers) -> _Heads:
-        """The first bytes of each line, in numbers of eight; all digits are 0 there, and no other byte is."""
+        """The first bytes of each line as 64-bit numbers. All digits become 0, and no other byte does."""
         size = 8 * self._width
         view = np.ndarray((len(cells) - size + 1,), f"V{size}", cells, strides=(1,))
         heads = view[starts].view(np.uint8)
@@ -68,17 +68,17 @@ class Beginnings:
         return slots >> np.uint64(64 - _SLOT_BITS)
 
     def _find(self, heads: _Heads, slots: _Heads) -> Kinds:
-        """What the table knows."""
+        """The kinds found in the table, else `UNKNOWN`."""
         same = np.ones(len(slots), bool)
         for i in range(self._width):
             same &= self._heads[i].take(slots) == heads[:, i]
         return np.where(same, self._kinds.take(slots), UNKNOWN)
 
-    def _learn(self, head: _Heads, slot: int, ask: Callable[[int], tuple[int, bool]], i: int) -> int:
+    def _learn(self, head: _Heads, slot: int, classify: Callable[[int], tuple[int, bool]], i: int) -> int:
         key = head.tobytes()
         kind = self._known.get(key)
         if kind is None:
-            kind, keep = ask(i)
+            kind, keep = classify(i)
             if not keep:
                 return kind
             if len(self._known) >= _MOST_KEPT:

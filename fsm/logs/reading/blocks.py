@@ -1,7 +1,7 @@
-"""A search for many words in the lines of a block at once.
+"""Searches the lines of a block for many words at once.
 
-An automaton goes from one place where a word may begin to the next at the speed of memory, if all its words begin with
-at most three different bytes. It reads every byte otherwise.
+An Aho-Corasick automaton skips quickly from one possible match to the next if its words begin with at most three
+different bytes. Otherwise it reads every byte.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ Numbers = npt.NDArray[np.int64]
 
 _FEED = 10
 _SKIPPED, _MOST_AUTOMATA = 3, 3
-"""First bytes that an automaton looks for at once, and automata that are faster than one that reads every byte."""
+"""First bytes for which an automaton has its fast search, and the number of such automata that is still faster than one
+that reads every byte."""
 
 
 def line_bounds(data: bytes) -> Numbers:
-    """Where each line starts, and where one behind the last would."""
+    """The offset of each line, and the offset of the line after the last one."""
     feeds = np.flatnonzero(np.frombuffer(data, np.uint8) == _FEED)
     bounds = np.empty(len(feeds) + 2, np.int64)
     bounds[0], bounds[1:-1], bounds[-1] = 0, feeds + 1, len(data) + 1
@@ -29,7 +30,7 @@ def line_bounds(data: bytes) -> Numbers:
 
 
 class Words:
-    """Some words, none of which holds a line feed."""
+    """A set of words to search for. No word contains a line feed."""
 
     def __init__(self, words: Iterable[bytes]) -> None:
         known = sorted(set(words))
@@ -41,14 +42,14 @@ class Words:
         ]
 
     def search(self, data: bytes) -> bool:
-        """Whether any of them stands there."""
+        """Whether the data contains any of the words."""
         for one in self._automata:  # noqa: SIM110  a generator takes longer than the search in a short line
             if one.find_matches_as_indexes(data):
                 return True
         return False
 
     def lines(self, data: bytes, bounds: Numbers) -> Numbers:
-        """Which of the lines between these bounds hold any of them, by number."""
+        """The numbers of the lines between these bounds that contain any of the words."""
         places = [start for one in self._automata for _, start, _ in one.find_matches_as_indexes(data)]
         lines = np.searchsorted(bounds, np.array(places, np.int64), "right")
         return np.flatnonzero(np.bincount(lines, minlength=len(bounds))[1 : len(bounds)])
@@ -56,5 +57,5 @@ class Words:
 
 @lru_cache(maxsize=256)
 def words(*given: bytes) -> Words:
-    """The same search for the same words."""
+    """A `Words` of these words, cached."""
     return Words(given)

@@ -1,10 +1,10 @@
-"""From raw lines to entries: a first line in a known layout, with the continuation lines that follow it.
+"""Assembles raw lines into entries: a first line in a known layout and the continuation lines after it.
 
-Continuation lines (configuration dumps, assignment blocks, stack traces) stay with their first line while they
-begin within `ENTRY_LIMIT` bytes of it. They are told by how they begin: the line of another program in the same file
-is none. A line that continues no entry is an orphan. So what happens at a
-byte offset depends on at most `ENTRY_LIMIT` bytes before it, and a file may be cut anywhere and read in pieces:
-a piece begins reading `ENTRY_LIMIT` bytes early and keeps only what starts inside it.
+A continuation line (configuration dump, assignment block, stack trace) belongs to its entry if it starts within
+`ENTRY_LIMIT` bytes of the first line. It is recognised by its beginning, so that lines of another program in the same
+file are not taken for one. A line outside any entry is an orphan. What happens at a byte offset therefore depends on at
+most `ENTRY_LIMIT` bytes before it, and a file may be cut anywhere and read in pieces: reading starts `ENTRY_LIMIT`
+bytes before the piece and keeps only what starts inside it.
 """
 
 from __future__ import annotations
@@ -20,54 +20,54 @@ from fsm.logs.message import NoBearing
 from fsm.trace import TraceRecord
 
 ENTRY_LIMIT = 256 * 1024
-"""How far from the start of its first line a continuation line may begin, in bytes."""
+"""Largest distance between the start of an entry and the start of a continuation line, in bytes."""
 LINE_LIMIT = 1024 * 1024
-"""Longest line that is kept whole, in bytes; readers cut what is longer and say so."""
+"""Longest line that is kept whole, in bytes; readers cut longer lines and set `cut`."""
 _CAUSES = (b"Caused by: ", b"Suppressed: ", b"Wrapped by: ")
 _THROWN = (b"Exception", b"Error", b"Throwable")
 _FOLLOWING = b"Following "
-_FIRM_BLANK = b"\xc2\xa0"
-"""The blank that pages and chats keep from breaking, in UTF-8."""
+_NO_BREAK_SPACE = b"\xc2\xa0"
+"""The no-break space of web pages and chats, in UTF-8."""
 _CONTINUES = re.compile(
-    rb"[\s{}\[\]()*]|" + _FIRM_BLANK + rb"|\Z"
+    rb"[\s{}\[\]()*]|" + _NO_BREAK_SPACE + rb"|\Z"
     rb"|" + b"|".join(_CAUSES) + rb"|[\w$]{1,100}\.[\w$.]{0,200}?(?:" + b"|".join(_THROWN) + rb")(?::|\s*\Z)"
     rb"|" + _FOLLOWING + rb"[a-z ]+\(s\) "
 )
-"""What a continuation line begins with: a blank or a bracket, an asterisk of a banner, the class of what was thrown,
-and the only words that a client of Kafka (Streams) puts there."""
+"""A continuation line begins with a blank or a bracket, an asterisk of a banner, the class of an exception, or the only
+words that a client of Kafka (Streams) puts there."""
 CONTINUES = _CONTINUES.match
-"""Whether a line that begins no entry continues one."""
-BEGINS_ANEW = re.compile(
+"""Matches a line that continues an entry, if the line does not begin one."""
+CANNOT_CONTINUE = re.compile(
     rb"[^\w$\s{}\[\]()*\xc2]"
     rb"|(?!" + b"|".join((*_CAUSES, _FOLLOWING)) + rb")(?:[\w$]+:|[\w$][\w$.]*(?:[^\w$.:\s]|[ \t]+[^\s]))"
 ).match
-"""Whether a line does not continue an entry for certain, which its first 32 bytes may tell."""
-CONTINUED_BY = (*_CAUSES, *_THROWN, _FOLLOWING, _FIRM_BLANK)
-"""Such a line holds one of these, unless its first byte tells."""
+"""Matches a line that certainly does not continue an entry; its first 32 bytes decide."""
+CONTINUATION_WORDS = (*_CAUSES, *_THROWN, _FOLLOWING, _NO_BREAK_SPACE)
+"""A continuation line contains one of these, unless its first byte identifies it."""
 TEXT_LIMIT = 400
-"""Characters of a line that are kept to be shown."""
+"""Characters of a line that are kept for display."""
 
 
 class Run(NamedTuple):
-    """Raw lines that stand one after the other in a file, as a reader has them in hand."""
+    """Consecutive raw lines of a file."""
 
     offset: int
-    """Where the first line starts in its file, in bytes."""
+    """Byte offset of the first line in the file."""
     number: int
     """The number of the first line, counted from 1 at the reader's first line."""
     lines: Sequence[bytes]
-    """Without line feeds; a carriage return may stand at their ends."""
+    """Without line feeds; may end with a carriage return."""
     cut: bool = False
-    """True where this is one line of which the reader kept only the first `LINE_LIMIT` bytes."""
+    """This is a single line of which only the first `LINE_LIMIT` bytes were kept."""
 
 
 class Block(NamedTuple):
-    """The same lines as a reader has them at first."""
+    """The lines of a `Run` as one byte string, before they are split."""
 
     offset: int
     number: int
     data: bytes
-    """Without the last line feed: no bytes are one empty line."""
+    """Without the last line feed: empty data is one empty line."""
     cut: bool = False
 
     @property
@@ -76,14 +76,14 @@ class Block(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A first line and its continuation, or an orphan line, which is of no format."""
+    """A first line and its continuation lines, or an orphan line, which has no formats."""
 
     offset: int
     number: int
     formats: tuple[Format, ...]
-    """Every format whose header the first line has: brokers and their clients may print alike."""
+    """All formats whose header matches the first line; brokers and their clients may share a layout."""
     data: bytes
-    """The lines joined by newlines, without carriage returns before those."""
+    """The lines joined by newlines, with the carriage returns before the newlines removed."""
     cut: bool
 
     @property
@@ -92,52 +92,52 @@ class Entry(NamedTuple):
 
 
 def records_of(entry: Entry, zone: tzinfo) -> Sequence[TraceRecord] | None:
-    """The records of an entry: those of its first format that finds any, as `parse_entry` gives them."""
+    """The records of an entry, as returned by `parse_entry`."""
     return parse_entry(entry, zone)[1]
 
 
 def parse_entry(entry: Entry, zone: tzinfo) -> tuple[Format | None, Sequence[TraceRecord] | None]:
-    """The first format of an entry that finds records, if any does, and the records.
+    """The first format of an entry that yields records, or None, and the records.
 
-    These are `()` where the entry has no bearing, None where it should have been understood and was not, as every
-    orphan that is not blank; that one format finds nothing of its own does not excuse another. The zone is for time
-    stamps that carry none.
+    The records are `()` if the entry is irrelevant, and None if it should have been understood but was not, like every
+    orphan that is not blank. A format that finds no records of its own does not make up for another that failed. The
+    zone applies to timestamps without one.
     """
     if not entry.formats:
         return None, () if not entry.data.strip() else None
-    missed = concerns_nobody = False
+    missed = is_irrelevant = False
     for format_ in entry.formats:
         hit = bool(format_.candidate.search(entry.data))
-        # What a candidate is known by may stand in the part that was cut off.
+        # The text that makes it a candidate may be in the part that was cut off.
         if hit or entry.cut:
             found = format_.parse(entry.data.decode("utf-8", "replace"), zone)
             if found:
                 return format_, found
-            missed = missed or (hit and found is None and not has_other(format_, entry.formats))
-            concerns_nobody = concerns_nobody or isinstance(found, NoBearing)
-    return None, None if missed and not concerns_nobody else ()
+            missed = missed or (hit and found is None and not has_learned_format(format_, entry.formats))
+            is_irrelevant = is_irrelevant or isinstance(found, NoBearing)
+    return None, None if missed and not is_irrelevant else ()
 
 
-def has_other(known: Format, owners: Sequence[Format]) -> bool:
-    """Whether its client speaks in a learned layout, too: that one tells whether it was understood."""
+def has_learned_format(known: Format, owners: Sequence[Format]) -> bool:
+    """Whether the entry also has a learned format of the same client, which decides whether it was understood."""
     return known.client is None and any(one.client is not None and one.name == known.name for one in owners)
 
 
 def first_line(data: bytes) -> str:
-    """The first line of an entry as it is shown: bounded, with a mark for whatever is no printable character."""
+    """The first line of an entry for display: at most `TEXT_LIMIT` characters, unprintable ones replaced."""
     line = data[: 4 * TEXT_LIMIT].split(b"\n", 1)[0].decode("utf-8", "replace")[:TEXT_LIMIT]
     return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
 def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
-    """Entries and orphans in the order of their first lines. Memory is bounded by one run and one entry."""
+    """Entries and orphans in the order of their first lines. Holds one run and one entry in memory."""
     by_first, continues = headers_by_first(tuple(formats)), _CONTINUES.match
     head, head_number, first, cut = 0, 0, b"", False
     more: list[bytes] = []
     owners: tuple[Format, ...] = ()
     for start, number_at_start, lines, was_cut in runs:
         offset, number = start, number_at_start
-        for line in lines:  # every line of every log comes here, and most are entries of their own: no spare calls
+        for line in lines:  # hot loop: runs for every line of every log, and most are single-line entries
             found: tuple[Format, ...] = ()
             if line:
                 for matches, its in by_first.get(line[0], ()):
@@ -163,12 +163,12 @@ def assemble(runs: Iterable[Run], formats: Sequence[Format]) -> Iterator[Entry]:
 
 
 Headers = tuple[tuple[Callable[[bytes], object], tuple[Format, ...]], ...]
-"""What tells a first line of some formats, and the formats; formats that share a header cost one question."""
+"""Header matchers with their formats; formats that share a header cost one match."""
 
 
 @lru_cache(maxsize=64)
 def headers_by_first(formats: tuple[Format, ...]) -> Mapping[int, Headers]:
-    """The headers that a line may have, by its first byte."""
+    """The headers that a line may match, by its first byte."""
     firsts = dict.fromkeys(f.first for f in formats)
     by_firsts: dict[tuple[bytes, ...], Headers] = {}
     out: dict[int, Headers] = {}

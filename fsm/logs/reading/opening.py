@@ -1,5 +1,5 @@
-"""Files opened for reading, whatever packed them: gzip, bzip2 and xz, also several times over, texts in UTF-16, as
-PowerShell writes them, and UTF-32, and texts that were coded in other ways (`recodings`)."""
+"""Opens files for reading: decompresses gzip, bzip2 and xz, also nested; decodes UTF-16, as PowerShell writes it, and
+UTF-32; and undoes other encodings (`recodings`)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from fsm.logs.exports.recodings import HEAD, Recode, find_recoding
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-class Recoded:
-    """A text that is read as it was before it was coded."""
+class Decoded:
+    """A text that is decoded while it is read."""
 
     def __init__(self, handle: IO[bytes], recode: Recode) -> None:
         self.handle = handle
@@ -32,13 +32,14 @@ class Recoded:
         self._parts = recode(self._read())
 
     def _read(self) -> Iterator[bytes]:
-        opened = UntilBroken(self.handle)
+        opened = DamageTolerant(self.handle)
         while part := opened.read(HEAD):
             yield part
-        self._problem = opened.problem  # raised once all that came before it is read
+        self._problem = opened.problem  # raised after the data before it was read
 
     def read(self, size: int, /) -> bytes:
-        """Some of the next bytes, none at the end. Raises `READ_ERRORS` where a damaged file gives no more."""
+        """Some of the next bytes, empty at the end. Raises `READ_ERRORS` where a damaged file cannot be read
+        further."""
         while not self._rest:
             part = next(self._parts, None)
             if part is None:
@@ -50,7 +51,7 @@ class Recoded:
         return part
 
     def seek(self, _start: int, /) -> int:
-        """Back to the beginning, the only place that can be found again."""
+        """Rewinds to the beginning, the only supported position."""
         self._rest, self._problem = b"", None
         self._parts = self._recode(self._read())
         return self.handle.seek(0)
@@ -62,8 +63,8 @@ class Recoded:
         self._rest = b""
 
 
-def _from(encoding: str) -> Recode:
-    """A text in UTF-16 or UTF-32 as UTF-8, without the mark at its beginning."""
+def _decode_unicode(encoding: str) -> Recode:
+    """Decodes UTF-16 or UTF-32 into UTF-8, without the byte order mark."""
 
     def recode(parts: Iterable[bytes]) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(encoding)("replace")
@@ -78,54 +79,54 @@ _PACKED: tuple[tuple[re.Pattern[bytes], Callable[[IO[bytes]], Any]], ...] = (
     (re.compile(re.escape(GZIP_MAGIC)), lambda handle: gzip.GzipFile(fileobj=handle, mode="rb")),
     (re.compile(b"BZh"), bz2.BZ2File),
     (re.compile(b"\xfd7zXZ\0"), lzma.LZMAFile),
-    (re.compile(rb"\xff\xfe\0\0"), lambda handle: Recoded(handle, _from("utf-32-le"))),
-    (re.compile(rb"\0\0\xfe\xff"), lambda handle: Recoded(handle, _from("utf-32-be"))),
-    (re.compile(rb"\xff\xfe[^\0]|(?:[\t\r\n -~]\0){4}"), lambda handle: Recoded(handle, _from("utf-16-le"))),
-    (re.compile(rb"\xfe\xff\0|(?:\0[\t\r\n -~]){4}"), lambda handle: Recoded(handle, _from("utf-16-be"))),
+    (re.compile(rb"\xff\xfe\0\0"), lambda handle: Decoded(handle, _decode_unicode("utf-32-le"))),
+    (re.compile(rb"\0\0\xfe\xff"), lambda handle: Decoded(handle, _decode_unicode("utf-32-be"))),
+    (re.compile(rb"\xff\xfe[^\0]|(?:[\t\r\n -~]\0){4}"), lambda handle: Decoded(handle, _decode_unicode("utf-16-le"))),
+    (re.compile(rb"\xfe\xff\0|(?:\0[\t\r\n -~]){4}"), lambda handle: Decoded(handle, _decode_unicode("utf-16-be"))),
 )
-"""How a file begins, and who reads it then."""
-_REFUSED = (
+"""Magic bytes of a file, and its opener."""
+_UNSUPPORTED = (
     (re.compile(rb"\x28\xb5\x2f\xfd"), "compressed with zstd"),
     (re.compile(rb".{257}ustar", re.DOTALL), "an archive of tar"),
     (re.compile(rb"PK\x03\x04"), "an archive of zip"),
 )
-"""How a file begins that nobody here unpacks."""
+"""Magic bytes of unsupported archives."""
 _MOST_LAYERS = 3
 
 
 class PackedError(OSError):
-    """A file in a form that nobody here unpacks."""
+    """A file in an unsupported archive format."""
 
 
 READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What reading a damaged file raises."""
+"""Exceptions raised while a damaged file is read."""
 
 
 def is_packed(start: bytes) -> bool:
-    """Whether a file that begins with these bytes, at least 8, was packed, or is in UTF-16 or UTF-32; 300
-    tell archives of tar, too."""
-    return any(begins.match(start) for begins, _ in (*_REFUSED, *_PACKED))
+    """Whether a file that begins with these bytes is compressed, an archive, or in UTF-16 or UTF-32. 8 bytes are
+    enough, except for tar archives, which need 300."""
+    return any(begins.match(start) for begins, _ in (*_UNSUPPORTED, *_PACKED))
 
 
 def is_coded(head: bytes) -> bool:
-    """Whether a file that begins with these bytes, at most `HEAD`, can be read only from its beginning."""
+    """Whether a file that begins with these bytes, at most `HEAD`, can only be read from its beginning."""
     return is_packed(head) or find_recoding(head) is not None
 
 
 @contextmanager
 def open_packed(file: str) -> Iterator[IO[bytes]]:
-    """What a file holds that is packed or coded, at most `_MOST_LAYERS` deep. Raises `PackedError` where no program
-    here can do that, OSError where the file cannot be opened."""
+    """Opens a compressed or encoded file, at most `_MOST_LAYERS` deep. Raises `PackedError` for unsupported archives,
+    OSError if the file cannot be opened."""
     with ExitStack() as layers:
         handle: IO[bytes] = layers.enter_context(Path(file).open("rb"))
         for _ in range(_MOST_LAYERS):
             start = _head(handle)
             handle.seek(0)
-            if what := next((what for begins, what in _REFUSED if begins.match(start)), ""):
+            if what := next((what for begins, what in _UNSUPPORTED if begins.match(start)), ""):
                 raise PackedError(f"{what}; unpack it first")
             opener = next((opener for begins, opener in _PACKED if begins.match(start)), None)
             if opener is None and (recode := find_recoding(start)) is not None:
-                opener = partial(Recoded, recode=recode)
+                opener = partial(Decoded, recode=recode)
             if opener is None:
                 break
             handle = layers.enter_context(opener(handle))
@@ -133,41 +134,41 @@ def open_packed(file: str) -> Iterator[IO[bytes]]:
 
 
 def _head(handle: IO[bytes]) -> bytes:
-    """How a text begins, as far as it can be read."""
-    opened, parts, have = UntilBroken(handle), list[bytes](), 0
+    """The beginning of a text, as far as it can be read."""
+    opened, parts, have = DamageTolerant(handle), list[bytes](), 0
     while have < HEAD and (part := opened.read(HEAD - have)):
         parts.append(part)
         have += len(part)
     return b"".join(parts)
 
 
-class UpTo:
-    """A file that ends at a size that it had, however far it has grown since."""
+class SizeLimited:
+    """A file limited to a fixed size, even if it has grown since."""
 
     def __init__(self, handle: IO[bytes] | io.RawIOBase, size: int) -> None:
         self.handle = handle
         self.size = size
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, none at the end."""
+        """The next bytes, empty at the end."""
         return self.handle.read(min(size, max(0, self.size - self.handle.tell()))) or b""
 
     def seek(self, offset: int, /) -> int:
         return self.handle.seek(offset)
 
 
-class UntilBroken:
-    """A file that ends where it cannot be read any further, so that what came before is read like any other."""
+class DamageTolerant:
+    """A file that ends where reading fails, so that the data before the damage is read normally."""
 
-    def __init__(self, handle: IO[bytes] | UpTo) -> None:
+    def __init__(self, handle: IO[bytes] | SizeLimited) -> None:
         self.handle = handle
         self.problem: Exception | None = None
-        # To fill a size a damaged file is read beyond what it can still give, and that would be lost.
+        # `read` fills the requested size and would lose the readable part before the damage.
         self._read: Callable[[int], bytes] = getattr(handle, "read1", handle.read)
         self._place = 0
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, none at the end and where the file is damaged."""
+        """The next bytes, empty at the end and from the damage on."""
         if self.problem is not None:
             return b""
         try:
@@ -179,7 +180,8 @@ class UntilBroken:
         return part
 
     def _read_rest(self) -> bytes:
-        """What stands before the damage: whoever unpacks it gives nothing of a part that is damaged further on."""
+        """The data before the damage, in small reads: a decompressor returns nothing of a chunk that is damaged further
+        on."""
         parts: list[bytes] = []
         try:
             if self.handle.seek(self._place) == self._place:
@@ -195,8 +197,8 @@ class UntilBroken:
 
 
 _SMALL = 512
-"""Bytes that are read at once where the file is damaged soon."""
+"""Bytes per read close to the damage."""
 
 
-def in_memory(data: bytes) -> UntilBroken:
-    return UntilBroken(io.BytesIO(data))
+def open_bytes(data: bytes) -> DamageTolerant:
+    return DamageTolerant(io.BytesIO(data))

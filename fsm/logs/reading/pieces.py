@@ -1,7 +1,8 @@
-"""Files cut into byte ranges, and the lines of one range. Pure but for reading the file it is given.
+"""Cuts files into byte ranges and reads the lines of one range. Pure except for reading the given file.
 
-A piece owns what *starts* in its range. Reading begins `ENTRY_LIMIT` bytes early, which is all the context an entry may
-need, and ends once the last owned entry is complete. Compressed files are one piece: they cannot be cut.
+A piece owns the entries that start in its range. Reading begins `ENTRY_LIMIT` bytes earlier, which is all the context
+an entry may need, and ends when the last owned entry is complete. A compressed file is one piece, since it cannot be
+cut.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from fsm.logs.layouts.layout import Description, formats_of
 from fsm.logs.layouts.learned import Guess
 from fsm.logs.layouts.samples import NOTHING, Learned, learn_bytes, learn_file
 from fsm.logs.reading.entries import ENTRY_LIMIT, LINE_LIMIT, Block, Entry, assemble
-from fsm.logs.reading.opening import GZIP_MAGIC, READ_ERRORS, UntilBroken, UpTo, in_memory, is_coded, open_packed
+from fsm.logs.reading.opening import (
+    GZIP_MAGIC,
+    READ_ERRORS,
+    DamageTolerant,
+    SizeLimited,
+    is_coded,
+    open_bytes,
+    open_packed,
+)
 from fsm.logs.reading.segments import SegmentReader, begins_segment, is_segment
 from fsm.logs.reading.streams import StreamScanner, assemble_streams
 
@@ -41,12 +50,12 @@ __all__ = [
 Found = TypeVar("Found")
 
 CHUNK = 1 << 20
-"""Bytes read at once."""
+"""Bytes per read."""
 _KEPT = 31 << 20
 BOM = b"\xef\xbb\xbf"
-"""What some editors begin a file in UTF-8 with."""
+"""The byte order mark of UTF-8."""
 WHOLE = 1 << 62
-"""End of a piece that is read to the end of its file."""
+"""End offset of a piece that extends to the end of its file."""
 
 
 class Piece(NamedTuple):
@@ -62,17 +71,18 @@ class Unreadable(NamedTuple):
 
 
 def is_gzip(path: Path) -> bool:
-    """True where the content is packed or coded, by gzip or another, whatever the name. Raises OSError like `open`."""
+    """Whether the content is compressed or encoded, by gzip or otherwise, whatever the file's name. Raises OSError like
+    `open`."""
     with path.open("rb", buffering=0) as handle:
         head = handle.read(HEAD)
     return is_coded(head) and not begins_segment(head)
 
 
 def cut(path: Path, split_bytes: int, expected: Sequence[Format] = (), *, size: int | None = None) -> Iterator[Piece]:
-    """The pieces of one file: one of what is compressed, a segment, or, in the formats that are expected (none means
-    all), a table or a file that has its newest entries first.
+    """The pieces of one file. There is only one for a compressed file, a segment, or, in the expected formats (none
+    means all), a table or a file with its newest entries first.
 
-    A file that grows may be cut at the size that it had. Raises OSError where it cannot be opened.
+    A growing file may be cut at an earlier size. Raises OSError if the file cannot be opened.
     """
     size = path.stat().st_size if size is None else size
     gzipped = is_gzip(path)
@@ -88,7 +98,7 @@ def cut(path: Path, split_bytes: int, expected: Sequence[Format] = (), *, size: 
 
 
 def reader_of(piece: Piece, formats: Sequence[Format]) -> PieceReader | SegmentReader:
-    """Who reads a piece. A file that cannot be opened is found out when it is read."""
+    """The reader of a piece. A file that cannot be opened raises when it is read."""
     try:
         whole = piece.start == 0 and not piece.gzipped and is_segment(Path(piece.file))
     except OSError:
@@ -101,59 +111,59 @@ def _count_feeds(data: bytes) -> int:
 
 
 class PieceReader:
-    """Reads one piece. `lines` counts the lines that start in it, complete once `entries` is exhausted."""
+    """Reads one piece. `lines` counts the lines that start in it; complete once `entries` is exhausted."""
 
     context = ENTRY_LIMIT
-    """How far before the piece reading begins."""
+    """How many bytes before the piece reading begins."""
 
     def __init__(self, piece: Piece, formats: Sequence[Format]) -> None:
         self.piece = piece
         self.formats = formats
         self.lines = 0
         self.learned = NOTHING
-        """The layouts that were learned from the file, known once it is opened."""
+        """The layouts learned from the file; set when it is opened."""
 
     @property
     def layouts(self) -> tuple[Description, ...]:
-        """What was learned of the file's layouts: none where it has only known ones, or no client speaks."""
+        """Descriptions of the learned layouts; empty if the file has only known layouts or no client's messages."""
         return tuple(layout.description for layout in self.learned.layouts)
 
     @property
     def guesses(self) -> tuple[Guess, ...]:
-        """Where clients speak and no layout could be learned: the likeliest, and why they fail."""
+        """The likeliest layouts and why they fail, if there are client messages but no layout could be learned."""
         return self.learned.guesses
 
     def entries(self) -> Iterator[Entry]:
         """The entries that start in the piece; `number` counts lines from 1 at the piece's first line.
 
-        Where the newest entries stand first, offsets count from the end of the file, so that they rise with time.
-        Raises one of `READ_ERRORS` where the file cannot be read any further; what came before stands.
+        If the newest entries come first, offsets count from the end of the file, so that they increase with time.
+        Raises one of `READ_ERRORS` where the file cannot be read further, after the entries before that.
         """
         start, end = self.piece.start, self.piece.end
         for entry in self.read(self.assemble):
             if start <= entry.offset < end:
                 yield self.place(entry)
 
-    def read(self, how: Callable[[UntilBroken], Iterator[Found]]) -> Iterator[Found]:
-        """What a function makes of the opened file, which is called when its layouts are known. Raises as `entries`."""
+    def read(self, how: Callable[[DamageTolerant], Iterator[Found]]) -> Iterator[Found]:
+        """Applies a function to the opened file, once its layouts are learned. Raises as `entries`."""
         self.learned = learn_file(self.piece.file, self.piece.gzipped, self.formats)
         with _open_piece(self.piece) as opened:
-            handle = UntilBroken(opened)
+            handle = DamageTolerant(opened)
             yield from how(handle)
             if handle.problem is not None:
                 raise handle.problem
 
     def place(self, entry: Entry) -> Entry:
-        """The entry at an offset that rises with time."""
+        """The entry with an offset that increases with time."""
         return entry._replace(offset=WHOLE - entry.offset) if self.learned.reversed else entry
 
     @property
     def by_streams(self) -> bool:
-        """Whether lines have to be told apart behind frames, or entries are rows."""
+        """Whether lines have to be separated by stream behind their frames, or entries are table rows."""
         return self.learned.table is not None or any(layout.by_lines for layout in self.learned.layouts)
 
     def stream_scanner(self) -> StreamScanner | None:
-        """Who looks behind the frames of few lines; None where all have to be looked at."""
+        """A scanner that unframes only few lines; None if all of them have to be unframed."""
         layouts = self.learned.layouts
         if self.learned.table is not None or any(layout.second for layout in layouts):
             return None
@@ -162,19 +172,20 @@ class PieceReader:
 
     @property
     def expected(self) -> list[Format]:
-        """The layouts that are known, and those that were learned."""
+        """The known formats and the learned ones."""
         known = [one for one in self.formats if one.client is None]
         return [*known, *formats_of(self.learned.layouts, self.learned.clients)]
 
-    def assemble(self, handle: UntilBroken) -> Iterator[Entry]:
-        """The entries of the piece and of its context, in the layouts that are known and were learned."""
+    def assemble(self, handle: DamageTolerant) -> Iterator[Entry]:
+        """The entries of the piece and of its context, in the known and the learned layouts."""
         runs = (block.run for block in self.blocks(handle))
         if self.by_streams:
             return assemble_streams(runs, self.learned.layouts, self.expected, self.learned.table)
         return assemble(runs, self.expected)
 
-    def blocks(self, handle: UntilBroken, count_feeds: Callable[[bytes], int] = _count_feeds) -> Iterator[Block]:
-        """Lines from the context before the piece to `ENTRY_LIMIT` behind it; no block crosses its borders."""
+    def blocks(self, handle: DamageTolerant, count_feeds: Callable[[bytes], int] = _count_feeds) -> Iterator[Block]:
+        """Blocks of lines from the context before the piece to `ENTRY_LIMIT` behind it. No block crosses the piece's
+        borders."""
         start, end = self.piece.start, self.piece.end
         stop = end + ENTRY_LIMIT
         longest = longest_line(self.learned.table)
@@ -191,9 +202,9 @@ class PieceReader:
 
 
 class GrowingReader(PieceReader):
-    """Reads a piece of a file that grows: what was learned is given, and nothing behind `upto` is looked at.
+    """Reads a piece of a growing file: takes layouts learned earlier and reads nothing past `upto`.
 
-    Without context the piece begins where an entry does. Lines are counted from `lines` on.
+    Without context, the piece begins at the start of an entry. Line numbers continue from `lines`.
     """
 
     def __init__(self, piece: Piece, formats: Sequence[Format], learned: Learned, lines: int, upto: int) -> None:
@@ -204,10 +215,10 @@ class GrowingReader(PieceReader):
         if not self.by_streams:
             self.context = 0
 
-    def read(self, how: Callable[[UntilBroken], Iterator[Found]]) -> Iterator[Found]:
+    def read(self, how: Callable[[DamageTolerant], Iterator[Found]]) -> Iterator[Found]:
         """As `PieceReader.read`."""
         with Path(self.piece.file).open("rb", buffering=0) as opened:
-            handle = UntilBroken(UpTo(opened, self.upto))
+            handle = DamageTolerant(SizeLimited(opened, self.upto))
             yield from how(handle)
             if handle.problem is not None:
                 raise handle.problem
@@ -219,13 +230,13 @@ def _open_piece(piece: Piece) -> AbstractContextManager[IO[bytes]]:
 
 @cache
 def _keep_memory() -> None:
-    """Lets glibc keep the memory of a block that is freed for the next: it keeps as much as the largest block that was
-    freed had, and asks the kernel for more each time."""
+    """Makes glibc keep the memory of a freed block for the next one. Otherwise it keeps only as much as the largest
+    freed block and asks the kernel for more each time."""
     bytes(_KEPT)
 
 
-def _read_blocks(handle: UntilBroken, begin: int, stop: int, longest: int = LINE_LIMIT) -> Iterator[Block]:
-    """The lines that start from `begin` on, to some behind `stop`, not numbered; holds one chunk and one cut line."""
+def _read_blocks(handle: DamageTolerant, begin: int, stop: int, longest: int = LINE_LIMIT) -> Iterator[Block]:
+    """The lines from `begin` to shortly after `stop`, not numbered. Holds one chunk and one cut line in memory."""
     _keep_memory()
     if begin:
         handle.seek(begin - 1)
@@ -258,7 +269,7 @@ def _read_blocks(handle: UntilBroken, begin: int, stop: int, longest: int = LINE
 
 
 def _split(block: Block, borders: Sequence[int]) -> Iterator[Block]:
-    """The block in parts that do not cross the borders, which rise: each line belongs where it starts."""
+    """Splits the block at these borders, in ascending order. A line belongs to the part in which it starts."""
     for border in borders:
         if block.offset < border <= block.offset + len(block.data):
             end = block.data.find(b"\n", border - block.offset - 1)
@@ -269,7 +280,7 @@ def _split(block: Block, borders: Sequence[int]) -> Iterator[Block]:
 
 
 def _without_mark(blocks: Iterable[Block]) -> Iterator[Block]:
-    """A byte order mark is left out of the first line of a file; the offset of the second counts it."""
+    """Removes a byte order mark from the first line of a file. The offset of the second line still counts it."""
     for block in blocks:
         if block.offset or not block.data.startswith(BOM):
             yield block
@@ -281,7 +292,7 @@ def _without_mark(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def from_bytes(data: bytes, formats: Sequence[Format], modified_ms: int = 0) -> Iterator[Entry]:
-    """The entries of a text in memory; stamps without a year or a date are of the time given."""
+    """The entries of a text in memory; `modified_ms` completes timestamps without a year or a date."""
     reader = PieceReader(Piece("", 0, WHOLE), formats)
     reader.learned = learn_bytes(data, modified_ms, formats)
-    return reader.assemble(in_memory(data))
+    return reader.assemble(open_bytes(data))

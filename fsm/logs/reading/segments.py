@@ -1,8 +1,8 @@
-"""Raw segments of `__consumer_offsets`, read as if they had been printed: an entry for each record, as a JSON line.
+"""Raw segments of `__consumer_offsets`, read as if they had been printed: each record is an entry, as a JSON line.
 
-A segment is one piece: its batches cannot be found from the middle. The file is mapped, not read, so that memory is
-bounded by one batch. The number of an entry counts the records of its file from 1; the record's own offset in the log
-stands in the text.
+A segment is one piece, because batches cannot be found from the middle. The file is mapped, so that memory is bounded
+by one batch. The number of an entry counts the records of the file from 1; the record's own offset in the log is in the
+text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FOLDER = re.compile(r"__consumer_offsets-(\d{1,10})")
 
 
 def is_segment(path: Path) -> bool:
-    """True where the content is a segment, whatever the name. Raises OSError like `open`."""
+    """Whether the content is a segment, whatever the file's name. Raises OSError like `open`."""
     with path.open("rb") as handle:
         return begins_segment(handle.read(HEAD.size))
 
@@ -52,9 +52,9 @@ class SegmentReader:
         self.guesses: tuple[Guess, ...] = ()
 
     def entries(self) -> Iterator[Entry]:
-        """An entry for each record but the ends of transactions.
+        """An entry for each record, except transaction markers.
 
-        Raises OSError where the file cannot be read any further; what came before stands.
+        Raises OSError where the file cannot be read further, after the entries before that.
         """
         partition = _partition(self.file)
         for record in self._records():
@@ -64,7 +64,7 @@ class SegmentReader:
 
     def _records(self) -> Iterator[LogRecord]:
         with Path(self.file).open("rb") as handle:
-            # Never closed by hand: what was read last may still point into it.
+            # Not closed explicitly: the last records may still reference it.
             data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
         try:
             for batch in read_batches(memoryview(data)):

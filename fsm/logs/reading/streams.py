@@ -1,10 +1,11 @@
-"""Entries of files in which every line stands in a frame, perhaps of several programs in turn.
+"""Assembles the entries of files in which every line has a frame, possibly with the lines of several programs
+interleaved.
 
-Lines are told apart behind their frames, and each program's entries are put together by themselves. An entry holds its
-lines as they stand in the file. Memory is bounded by the programs whose last entry still goes on.
+Lines are unframed and assigned to streams, and the entries of each stream are assembled separately. An entry keeps its
+lines as they are in the file. Memory is bounded by the number of streams with an open entry.
 
-`assemble_streams` is the meaning of all of it. `StreamScanner` looks behind the frames of those lines alone that hold
-marks of clients, and of those around them.
+`assemble_streams` is the reference implementation. `StreamScanner` unframes only the lines that contain client marks,
+and the lines around them.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ MOST_STREAMS = 1000
 
 
 class _Line(NamedTuple):
-    """A line of a file, as its layout shows it."""
+    """A line of a file, unframed."""
 
     offset: int
     number: int
     data: bytes
     cut: bool
     key: tuple[int, str]
-    """The layout's number, and the stream."""
+    """The number of the layout, and the stream."""
     peeled: Peeled
 
 
 @dataclass(slots=True)
 class _Open:
-    """The last entry of a stream."""
+    """The last entry of a stream, which may still continue."""
 
     offset: int
     number: int
@@ -68,7 +69,7 @@ class _Streams:
         """In the order in which the entries begin."""
 
     def look(self, line: bytes) -> tuple[int, Peeled] | None:
-        """The number of the layout that a line has, and the line behind its frames."""
+        """The number of the first layout that matches a line, and the unframed line; None if no layout matches."""
         text = clean(line.decode("utf-8", "replace")).removesuffix("\r")
         for i, layout in enumerate(self.layouts):
             peeled = layout.look(text)
@@ -76,17 +77,17 @@ class _Streams:
                 return i, peeled
         return None
 
-    def goes_on(self, line: _Line) -> bool:
-        """Whether a line belongs to the last entry of its stream."""
+    def continues_entry(self, line: _Line) -> bool:
+        """Whether a line continues the last entry of its stream."""
         layout, last = self.layouts[line.key[0]], self.opened.get(line.key)
         if last is None or line.offset - last.offset >= ENTRY_LIMIT:
             return False
         text = line.peeled.text
-        return last.partial or (not layout.begins(text) and layout.goes_on(text, len(last.lines)))
+        return last.partial or (not layout.begins(text) and layout.continues_entry(text, len(last.lines)))
 
     def take(self, line: _Line) -> Iterator[Entry]:
-        """The entries that end with a line."""
-        if self.goes_on(line):
+        """The entries that a line completes."""
+        if self.continues_entry(line):
             last = self.opened[line.key]
             last.lines.append(line.data)
             last.partial, last.cut = line.peeled.partial, last.cut or line.cut
@@ -99,8 +100,8 @@ class _Streams:
         formats = self.of_layout[i] if begins else ()
         self.opened[line.key] = _Open(line.offset, line.number, [line.data], formats, line.cut, peeled.partial)
 
-    def orphan(self, offset: int, number: int, line: bytes, cut: bool) -> Iterator[Entry]:
-        """A line in none of the layouts: an entry of its own. Nothing goes on behind a gap."""
+    def make_orphan(self, offset: int, number: int, line: bytes, cut: bool) -> Iterator[Entry]:
+        """A line in none of the layouts is an entry of its own. No entry continues after a gap."""
         if line == GAP:
             yield from self.finish()
             self.opened.clear()
@@ -108,7 +109,7 @@ class _Streams:
         yield Entry(offset, number, its, line.removesuffix(b"\r"), cut)
 
     def close(self, key: tuple[int, str]) -> Iterator[Entry]:
-        """The last entry of a stream, if it goes on."""
+        """The last entry of a stream, if it is open."""
         last = self.opened.pop(key, None)
         if last is not None:
             yield last.entry()
@@ -125,25 +126,26 @@ def assemble_streams(
     streams = _Streams(layouts, formats)
     tables = [frame for layout in layouts for frame in layout.frames if isinstance(frame, Named)]
     for offset, number, line, cut in rows_of(runs, table):
-        if any(frame.heads(line) for frame in tables):
+        if any(frame.is_header(line) for frame in tables):
             continue
         found = streams.look(line)
         if found is None:
-            yield from streams.orphan(offset, number, line, cut)
+            yield from streams.make_orphan(offset, number, line, cut)
         else:
             yield from streams.take(_Line(offset, number, line, cut, (found[0], found[1].stream), found[1]))
     yield from streams.finish()
 
 
-_BEGINS, _GOES_ON, _STRANGE = range(3)
-"""What a line is behind its frames: the first of an entry, one that goes on, or anything else, as a part of a line."""
+_BEGINS, _CONTINUES, _OTHER = range(3)
+"""The kind of an unframed line: the first of an entry, a continuation, or anything else, such as part of a line."""
 _REACH, _FARTHEST = 48, 512
-"""Bytes of what a frame holds that tell whether it begins an entry, and of a line whose frame's length is not known."""
+"""Bytes of an unframed line that decide whether it begins an entry, and bytes of a whole line if the length of its
+frame is unknown."""
 _PAD = b"\n" * LONGEST
 
 
 class _Part(NamedTuple):
-    """A run of lines, and what is known of each."""
+    """A run of lines with their offsets and kinds."""
 
     run: Run
     starts: list[int]
@@ -156,29 +158,29 @@ class _Part(NamedTuple):
 
 
 class StreamScanner:
-    """Finds the entries that may matter among the framed lines of one piece."""
+    """Finds the potentially relevant entries among the framed lines of one piece."""
 
     def __init__(
         self, layouts: Sequence[Layout], formats: Sequence[Format], clients: Sequence[Client], owned: range
     ) -> None:
         self.passed = 0
-        """Entries that were counted and not made."""
+        """Entries that were counted but not created."""
         self._owned = owned
         self._streams = _Streams(layouts, formats)
         self._marks = marks_of(tuple(clients))
         reach = max(map(_reach_of, layouts))
         self._kinds = Beginnings(min(reach, LONGEST))
-        self._tells = reach <= LONGEST
-        """Whether lines with one beginning are of one kind."""
+        self._reach_suffices = reach <= LONGEST
+        """Whether the first bytes of a line determine its kind."""
         self._whole_lines = any(
             isinstance(frame, Named) and frame.whole_lines for one in layouts for frame in one.frames
         )
         self._open: dict[tuple[int, str], int] = {}
-        """The streams whose last entry was taken and may go on, and where it begins; the oldest first."""
+        """The streams whose last entry was created and may continue, and its offset, the oldest first."""
 
     def scan(self, blocks: Iterable[Block]) -> Iterator[Entry]:
-        """The entries that may matter, in the order in which they end; of others those are counted that begin in
-        the piece, whose borders no block crosses."""
+        """The potentially relevant entries, in the order in which they end. The others are only counted, if they begin
+        in the piece. No block crosses the piece's borders."""
         before = _Part(Run(0, 0, ()), [], b"")
         for block in blocks:
             run = block.run
@@ -188,17 +190,17 @@ class StreamScanner:
             marked = self._marks.lines(block.data, bounds).tolist()
             for line, begins in self._near_marks(part, before, marked):
                 self.passed -= begins and line.offset in self._owned
-                yield from self._streams.take(line) if line.key[0] >= 0 else self._streams.orphan(*line[:4])
+                yield from self._streams.take(line) if line.key[0] >= 0 else self._streams.make_orphan(*line[:4])
             yield from self._close_old(part.starts[-1])
             before = part
         yield from self._streams.finish()
 
     def _near_marks(self, part: _Part, before: _Part, marked: Sequence[int]) -> Iterator[tuple[_Line, bool]]:
-        """The lines that have to be taken, and whether each begins an entry: those with marks and their entries'
-        others, and strange ones."""
+        """The lines to process, and whether each begins an entry: lines with marks, the other lines of their entries,
+        and lines of kind `_OTHER`."""
         lines, kinds = part.run.lines, part.kinds
         chosen = set(marked)
-        chosen.update(i for i, kind in enumerate(kinds) if kind == _STRANGE)
+        chosen.update(i for i, kind in enumerate(kinds) if kind == _OTHER)
         order = sorted(chosen)
         at = -1
         while True:
@@ -215,25 +217,25 @@ class StreamScanner:
                 continue
             line = part.line(at, looked)
             if at in chosen:
-                if kinds[at] == _GOES_ON and line.key not in self._open:
-                    yield from self._above(line, part, at, before)
+                if kinds[at] == _CONTINUES and line.key not in self._open:
+                    yield from self._find_lines_above(line, part, at, before)
                 self._open.pop(line.key, None)
                 self._open[line.key] = line.offset
                 yield line, kinds[at] == _BEGINS
             elif line.key in self._open:
-                if self._streams.goes_on(line):
+                if self._streams.continues_entry(line):
                     yield line, False
                 else:
                     del self._open[line.key]
 
-    def _above(self, line: _Line, part: _Part, at: int, before: _Part) -> Iterator[tuple[_Line, bool]]:
-        """The lines of an entry above one that goes on."""
+    def _find_lines_above(self, line: _Line, part: _Part, at: int, before: _Part) -> Iterator[tuple[_Line, bool]]:
+        """The lines of an entry that precede one of its continuation lines."""
         out: list[tuple[_Line, bool]] = []
         for one, end in ((part, at), (before, len(before.kinds))):
             for i in range(end - 1, -1, -1):
                 if line.offset - one.starts[i] >= ENTRY_LIMIT:
                     return
-                looked = self._streams.look(one.run.lines[i]) if one.kinds[i] != _STRANGE else None
+                looked = self._streams.look(one.run.lines[i]) if one.kinds[i] != _OTHER else None
                 if looked is not None and (looked[0], looked[1].stream) == line.key:
                     out.append((one.line(i, looked), one.kinds[i] == _BEGINS))
                     if one.kinds[i] == _BEGINS:
@@ -241,7 +243,7 @@ class StreamScanner:
                         return
 
     def _close_old(self, offset: int) -> Iterator[Entry]:
-        """The entries that are too far above to go on."""
+        """Closes the entries that are too far back to continue."""
         while self._open and offset - next(iter(self._open.values())) >= ENTRY_LIMIT:
             key = next(iter(self._open))
             del self._open[key]
@@ -249,17 +251,17 @@ class StreamScanner:
 
     def _kinds_of(self, lines: Sequence[bytes], data: bytes, bounds: Numbers) -> bytes:
         cells = np.frombuffer(data + _PAD, np.uint8)
-        kinds = self._kinds.kinds(cells, bounds[:-1], lambda i: (self._kind(lines[i]), self._tells)).tobytes()
+        kinds = self._kinds.kinds(cells, bounds[:-1], lambda i: (self._kind(lines[i]), self._reach_suffices)).tobytes()
         if self._whole_lines and not all(ends := [_LINE_FEED in line for line in lines]):
-            kinds = bytes(kind if end else _STRANGE for kind, end in zip(kinds, ends, strict=True))
+            kinds = bytes(kind if end else _OTHER for kind, end in zip(kinds, ends, strict=True))
         return kinds
 
     def _kind(self, line: bytes) -> int:
         found = self._streams.look(line)
         if found is None or found[1].partial:
-            return _STRANGE
+            return _OTHER
         layout, text = self._streams.layouts[found[0]], found[1].text
-        return _BEGINS if layout.begins(text) else _GOES_ON if layout.goes_on(text, 0) else _STRANGE
+        return _BEGINS if layout.begins(text) else _CONTINUES if layout.continues_entry(text, 0) else _OTHER
 
 
 _NO_LAYOUT = (-1, Peeled(""))

@@ -1,1 +1,1 @@
-"""Trace records written as the lines that programs would have printed: the way back of `fsm.logs.programs`."""
+"""Writes trace records as log lines of the programs that produced them: the inverse of `fsm.logs.programs`."""

@@ -1,4 +1,4 @@
-"""Logs as Connect workers would write them of trace records: the way back of `connect_worker`."""
+"""Writes trace records as logs of Connect workers: the inverse of `connect_worker`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fsm.trace import Kind, Partition, TraceRecord
 
 RUNTIME = "org.apache.kafka.connect.runtime."
 HERDER, COORDINATOR = f"{RUNTIME}distributed.DistributedHerder", f"{RUNTIME}distributed.WorkerCoordinator"
-"""These put the worker's name before what they say."""
+"""These classes put the worker's name before their messages."""
 
 
 class Words(NamedTuple):
-    """What is printed of a record, or of each of its units."""
+    """The message of a record, or of each of its units."""
 
     level: str
     logger: str
@@ -87,7 +87,7 @@ RECORDS: dict[tuple[Kind, str], Words] = {
     (Kind.CLOSE_END, ""): Words("INFO", HERDER, "Herder stopped"),
     (Kind.FATAL, ""): Words("ERROR", HERDER, "Uncaught exception in herder work thread, exiting: {detail}"),
 }
-"""By kind and event; a step of the worker's table without one, by where it leads."""
+"""By kind and event; for a step of the worker's table without an event, by its target state."""
 
 UNITS: dict[tuple[Kind, str, str], Words] = {
     (Kind.UNITS_STARTED, "asked", _CONNECTOR): Words("INFO", HERDER, "Starting connector {unit}"),
@@ -109,11 +109,11 @@ UNITS: dict[tuple[Kind, str, str], Words] = {
         "App info kafka.admin.client for connector-adminclient-{unit} unregistered",
     ),
 }
-"""By kind, event, and what the unit is."""
+"""By kind, event and type of unit."""
 
 
 def write_connect(records: Iterable[TraceRecord]) -> Iterator[Message]:
-    """What is printed of the records of one worker's name, whose processes follow each other."""
+    """The messages of the records of one worker's name, whose processes run one after another."""
     protocol, offset = "", "-1"
     for record in records:
         protocol = record.settings.get("protocol", protocol)
@@ -146,7 +146,7 @@ def _message(record: TraceRecord, words: Words, values: dict[str, object], conte
 
 
 def _values(record: TraceRecord, protocol: str, offset: str) -> dict[str, object]:
-    """Everything that a text may name."""
+    """The values of all placeholders."""
     full = record.full or ()
     return {
         **record.settings,
@@ -174,5 +174,5 @@ def _name(unit: Partition) -> str:
 
 
 def _context(unit: Partition) -> str:
-    """What Connect's layout puts before the lines of a unit."""
+    """The context that Connect's layout puts before the lines of a unit."""
     return f"[{unit[0]}|{'worker' if unit[1] == INSTANCE else f'task-{unit[1]}'}] "

@@ -1,7 +1,7 @@
-"""Logs as Java consumers would write them of trace records: the way back of `java_client` and its members' modules.
+"""Writes trace records as logs of Java consumers: the inverse of `java_client` and its membership modules.
 
-What a record is printed as stands in one table for each protocol; a test reads every line of them back. What the
-client does not print gives no line; what follows from another line has none of its own.
+There is one table of messages per protocol; a test reads every line back. Records that the client does not log have no
+message, nor do those that follow from another line.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ LOGGERS = {
     "AppInfoParser": f"{PROCESS}utils.internals.",
     "NetworkClient": "org.apache.kafka.clients.",
 }
-"""Packages of classes that are no internals of the consumer."""
+"""Packages of the classes that are not internals of the consumer."""
 
 
 class Words(NamedTuple):
-    """What is printed of a record."""
+    """The message of a record."""
 
     level: str
     logger: str
     text: str
-    """With fields of the record in braces, and those that `JavaConsumer` adds."""
+    """With placeholders in braces for fields of the record and values of `JavaConsumer`."""
 
 
 Table = Mapping[tuple[Kind, str], tuple[Words, ...]]
-"""By kind and detail; where that detail has no words of its own, those of the empty one."""
+"""By kind and detail; details without their own messages use those of the empty detail."""
 
 _MEMBER, _HEARTBEAT = "ConsumerMembershipManager", "ConsumerHeartbeatRequestManager"
 _INVOKER, _COORDINATOR, _REQUESTS = "ConsumerRebalanceListenerInvoker", "ConsumerCoordinator", "NetworkClient"
@@ -54,7 +54,7 @@ _COMMIT_FAILED = "Asynchronous auto-commit of offsets {{}} failed: {error}"
 
 
 def _about_callbacks() -> Table:
-    """Both protocols call the listener alike."""
+    """Messages of listener callbacks, which both protocols share."""
     verbs = {
         Kind.ASSIGN_BEGIN: "Adding newly",
         Kind.REVOKE_BEGIN: "Revoke previously",
@@ -76,7 +76,7 @@ def _about_callbacks() -> Table:
 
 
 def _about_process(consumer: str) -> Table:
-    """What the application's own class prints."""
+    """Messages of the application's own class."""
     return {
         (Kind.SUBSCRIBED, ""): (Words("INFO", consumer, "Subscribed to topic(s): {topics}"),),
         (Kind.SUBSCRIBED, "pattern"): (Words("INFO", consumer, "Subscribed to pattern: '{detail}'"),),
@@ -170,7 +170,7 @@ CONSUMER: Table = {
     ),
     (Kind.CLOSE_BEGIN, ""): (Words("DEBUG", _ASYNC, "Stop finding coordinator during consumer close"),),
 }
-"""The protocol of KIP-848. JOINING, JOINED, LEAVE_BEGIN follow from transitions, as does LEFT behind one."""
+"""The KIP-848 protocol. JOINING, JOINED and LEAVE_BEGIN follow from transitions, as does LEFT after one."""
 
 CLASSIC: Table = {
     **_about_callbacks(),
@@ -217,27 +217,27 @@ CLASSIC: Table = {
     ),
     (Kind.LEFT, ""): (Words("DEBUG", _COORDINATOR, "LeaveGroup response with {generation} returned successfully"),),
 }
-"""The classic protocol, which prints no states. LEAVE_BEGIN stands in the line of LEAVE_SENT."""
+"""The classic protocol, which does not log states. LEAVE_BEGIN is in the line of LEAVE_SENT."""
 
 _VARIANTS = {Kind.SUBSCRIBED: "pattern", Kind.JOINING: "reason"}
-"""What any detail of these kinds is called in the tables."""
+"""The name in the tables for any detail of these kinds."""
 NODE = "localhost:9092 (id: +1 rack: null)"
-"""The coordinator, wherever it is: who writes does not know it."""
+"""A fixed coordinator: the trace does not contain its address."""
 
 
 @dataclass
 class JavaConsumer:
-    """A Java consumer that prints, from its record STARTED on."""
+    """A Java consumer that logs, starting with its record STARTED."""
 
     settings: Mapping[str, str]
-    """What it prints when it starts, beside what that record has."""
+    """The settings that it logs when it starts, in addition to those in that record."""
     topic_ids: Mapping[str, str]
-    """By topic; they stand in targets of KIP-848."""
+    """By topic; used in targets of KIP-848."""
     is_classic: bool = False
     last: Kind = Kind.STARTED
     has_left: bool = False
     state: str = ""
-    """Of a classic member: it tells which request an error answers."""
+    """Of a classic member; determines which request an error answers."""
     epoch: int = 0
     local_epoch: int = -1
     number: int = 0
@@ -246,8 +246,8 @@ class JavaConsumer:
     target: tuple[Partition, ...] = ()
     expired_ms: int = 0
 
-    def tell(self, record: TraceRecord) -> Iterator[Message]:
-        """The messages of its next record."""
+    def write(self, record: TraceRecord) -> Iterator[Message]:
+        """The messages of the next record."""
         if record.kind is Kind.STARTED:
             yield from self._start(record)
         elif words := self._words(record):
@@ -261,7 +261,7 @@ class JavaConsumer:
     def _words(self, record: TraceRecord) -> tuple[Words, ...]:
         kind, detail = record.kind, record.detail
         if self.is_classic:
-            follows = kind is Kind.MEMBER_ID and bool(record.instance_id)  # a static member has it with its generation
+            follows = kind is Kind.MEMBER_ID and bool(record.instance_id)  # a static member gets it with its generation
         else:
             follows = kind is Kind.LEFT and self.last is Kind.TRANSITION
         if follows:
@@ -272,7 +272,7 @@ class JavaConsumer:
         return found or table.get((kind, ""), ())
 
     def _values(self, record: TraceRecord) -> dict[str, object]:
-        """Everything that a text may name."""
+        """The values of all placeholders."""
         epoch = self.epoch if record.epoch is None else record.epoch
         full, added, revoked = record.full or (), record.partitions, record.revoked
         if record.kind is Kind.TARGET:
@@ -305,7 +305,8 @@ class JavaConsumer:
         }
 
     def _refusal(self, record: TraceRecord, epoch: int) -> str:
-        """What a classic member says of an error: its heartbeats in a stable group, else what it joins with."""
+        """A classic member's message for an error: of heartbeats in a stable group, else of its JoinGroup or
+        SyncGroup."""
         why = error_text(record.detail)
         if self.state != "STABLE":
             return f"{'SyncGroup' if self.state == 'COMPLETING_REBALANCE' else 'JoinGroup'} failed: {why}"
@@ -341,7 +342,7 @@ class JavaConsumer:
         yield _message(record, "INFO", "AppInfoParser", text)
 
     def _remember(self, record: TraceRecord) -> None:
-        """What later lines repeat of this record."""
+        """Updates the state that later messages refer to."""
         kind = self.last = record.kind
         if record.epoch is not None:
             self.epoch = record.epoch
@@ -364,12 +365,12 @@ class JavaConsumer:
 def write_java(
     records: Iterable[TraceRecord], settings: Mapping[str, str], topic_ids: Mapping[str, str]
 ) -> Iterator[Message]:
-    """What is printed of the records of one client id, whose consumers follow each other."""
+    """The messages of the records of one client id, whose consumers run one after another."""
     consumer = JavaConsumer(settings, topic_ids)
     for record in records:
         if record.kind is Kind.STARTED:
             consumer = JavaConsumer(settings, topic_ids)
-        yield from consumer.tell(record)
+        yield from consumer.write(record)
 
 
 def _listing(partitions: Iterable[Partition]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsm.audit.hygiene.rotation import stem
-from fsm.logs.reading.opening import READ_ERRORS, UntilBroken, is_packed, open_packed
+from fsm.logs.reading.opening import READ_ERRORS, DamageTolerant, is_packed, open_packed
 from fsm.spark.sources import Source
 
 HEAD = 512
@@ -199,7 +199,7 @@ def _unpack_head(path: Path) -> bytes:
     data = b""
     try:
         with open_packed(str(path)) as opened:
-            handle = UntilBroken(opened)
+            handle = DamageTolerant(opened)
             while len(data) < HEAD and (part := handle.read(HEAD - len(data))):
                 data += part
     except READ_ERRORS:
