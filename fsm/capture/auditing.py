@@ -27,7 +27,7 @@ AUDITED = GROUP_APIS | {"Metadata"}
 MOST_AUDITED, MOST_BYTES = 20_000, 64 << 20
 """The maximal number of audited lines, the latest ones, and their bytes; also the maximal number of members."""
 ROUTINE_MS = 3_000.0
-"""The interval in which a repeated message of a member is one line: heartbeats come less often."""
+"""The interval within which repeated messages of a member are one line; heartbeats are less frequent."""
 AUDITING_MS, EACH_MS = 10_000.0, 3.0
 """The time until the next audit, at least, and in addition for each line, which takes some 0.1 ms."""
 SETTLED_MS = 10_000

@@ -66,7 +66,7 @@ class Conversation:
         """Whether the answer to this request is due."""
         return correlation_id in self._waiting
 
-    def ask(self, frame: Frame, at_ms: float) -> PendingRequest:
+    def take_request(self, frame: Frame, at_ms: float) -> PendingRequest:
         """Takes a request. Raises `RemoteProtocolError` for one without a header."""
         read = _REQUESTS.read(frame.data) if frame.is_whole else None
         try:
@@ -81,7 +81,7 @@ class Conversation:
         self._waiting[header.correlation_id] = asked
         return asked
 
-    def answer(self, frame: Frame, at_ms: float) -> DecodedResponse:
+    def take_response(self, frame: Frame, at_ms: float) -> DecodedResponse:
         """Takes a response. Raises `RemoteProtocolError` if no request waits for it."""
         correlation_id = int.from_bytes(frame.data[:LEAST_ANSWER], "big", signed=True)
         if correlation_id not in self._waiting:

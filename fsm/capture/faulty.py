@@ -50,28 +50,28 @@ class FaultyLink(Link):
     def __init__(self, connection: int, place: Place, broker: int, script: Script) -> None:
         super().__init__(connection, place, broker)
         self._script = script
-        self._met: dict[int, Rule] = {}
+        self._matched: dict[int, Rule] = {}
         """The rule of each request in flight, by correlation id."""
-        self._is_hole = False
+        self._drops_everything = False
         """Whether everything that either side sends is dropped."""
         self._now_ms = 0.0
 
     def from_client(self, data: bytes, now_ms: float) -> Passed:
         """Passes bytes of the client on, unless the connection drops everything."""
         self._now_ms, self.wait_s = now_ms, 0.0
-        return Passed() if self._is_hole else super().from_client(data, now_ms)
+        return Passed() if self._drops_everything else super().from_client(data, now_ms)
 
     def from_broker(self, data: bytes, now_ms: float) -> Passed:
         """Passes bytes of the broker on, unless the connection drops everything."""
         self._now_ms, self.wait_s = now_ms, 0.0
-        return Passed() if self._is_hole else super().from_broker(data, now_ms)
+        return Passed() if self._drops_everything else super().from_broker(data, now_ms)
 
     def _forward(self, frame: Frame, asked: PendingRequest, now_ms: float) -> bytes:
         rule = self._script.find(asked)
         if rule is None:
             return frame.raw
         _, version, correlation_id, _ = asked.header
-        self._met[correlation_id] = rule
+        self._matched[correlation_id] = rule
         match rule.do:
             case Do.REFUSE:
                 answer = refusal(asked.request, version, rule.code, Context(int(now_ms)))
@@ -79,10 +79,10 @@ class FaultyLink(Link):
                 self._refused[correlation_id] = Frame(len(data), data)
                 return b""
             case Do.SWALLOW:
-                self._is_hole = True
+                self._drops_everything = True
                 return b""
             case Do.CLOSE:
-                self._talk.end()
+                self._conversation.end()
                 raise RemoteProtocolError("scripted: the connection is closed")
             case Do.DELAY:
                 self.wait_s = rule.ms / 1000
@@ -90,30 +90,30 @@ class FaultyLink(Link):
 
     def _rewrite(self, frame: Frame, answered: DecodedResponse) -> bytes:
         correlation_id = answered.asked.header.correlation_id
-        rule = self._met.get(correlation_id)
+        rule = self._matched.get(correlation_id)
         match rule.do if rule else None:
             case Do.LOSE:
                 raise RemoteProtocolError("scripted: the answer is lost")
             case Do.MUTE:
-                self._is_hole = True
+                self._drops_everything = True
                 return b""
             case Do.REWRITE | Do.THROTTLE if rule and answered.response is not None:
                 response = with_places(_rewrite(rule, answered.response), self._place)
                 data = encode_response(response, answered.version, correlation_id)
                 if rule.do is Do.THROTTLE:
-                    self.deaf_until_ms = self._now_ms + rule.ms
+                    self.paused_until_ms = self._now_ms + rule.ms
                 return Frame(len(data), data).raw
             case Do.DELAY_ANSWER if rule:
                 self.wait_s = rule.ms / 1000
         return super()._rewrite(frame, answered)
 
-    def take_seen(self) -> list[Exchange]:
+    def take_exchanges(self) -> list[Exchange]:
         """Takes the exchanges that have ended, with the client's name and the injected fault."""
-        return [*map(self._mark_fault, super().take_seen())]
+        return [*map(self._mark_fault, super().take_exchanges())]
 
     def _mark_fault(self, seen: Exchange) -> Exchange:
         seen = seen._replace(client_id=self._script.client)
-        rule = self._met.get(seen.correlation_id)
+        rule = self._matched.get(seen.correlation_id)
         if rule is None:
             return seen
         seen = seen._replace(fault=rule.name or rule.do.value)

@@ -15,8 +15,8 @@ from fsm.kit.client_history import AT_ONCE_MS, Clients, Moment, What, member_of
 from fsm.wire.exchange import Exchange, Note
 
 LATE_MS = 6_000.0
-"""How long a response is waited for, so that earlier exchanges come first. Clients that share a client id show that
-meanwhile: each has to send heartbeats in shorter intervals."""
+"""How long responses are awaited, so that exchanges can be sorted by time. Clients that share a client id are detected
+within this time, because each of them sends heartbeats at shorter intervals."""
 MOST_HELD = 50_000
 """The maximal number of held requests, responses and notes; beyond it the oldest one is released."""
 MOST_CLIENTS, MOST_CLOSED = 10_000, 10_000
@@ -28,11 +28,11 @@ MOST_LIVES = 100
 
 
 class Following:
-    """Follows clients through exchanges and notes, which come in the order in which they ended."""
+    """Follows clients through exchanges and notes, given in the order in which they ended."""
 
     def __init__(self) -> None:
         self.start_ms: float | None = None
-        """When the first request came."""
+        """The time of the first request."""
         self._clients = Clients()
         self._waiting: list[tuple[float, int, bool, Exchange | Note]] = []
         self._numbers = count()

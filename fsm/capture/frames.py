@@ -51,7 +51,7 @@ class Frames:
         return len(self._held)
 
     def feed(self, data: bytes) -> Iterator[Frame | bytes]:
-        """The frames that are complete now, and the later bytes of large ones, as they come.
+        """The frames that are complete now, and the later bytes of large ones as they arrive.
 
         Raises `RemoteProtocolError` for an invalid length; later bytes cannot be read.
         """

@@ -33,7 +33,7 @@ class Member:
     epoch: int
     """Member epoch, or generation."""
     partitions: int | None = None
-    """How many partitions it has been assigned; None if no response has told."""
+    """How many partitions it has been assigned; None if no response contained an assignment."""
     beat_ms: float = 0.0
     """The time of its last exchange, in epoch milliseconds."""
     errors: int = 0

@@ -1,8 +1,7 @@
-"""The kit's checks and the audit's rules over what a capture sees, each finding as soon as it shows.
+"""The kit's checks and the audit's rules over a capture, each finding reported as soon as it is detected.
 
-Until the capture ends, omissions do not count. Findings depend only on what was captured: clients
-that joined before the capture began, and what was not captured, may be judged wrongly. What is kept is bounded, however
-long a capture runs.
+Until the capture ends, omissions do not count. Findings depend only on what was captured: clients that joined before
+the capture began, and what was not captured, may be judged wrongly. Memory is bounded for captures of any length.
 """
 
 from __future__ import annotations

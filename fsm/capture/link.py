@@ -40,12 +40,12 @@ class Link:
         """`held` is the maximum number of bytes of a frame that are held to be read."""
         self._place = place
         self._requests, self._answers = Frames(LEAST_REQUEST, held), Frames(LEAST_ANSWER, held)
-        self._talk = Conversation(connection, broker)
+        self._conversation = Conversation(connection, broker)
         self._refused: dict[int | None, Frame] = {}
         self._has_begun = False
         self.opaque = ""
         """Why the connection cannot be read; empty if it can."""
-        self.deaf_until_ms = 0.0
+        self.paused_until_ms = 0.0
         """The time until which no bytes of the client are read."""
         self.wait_s = 0.0
         """How long the passed bytes, and those after them, are held back."""
@@ -74,7 +74,7 @@ class Link:
         out = bytearray()
         for piece in self._answers.feed(data):
             if isinstance(piece, Frame):
-                out += self._rewrite(piece, self._talk.answer(piece, now_ms))
+                out += self._rewrite(piece, self._conversation.take_response(piece, now_ms))
                 out += self._refuse(now_ms)
             else:
                 out += piece
@@ -83,22 +83,22 @@ class Link:
     @property
     def is_waiting(self) -> bool:
         """Whether an answer is due."""
-        return self._talk.oldest is not None
+        return self._conversation.oldest is not None
 
     def end(self) -> None:
         """Closes the connection."""
-        self._talk.end()
+        self._conversation.end()
 
-    def take_seen(self) -> list[Exchange]:
+    def take_exchanges(self) -> list[Exchange]:
         """Takes the exchanges that have ended since the last call."""
-        seen, self._talk.seen = self._talk.seen, []
+        seen, self._conversation.seen = self._conversation.seen, []
         return seen
 
     def _ask(self, frame: Frame, now_ms: float) -> bytes:
         """Notes a request; returns the bytes for the broker."""
         if self.opaque:
             return frame.raw
-        asked = self._talk.ask(frame, now_ms)
+        asked = self._conversation.take_request(frame, now_ms)
         key, version, correlation_id, _ = asked.header
         if key == API_VERSIONS and asked.api is None:
             self._refused[correlation_id] = _refusal(correlation_id)
@@ -112,10 +112,10 @@ class Link:
         return frame.raw
 
     def _refuse(self, now_ms: float) -> bytes:
-        """Our own answers, when it is their turn."""
+        """Our own answers that are next in order."""
         out = bytearray()
-        while (refused := self._refused.pop(self._talk.oldest, None)) is not None:
-            self._talk.answer(refused, now_ms)
+        while (refused := self._refused.pop(self._conversation.oldest, None)) is not None:
+            self._conversation.take_response(refused, now_ms)
             out += refused.raw
         return bytes(out)
 

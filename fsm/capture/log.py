@@ -11,7 +11,7 @@ from fsm.capture.watch import Watch
 from fsm.wire.exchange import Exchange, Note, to_line
 
 MOST_NEWS = 20
-"""How many lines of news stand below the table."""
+"""How many lines of news are shown below the table."""
 REDRAWING_MS = 200
 CLEAR = "\x1b[H\x1b[J"
 
@@ -20,7 +20,7 @@ class Log:
     """Writes exchanges and notes to a trace, and shows news."""
 
     def __init__(self, trace: TextIO | None, show: Callable[[str], None], columns: int | None = None) -> None:
-        """`columns` is the width of the terminal; None if there is none: then news is printed as it comes."""
+        """`columns` is the width of the terminal; None without one: then news is printed immediately."""
         self.watch, self.judging = Watch(), Judging()
         self._trace, self._show, self._columns = trace, show, columns
         self._new: list[Exchange | Note] = []

@@ -32,9 +32,9 @@ class Packet(NamedTuple):
 
 
 def read_packets(file: BinaryIO, name: str) -> Iterator[Packet]:
-    """The packets of a capture, in their order, as they come.
+    """The packets of a capture, in order, as they arrive.
 
-    Raises `InputError` for a file that is no capture or that cannot be read on, for a link type that is not known.
+    Raises `InputError` for a file that is no capture or cannot be read further, and for an unknown link type.
     """
     source = _Bounded(file, name)
     try:
@@ -42,7 +42,7 @@ def read_packets(file: BinaryIO, name: str) -> Iterator[Packet]:
         link = int(reader.datalink())
     except InputError:
         raise
-    except Exception as problem:  # dpkt raises whatever its bytes lead to
+    except Exception as problem:  # dpkt raises any exception for invalid bytes
         raise InputError(f"no capture of packets: {_reason(problem)}", name, "give a file of tcpdump's, or -") from None
     parse = _parsers().get(link)
     if parse is None:
@@ -119,7 +119,7 @@ def _packet(parse: Parse, at_ms: float, raw: bytes) -> Packet:
         else:
             return Packet(None)
         return Packet(_segment(at_ms, network, found))
-    except Exception:  # dpkt raises whatever its bytes lead to
+    except Exception:  # dpkt raises any exception for invalid bytes
         return Packet(None, is_damaged=True)
 
 

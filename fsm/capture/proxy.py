@@ -49,9 +49,8 @@ class Proxy:
     def __init__(
         self, record: Record, tls: ssl.SSLContext | None = None, *, passes_tls: bool = False, held: int = HELD
     ) -> None:
-        """`record` is called with exchanges and notes as they end. `tls` says how to speak it to brokers;
-        `passes_tls`: clients may speak it themselves. `held` bytes of a frame are held at most, to be read.
-        """
+        """`record` is called with exchanges and notes as they end. `tls` configures TLS to brokers; with `passes_tls`
+        clients may use TLS of their own. `held` is the maximum number of bytes of a frame that are held to be read."""
         self._record, self._tls, self._passes_tls, self._held = record, tls, passes_tls, held
         self._brokers: dict[tuple[str, int], _Broker] = {}
         self._servers: list[asyncio.Task[asyncio.Server]] = []
@@ -118,7 +117,7 @@ class Proxy:
             self._note("unreachable", connection, why=f"{broker.address}: {problem or 'no answer'}")
         finally:
             link.end()
-            self._record_seen(link, connection)
+            self._record_exchanges(link, connection)
             self._note("disconnected", connection)
             await _close(writers)
 
@@ -143,14 +142,14 @@ class Proxy:
     async def _carry_requests(self, link: Link, connection: int, client: Streams, broker: asyncio.StreamWriter) -> None:
         was_read = True
         while data := await client[0].read(CHUNK):
-            await _wait((link.deaf_until_ms - now_ms()) / 1000)
+            await _wait((link.paused_until_ms - now_ms()) / 1000)
             passed = link.from_client(data, now_ms())
             if link.opaque and was_read:
                 was_read = False
                 self._check_opaque(link, connection)
             if passed.to_client:
                 client[1].write(passed.to_client)
-            self._record_seen(link, connection)
+            self._record_exchanges(link, connection)
             await _wait(link.wait_s)
             broker.write(passed.to_broker)
             await broker.drain()
@@ -160,7 +159,7 @@ class Proxy:
     ) -> None:
         while data := await broker.read(CHUNK):
             passed = link.from_broker(data, now_ms())
-            self._record_seen(link, connection)
+            self._record_exchanges(link, connection)
             await _wait(link.wait_s)
             if not client.is_closing():
                 client.write(passed.to_client)
@@ -171,8 +170,8 @@ class Proxy:
         if link.opaque == TLS and not self._passes_tls:
             raise RemoteProtocolError("a client speaks TLS; it has to speak plain text here, or say --pass-tls")
 
-    def _record_seen(self, link: Link, connection: int) -> None:
-        for exchange in link.take_seen():
+    def _record_exchanges(self, link: Link, connection: int) -> None:
+        for exchange in link.take_exchanges():
             self._record(exchange)
         unread, link.unread = link.unread, []
         for what in unread:

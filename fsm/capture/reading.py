@@ -1,4 +1,4 @@
-"""Reads captured packets as a program: one file after the other, until they end or a signal comes."""
+"""Reads captured packets as a program: one file after the other, until they end or a signal arrives."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Stop:
             raise KeyboardInterrupt
 
     def before(self, packets: Iterator[Packet]) -> Iterator[Packet]:
-        """The packets that come before a signal."""
+        """The packets before a signal."""
         try:
             while not self._asked:
                 self._waits = True

@@ -68,10 +68,10 @@ def can_be_played(scenario: Scenario) -> bool:
     return not special and all(rule.do in ON_THE_WAY for rule in rules)
 
 
-def apart(scenario: Scenario, name: str) -> Scenario:
+def isolate(scenario: Scenario, name: str) -> Scenario:
     """The same scenario in a group and with topics of its own.
 
-    >>> apart(Scenario("one", "", (Command("subscribe foo,bar"),)), "x").steps[0].line
+    >>> isolate(Scenario("one", "", (Command("subscribe foo,bar"),)), "x").steps[0].line
     'subscribe foo-x,bar-x'
     """
 
@@ -100,7 +100,7 @@ class RealPlace:
     def __init__(
         self, brokers: Sequence[Address], scenario: Scenario, record: Callable[[Exchange | Note], None]
     ) -> None:
-        """`record` is called with every exchange; the scenario is one of `apart`."""
+        """`record` is called with every exchange; the scenario is one of `isolate`."""
         self.rules: list[Rule] = []
         self._scenario, self._record = scenario, record
         self._network = Network(brokers, "fsm-kit")
@@ -119,8 +119,8 @@ class RealPlace:
         except PeerError as problem:
             await self._network.close()
             raise InputError(str(problem), "--broker") from None
-        self._tasks = [asyncio.ensure_future(_again(work, every)) for work, every in (
-            (self._look, LOOK_S), (self._produce, PRODUCE_S))]  # fmt: skip
+        self._tasks = [asyncio.ensure_future(_repeat(work, every)) for work, every in (
+            (self._describe_group, LOOK_S), (self._produce, PRODUCE_S))]  # fmt: skip
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -210,7 +210,7 @@ class RealPlace:
             why = result.error_message or error_name(result.error_code)
             raise InputError(f"groups cannot have short sessions: {why}", "--broker", f"lower {limits} of the broker")
 
-    async def _look(self) -> None:
+    async def _describe_group(self) -> None:
         """Describes the group by a request to a broker."""
         group = self._scenario.group
         coordinator = await self._network.find_coordinator(group)
@@ -240,7 +240,7 @@ class RealPlace:
                 await self._network.call(Purpose.FETCHES, leader, ProduceRequest(acks=1, topic_data=topics))
 
 
-async def _again(work: Callable[[], Coroutine[Any, Any, None]], every_s: float) -> None:
+async def _repeat(work: Callable[[], Coroutine[Any, Any, None]], every_s: float) -> None:
     """Repeats some work; a failure is retried the next time."""
     while True:
         with suppress(PeerError, InputError):

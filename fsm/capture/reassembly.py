@@ -22,7 +22,7 @@ from fsm.wire.exchange import Exchange, Note
 
 MOST_CONNECTIONS, MOST_BYTES = 10_000, 256 << 20
 """The maximal numbers of connections and of held bytes."""
-GLANCES = 8
+MOST_UNRECOGNISED = 8
 """After how many segments with data a connection that is not Kafka's is ignored."""
 MOST_BREAKS = 100
 """How often frames are resynchronised on one connection at most."""
@@ -59,11 +59,11 @@ class _Side:
 class _Connection:
     """One connection, with a known client or not yet recognised as Kafka's."""
 
-    talk: Conversation
+    conversation: Conversation
     client: Endpoint | None
     requests: _Side
     answers: _Side
-    glances: int = 0
+    unrecognised: int = 0
     lost: int = 0
     unmatched: int = 0
     breaks: int = 0
@@ -77,7 +77,7 @@ class _Connection:
         """Whether the data of a side begins with a frame."""
         if side is self.requests:
             return _begins_request(data)
-        return len(data) >= 2 * LENGTH and self.talk.awaits(
+        return len(data) >= 2 * LENGTH and self.conversation.awaits(
             int.from_bytes(data[LENGTH : 2 * LENGTH], "big", signed=True)
         )
 
@@ -109,11 +109,11 @@ class Reassembly:
         self._bytes += connection.holds - before
         if segment.resets or (connection.requests.closed and connection.answers.closed):
             yield from self._end(key, segment.at_ms)
-            self._open[key] = self._grave(connection)
+            self._open[key] = self._make_tombstone(connection)
         while self._open and (len(self._open) > MOST_CONNECTIONS or self._bytes > MOST_BYTES):
             oldest = next(iter(self._open))
             if self._open[oldest].client:
-                yield Note(segment.at_ms, "given_up", {"connection": self._open[oldest].talk.connection})
+                yield Note(segment.at_ms, "given_up", {"connection": self._open[oldest].conversation.connection})
             yield from self._end(oldest, segment.at_ms)
 
     def end(self, at_ms: float) -> Iterator[Exchange | Note]:
@@ -125,12 +125,12 @@ class Reassembly:
         requests, answers = _Side(LEAST_REQUEST, self._held), _Side(LEAST_ANSWER, self._held)
         return _Connection(Conversation(0), None, requests, answers)
 
-    def _grave(self, connection: _Connection) -> _Connection:
+    def _make_tombstone(self, connection: _Connection) -> _Connection:
         """A placeholder for a closed connection: repeated segments do not open a new one."""
-        grave = self._new()
-        grave.glances = GLANCES
-        grave.requests.direction.began = connection.requests.direction.began
-        return grave
+        tombstone = self._new()
+        tombstone.unrecognised = MOST_UNRECOGNISED
+        tombstone.requests.direction.began = connection.requests.direction.began
+        return tombstone
 
     def _follow(self, connection: _Connection, segment: Segment) -> Iterator[Exchange | Note]:
         if connection.client is None:
@@ -152,7 +152,7 @@ class Reassembly:
 
     def _recognise(self, connection: _Connection, segment: Segment) -> Iterator[Note]:
         """Recognises a Kafka connection and its client."""
-        if connection.glances >= GLANCES:
+        if connection.unrecognised >= MOST_UNRECOGNISED:
             return
         if segment.target[1] in self._ports:
             connection.client, broker = segment.source, segment.target
@@ -161,10 +161,10 @@ class Reassembly:
         elif _begins_request(segment.data):
             connection.client, broker = segment.source, segment.target
         else:
-            connection.glances += bool(segment.data)
+            connection.unrecognised += bool(segment.data)
             return
-        connection.talk = Conversation(next(self._numbers))
-        about = {"connection": connection.talk.connection, "broker": 0, "peer": _text(connection.client)}
+        connection.conversation = Conversation(next(self._numbers))
+        about = {"connection": connection.conversation.connection, "broker": 0, "peer": _text(connection.client)}
         yield Note(segment.at_ms, "connected", {**about, "to": _text(broker)})
 
     def _end(self, key: tuple[Endpoint, Endpoint], at_ms: float) -> Iterator[Exchange | Note]:
@@ -174,9 +174,9 @@ class Reassembly:
             return
         for side in (connection.requests, connection.answers):
             yield from _read(connection, side, side.direction.flush())
-        connection.talk.end()
+        connection.conversation.end()
         yield from _take_exchanges(connection)
-        about = {"connection": connection.talk.connection}
+        about = {"connection": connection.conversation.connection}
         if connection.lost or connection.unmatched:
             why = f"{connection.lost} bytes were not captured or read, {connection.unmatched} answers have no request"
             yield Note(at_ms, "lost", {**about, "why": why})
@@ -221,21 +221,21 @@ def _frames(connection: _Connection, side: _Side, piece: Piece) -> Iterator[Fram
 
 def _take_frame(connection: _Connection, side: _Side, frame: Frame, at_ms: float) -> None:
     if side is connection.requests:
-        connection.talk.ask(frame, at_ms)
+        connection.conversation.take_request(frame, at_ms)
         return
     try:
-        connection.talk.answer(frame, at_ms)
+        connection.conversation.take_response(frame, at_ms)
     except RemoteProtocolError:
         connection.unmatched += 1
 
 
 def _take_exchanges(connection: _Connection) -> list[Exchange]:
-    seen, connection.talk.seen = connection.talk.seen, []
+    seen, connection.conversation.seen = connection.conversation.seen, []
     return seen
 
 
 def _begins_request(data: bytes) -> bool:
-    """Whether a request of Kafka's begins here, as far as its header tells."""
+    """Whether a Kafka request begins here, according to its header."""
     size = int.from_bytes(data[:LENGTH], "big", signed=True)
     if not LEAST_REQUEST <= size <= LARGEST:
         return False

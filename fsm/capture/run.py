@@ -80,7 +80,7 @@ async def _run(options: Options, log: Log, show: Callable[[str], None]) -> None:
 
 
 async def _judge(log: Log, stopped: asyncio.Event) -> None:
-    """Runs the audit in a thread beside the connections."""
+    """Runs the audit in a thread, in parallel with the connections."""
     while not stopped.is_set():
         await asyncio.sleep(TICK_S)
         log.show_news(await asyncio.to_thread(log.judging.news, now_ms()))

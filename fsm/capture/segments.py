@@ -1,7 +1,8 @@
-"""One direction of a TCP connection put together from its segments as they were captured.
+"""One direction of a TCP connection, reassembled from its captured segments.
 
-Segments come late, twice, overlapping, cut, or not at all. Bytes that the receiver has acknowledged but that were not
-captured are lost: their number is reported, and the stream continues after them. The held segments are bounded.
+Segments may be late, repeated, overlapping, truncated or missing. Bytes that the receiver has acknowledged but that
+were not captured are lost: their number is reported, and the stream continues after them. The held segments are
+bounded.
 
 Source: RFC 9293.
 """
@@ -14,7 +15,7 @@ from typing import NamedTuple
 MOST_HELD, MOST_SEGMENTS = 1 << 20, 256
 """The maximum bytes and segments that wait for earlier ones, which then count as lost."""
 WINDOW = 1 << 26
-"""Bytes that a segment may be ahead or behind; further away, the count begins anew."""
+"""Bytes that a segment may be ahead or behind; beyond that, the stream restarts at the segment."""
 _ALL = 0xFFFFFFFF
 Endpoint = tuple[str, int]
 
@@ -101,7 +102,7 @@ class Direction:
 
     def _deliver(self, segment: Segment) -> Iterator[Piece]:
         """Delivers the new part of a segment that does not begin after the next byte."""
-        assert self._next is not None  # noqa: S101  # for mypy: whoever calls has seen a segment
+        assert self._next is not None  # noqa: S101  # for mypy: callers have received a segment
         known = -_distance(segment.seq, self._next)
         if known >= segment.size:
             return

@@ -90,7 +90,7 @@ OLDEST, NEWEST = 1, 2
 
 
 def read_sharing(key: int, version: int, frame: bytes) -> Any:
-    """The answer in a frame; None for one of another API or version. Raises `InputError` for bytes that are none."""
+    """The answer in a frame; None for one of another API or version. Raises `InputError` for invalid bytes."""
     if key not in SHARING or not OLDEST <= version <= NEWEST:
         return None
     _, begin = decode_as(ResponseHeader, frame, 0, flexible=True)

@@ -179,7 +179,7 @@ def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple
     import time
     from functools import partial
 
-    from fsm.capture.real_brokers import RealPlace, apart, can_be_played
+    from fsm.capture.real_brokers import RealPlace, can_be_played, isolate
     from fsm.join.consumer import read_addresses
 
     left_out = [one.name for one in scenarios if not can_be_played(one)]
@@ -190,7 +190,7 @@ def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple
         sys.stderr.write(f"left out, for only our brokers do what they need: {', '.join(left_out)}\n")
     place = partial(RealPlace, read_addresses(args.broker))
     began = f"{time.time_ns() // 1_000_000_000:x}"
-    return [apart(one, f"{one.name}-{began}") for one in scenarios if can_be_played(one)], place
+    return [isolate(one, f"{one.name}-{began}") for one in scenarios if can_be_played(one)], place
 
 
 def _progress(count: int, folder: Path | None) -> Callable[[Result], None]:

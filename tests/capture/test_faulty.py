@@ -51,7 +51,7 @@ def decode_answer(frame: bytes, kind: type[Any] = ConsumerGroupHeartbeatResponse
 
 def ended(one: FaultyLink) -> list[Exchange]:
     one.end()
-    return one.take_seen()
+    return one.take_exchanges()
 
 
 def test_what_no_rule_meets_goes_on() -> None:
@@ -59,7 +59,7 @@ def test_what_no_rule_meets_goes_on() -> None:
     one = link(Do.REFUSE, epoch=9)
     assert one.from_client(asks(BEAT, 1), 1.0).to_broker == asks(BEAT, 1)
     assert one.from_broker(answers(BEATEN, 1), 2.0).to_client == answers(BEATEN, 1)
-    (seen,) = one.take_seen()
+    (seen,) = one.take_exchanges()
     assert (seen.client_id, seen.fault, seen.answered_ms, seen.response) == ("B", "", 2.0, BEATEN)
 
 
@@ -73,7 +73,7 @@ def test_a_refusal_is_answered_in_its_turn() -> None:
     first = answers(BEATEN, 1, 1)
     assert came.startswith(first)
     assert decode_answer(came[len(first) :]).error_code is ErrorCode.FENCED_MEMBER_EPOCH
-    assert [seen.fault for seen in one.take_seen()] == ["", "refuse"]
+    assert [seen.fault for seen in one.take_exchanges()] == ["", "refuse"]
 
 
 def test_a_commit_is_refused_for_each_partition() -> None:
@@ -125,7 +125,7 @@ def test_what_is_late() -> None:
     assert one.wait_s == 0.0
     one.from_broker(answers(BEATEN, 1), 2.0)
     assert one.wait_s == 0.3
-    assert [seen.answered_ms for seen in one.take_seen()] == [302.0]
+    assert [seen.answered_ms for seen in one.take_exchanges()] == [302.0]
 
 
 def test_answers_that_say_something_else() -> None:
@@ -134,11 +134,11 @@ def test_answers_that_say_something_else() -> None:
     one.from_client(asks(BEAT, 1), 1.0)
     other = replace(BEATEN, heartbeat_interval_ms=9)
     assert decode_answer(one.from_broker(answers(BEATEN, 1), 2.0).to_client) == other
-    assert one.take_seen()[0].response == other
+    assert one.take_exchanges()[0].response == other
     one = link(Do.THROTTLE, ms=300)
     one.from_client(asks(BEAT, 1), 1.0)
     assert decode_answer(one.from_broker(answers(BEATEN, 1), 2.0).to_client).throttle_time_ms == 300
-    assert one.deaf_until_ms == 302.0
+    assert one.paused_until_ms == 302.0
 
 
 def test_what_only_our_own_brokers_can_do() -> None:

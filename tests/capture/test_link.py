@@ -91,10 +91,10 @@ def test_bytes_go_on_as_they_came_however_they_are_cut(size: int) -> None:
     sent = b"".join(one.from_client(part, 1.0).to_broker for part in cut(requests, [size] * (len(requests) // size)))
     got = b"".join(one.from_broker(part, 2.0).to_client for part in cut(data, [size] * (len(data) // size)))
     assert (sent, got) == (requests, data)
-    assert one.take_seen() == [
+    assert one.take_exchanges() == [
         Exchange(1.0, 7, "A", "ConsumerGroupHeartbeat", 1, BEAT, 2.0, BEATEN, 2, number) for number in range(5)
     ]
-    assert one.take_seen() == []
+    assert one.take_exchanges() == []
 
 
 FOO = (MetadataResponseTopic(ErrorCode.NONE, "foo"),)
@@ -141,7 +141,7 @@ def test_brokers_are_named_where_clients_find_them(api: str, version: int) -> No
     one = link()
     got = through(one, empty(api, version), answers(response, version))
     assert got == answers(wanted, version)
-    (seen,) = one.take_seen()
+    (seen,) = one.take_exchanges()
     assert seen.response == decode_response(APIS[api].response, encode_response(response, version, 1), version)[1]
 
 
@@ -173,7 +173,7 @@ def test_answers_to_share_consumers_name_brokers_where_clients_find_them(
     one = link()
     assert through(one, request, answer(THERE)) == answer(NEAR)
     assert not one.unread
-    (seen,) = one.take_seen()
+    (seen,) = one.take_exchanges()
     assert (seen.api, seen.response) == (str(key), None)
     other, cut = link(), framed(answer(THERE)[4:-3])
     assert through(other, request, cut) == cut
@@ -219,7 +219,7 @@ def test_a_broker_too_old_for_the_version_of_apiversions_answers_in_version_0() 
     response = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (ApiVersion(18, 0, 2),))
     one = link()
     assert through(one, asks(ApiVersionsRequest("x", "1"), 4), answers(response, 0)) == answers(response, 0)
-    assert one.take_seen()[0].response == response
+    assert one.take_exchanges()[0].response == response
 
 
 def test_apiversions_too_new_to_be_read_is_refused_in_its_turn() -> None:
@@ -238,7 +238,7 @@ def test_a_request_that_is_passed_over_has_no_answer() -> None:
     one = link()
     through(one, asks(ProduceRequest(0), 9, 1) + asks(BEAT, 1, 2) + asks(BEAT, 1, 3), answers(BEATEN, 1, 2))
     one.end()
-    assert [(seen.api, seen.correlation_id, seen.is_answered) for seen in one.take_seen()] == [
+    assert [(seen.api, seen.correlation_id, seen.is_answered) for seen in one.take_exchanges()] == [
         ("Produce", 1, False),
         ("ConsumerGroupHeartbeat", 2, True),
         ("ConsumerGroupHeartbeat", 3, False),
@@ -257,7 +257,7 @@ def test_what_is_not_known_or_not_readable_goes_on_as_it_is(key: bytes, api: str
     one = link()
     answer = framed(b"\0\0\0\1no idea")
     assert through(one, framed(key + b"\0\0\0\1\xff\xff\0whatever"), answer) == answer
-    (seen,) = one.take_seen()
+    (seen,) = one.take_exchanges()
     assert (seen.api, seen.version, seen.request, seen.response, seen.is_answered) == (api, version, None, None, True)
 
 
@@ -270,7 +270,7 @@ def test_a_large_frame_goes_on_before_it_is_whole() -> None:
     parts = [one.from_broker(part, 2.0).to_client for part in cut(large + answers(BEATEN, 1, 2), [HEAD + 4, 10, HEAD])]
     assert [len(part) for part in parts[:3]] == [HEAD + 4, 10, HEAD]
     assert b"".join(parts) == large + answers(BEATEN, 1, 2)
-    assert [(seen.api, seen.response) for seen in one.take_seen()] == [
+    assert [(seen.api, seen.response) for seen in one.take_exchanges()] == [
         ("Fetch", None),
         ("ConsumerGroupHeartbeat", BEATEN),
     ]
@@ -281,7 +281,7 @@ def test_records_are_not_kept() -> None:
     response = FetchResponse(responses=(FetchableTopicResponse("foo", partitions=(data,)),))
     one = link()
     assert through(one, asks(FetchRequest(), 12), answers(response, 12)) == answers(response, 12)
-    kept = one.take_seen()[0].response.responses[0].partitions[0]
+    kept = one.take_exchanges()[0].response.responses[0].partitions[0]
     assert kept == data._replace(records=None)
 
 
@@ -306,7 +306,7 @@ def test_a_client_that_speaks_tls_is_opaque() -> None:
     one = link()
     hello = b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3"
     assert through(one, hello, b"\x16\x03\3\0zz") == b"\x16\x03\3\0zz"
-    assert (one.opaque, one.take_seen()) == (TLS, [])
+    assert (one.opaque, one.take_exchanges()) == (TLS, [])
 
 
 def test_sasl_with_tokens_outside_frames_is_opaque_from_there_on() -> None:
@@ -333,7 +333,7 @@ def test_hostile_bytes_end_at_most_their_own_connection() -> None:
         except (RemoteProtocolError, InputError):
             ended += 1
         one.end()
-        one.take_seen()
+        one.take_exchanges()
     assert 500 < ended < 9_500
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fsm.capture.real_brokers import apart, can_be_played
+from fsm.capture.real_brokers import can_be_played, isolate
 from fsm.cli import main
 from fsm.kit.scenario import SETTINGS, Command, Start, Topic
 from fsm.kit.scenarios import SCENARIOS
@@ -84,7 +84,7 @@ def test_which_scenarios_any_broker_allows() -> None:
 def test_a_scenario_apart_has_its_own_names() -> None:
     """In what clients subscribe to, in topics, and in its group."""
     for name, one in SCENARIOS.items():
-        moved = apart(one, "x1")
+        moved = isolate(one, "x1")
         assert moved.group == "kit-x1"
         assert set(moved.topics) == {f"{topic}-x1" for topic in one.topics}
         assert moved.name == name
