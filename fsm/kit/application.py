@@ -32,7 +32,7 @@ class Callback(NamedTuple):
 class Application:
     """The known state of a client's application."""
 
-    speaks: bool = False
+    reports_callbacks: bool = False
     """Whether its adapter reports callbacks; otherwise nothing follows from their absence."""
     holding: Held = frozenset()
     """The partitions that it was assigned and that were not revoked."""
@@ -59,7 +59,7 @@ class Application:
     def apply_event(self, at_ms: float, about: Mapping[str, Any]) -> None:
         """Takes a note from the client to the application."""
         self.noted_ms = at_ms
-        self.speaks |= about.get("ev") in CALLBACKS
+        self.reports_callbacks |= about.get("ev") in CALLBACKS
         event, partitions = about.get("ev"), partitions_of(about)
         match event:
             case "assign":

@@ -49,7 +49,7 @@ class Check(NamedTuple):
     """`consumer` for members of consumer groups (KIP-848), `classic` for those of classic groups."""
     grade: Grade
     clause: str
-    """KIP, class of Kafka's client, or API, where the rule stands."""
+    """The KIP, class of Kafka's client, or API that specifies the rule."""
     rule: str
     """One sentence."""
     moments: frozenset[What]

@@ -77,7 +77,7 @@ class ClassicMember:
     refused_ms: list[float] = field(default_factory=list)
     searched: bool = False
     rebalance_asked_ms: float | None = None
-    """When it was told to rejoin, until it does."""
+    """When a rejoin was requested; None after the rejoin."""
     beats_since: list[float] = field(default_factory=list)
     """The times of its heartbeats since then."""
     join: Exchange | None = None
@@ -115,7 +115,7 @@ class ClassicMember:
         self._send(exchange)
 
     def send_leave(self, exchange: Exchange) -> None:
-        """A LeaveGroup of its own."""
+        """A LeaveGroup that it sent itself."""
         self.left = exchange
         self._send(exchange)
         self._end(exchange.at_ms)

@@ -1,7 +1,7 @@
-"""The conversion of a wire trace to moments of clients: each action, with all that was known of the client before.
+"""Converts a wire trace to moments of clients: each action, with the known state of the client before it.
 
-A trace has exchanges in the order in which they ended; here a request comes at its own time and its answer at its own.
-A client is known by its client id, and by its member id too where several clients share one at the same time.
+A trace has exchanges in the order in which they ended; here request and response each have their own time. A client is
+identified by its client id, and additionally by its member id if several clients share one at the same time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class What(Enum):
     FETCH = "Fetch"
     SEARCH = "FindCoordinator"
     APPLICATION = "application"
-    """The application hears of partitions or errors."""
+    """The application is notified of partitions or errors."""
     END = "end"
     """The end of the trace."""
 
@@ -277,7 +277,8 @@ def _overlap(lives: Iterable[list[float]]) -> bool:
 
 
 def member_of(exchange: Exchange) -> str:
-    """The member that sent a request of a group, by what it says or was answered; empty where nothing says it."""
+    """The member that sent a request of a group, according to the request or the response; empty if neither has a
+    member id."""
     if exchange.api not in GROUP_APIS or exchange.request is None:
         return ""
     request = exchange.request
@@ -400,6 +401,6 @@ _TAKES: Mapping[What | None, Callable[[Client, Exchange], None]] = {
     What.SYNC: lambda client, exchange: client.classic.take_sync(exchange),
     What.BEAT: lambda client, exchange: client.classic.take_beat(exchange),
     What.COMMIT: _commit,
-    What.SEARCH: _search,  # a client that was already looking when it was refused need not ask again
+    What.SEARCH: _search,  # a client that was already searching when it was refused need not search again
     What.OFFSETS: lambda client, exchange: client.reads.learn(exchange, client.around.names),
 }

@@ -23,7 +23,7 @@ class Report:
     kept: Mapping[str, int] = field(default_factory=dict)
     """How often each rule was kept, by its id."""
     start_ms: float = 0.0
-    """When the first request came."""
+    """The time of the first request."""
 
     def verdict(self, check: Check) -> str:
         """`passed`, `failed`, or `not seen` where there was nothing to judge."""

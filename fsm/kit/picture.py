@@ -123,7 +123,7 @@ def diagram(finding: Finding, trace: Sequence[Exchange | Note], start_ms: float)
 
 
 PICTURES = ("muted-heartbeat",)
-"""Pictures that come with the package: of a client whose heartbeat timed out, as `muted-heartbeat.jsonl` has it."""
+"""Pictures that are shipped with the package: `muted-heartbeat.jsonl` is of a client whose heartbeat timed out."""
 
 
 def shipped_pictures() -> Iterator[tuple[str, bytes]]:

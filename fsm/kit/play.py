@@ -96,7 +96,7 @@ class Place(Protocol):
         raise NotImplementedError
 
     def describe(self) -> Any:
-        """The group as a broker describes it; None where there is none."""
+        """The group as a broker describes it; None if there is none."""
 
     def topics(self) -> Iterable[Sequence[Any]]:
         """The name, id and partition count of each topic."""
@@ -130,7 +130,7 @@ class OurBrokers:
         return self._clock()
 
     def describe(self) -> Any:
-        """The group as a broker describes it; None where there is none."""
+        """The group as a broker describes it; None if there is none."""
         return self._brokers.cluster.coordinators.describe(GROUP, int(self.clock()))
 
     def topics(self) -> Iterable[Sequence[Any]]:

@@ -100,7 +100,7 @@ def read_commit(request: Any, names: Mapping[str, str]) -> dict[TopicPartition, 
 
 
 def read_offset_fetch(request: Any, names: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """The partitions of an OffsetFetch; none where it asks for all."""
+    """The partitions of an OffsetFetch; empty if it requests all."""
     parts = request.groups or (request,)
     return frozenset((topic_of(t, names), p) for one in parts for t in one.topics or () for p in t.partition_indexes)
 

@@ -52,9 +52,9 @@ class Program:
     def __init__(self, process: asyncio.subprocess.Process, on_message: OnMessage) -> None:
         self._process = process
         self._on_message = on_message
-        self.spoke = False
+        self.has_output = False
         """Whether it printed an object."""
-        self.strange = ""
+        self.unparsed = ""
         """The first line that was no object."""
         self.errors: deque[str] = deque(maxlen=REMEMBERED)
         self._reading = asyncio.gather(self._listen(), self._read_errors())
@@ -83,10 +83,10 @@ class Program:
         async for line in _lines(self._process.stdout):
             message = _object(line)
             if message is not None:
-                self.spoke = True
+                self.has_output = True
                 self._on_message(message)
             elif line.strip():
-                self.strange = self.strange or line.strip()
+                self.unparsed = self.unparsed or line.strip()
 
     async def _read_errors(self) -> None:
         async for line in _lines(self._process.stderr):
@@ -214,8 +214,8 @@ async def _play(command: Sequence[str], scenario: Scenario, place: Place, trace:
 
     async def guard(program: Program, name: str) -> None:
         await program.wait()
-        has_asked = any(isinstance(one, Exchange) and one.client_id == name for one in trace)
-        if not program.spoke and (program.strange or not has_asked):
+        has_requests = any(isinstance(one, Exchange) and one.client_id == name for one in trace)
+        if not program.has_output and (program.unparsed or not has_requests):
             playing.cancel()
             _refuse(program, command)
 
@@ -237,10 +237,10 @@ async def _play(command: Sequence[str], scenario: Scenario, place: Place, trace:
 
 
 def _refuse(program: Program, command: Sequence[str]) -> None:
-    """Says why a program is no adapter."""
+    """Raises `InputError` with the reason why a program is no adapter."""
     what = " ".join(command)
-    if program.strange:
-        raise InputError(f"prints {program.strange[:80]!r}, which is no JSON object with ev", what, REMEDY)
+    if program.unparsed:
+        raise InputError(f"prints {program.unparsed[:80]!r}, which is no JSON object with ev", what, REMEDY)
     why = program.errors[-1][:200] if program.errors else "and printed nothing"
     raise InputError(f"ended with status {program.status}: {why}", what, REMEDY)
 

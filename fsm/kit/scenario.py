@@ -145,7 +145,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTopic:
-    """The next heartbeats of A assign a partition of a topic id that no broker knows, beside what it has."""
+    """The next heartbeats of A additionally assign a partition of a topic id that no broker knows."""
 
     without: str = ""
     """A topic that is taken away with the same answer."""

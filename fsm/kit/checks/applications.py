@@ -16,7 +16,7 @@ SOON_MS = 3_000.0
 def gets_lost_callback(moment: Moment) -> Verdict:
     """An application whose client was fenced hears that its partitions are gone before it is given others."""
     member, app = moment.consumer, moment.application
-    if not app.speaks or not app.lost_by_fence or moment.request.member_epoch <= 0 or not member.is_member:
+    if not app.reports_callbacks or not app.lost_by_fence or moment.request.member_epoch <= 0 or not member.is_member:
         return None
     if moment.request.topic_partitions is None:
         return None
@@ -49,7 +49,7 @@ def gets_fatal_error(moment: Moment) -> Verdict:
 def gets_lost_callback_after_fatal_error(moment: Moment) -> Verdict:
     """An application hears that its partitions are gone when its client has met an error that it cannot cure."""
     fatal, app = moment.consumer.fatal, moment.application
-    if fatal is None or not app.speaks or not app.lost_by_fence:
+    if fatal is None or not app.reports_callbacks or not app.lost_by_fence:
         return None
     left = app.lost_by_fence & app.unreleased
     return hold(not left, "lost, or revoked", f"nothing of {partitions(left)}")
@@ -61,7 +61,7 @@ def calls_back_in_order(moment: Moment) -> Verdict:
     app, event, named = moment.application, moment.about.get("ev"), partitions_of(moment.about)
     if event == "assign":
         return hold(not named & app.holding, "only new partitions", f"{partitions(named & app.holding)} once more")
-    if event == "revoke" and app.speaks:
+    if event == "revoke" and app.reports_callbacks:
         return hold(named <= app.holding, "only what it holds", f"{partitions(named - app.holding)}, too")
     return None
 
@@ -70,7 +70,7 @@ def calls_back_in_order(moment: Moment) -> Verdict:
 def holds_what_is_owned(moment: Moment) -> Verdict:
     """What an application holds is what its client says it owns, once all is settled."""
     member, app = moment.consumer, moment.application
-    if not app.speaks or app.callback or not member.is_member or not member.is_settled:
+    if not app.reports_callbacks or app.callback or not member.is_member or not member.is_settled:
         return None
     if moment.request.member_epoch <= 0 or app.changed_ms < 0:
         return None
@@ -88,7 +88,12 @@ def holds_what_is_owned(moment: Moment) -> Verdict:
 def revokes_before_leave(moment: Moment) -> Verdict:
     """An application hears that its partitions are revoked before its client says goodbye."""
     app = moment.application
-    if moment.request.member_epoch >= 0 or not app.speaks or not moment.consumer.is_member or app.paused_ms is not None:
+    if (
+        moment.request.member_epoch >= 0
+        or not app.reports_callbacks
+        or not moment.consumer.is_member
+        or app.paused_ms is not None
+    ):
         return None
     if app.closing_ms is None and app.unsubscribed_ms is None:
         return None

@@ -95,7 +95,7 @@ def not_silent(moment: Moment) -> Verdict:
     until_ms = moment.at_ms
     if moment.what is What.END:
         app = moment.application
-        until_ms = moment.at_ms if app.speaks and moment.client.is_running else moment.client.alive_ms
+        until_ms = moment.at_ms if app.reports_callbacks and moment.client.is_running else moment.client.alive_ms
     gap_ms = until_ms - since_ms
     return hold(
         gap_ms < member.session_ms, f"a request within {seconds(member.session_ms)}", f"none for {seconds(gap_ms)}"
@@ -123,7 +123,7 @@ def rejoins(moment: Moment) -> Verdict:
         return None
     until_ms = min(moment.at_ms, app.closing_ms or moment.at_ms)
     waited_ms = until_ms - max(member.rebalance_asked_ms, app.last_change_before(until_ms))
-    limit_ms = SOON_MS if app.speaks else member.rebalance_ms
+    limit_ms = SOON_MS if app.reports_callbacks else member.rebalance_ms
     if moment.what is What.JOIN:
         return hold(waited_ms <= limit_ms + slack(limit_ms), "JoinGroup soon", f"one after {seconds(waited_ms)}")
     if waited_ms <= limit_ms + slack(limit_ms):

@@ -137,7 +137,7 @@ def rejoins_after_revocation(moment: Moment) -> Verdict:
         return None
     until_ms = min(moment.at_ms, app.closing_ms or moment.at_ms, app.exited_ms or moment.at_ms)
     waited_ms = until_ms - max(member.assignment_ms, app.last_change_before(until_ms))
-    limit_ms = SOON_MS if app.speaks else member.rebalance_ms
+    limit_ms = SOON_MS if app.reports_callbacks else member.rebalance_ms
     if moment.what is What.JOIN:
         return True
     return None if waited_ms <= limit_ms else hold(False, "JoinGroup", f"none for {seconds(waited_ms)}")

@@ -138,7 +138,7 @@ def comes_back(moment: Moment) -> Verdict:
     """A member that was fenced is a member again soon, if nobody stops it."""
     member, app = moment.consumer, moment.application
     fenced_ms = member.fenced_ms
-    if fenced_ms is None or not app.speaks:
+    if fenced_ms is None or not app.reports_callbacks:
         return None
     if moment.what is What.HEARTBEAT:
         return True if moment.request.member_epoch == 0 else None

@@ -40,7 +40,7 @@ def acknowledges(moment: Moment) -> Verdict:
     if moment.what is What.HEARTBEAT and missing <= (_read_owned(moment) or frozenset()):
         return True
     since_ms = max(member.target_ms, member.owned_ms)
-    if app.speaks:
+    if app.reports_callbacks:
         since_ms = max(since_ms, app.changed_ms)
         limit_ms = 2 * member.interval_ms + 2_000
     else:
@@ -74,8 +74,8 @@ def revokes_in_time(moment: Moment) -> Verdict:
     if now is not None and not kept & now:
         return True
     limit_ms = member.rebalance_timeout_ms + slack(member.rebalance_timeout_ms)
-    late_ms = moment.at_ms - max(member.target_ms, app.changed_ms if app.speaks else 0)
-    if app.speaks:
+    late_ms = moment.at_ms - max(member.target_ms, app.changed_ms if app.reports_callbacks else 0)
+    if app.reports_callbacks:
         limit_ms = min(limit_ms, 2 * member.interval_ms + 2_000)
     if app.callback or app.paused_ms or late_ms <= limit_ms:
         return None
@@ -100,7 +100,7 @@ def beats_in_callbacks(moment: Moment) -> Verdict:
 def gives_up_after_callback(moment: Moment) -> Verdict:
     """A member gives a partition up only when the revoked callback of its application has returned."""
     now, app = _read_owned(moment), moment.application
-    if now is None or not app.speaks:
+    if now is None or not app.reports_callbacks:
         return None
     gone = moment.name_topics(moment.consumer.owned - now)
     if not gone:
@@ -113,7 +113,7 @@ def gives_up_after_callback(moment: Moment) -> Verdict:
 def acknowledges_after_callback(moment: Moment) -> Verdict:
     """A member acknowledges new partitions when the assigned callback of its application has returned."""
     now, app = _read_owned(moment), moment.application
-    if now is None or not app.speaks:
+    if now is None or not app.reports_callbacks:
         return None
     added = moment.name_topics(now - moment.consumer.owned)
     if not added:
@@ -164,7 +164,7 @@ def commits_before_giving_up(moment: Moment) -> Verdict:
 def acknowledges_at_once(moment: Moment) -> Verdict:
     """A member acknowledges at once when its callbacks are done, not when the next heartbeat is due."""
     now, app, member = _read_owned(moment), moment.application, moment.consumer
-    if now is None or now == member.owned or not app.speaks or app.callback or not member.is_settled:
+    if now is None or now == member.owned or not app.reports_callbacks or app.callback or not member.is_settled:
         return None
     late_ms = moment.at_ms - max(app.changed_ms, member.target_ms, member.answered_ms)
     return hold(late_ms <= slack(0), "an acknowledgement at once", f"one after {seconds(late_ms)}")

@@ -19,9 +19,9 @@ SCENARIOS: Mapping[str, Scenario] = {one.name: one for one in (*CONSUMER_SCENARI
 
 
 def find_scenarios(names: Sequence[str], protocol: str = "") -> list[Scenario]:
-    """The scenarios of these names, all where none is named; only those of a protocol, if one is named.
+    """The scenarios of these names, or all; only those of a protocol, if one is given.
 
-    Raises `InputError` with the nearest name for one that does not exist.
+    Raises `InputError` with the nearest name for an unknown one.
     """
     for name in names:
         if name not in SCENARIOS:
