@@ -98,27 +98,29 @@ class _Capture:
         self._under_way: dict[tuple[str, str], list[str]] = {}
         ends = [(seen.at_ms, 0, at) for at, (seen, _) in enumerate(exchanges)]
         ends += [(seen.answered_ms, 1, at) for at, (seen, _) in enumerate(exchanges) if seen.answered_ms is not None]
-        self.moments = [(self._answer if is_answer else self._ask)(*exchanges[at]) for _, is_answer, at in sorted(ends)]
+        self.moments = [
+            (self._answer if is_answer else self._add_request)(*exchanges[at]) for _, is_answer, at in sorted(ends)
+        ]
 
-    def _ask(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
+    def _add_request(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:
         """Adds a request, and the state of its sender; marks one without a response."""
         lane, hub = self.lanes.of(_whose(seen)), self._hub(seen)
         for record in records:
             if seen.answered_ms is None or record.ts_ms < round(seen.answered_ms):
                 lane.take(_name_topics(record, self.names))
         text = self._text(show_request, seen.request)
-        vain = "" if seen.is_answered else "; it is not answered"
+        unanswered = "" if seen.is_answered else "; it is not answered"
         return Moment(
-            f"{lane.name}: {text}{vain}",
+            f"{lane.name}: {text}{unanswered}",
             seen.at_ms,
             lane.name,
-            f"sends{vain}",
+            f"sends{unanswered}",
             lane.name,
             hub.name,
             text,
-            is_disturbance=bool(vain or seen.fault),
+            is_disturbance=bool(unanswered or seen.fault),
             components={lane.name: lane.show()},
-            wires={} if vain else {(lane.name, hub.name): self._put((lane.name, hub.name), text)},
+            wires={} if unanswered else {(lane.name, hub.name): self._put((lane.name, hub.name), text)},
         )
 
     def _answer(self, seen: Exchange, records: Sequence[TraceRecord]) -> Moment:

@@ -1,4 +1,4 @@
-"""The coordinators of a deployment, beside its members: a step for each change of a group in its coordinator."""
+"""The coordinators of a deployment, next to its members: a step for each change of a group in its coordinator."""
 
 from __future__ import annotations
 

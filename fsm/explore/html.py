@@ -31,7 +31,7 @@ def page(opening: Mapping[str, Any] | None = None, steps: Iterable[Mapping[str, 
         steps: all steps of the path, with their deltas, for a self-contained page.
         key: the secret that a served page sends with a request that makes the server work.
     """
-    held = None if opening is None else _hold(opening, steps)
+    held = None if opening is None else _collect(opening, steps)
     style, script = _asset("page.css"), "".join(_asset(f"{part}.js") for part in _SCRIPTS)
     values = {
         "policy": _policy(style, script, served=held is None),
@@ -44,7 +44,7 @@ def page(opening: Mapping[str, Any] | None = None, steps: Iterable[Mapping[str, 
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _asset("page.html"))
 
 
-def _hold(opening: Mapping[str, Any], steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _collect(opening: Mapping[str, Any], steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The data of a self-contained page; it adds up deltas, so it needs no intermediate positions."""
     some = [{name: value for name, value in step.items() if name != "position"} for step in steps]
     return {"opening": {**opening, "can_branch": False, "length": len(some)}, "steps": some}

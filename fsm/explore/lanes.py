@@ -68,11 +68,11 @@ def show(found: Iterable[Partition]) -> str:
 
 
 def _go(lane: Lane, record: TraceRecord) -> None:
-    _stand(lane, record.machine, record.next_state)
+    _set_state(lane, record.machine, record.next_state)
     _reach(lane, record)
 
 
-def _stand(lane: Lane, machine: str, state: str, of: str = "") -> None:
+def _set_state(lane: Lane, machine: str, state: str, of: str = "") -> None:
     """Sets the state of a machine; the table of another release, `consumer-member/4.0.2`, has the same states."""
     table = machine.partition("/")[0]
     lane.states[table, of] = state
@@ -169,7 +169,7 @@ def _target_epoch(lane: Lane, record: TraceRecord) -> None:
 def _member_state(lane: Lane, record: TraceRecord) -> None:
     """Sets a member's state and partitions in the coordinator."""
     who = record.client_id or record.member_id
-    _stand(lane, record.machine or "consumer-group-member", record.next_state, who)
+    _set_state(lane, record.machine or "consumer-group-member", record.next_state, who)
     lane.fields[f"{who} epoch"] = str(record.epoch)
     lane.fields[f"{who} assigned"] = show(record.full or ())
     if record.revoked:
@@ -180,7 +180,7 @@ def _member_state(lane: Lane, record: TraceRecord) -> None:
 
 def _group_state(lane: Lane, record: TraceRecord) -> None:
     if record.machine and record.next_state:
-        _stand(lane, record.machine, record.next_state)
+        _set_state(lane, record.machine, record.next_state)
     _reach(lane, record)
 
 
