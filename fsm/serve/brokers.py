@@ -66,7 +66,7 @@ class _Connection:
     tokens: list[int] = field(default_factory=list)
     """The number of its delayed group requests."""
     until_ms: float = 0.0
-    """Until when nothing is handled, because its client was throttled."""
+    """The time until which no request is handled, because the client was throttled."""
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class Brokers:
             if len(connection.frames) > MOST_WAITING:
                 self._hang_up(connection, now_ms)
             else:
-                self._go_on(connection, now_ms)
+                self._handle_waiting(connection, now_ms)
                 connection.is_held = bool(connection.frames)
         return self._take(now_ms)
 
@@ -172,7 +172,7 @@ class Brokers:
     # Time
 
     def next_deadline_ms(self) -> float | None:
-        """When the next timer is due; None if there is none."""
+        """The time of the next timer; None if there is none."""
         group_ms = self.cluster.coordinators.next_deadline_ms()
         due = [] if group_ms is None else [float(group_ms)]
         timer_ms = self._timers.next_deadline_ms()
@@ -223,13 +223,13 @@ class Brokers:
 
     # A request
 
-    def _go_on(self, connection: _Connection, now_ms: float) -> None:
+    def _handle_waiting(self, connection: _Connection, now_ms: float) -> None:
         """Handles the waiting requests of a connection, up to one that is not answered at once."""
         while connection.frames and not connection.is_busy and connection.number in self._connections:
             wait_until_ms = max(connection.until_ms, self._paused_until_ms)
             if wait_until_ms > now_ms:
                 if wait_until_ms > self._paused_until_ms:
-                    self._timers.set(wait_until_ms, lambda now: self._go_on(connection, now))
+                    self._timers.set(wait_until_ms, lambda now: self._handle_waiting(connection, now))
                 return
             frame, at_ms = connection.frames.popleft()
             connection.is_busy = True
@@ -274,7 +274,7 @@ class Brokers:
         self._hang_up(connection, now_ms)
 
     def _serve(self, asked: _Open, now_ms: float) -> None:
-        """Dispatches a request; its response may come later."""
+        """Dispatches a request; its response may be sent later."""
         request, connection, header = asked.request, asked.connection, asked.header
         token = next(self._tokens)
         client_id, host = header.client_id or "", f"/{connection.peer}"
@@ -311,7 +311,7 @@ class Brokers:
                 self._answer(asked, body, now_ms)
 
     def _fetch(self, asked: _Open, until_ms: float, now_ms: float) -> None:
-        """Answers if there are records or errors, or nothing is left to wait for; otherwise waits."""
+        """Answers if there are records or errors, or no reason to wait; otherwise waits."""
         number = asked.connection.number
         response, is_due, next_ms = self.cluster.topics.fetch(asked.request, asked.connection.broker, now_ms)
         if is_due or now_ms >= until_ms:
@@ -452,7 +452,7 @@ class Brokers:
     def _resume(self, now_ms: float) -> None:
         if now_ms >= self._paused_until_ms:
             for connection in [*self._connections.values()]:
-                self._go_on(connection, now_ms)
+                self._handle_waiting(connection, now_ms)
 
     # Effects and events
 
@@ -469,7 +469,7 @@ class Brokers:
     def _take(self, now_ms: float) -> tuple[Effect, ...]:
         """Takes the effects, after continuing with connections whose request was answered."""
         while self._ready:
-            self._go_on(self._ready.popleft(), now_ms)
+            self._handle_waiting(self._ready.popleft(), now_ms)
         effects, self._effects = tuple(self._effects), []
         return effects
 

@@ -27,13 +27,13 @@ MOST_BUFFERED = 256 << 20
 BUFFERED_BY_ONE = 16 << 10
 """The bytes of these that a connection may always have."""
 MOST_AT_ONCE = 100
-"""Frames of one connection that are handled before other connections get their turn."""
+"""How many frames of one connection are handled before those of other connections."""
 MOST_FULL = 512
 """The maximum number of clients with that many unread bytes; above it the one that has had them for the longest is
 disconnected. Each holds that much and two answers, of about a megabyte each.
 """
 FIND_GONE_S, GONE = 1.0, getattr(select, "POLLRDHUP", 0)
-"""How often clients that are not read are checked for their end, and the event that shows it beside POLLHUP."""
+"""How often unread clients are checked for their end, and the event that reports it in addition to POLLHUP."""
 
 
 class Client(asyncio.Protocol):
@@ -60,7 +60,7 @@ class Client(asyncio.Protocol):
         self._is_full = False
         """Whether the client leaves its responses unread."""
         self._is_held = False
-        """Whether a frame waits, or other connections have their turn."""
+        """Whether a frame has to wait, or other connections are served first."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -83,12 +83,12 @@ class Client(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._is_full = False
         self.others.note_empty(self)
-        self._go_on()
+        self._resume()
 
     def read_on(self) -> None:
         """Resumes reading: the waiting frame is being handled."""
         self._is_held, self._waiting = False, 0
-        self._go_on()
+        self._resume()
 
     def data_received(self, data: bytes) -> None:
         self.received_s = self.others.loop.time()
@@ -100,7 +100,7 @@ class Client(asyncio.Protocol):
             data = bytes(self._bytes)
         self._cut(data)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if not (self._is_full or self._is_held or self.transport.is_closing()):
             self._cut(bytes(self._bytes))
             if not (self._is_full or self._is_held or self.transport.is_closing()):
@@ -122,7 +122,7 @@ class Client(asyncio.Protocol):
                 break
             size = int.from_bytes(data[at:begin], "big")
             if size > LARGEST_FRAME and (size > LARGEST_PRODUCE or not PRODUCE.startswith(data[begin : begin + 2])):
-                if not at and (language := stranger(data)):
+                if not at and (language := find_protocol(data)):
                     others.on_trouble(f"{self.peer} speaks {language}, not Kafka's protocol")
                 self.transport.abort()
                 return
@@ -158,13 +158,13 @@ class Client(asyncio.Protocol):
             self.transport.abort()
 
 
-STRANGERS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP"}
+OTHER_PROTOCOLS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP"}
 """The first bytes of other protocols, with their names."""
 
 
-def stranger(data: bytes) -> str:
+def find_protocol(data: bytes) -> str:
     """The protocol of a client that begins with these bytes, if it is known."""
-    return next((language for sign, language in STRANGERS.items() if data.startswith(sign)), "")
+    return next((language for sign, language in OTHER_PROTOCOLS.items() if data.startswith(sign)), "")
 
 
 class Clients:
@@ -190,7 +190,7 @@ class Clients:
         self.carry_out, self.most_idle_s = carry_out, most_idle_s
         self.open: dict[int, Client] = {}
         self.full: dict[int, Client] = {}
-        """The clients with many unread bytes; the one that has had them for the longest comes first."""
+        """The clients with many unread bytes, longest first."""
         self.paused: dict[int, Client] = {}
         """The paused clients, by the descriptor of their socket."""
         self.buffered = 0

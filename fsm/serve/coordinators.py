@@ -138,7 +138,7 @@ class Coordinators:
         if refusal:
             request = Request(context.token, context.client_id, context.client_host, context.version, message)
             return [Answer(context.token, steps.refuse(request, refusal, self.context))]
-        return self._hand(partition, message, context)
+        return self._forward(partition, message, context)
 
     @property
     def is_full(self) -> bool:
@@ -157,7 +157,7 @@ class Coordinators:
             type(message) is not OffsetCommitRequest and message.member_id not in group.members.by_id
         )
 
-    def _hand(self, partition: int, message: Any, context: RequestContext) -> list[Answer]:
+    def _forward(self, partition: int, message: Any, context: RequestContext) -> list[Answer]:
         """Passes a request to the partition's coordinator."""
         token, _, connection, client_id, client_host, version, now_ms, random = context
         host = self._host(partition, int(now_ms))
@@ -184,7 +184,7 @@ class Coordinators:
             if refusal := self._refuses(partition, context):
                 return OffsetFetchResponseGroup(group.group_id, (), refusal)
             sent = OffsetFetchRequest(groups=(group,), require_stable=message.require_stable)
-            (answer,) = self._hand(partition, sent, context)
+            (answer,) = self._forward(partition, sent, context)
             found: OffsetFetchResponseGroup = answer.body.groups[0]  # type: ignore[union-attr]
             return found
 
@@ -196,7 +196,7 @@ class Coordinators:
             if refusal := self._refuses(partition, context):
                 return DeletableGroupResult(group_id, refusal)
             sent = DeleteGroupsRequest((group_id,))
-            (answer,) = self._hand(partition, sent, context)
+            (answer,) = self._forward(partition, sent, context)
             found: DeletableGroupResult = answer.body.results[0]  # type: ignore[union-attr]
             return found
 

@@ -54,9 +54,8 @@ class Edge:
         on_trouble: Callable[[str], object] = lambda _: None,
         most_idle_s: float = MOST_IDLE_S,
     ) -> None:
-        """`clock` gives epoch milliseconds; the time of day by default. `on_trouble` is called with a line for each
-        problem that an operator should know.
-        """
+        """`clock` returns epoch milliseconds; the time of day by default. `on_trouble` is called with a line for each
+        problem that an operator should know."""
         self.brokers = brokers
         self.clock = clock or now_ms
         self.store = store
@@ -209,14 +208,14 @@ class Edge:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._ask(self.brokers.advance, self.clock())
+        self._call(self.brokers.advance, self.clock())
 
     def receive(self, client: Client, frame: bytes, now_ms: float) -> None:
         """Handles a frame of a client."""
-        if not self._ask(self.brokers.receive, client.number, frame, now_ms):
+        if not self._call(self.brokers.receive, client.number, frame, now_ms):
             client.transport.abort()
 
-    def _ask(self, act: Callable[..., Iterable[Effect]], *given: Any) -> bool:
+    def _call(self, act: Callable[..., Iterable[Effect]], *given: Any) -> bool:
         """Calls the brokers and executes the effects; reports a failure. Returns whether it succeeded."""
         try:
             self.carry_out(act(*given))
@@ -242,7 +241,7 @@ class Edge:
             except OSError as problem:
                 self._report_crowded(f"no connection can be accepted: {problem.strerror}")
                 self._loop.remove_reader(listening)
-                self._loop.call_later(ACCEPT_AGAIN_S, self._accept_again, listening, broker)
+                self._loop.call_later(ACCEPT_AGAIN_S, self._resume_accepting, listening, broker)
                 return
             if len(self.clients.open) + len(self._opening) >= self.most_connections:
                 one.close()
@@ -256,7 +255,7 @@ class Edge:
             self._opening.add(opening)
             opening.add_done_callback(self._opening.discard)
 
-    def _accept_again(self, listening: socket.socket, broker: int) -> None:
+    def _resume_accepting(self, listening: socket.socket, broker: int) -> None:
         if listening.fileno() >= 0:
             self._loop.add_reader(listening, self._accept, listening, broker)
 

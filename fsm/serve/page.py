@@ -81,7 +81,7 @@ class Page:
         if do == "move":
             return brokers.move(group, None, now_ms)
         if do == "pause_ms":
-            return brokers.pause(_whole(request.get("ms", 0)), now_ms)
+            return brokers.pause(_integer(request.get("ms", 0)), now_ms)
         if do == "heal":
             return brokers.rules.clear()
         raise InputError(f"nothing is called {do!r}", "do")
@@ -93,7 +93,7 @@ class Page:
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(ANSWER_S)
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 3_600_000:
         raise InputError(f"{value!r} is no number of milliseconds up to an hour", "ms")
     return value

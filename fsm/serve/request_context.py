@@ -10,7 +10,7 @@ class RequestContext(NamedTuple):
     """The inputs of a response besides the request."""
 
     token: int
-    """Identifies the request, whose answer may come later."""
+    """Identifies the request, whose answer may be sent later."""
     broker: int
     connection: int
     """The number of the connection; a later one has a higher number."""

@@ -25,7 +25,7 @@ from fsm.protocol.record_batches import (
 )
 
 KEPT_BYTES = 4 << 20
-"""The default size limit of a partition; the newest batch is kept however large it is."""
+"""The default size limit of a partition; the newest batch is always kept."""
 LARGEST_BATCH = 1_048_588
 """The maximum size of a batch: `max.message.bytes` of Kafka."""
 MADE_AT_ONCE = 500
