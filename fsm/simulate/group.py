@@ -88,7 +88,7 @@ class GroupRun(SkippingCluster):
         self.wanted = tuple(sorted({topic for service in self.services for topic in service.topics}))
         self.meter = Meter(deployment.lasts_ms, sum(deployment.topics[topic] for topic in self.wanted))
         self.watcher = Watcher(self)
-        self.on_step, self.on_use, self.on_passed = self._look, self._meter_use, self._meter_passed
+        self.on_step, self.on_use, self.on_passed = self._note_change, self._meter_use, self._meter_passed
         self._down: Group | None = None
         self.is_down = False
         """Whether no broker coordinates the group now."""
@@ -134,7 +134,7 @@ class GroupRun(SkippingCluster):
         return () if is_elsewhere else tuple(self.skipped)
 
     def _members(self, process: str) -> list[str]:
-        """The names of its members, dead or alive."""
+        """The names of its members, running or not."""
         service, number = self._service(process)
         return [service.member(number, i) for i in range(service.members)]
 
@@ -174,28 +174,28 @@ class GroupRun(SkippingCluster):
         client = self.start(name, dialect, member, service.topics, service.poll_ms)
         self.watcher.watch_member(client)
 
-    def _come(self, deed: Deed) -> None:
+    def _restart_process(self, deed: Deed) -> None:
         """Restarts a process, with its settings or those of the deed."""
         service, number = self._service(deed.target)
         changes: dict[str, Any] = dict(deed.changes)
         self._begin(replace(service, **changes), number)
 
-    def _again(self, deed: Deed) -> None:
+    def _schedule_restart(self, deed: Deed) -> None:
         """Restarts a process after a time."""
-        act = partial(self._come, deed)
+        act = partial(self._restart_process, deed)
         self.schedule(self.now_ms + deed.for_ms, act, lambda: self._members(deed.target))
 
     def _crash(self, deed: Deed) -> None:
-        for client in self._alive(deed):
+        for client in self._running_clients(deed):
             self.kill(client.name)
-        self._again(deed)
+        self._schedule_restart(deed)
 
     def _restart(self, deed: Deed) -> None:
         self._stop(deed)
-        self._again(deed)
+        self._schedule_restart(deed)
 
     def _stop(self, deed: Deed) -> None:
-        for client in self._alive(deed):
+        for client in self._running_clients(deed):
             client.catch_up(self.now_ms)
             before, client.is_idle = client.using, False
             client.close(self.now_ms)
@@ -203,14 +203,14 @@ class GroupRun(SkippingCluster):
             self.enter(client)
 
     def _pause(self, deed: Deed) -> None:
-        for client in self._alive(deed):
+        for client in self._running_clients(deed):
             client.catch_up(self.now_ms)
             client.is_idle = False
             client.freeze(max(client.frozen_until_ms, self.now_ms + deed.for_ms))
             self.enter(client)
 
     def _slow(self, deed: Deed) -> None:
-        for client in self._alive(deed):
+        for client in self._running_clients(deed):
             client.slow_ms = max(client.slow_ms, deed.for_ms)
 
     def _cut(self, deed: Deed) -> None:
@@ -223,7 +223,7 @@ class GroupRun(SkippingCluster):
     def _heal(self, process: str) -> None:
         self.channel.cut -= {n for n in self._members(process) if self._cut_until_ms.get(n, 0) <= self.now_ms}
 
-    def _alive(self, deed: Deed) -> list[Client]:
+    def _running_clients(self, deed: Deed) -> list[Client]:
         return [self.clients[name] for name in self._members(deed.target) if name in self.clients]
 
     # Brokers, topics and the network
@@ -336,7 +336,7 @@ class GroupRun(SkippingCluster):
 
     # Results
 
-    def _look(self, change: Change, answers: Answers) -> None:
+    def _note_change(self, change: Change, answers: Answers) -> None:
         if change.before is not change.after:
             self.meter.count("rebalances", self.now_ms, max(0, _epoch(change.after) - _epoch(change.before)))
             if self.changes is not None:
@@ -377,7 +377,7 @@ DO: Mapping[str, Callable[[GroupRun, Deed], None]] = {
     "crash": GroupRun._crash,
     "restart": GroupRun._restart,
     "stop": GroupRun._stop,
-    "begin": GroupRun._come,
+    "begin": GroupRun._restart_process,
     "pause": GroupRun._pause,
     "slow": GroupRun._slow,
     "cut": GroupRun._cut,

@@ -29,7 +29,7 @@ STYLE = (
 
 
 PICTURES = ("simulated-upgrade",)
-"""Shipped pictures: the cost of `upgrade.yaml` beside this module under either protocol."""
+"""Shipped pictures: the cost of `upgrade.yaml` in this directory under either protocol."""
 SIDES = ("protocol=classic", "protocol=consumer")
 
 

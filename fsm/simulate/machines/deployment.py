@@ -51,7 +51,7 @@ class Part:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles as a document: enums of a table from a file have no importable module."""
-        return _make_again, (self.name, to_json(self.table), self.source, self.count, dict(self.happens))
+        return _rebuild_part, (self.name, to_json(self.table), self.source, self.count, dict(self.happens))
 
     def __eq__(self, other: object) -> bool:
         """Equal if the content is equal, whatever the file."""
@@ -61,7 +61,7 @@ class Part:
         return hash((self.name, self.source, self.count))
 
 
-def _make_again(name: str, table: str, source: str, count: int, happens: Mapping[str, Delay]) -> Part:
+def _rebuild_part(name: str, table: str, source: str, count: int, happens: Mapping[str, Delay]) -> Part:
     return Part(name, from_json(table), source, count, happens)
 
 

@@ -55,7 +55,7 @@ class Machine:
     life: int = 0
     """A counter of its changes of state: events that were scheduled before the last one are void."""
     is_away: bool = False
-    stands_until_ms: int = 0
+    paused_until_ms: int = 0
     cut_until_ms: int = 0
 
 
@@ -118,9 +118,9 @@ class MachinesRun:
         self._losses.clear()
         self._queue = sorted(one for one in self._queue if one[2] != self._do)
         for machine in self.machines.values():
-            machine.stands_until_ms = machine.cut_until_ms = self.now_ms
+            machine.paused_until_ms = machine.cut_until_ms = self.now_ms
             if machine.is_away:
-                self._come_back(machine.name, machine.life)
+                self._bring_back(machine.name, machine.life)
         delays = [delay.most_ms for part in self.deployment.parts for delay in part.happens.values()]
         quiet_ms = max(QUIET_MS, *delays, 1)
         self.watched.seek_goal()
@@ -147,7 +147,7 @@ class MachinesRun:
             if deed.what == "event":
                 self._happen(machine, self._events[machine.role.name][event])
             elif deed.what == "pause":
-                machine.stands_until_ms = max(machine.stands_until_ms, until_ms)
+                machine.paused_until_ms = max(machine.paused_until_ms, until_ms)
             elif deed.what == "cut":
                 machine.cut_until_ms = max(machine.cut_until_ms, until_ms)
             else:
@@ -160,12 +160,12 @@ class MachinesRun:
             self.measures[machine.role.name].enter(AWAY, self.now_ms)
         machine.is_away = True
         machine.life += 1
-        machine.stands_until_ms = 0
+        machine.paused_until_ms = 0
         if forgets:
             machine.state = machine.role.table.compiled.initial
-        self._put(until_ms, self._come_back, machine.name, machine.life)
+        self._put(until_ms, self._bring_back, machine.name, machine.life)
 
-    def _come_back(self, name: str, life: int) -> None:
+    def _bring_back(self, name: str, life: int) -> None:
         machine = self.machines[name]
         if machine.is_away and machine.life == life:
             machine.is_away = False
@@ -176,8 +176,8 @@ class MachinesRun:
         """Takes an external event if there is a row for it."""
         if machine.is_away or machine.role.table.kind(machine.state, event) is not Kind.ROW:
             return
-        if machine.stands_until_ms > self.now_ms:
-            self._put(machine.stands_until_ms, self._happen, machine, event)
+        if machine.paused_until_ms > self.now_ms:
+            self._put(machine.paused_until_ms, self._happen, machine, event)
             return
         self.happened.append((self.now_ms, f"{machine.name}.{event.name}"))
         self._take(machine, event, "")
@@ -186,8 +186,8 @@ class MachinesRun:
         """Takes a scheduled external event unless the machine has changed its state since."""
         if machine.life != life:
             return
-        if machine.stands_until_ms > self.now_ms:
-            self._put(machine.stands_until_ms, self._ring, machine, event, life)
+        if machine.paused_until_ms > self.now_ms:
+            self._put(machine.paused_until_ms, self._ring, machine, event, life)
             return
         self._happen(machine, event)
         if machine.life == life:  # a row that stays
@@ -196,8 +196,8 @@ class MachinesRun:
     def _arrive(self, machine: Machine, sender: str, message: str) -> None:
         if machine.is_away:
             self.measures[self.machines[sender].role.name].count("lost", self.now_ms)
-        elif machine.stands_until_ms > self.now_ms:
-            self._put(machine.stands_until_ms, self._arrive, machine, sender, message)
+        elif machine.paused_until_ms > self.now_ms:
+            self._put(machine.paused_until_ms, self._arrive, machine, sender, message)
         else:
             self._take(machine, self._events[machine.role.name][message], sender)
 
