@@ -67,7 +67,7 @@ def key_of(group: str, file: str = "") -> str:
 
 
 def dump(value: Any) -> str:
-    """JSON that may stand inside a script element."""
+    """JSON that is safe inside a script element."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -80,7 +80,7 @@ def pack(view: GroupView, findings: Sequence[FindingView], incidents: Sequence[I
     """The group with its findings; without incidents each finding is one."""
     key = key_of(view.group, view.file)
     named = [found if found.id else replace(found, id=str(i)) for i, found in enumerate(findings, 1)]
-    known = list(map(_alone, named)) if incidents is None else incidents
+    known = list(map(_make_incident, named)) if incidents is None else incidents
     worst_first = sorted(known, key=_rank_incident)
     blamed = {name for found in findings if found.severity != "info" for name in (found.member, *found.others)}
     pieces = {
@@ -129,7 +129,7 @@ def _rank_finding(one: FindingView) -> tuple[Any, ...]:
     return *badness(one.severity, one.kind, one.start_ms, one.end_ms, still=False), one.start_ms, one.id
 
 
-def _alone(found: FindingView) -> IncidentView:
+def _make_incident(found: FindingView) -> IncidentView:
     return IncidentView(
         id=found.id,
         severity=found.severity,

@@ -152,7 +152,7 @@ class _Drawing:
         return "".join(_small(line) for text in texts for line in _wrap(text))
 
     def _add_cluster(self, cluster: Cluster) -> None:
-        """A frame; its title stands beside its first state."""
+        """A frame; its title is next to its first state."""
         word = self.words[cluster.name]
         meaning = f"{cluster.name}: {cluster.meaning}" if cluster.holder else cluster.name
         title = f'<B>{_html(cluster.name)}</B><BR ALIGN="LEFT"/>' if cluster.holder else _small("in any of these")
@@ -200,7 +200,7 @@ class _Drawing:
             self._add(f'"{name}"', attributes)
 
     def _add_start(self, initial: str) -> None:
-        """The entry at the top of the drawing; beside the initial state, unless that is inside a frame."""
+        """The entry at the top of the drawing; next to the initial state, unless that is inside a frame."""
         circle = {"shape": "circle", "style": "filled", "fillcolor": INK, "width": "0.16", "tooltip": "start"}
         self._add("start", {"label": "", **circle})
         self._add(f"start -> {initial}", {"tooltip": "start", "weight": "10"})
@@ -266,7 +266,7 @@ def _note_lines(picture: Picture) -> list[str]:
 
 
 def _wrap(text: str, width: int = WRAP, indent: str = "  ") -> list[str]:
-    """Lines of a text; what stands in brackets stays together where it can."""
+    """Wraps a text into lines; bracketed parts stay together if possible."""
     glued = re.sub(r"\([^()]*\)", lambda m: m[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
     found = textwrap.wrap(glued, width, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]

@@ -291,7 +291,7 @@ def _regions(order: Sequence[str], contents: Mapping[Pair, _Content], frames: Se
     for target in order:
         for members in _alike(contents, target):
             saved[members] = saved.get(members, 0) + len(members) - 1
-    worthy = [m for m, edges in saved.items() if edges >= LEAST_SAVED and _holds_together(contents, m)]
+    worthy = [m for m, edges in saved.items() if edges >= LEAST_SAVED and _is_cohesive(contents, m)]
     ranked = sorted(worthy, key=lambda m: (-saved[m], -len(m), sorted(order.index(s) for s in m)))
     taken = [frame.members for frame in frames]
     chosen: list[_Frame] = []
@@ -331,7 +331,7 @@ def _same_from_all(contents: Mapping[Pair, _Content], members: frozenset[str], t
     return target not in members and len({contents.get((state, target)) for state in members}) == 1
 
 
-def _holds_together(contents: Mapping[Pair, _Content], members: frozenset[str]) -> bool:
+def _is_cohesive(contents: Mapping[Pair, _Content], members: frozenset[str]) -> bool:
     """Whether more edges stay inside than cross the frame, not counting the saved ones."""
     inside = crossing = 0
     for state, target in contents:

@@ -182,7 +182,7 @@ def svg(picture: Picture, title: str) -> str:
         *_delay_texts(sheet),
         *_workers(sheet),
         *_units(sheet),
-        *_quiet(sheet),
+        *_draw_breaks(sheet),
         *_axis(sheet),
         "</svg>",
     ]
@@ -359,7 +359,7 @@ def _draw_bar(
         yield f'<text class="in" x="{left + 16:.1f}" y="{top + 16}">{markup(worker)}</text>'
 
 
-def _quiet(sheet: _Sheet) -> Iterator[str]:
+def _draw_breaks(sheet: _Sheet) -> Iterator[str]:
     """Shortened stretches: a veil over each, with its length below."""
     for piece in sheet.axis.pieces:
         if piece.quiet:

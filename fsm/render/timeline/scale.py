@@ -105,7 +105,7 @@ def scale(instants: Iterable[int], start_ms: int, end_ms: int, width: int = 0) -
     """
     end_ms = max(end_ms, start_ms + 1)
     busy = sorted({start_ms, end_ms, *(ts for ts in instants if start_ms < ts < end_ms)})
-    pieces = _cut(start_ms, end_ms, _quiet(busy))
+    pieces = _cut(start_ms, end_ms, _find_quiet(busy))
     return Scale(tuple(_lay_out(pieces, width or _width(len(busy)))))
 
 
@@ -113,7 +113,7 @@ def _width(instants: int) -> int:
     return WIDTH * (1 if instants <= 500 else 2 if instants <= 2500 else 4)
 
 
-def _quiet(busy: list[int]) -> list[tuple[int, int]]:
+def _find_quiet(busy: list[int]) -> list[tuple[int, int]]:
     """Quiet stretches worth a break: a limited number, and only if they are most of the time."""
     gaps = list(pairwise(busy))
     for limit in _QUIET:
