@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fsm.render.timeline.ownership import Picture
 
 LANES = (record.APPLICATION, record.APPLICATION_QUEUE, record.BACKGROUND, record.BACKGROUND_QUEUE)
-"""The lanes of a conversation, from left to right; the coordinator stands to the right of all."""
+"""The lanes of a conversation, from left to right; the coordinator is the rightmost."""
 QUEUES = frozenset((record.APPLICATION_QUEUE, record.BACKGROUND_QUEUE))
 FORMS = {".svg": svg, ".mmd": mermaid, ".puml": plantuml}
 """Suffix -> renderer."""

@@ -128,10 +128,10 @@ class ClassicClient(Client):
         elif due_ms(self._member) <= self.now_ms:
             self._give(Tick())
         else:
-            return self._go_on()
+            return self._continue_call()
         return True
 
-    def _go_on(self) -> bool:
+    def _continue_call(self) -> bool:
         """Continues the open call as far as possible; returns whether it made progress."""
         call: _Open | None = self._open
         if call is None or self._callback is not None:

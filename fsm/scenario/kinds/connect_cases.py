@@ -205,7 +205,7 @@ class Group(RoundStage):
         known = (*_TESTED, *_TESTED_BESIDE, "note")
         for name, value in tests[1].fields(known).items() if tests is not None else ():
             if name in _TESTED_BESIDE:
-                got = _value(self._holds(name))
+                got = _value(self._has_property(name))
                 yield Expected(name, _value(value.flag()), value.where, implied=True, got=got)
             elif name == "delay_ms" and isinstance(value.value, dict):
                 for bound, limit in value.fields(tuple(_BOUNDS)).items():
@@ -226,7 +226,7 @@ class Group(RoundStage):
                 for worker in dict.fromkeys((*derived[key], *self.holds)):
                     yield Expected(f"{worker} {field}", _show(read_units(derived[key].get(worker, []))), where)
 
-    def _holds(self, name: str) -> bool:
+    def _has_property(self, name: str) -> bool:
         held = [kinds(units) for units in self.holds.values()]
         revoked = any(self.outcome.revoked.values())
         if name == "no_revocations":

@@ -131,7 +131,7 @@ class ConsumerGroup(Stage):
         """Runs up to an instant; notes ends and epochs."""
         while self.now_ms < until_ms:
             self.cluster.run(min(until_ms, self.now_ms + 10))
-            self._look()
+            self._note_changes()
 
     def settle(self, most_ms: int) -> bool:
         """Runs until nothing has changed for a while and the group has settled."""
@@ -153,7 +153,7 @@ class ConsumerGroup(Stage):
             return "", 0
         return ("generation", group.generation) if isinstance(group, ClassicGroup) else ("epoch", group.epoch)
 
-    def _look(self) -> None:
+    def _note_changes(self) -> None:
         for name in sorted(self._stays.keys() - self.cluster.clients.keys()):
             self._end(name)
         word, number = self._epoch()
@@ -163,7 +163,7 @@ class ConsumerGroup(Stage):
 
     def do(self, act: Act) -> None:
         VERBS[act.verb](self, act.value)
-        self._look()
+        self._note_changes()
 
     def see(self) -> Seen:
         happened, self._happened = self._happened, []

@@ -241,7 +241,7 @@ def _actor(stated: Mapping[str, Any]) -> str:
 
 EVENTS: Mapping[tuple[str, str], Callable[[DocumentGroup, Mapping[str, Any]], Outcome]] = {
     ("initial", ""): lambda group, _: (group, NO_ANSWER),
-    ("leave_and_rejoin", ""): lambda group, stated: (rules.come_back(group, _actor(stated)), NO_ANSWER),
+    ("leave_and_rejoin", ""): lambda group, stated: (rules.upgrade_member(group, _actor(stated)), NO_ANSWER),
     ("leave", ""): lambda group, stated: (rules.leave(group, _actor(stated)), NO_ANSWER),
     ("install_target", ""): _install_target,
     ("heartbeat", "consumer"): _heartbeat,

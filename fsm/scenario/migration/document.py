@@ -75,7 +75,7 @@ def _assign_at(topic: str, epoch: int, numbers: Numbers) -> CurrentAssignment:
     return CurrentAssignment(State.STABLE, epoch, epoch, tuple(((topic, n), 0) for n in sorted(numbers)))
 
 
-def come_back(group: DocumentGroup, name: str) -> DocumentGroup:
+def upgrade_member(group: DocumentGroup, name: str) -> DocumentGroup:
     """A member returns with the consumer protocol; the first one converts the group.
 
     The generation becomes the epoch, the assignment of the group its target and the members' assignment.

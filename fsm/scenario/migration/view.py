@@ -60,7 +60,7 @@ def show_lines(view: View) -> Iterator[str]:
         yield f"* Target Assignment (epoch={view.target_epoch})"
         yield from (f"    * {name} - partitions={view.show(given)}" for name, given in sorted(view.target.items()))
     yield "* Assignment" if view.is_classic else "* Member Assignment"
-    yield from (f"    * {name} - {_holds(view, member)}" for name, member in sorted(view.members.items()))
+    yield from (f"    * {name} - {_show_holdings(view, member)}" for name, member in sorted(view.members.items()))
 
 
 def _label(view: View, member: MemberView) -> str:
@@ -69,7 +69,7 @@ def _label(view: View, member: MemberView) -> str:
     return f" ({member.phase})" if member.phase and not view.is_classic else ""
 
 
-def _holds(view: View, member: MemberView) -> str:
+def _show_holdings(view: View, member: MemberView) -> str:
     epoch = "" if view.is_classic else f"epoch={member.epoch}, "
     more = [("revoking", member.revoking), ("waiting for", member.waiting)]
     rest = "".join(f", {word} {view.show(numbers)}" for word, numbers in more if numbers)
