@@ -96,7 +96,7 @@ LEARNED = "learned"
 
 
 @cache
-def _modules() -> tuple[ModuleType, ...]:
+def _load_modules() -> tuple[ModuleType, ...]:
     """The modules of `programs`, sorted by name."""
     names = sorted(m.name for m in pkgutil.iter_modules([f"{__path__[0]}/programs"]))
     return tuple(importlib.import_module(f"{__name__}.programs.{name}") for name in names)
@@ -105,13 +105,13 @@ def _modules() -> tuple[ModuleType, ...]:
 @cache
 def clients() -> tuple[Client, ...]:
     """The `CLIENT` of each module that has one, sorted by module name."""
-    return tuple(module.CLIENT for module in _modules() if hasattr(module, "CLIENT"))
+    return tuple(module.CLIENT for module in _load_modules() if hasattr(module, "CLIENT"))
 
 
 @cache
 def all_facts() -> tuple[ClientFacts, ...]:
     """The `FACTS` of each module that has them, sorted by module name."""
-    return tuple(module.FACTS for module in _modules() if hasattr(module, "FACTS"))
+    return tuple(module.FACTS for module in _load_modules() if hasattr(module, "FACTS"))
 
 
 @lru_cache(maxsize=1024)
@@ -132,11 +132,11 @@ def facts_of(client_id: str) -> ClientFacts:
 def formats() -> tuple[Format, ...]:
     """All known layouts, sorted by module name and in the module's order; then one placeholder for the learned layouts
     of each client."""
-    known = [one for module in _modules() for one in getattr(module, "FORMATS", ())]
-    return (*known, *map(_format_of, clients()))
+    known = [one for module in _load_modules() for one in getattr(module, "FORMATS", ())]
+    return (*known, *map(_make_placeholder, clients()))
 
 
-def _format_of(client: Client) -> Format:
+def _make_placeholder(client: Client) -> Format:
     marks = re.compile(b"|".join(map(re.escape, client.marks)))
     return Format(client.name, LEARNED, b"", _NEVER, marks, lambda _entry, _zone: (), client.marks, client=client)
 

@@ -29,12 +29,12 @@ class Wrapped(NamedTuple):
 
     def begins(self, row: Sequence[bytes], line: bytes) -> bool:
         """Whether a line is the first of a row, rather than a continuation of the line above."""
-        left = self.width - len(_show(row[-1]))
+        left = self.width - len(_decode(row[-1]))
         return left > 1 or (left == 1 and line[:1] == b" ") or _has_stamp(line)
 
     def rows(self, text: bytes) -> list[bytes]:
         """The parts as one line; the blank at the right edge that terminals drop is restored."""
-        *parts, last = map(_show, text.split(b"\n"))
+        *parts, last = map(_decode, text.split(b"\n"))
         return ["".join([*(part.ljust(self.width) for part in parts), last]).encode()]
 
 
@@ -50,7 +50,7 @@ class Folded(NamedTuple):
 
     def begins(self, row: Sequence[bytes], line: bytes) -> bool:
         """See `Wrapped.begins`."""
-        (quote, text), (above, before) = _split_quote(_show(line)), _split_quote(_show(row[-1]))
+        (quote, text), (above, before) = _split_quote(_decode(line)), _split_quote(_decode(row[-1]))
         return quote != above or not self.is_continuation(before, text) or _has_stamp(text.encode())
 
     def is_continuation(self, above: str, text: str) -> bool:
@@ -65,7 +65,7 @@ class Folded(NamedTuple):
 
     def rows(self, text: bytes) -> list[bytes]:
         """The parts as one line."""
-        quotes, parts = zip(*(_split_quote(_show(line)) for line in text.split(b"\n")), strict=True)
+        quotes, parts = zip(*(_split_quote(_decode(line)) for line in text.split(b"\n")), strict=True)
         first, *more = (part.rstrip() if len(parts) > 1 else part for part in parts)
         first = first.removeprefix(" ") if self.blanks else first  # RFC 3676 doubles a leading blank
         return [(quotes[0] + " ".join([first, *map(str.strip, more)])).encode()]
@@ -110,21 +110,21 @@ class Aligned(NamedTuple):
 
     def begins(self, row: Sequence[bytes], _line: bytes) -> bool:
         """See `Wrapped.begins`."""
-        above = _show(row[-1])
+        above = _decode(row[-1])
         return not any(above[end - 1 : end] == "+" for end in self.ends)
 
     def rows(self, text: bytes) -> list[bytes]:
         """The cells by column, as a line of JSON; empty for the table's header and footer."""
-        lines = [_show(line) for line in text.split(b"\n")]
+        lines = [_decode(line) for line in text.split(b"\n")]
         if any(lines[0][end : end + 1] != "|" for end in self.ends[:-1]):
             return [] if _NO_ROW.fullmatch(lines[0]) else [text]
-        if tuple(map(str.strip, self._cells(lines[0]))) == self.names:
+        if tuple(map(str.strip, self._split_cells(lines[0]))) == self.names:
             return []
-        columns = zip(*map(self._cells, lines), strict=True)
+        columns = zip(*map(self._split_cells, lines), strict=True)
         values = ("\n".join(cells).rstrip("\n") for cells in columns)
         return [json.dumps(dict(zip(self.names, values, strict=True))).encode()]
 
-    def _cells(self, line: str) -> list[str]:
+    def _split_cells(self, line: str) -> list[str]:
         starts = (0, *(end + 1 for end in self.ends))
         return [line[start : end - 1].removeprefix(" ").rstrip() for start, end in zip(starts, self.ends, strict=False)]
 
@@ -213,12 +213,12 @@ _DASHES, _NO_ROW = re.compile(r"-+(?:\+-+)+"), re.compile(r"[-+]+|\(\d+ rows?\)|
 _FEWEST, _DIFFERENT, _WIDTHS, _STAMPED_WITHIN = 4, 10, range(40, 501), 50
 
 
-def _show(line: bytes) -> str:
+def _decode(line: bytes) -> str:
     return line.decode("utf-8", "replace").removesuffix("\r")
 
 
 def _has_stamp(line: bytes) -> bool:
-    return stamps.ANY.search(_show(line[:_STAMPED_WITHIN])) is not None
+    return stamps.ANY.search(_decode(line[:_STAMPED_WITHIN])) is not None
 
 
 def _find_job(text: _Text, first: Sequence[bytes]) -> JobLog | None:
@@ -231,11 +231,11 @@ def _find_job(text: _Text, first: Sequence[bytes]) -> JobLog | None:
 
 def _find_aligned(text: _Text) -> Aligned | None:
     dashes = np.flatnonzero(text.firsts == ord("-")).tolist()
-    at = next((i for i in dashes if _DASHES.fullmatch(_show(text.line(i)))), 0)
+    at = next((i for i in dashes if _DASHES.fullmatch(_decode(text.line(i)))), 0)
     if not at:
         return None
-    ends = [match.start() for match in re.finditer(r"\+|\Z", _show(text.line(at)))]
-    head = _show(text.line(at - 1))
+    ends = [match.start() for match in re.finditer(r"\+|\Z", _decode(text.line(at)))]
+    head = _decode(text.line(at - 1))
     if any(head[end : end + 1] != "|" for end in ends[:-1]):
         return None
     return Aligned(tuple(name.strip() for name in head.split("|")), tuple(ends))
@@ -243,10 +243,10 @@ def _find_aligned(text: _Text) -> Aligned | None:
 
 def _find_wrapped(text: _Text) -> Wrapped | None:
     """Full-width lines have different ends, and lines that begin no entry follow them."""
-    if len(_show(text.longest)) > _WIDTHS[-1]:
+    if len(_decode(text.longest)) > _WIDTHS[-1]:
         return None
     lines, plain = text.lines, text.data.isascii() and b"\r" not in text.data
-    lengths = list(map(len, lines if plain else map(_show, lines)))
+    lengths = list(map(len, lines if plain else map(_decode, lines)))
     width = max(lengths)
     full = np.flatnonzero(np.array(lengths[:-1]) == width).tolist()
     if width not in _WIDTHS or len({lines[i][-_DIFFERENT:] for i in full}) < _FEWEST:
@@ -277,18 +277,18 @@ def _split_quote(line: str) -> tuple[str, str]:
     return line[:end], line[end:]
 
 
-def _width(lines: Iterable[bytes]) -> int:
+def _measure_width(lines: Iterable[bytes]) -> int:
     """The width of the longest line that has two words."""
-    texts = (_split_quote(_show(line))[1].rstrip() for line in lines)
+    texts = (_split_quote(_decode(line))[1].rstrip() for line in lines)
     return max((len(text) for text in texts if len(text.split(None, 1)) > 1), default=0)
 
 
 def _find_folded(text: _Text) -> Folded | None:
     """No line with two words exceeds a maximum width, and most lines that begin no entry did not fit on the line
     above."""
-    if _width([text.longest]) > _FOLDS[-1] or (width := _width(text.lines)) not in _FOLDS:
+    if _measure_width([text.longest]) > _FOLDS[-1] or (width := _measure_width(text.lines)) not in _FOLDS:
         return None
-    texts = [_split_quote(_show(line))[1] for line in text.lines]
+    texts = [_split_quote(_decode(line))[1] for line in text.lines]
     pairs = [(above, below) for above, below in pairwise(texts) if above.strip() and below.strip()]
     pairs = [(above, below) for above, below in pairs if not _has_stamp(below.encode())]
     indents = Counter(below[: len(below) - len(below.lstrip())] for _, below in pairs)

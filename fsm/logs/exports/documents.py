@@ -39,11 +39,11 @@ class Document(NamedTuple):
 
     def rows(self, text: bytes) -> list[bytes]:
         """The entries of a document, one line each; the text itself if there are none."""
-        found = _in_order(_arrays(_load(text.decode("utf-8", "replace"))).get(self.path, []))
+        found = _sort_streams(_find_arrays(_load(text.decode("utf-8", "replace"))).get(self.path, []))
         return [json.dumps(one).encode() for one in found] or [text]
 
 
-def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _sort_streams(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sorts the entries of several streams, which Loki returns one after another, each newest first, by time. Leaves
     other entries in order."""
     if len({json.dumps(row.get(AROUND, {}).get("stream")) for row in rows}) < _FEWEST_STREAMS:
@@ -77,8 +77,8 @@ def find_document(head: bytes) -> Document | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     lines = text.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
     if text[:1] in (b"{", b"[") and _count_open(lines[0]) > 0 and len(lines[0]) < _SHORTEST:
-        arrays = _arrays(_load(text.decode("utf-8", "replace")))
-        path = _best({path: (len(found), _weight(found)) for path, found in arrays.items()})
+        arrays = _find_arrays(_load(text.decode("utf-8", "replace")))
+        path = _choose_array({path: (len(found), _measure_weight(found)) for path, found in arrays.items()})
         found = arrays.get(path, [])
         structured = "[]" in path or any(name in path for name in (_COLUMNS_MARK, _LINES_MARK))
         return Document(path, over_lines=True) if structured and len(found) >= _FEWEST else None
@@ -89,16 +89,16 @@ def find_document(head: bytes) -> Document | None:
         if not line.startswith(_BATCHES) and (len(line) < _SHORTEST or not _BEGINS.match(line)):
             continue
         length += len(line)
-        for path, found in _arrays(_load(line.decode("utf-8", "replace"))).items():
-            weights[path] += _weight(found)
+        for path, found in _find_arrays(_load(line.decode("utf-8", "replace"))).items():
+            weights[path] += _measure_weight(found)
             counts[path] += len(found)
-    path = _best({path: (counts[path], weights[path]) for path in counts})
+    path = _choose_array({path: (counts[path], weights[path]) for path in counts})
     batches = path[-1:] == ("logRecords",)
     large = weights[path] > length / 2 and length > sum(map(len, lines)) / 2
     return Document(path) if batches or (counts[path] >= _FEWEST and large) else None
 
 
-def _best(paths: Mapping[Path, tuple[int, int]]) -> Path:
+def _choose_array(paths: Mapping[Path, tuple[int, int]]) -> Path:
     """The array with the most entries, among those about as large as the largest one."""
     most = max((weight for _, weight in paths.values()), default=0)
     large = {path: count for path, (count, weight) in paths.items() if weight > most / 4}
@@ -108,7 +108,7 @@ def _best(paths: Mapping[Path, tuple[int, int]]) -> Path:
 _BEGINS = re.compile(rb"[^{\[]{0,%d}(?:\[[^{\[]{1,60}\] => )?[{\[]" % _BEFORE)
 
 
-def _weight(found: Sequence[Mapping[str, Any]]) -> int:
+def _measure_weight(found: Sequence[Mapping[str, Any]]) -> int:
     return sum(len(json.dumps({k: v for k, v in one.items() if k != AROUND})) for one in found)
 
 
@@ -160,7 +160,7 @@ _NAMES = ("field", "key", "name", "Name", "Key", "Field")
 _VALUE = frozenset({"value", "Value"})
 
 
-def _plain(found: dict[str, Any]) -> Any:
+def _simplify(found: dict[str, Any]) -> Any:
     """An object in which the name-value lists of OpenTelemetry and AWS are replaced by plain JSON."""
     if len(found) == 1:
         (name, value), *_ = found.items()
@@ -168,13 +168,13 @@ def _plain(found: dict[str, Any]) -> Any:
             return value
         if name in ("arrayValue", "kvlistValue") and isinstance(value, dict) and len(value) == 1:
             return next(iter(value.values()))
-    return {name: _name_values(value) if isinstance(value, list) else value for name, value in found.items()}
+    return {name: _read_name_values(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
-def _name_values(values: list[Any]) -> Any:
+def _read_name_values(values: list[Any]) -> Any:
     """A list of names and values as an object."""
     if not values or not all(isinstance(one, dict) and len(one) == 2 and _VALUE & one.keys() for one in values):
-        return [_name_values(one) if isinstance(one, list) else one for one in values]
+        return [_read_name_values(one) if isinstance(one, list) else one for one in values]
     name = next((name for name in _NAMES if name in values[0]), "")
     if not name or not all(isinstance(one.get(name), str) for one in values):
         return values
@@ -182,7 +182,7 @@ def _name_values(values: list[Any]) -> Any:
     return {one[name]: one.get(value) for one in values}
 
 
-_DECODER = json.JSONDecoder(strict=False, object_hook=_plain)
+_DECODER = json.JSONDecoder(strict=False, object_hook=_simplify)
 
 
 # -- entries ------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ _LARGEST_AROUND, _LONGEST_AROUND, _MOST_AROUND = 2000, 200, 200
 """Limits for the fields around entries: bytes of a nested object, characters of a text, fields of an object."""
 
 
-def _arrays(documents: Sequence[object]) -> dict[Path, list[dict[str, Any]]]:
+def _find_arrays(documents: Sequence[object]) -> dict[Path, list[dict[str, Any]]]:
     """Entries by the paths of their arrays."""
     out: dict[Path, list[dict[str, Any]]] = {}
     if len(documents) > 1:
@@ -205,7 +205,7 @@ def _arrays(documents: Sequence[object]) -> dict[Path, list[dict[str, Any]]]:
         place = stack.pop()
         if len(place.path) >= 2 * DEPTH:
             continue
-        look = _of_object if isinstance(place.value, dict) else _of_list
+        look = _read_object if isinstance(place.value, dict) else _read_list
         stack += reversed(list(look(place, out)))
     return out
 
@@ -219,51 +219,51 @@ class _Place(NamedTuple):
 _Found = dict[Path, list[dict[str, Any]]]
 
 
-def _of_object(place: _Place, out: _Found) -> Iterator[_Place]:
+def _read_object(place: _Place, out: _Found) -> Iterator[_Place]:
     """The values of an object; rows below named columns are entries."""
     path, one, around = place
     own = {name: item for name, item in one.items() if _is_small(item)} if len(one) <= _MOST_AROUND else {}
     for name, item in one.items():
-        lines = _lines_of(item) if isinstance(item, str) else []
+        lines = _split_log(item) if isinstance(item, str) else []
         if not (lines or isinstance(item, dict | list)):
             continue
         shared = {**around, **{key: value for key, value in own.items() if key != name}}
-        rows = _with_columns(one, item)
+        rows = _read_columns(one, item)
         if lines:
             out.setdefault((*path, name, _LINES_MARK), []).extend(
-                _with_surroundings({"line": line}, _without_times(shared)) for line in lines
+                _add_surroundings({"line": line}, _drop_times(shared)) for line in lines
             )
         elif rows:
-            out.setdefault((*path, name, _COLUMNS_MARK), []).extend(_with_surroundings(row, shared) for row in rows)
+            out.setdefault((*path, name, _COLUMNS_MARK), []).extend(_add_surroundings(row, shared) for row in rows)
         else:
             yield _Place((*path, name), item, shared)
 
 
-def _of_list(place: _Place, out: _Found) -> Iterator[_Place]:
+def _read_list(place: _Place, out: _Found) -> Iterator[_Place]:
     """The items of a list: objects, pairs of a time and a text, and long texts are entries."""
     path, items, around = place
     for item in items:
         if isinstance(item, list) and len(item) == 2 and isinstance(item[1], str):
-            out.setdefault(path, []).append(_with_surroundings({"time": item[0], "line": item[1]}, around))
+            out.setdefault(path, []).append(_add_surroundings({"time": item[0], "line": item[1]}, around))
         elif isinstance(item, str) and len(item) > _SHORTEST_LINE:
-            out.setdefault((*path, _LINES_MARK), []).append(_with_surroundings({"line": item}, _without_times(around)))
+            out.setdefault((*path, _LINES_MARK), []).append(_add_surroundings({"line": item}, _drop_times(around)))
         elif isinstance(item, dict | list):
             if isinstance(item, dict):
-                out.setdefault(path, []).append(_with_surroundings(item, around))
+                out.setdefault(path, []).append(_add_surroundings(item, around))
             yield _Place((*path, "[]"), item, around)
 
 
 _SHORTEST_LINE, _FEWEST_STAMPED, _STAMPED_WITHIN = 20, 3, 50
 
 
-def _lines_of(text: str) -> list[str]:
+def _split_log(text: str) -> list[str]:
     """The lines of a text that is a log, such as the output of a build step; empty for any other text."""
     lines = text.replace("\r\n", "\n").strip("`\n").split("\n")  # Slack messages have it in backquotes
     stamped = (line for line in lines if stamps.ANY.search(line, 0, _STAMPED_WITHIN))
     return lines if sum(1 for _ in islice(stamped, _FEWEST_STAMPED)) == _FEWEST_STAMPED else []
 
 
-def _without_times(around: Mapping[str, Any]) -> Mapping[str, Any]:
+def _drop_times(around: Mapping[str, Any]) -> Mapping[str, Any]:
     """The surrounding fields, without those that are the times of all lines together."""
     return {name: value for name, value in around.items() if not stamps.ANY.search(f"{value}")}
 
@@ -274,24 +274,24 @@ def _is_small(item: object) -> bool:
     return not isinstance(item, dict) or len(json.dumps(item)) <= _LARGEST_AROUND
 
 
-def _with_surroundings(row: dict[str, Any], around: Mapping[str, Any]) -> dict[str, Any]:
+def _add_surroundings(row: dict[str, Any], around: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, AROUND: around} if around else row
 
 
-def _with_columns(one: Mapping[str, Any], item: object) -> list[dict[str, Any]]:
+def _read_columns(one: Mapping[str, Any], item: object) -> list[dict[str, Any]]:
     """Rows of cells, or columns of them, by the names beside them."""
     if isinstance(item, dict) and isinstance(item.get("values"), list):
-        names = _column_names(one)
+        names = _find_column_names(one)
         columns = item["values"]
         if names and len(names) == len(columns) and all(isinstance(column, list) for column in columns):
             return [dict(zip(names, cells, strict=False)) for cells in zip(*columns, strict=False)]
     if not isinstance(item, list) or not item or not all(isinstance(row, list) for row in item):
         return []
-    names = _column_names(one)
+    names = _find_column_names(one)
     return [dict(zip(names, row, strict=False)) for row in item if len(row) == len(names)] if names else []
 
 
-def _column_names(one: Mapping[str, Any]) -> list[str]:
+def _find_column_names(one: Mapping[str, Any]) -> list[str]:
     for key in _COLUMN_NAMES:
         listed = one.get(key)
         if isinstance(listed, dict):

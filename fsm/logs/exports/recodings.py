@@ -43,7 +43,7 @@ def find_recoding(head: bytes) -> Recode | None:
     return next((found for row in RECODINGS if (found := row.recode(head)) is not None), None)
 
 
-def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _split_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Chunks that end at line ends, unless a line is very long."""
     rest = b""
     for part in parts:
@@ -59,26 +59,26 @@ def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 # -- line ends and blanks -----------------------------------------------------------------------------------
 
 
-def _end_lines(head: bytes) -> Recode | None:
+def _detect_line_ends(head: bytes) -> Recode | None:
     """Line ends of old Macs and progress bars (a single carriage return), of `find -print0`, and of Unicode."""
     if head.isascii() and b"\r" not in head and b"\0" not in head:
         return None
     feeds = head.count(b"\n")
     if feeds > 1 and head.count(b"\r\r\n") > feeds / 2:  # CR LF, whose line feed a terminal expanded again
-        return partial(_end_with_feeds, end=b"\r\r\n")
+        return partial(_replace_ends, end=b"\r\r\n")
     for end in (b"\r", b"\xe2\x80\xa8", b"\xc2\x85"):
         count = head.count(end) - (head.count(b"\r\n") if end == b"\r" else 0)
         if count > max(1, _FEWEST_ENDS * feeds):
-            return partial(_end_with_feeds, end=end)
+            return partial(_replace_ends, end=end)
     # A log that was rotated by truncation begins with many NULs.
     parted = head.count(b"\0") > 1 and b"\0\0" not in head and b"\n\0" not in head
-    return partial(_end_with_feeds, end=b"\0") if parted else None
+    return partial(_replace_ends, end=b"\0") if parted else None
 
 
 _FEWEST_ENDS = 4
 
 
-def _end_with_feeds(parts: Iterable[bytes], end: bytes) -> Iterator[bytes]:
+def _replace_ends(parts: Iterable[bytes], end: bytes) -> Iterator[bytes]:
     rest = b""
     for part in parts:
         text = rest + part
@@ -91,20 +91,20 @@ def _end_with_feeds(parts: Iterable[bytes], end: bytes) -> Iterator[bytes]:
 _NO_BREAK_SPACE = re.compile(rb"\xc2\xa0|&nbsp;|&#160;|(?<![\x80-\xff])\xa0(?![\x80-\xbf])")
 
 
-def _blanks(head: bytes) -> Recode | None:
+def _detect_blanks(head: bytes) -> Recode | None:
     """No-break spaces instead of most blanks, as in copies from web pages."""
     if b"\xa0" not in head and (b"&" not in head or (b"&nbsp;" not in head and b"&#160;" not in head)):
         return None
     count = sum(1 for _ in _NO_BREAK_SPACE.finditer(head))
     if count < _FEWEST_BLANKS or count < head.count(b" "):
         return None
-    return lambda parts: (_NO_BREAK_SPACE.sub(b" ", part) for part in _lines(parts))
+    return lambda parts: (_NO_BREAK_SPACE.sub(b" ", part) for part in _split_lines(parts))
 
 
 _FEWEST_BLANKS = 5
 
 
-def _padding(head: bytes) -> Recode | None:
+def _detect_padding(head: bytes) -> Recode | None:
     """Lines padded with blanks to the width of a column or a screen."""
     ends = head.count(b" \n") + (head.count(b" \r") if b"\r" in head else 0)
     if ends < _FEWEST_BLANKS:
@@ -116,13 +116,13 @@ def _padding(head: bytes) -> Recode | None:
     padded = sum(line.endswith(b" ") for line in lines)
     if padded < _FEWEST_BLANKS or padded < 0.8 * len(lines):
         return None
-    return lambda parts: (_PADDED.sub(b"", part) for part in _lines(parts))
+    return lambda parts: (_PADDED.sub(b"", part) for part in _split_lines(parts))
 
 
 _PADDED = re.compile(rb"(?<![ \t])[ \t]++(?=\r?\n|\Z)")
 
 
-def _percents(head: bytes) -> Recode | None:
+def _detect_percents(head: bytes) -> Recode | None:
     """Percent-encoding (RFC 3986, section 2.1)."""
     coded = b" " not in head.strip() and head.count(b"%20") >= _FEWEST_BLANKS
     return _decode_percents if coded else None
@@ -138,7 +138,7 @@ def _decode_percents(parts: Iterable[bytes]) -> Iterator[bytes]:
     yield rest
 
 
-def _escapes(head: bytes) -> Recode | None:
+def _detect_escapes(head: bytes) -> Recode | None:
     """A text on one line, possibly quoted, with its line feeds written as `\\n`, as shown by a debugger or a REPL."""
     if b"\n" in head.strip() or head.count(rb"\n") < _FEWEST_ENDS or _OBJECT.match(head):
         return None
@@ -168,7 +168,7 @@ _FRAME = re.compile(rb"([1-9]\d{0,5}) (?=<\d{1,3}>)")
 _FRAME_HEAD = len(b"999999 <191>")
 
 
-def _octets(head: bytes) -> Recode | None:
+def _detect_octets(head: bytes) -> Recode | None:
     """Syslog over TCP: each message is preceded by its length in bytes, without separators (RFC 6587, 3.4.1)."""
     place, count = 0, 0
     while (found := _FRAME.match(head, place)) is not None and count < _FEWEST_FRAMES:
@@ -207,7 +207,7 @@ def _take_frames_off(parts: Iterable[bytes]) -> Iterator[bytes]:
 _HEADING = re.compile(rb"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} DEBG '([^'\n]{1,100})' std(?:out|err) output:\n")
 
 
-def _supervisord(head: bytes) -> Recode | None:
+def _detect_supervisord(head: bytes) -> Recode | None:
     """The output of programs in supervisord's own log at level `debug`: a chunk of bytes below each heading. If the
     lines have no times of their own, the headings' times are needed and nothing is done."""
     if head.count(b" output:\n") < _FEWEST_FRAMES or len(_HEADING.findall(head)) < _FEWEST_FRAMES:
@@ -251,14 +251,14 @@ _MOST_PROGRAMS = 1000
 _OUTPUT = re.compile(rb"<system-(?:out|err)>(?:<!\[CDATA\[)?|(?:\]\]>)?</system-(?:out|err)>")
 
 
-def _test_report(head: bytes) -> Recode | None:
+def _detect_test_report(head: bytes) -> Recode | None:
     """The output of programs in a JUnit report."""
     if not _BEGINS_REPORT.match(head) or not _OUTPUT.search(head):
         return None
     plain = b"<system-out><![CDATA[" in head or b"<system-err><![CDATA[" in head
 
     def recode(parts: Iterable[bytes]) -> Iterator[bytes]:
-        for part in _lines(parts):
+        for part in _split_lines(parts):
             text = _OUTPUT.sub(b"\n", part)
             yield text if plain else html.unescape(text.decode("utf-8", "replace")).encode("utf-8", "replace")
 
@@ -268,7 +268,7 @@ def _test_report(head: bytes) -> Recode | None:
 _BEGINS_REPORT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?<testsuites?[ >]")
 
 
-def _asciinema(head: bytes) -> Recode | None:
+def _detect_asciinema(head: bytes) -> Recode | None:
     """A terminal recording of asciinema, versions 2 and 3. Each recorded chunk may end anywhere."""
     first, _, rest = head.partition(b"\n")
     return _join_printed if _RECORDING.match(first) and _PRINTED.match(rest) else None
@@ -279,7 +279,7 @@ _PRINTED = re.compile(rb'\s*\[\s*[\d.]+, ?"[a-z]", ?"')
 
 
 def _join_printed(parts: Iterable[bytes]) -> Iterator[bytes]:
-    for part in _lines(parts):
+    for part in _split_lines(parts):
         out: list[str] = []
         for line in part.split(b"\n"):
             try:
@@ -298,7 +298,7 @@ _TEXT = bytes([*b"\t\n\r\x1b", *range(32, 127)])
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
-def _base64(head: bytes) -> Recode | None:
+def _detect_base64(head: bytes) -> Recode | None:
     """Base64 in lines of equal length, as in mails and PEM files, or one line at a time."""
     body = b""
     if b"base64" in head:
@@ -330,7 +330,7 @@ def _decode(text: bytes) -> bytes:
 
 def _decode_lines(parts: Iterable[bytes], alone: bool) -> Iterator[bytes]:
     rest = b""
-    for part in _lines(parts):
+    for part in _split_lines(parts):
         out: list[bytes] = []
         for line in part.split(b"\n"):
             text = line.strip()
@@ -351,16 +351,16 @@ def _decode_lines(parts: Iterable[bytes], alone: bool) -> Iterator[bytes]:
 _VALUE = re.compile(rb'"([A-Za-z0-9+/]{40,}={0,2})"')
 
 
-def _base64_values(head: bytes) -> Recode | None:
+def _detect_base64_values(head: bytes) -> Recode | None:
     """JSON strings in base64, as in AWS record streams."""
     found = [_decode(one[1]) for one in islice(_VALUE.finditer(head), _LOOKED_AT)]
     texts = [one for one in found if b" " in one and _is_text(one)]
     if not texts or len(texts) < len(found) / 2:
         return None
-    return lambda parts: (_VALUE.sub(_string, part) for part in _lines(parts))
+    return lambda parts: (_VALUE.sub(_decode_string, part) for part in _split_lines(parts))
 
 
-def _string(found: re.Match[bytes]) -> bytes:
+def _decode_string(found: re.Match[bytes]) -> bytes:
     data = _decode(found[1])
     return json.dumps(data.decode("utf-8", "replace")).encode() if _is_text(data) else found[0]
 
@@ -368,18 +368,18 @@ def _string(found: re.Match[bytes]) -> bytes:
 _NUMBERS = re.compile(rb'(?<=":)\s?\[((?:\s?\d{1,3},){7,}\s?\d{1,3})\]')
 
 
-def _byte_lists(head: bytes) -> Recode | None:
+def _detect_byte_lists(head: bytes) -> Recode | None:
     """JSON strings as lists of their bytes, which journald exports for messages with control characters such as
     colours."""
     if b"[" not in head or not head.lstrip(b" \t\r\n\xef\xbb\xbf[").startswith(b"{"):
         return None
-    found = [_string_of_numbers(one) != one[0] for one in islice(_NUMBERS.finditer(head), _LOOKED_AT)]
+    found = [_decode_numbers(one) != one[0] for one in islice(_NUMBERS.finditer(head), _LOOKED_AT)]
     if not found or sum(found) < len(found) / 2:
         return None
-    return lambda parts: (_NUMBERS.sub(_string_of_numbers, part) for part in _lines(parts))
+    return lambda parts: (_NUMBERS.sub(_decode_numbers, part) for part in _split_lines(parts))
 
 
-def _string_of_numbers(found: re.Match[bytes]) -> bytes:
+def _decode_numbers(found: re.Match[bytes]) -> bytes:
     numbers = [int(one) for one in found[1].split(b",")]
     data = bytes(numbers) if max(numbers) < 256 else b""
     return json.dumps(data.decode("utf-8", "replace")).encode() if b" " in data and _is_text(data) else found[0]
@@ -388,7 +388,7 @@ def _string_of_numbers(found: re.Match[bytes]) -> bytes:
 # -- pages and rich text -------------------------------------------------------------------------------------
 
 
-def _page(head: bytes) -> Recode | None:
+def _detect_page(head: bytes) -> Recode | None:
     """A whole HTML page, whatever tags surround its lines."""
     return _strip_tags if _BEGINS_PAGE.match(head) else None
 
@@ -402,13 +402,13 @@ _TAG = re.compile(
 
 
 def _strip_tags(parts: Iterable[bytes]) -> Iterator[bytes]:
-    for part in _lines(parts):
+    for part in _split_lines(parts):
         text = _TAG.sub(lambda tag: b"\n" if tag["line"] else b"\t" if tag["cell"] else b"", part)
         whole = html.unescape(text.decode("utf-8", "replace")).replace("\xa0", " ")
         yield "".join(f"{line}\n" for line in whole.split("\n") if line.strip()).encode("utf-8", "replace")
 
 
-def _rich_text(head: bytes) -> Recode | None:
+def _detect_rich_text(head: bytes) -> Recode | None:
     """RTF, as saved by word processors."""
     return _strip_controls if head.startswith(b"{\\rtf") else None
 
@@ -421,10 +421,10 @@ _CONTROL = re.compile(
 
 
 def _strip_controls(parts: Iterable[bytes]) -> Iterator[bytes]:
-    return (_CONTROL.sub(_character, part) for part in _lines(parts))
+    return (_CONTROL.sub(_decode_character, part) for part in _split_lines(parts))
 
 
-def _character(found: re.Match[bytes]) -> bytes:
+def _decode_character(found: re.Match[bytes]) -> bytes:
     if found["code"]:
         return bytes.fromhex(found["code"].decode())
     if found["ends"] or found["tab"]:
@@ -433,19 +433,19 @@ def _character(found: re.Match[bytes]) -> bytes:
 
 
 RECODINGS: Sequence[Recoding] = (
-    Recoding("page", _page),
-    Recoding("test report", _test_report),
-    Recoding("terminal", _asciinema),
-    Recoding("rich text", _rich_text),
-    Recoding("base64", _base64),
-    Recoding("base64 values", _base64_values),
-    Recoding("lists of bytes", _byte_lists),
-    Recoding("octet counting", _octets),
-    Recoding("supervisord", _supervisord),
-    Recoding("line ends", _end_lines),
-    Recoding("blanks", _blanks),
-    Recoding("padding", _padding),
-    Recoding("percents", _percents),
-    Recoding("escapes", _escapes),
+    Recoding("page", _detect_page),
+    Recoding("test report", _detect_test_report),
+    Recoding("terminal", _detect_asciinema),
+    Recoding("rich text", _detect_rich_text),
+    Recoding("base64", _detect_base64),
+    Recoding("base64 values", _detect_base64_values),
+    Recoding("lists of bytes", _detect_byte_lists),
+    Recoding("octet counting", _detect_octets),
+    Recoding("supervisord", _detect_supervisord),
+    Recoding("line ends", _detect_line_ends),
+    Recoding("blanks", _detect_blanks),
+    Recoding("padding", _detect_padding),
+    Recoding("percents", _detect_percents),
+    Recoding("escapes", _detect_escapes),
 )
 """All known encodings; the first match counts, and its output is examined again."""

@@ -51,12 +51,12 @@ class Inserts(NamedTuple):
         values = re.compile(rf"[EN]?({literal})|([^\s',()][^',()]*(?:\([^()]*\))?)", re.DOTALL)
         out = []
         for row in re.finditer(rf"\(((?:{literal}|[^'()]|\([^()]*\))*)\)", body, re.DOTALL):
-            cells = [self._value(cell[1], cell[2]) for cell in values.finditer(row[1])]
+            cells = [self._parse_value(cell[1], cell[2]) for cell in values.finditer(row[1])]
             named = self.names if len(self.names) == len(cells) else tuple(map(str, range(len(cells))))
             out.append(json.dumps(dict(zip(named, cells, strict=True))).encode())
         return out or [text]
 
-    def _value(self, quoted: str | None, bare: str | None) -> str | int | None:
+    def _parse_value(self, quoted: str | None, bare: str | None) -> str | int | None:
         if quoted is None:
             word = (bare or "").strip()
             return None if word.upper() == "NULL" else int(word) if re.fullmatch(r"-?\d{1,18}", word) else word

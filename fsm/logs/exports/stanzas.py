@@ -77,7 +77,7 @@ class Stanzas(NamedTuple):
         end = next((i for i in range(1, len(lines)) if self._is_past_end(lines[i - 1], lines[i])), len(lines))
         rest = [line.encode() for line in lines[end:] if line.strip()]
         lines = lines[:end]
-        found = dict(_fold(lines, self.style) if self.style.folds else self._flat(lines))
+        found = dict(_fold(lines, self.style) if self.style.folds else self._read_flat(lines))
         time = None if self.style.field.match(lines[0]) else next(stamps.find(lines[0]), None)
         return [json.dumps({**({"time": time[0]} if time else {}), **found}).encode(), *rest]
 
@@ -88,7 +88,7 @@ class Stanzas(NamedTuple):
         match = self.style.field.match(line)
         return match is None or (not self.style.folds and match[2] not in self.names)
 
-    def _flat(self, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    def _read_flat(self, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         name, values = "", list[str]()
         for line in lines:
             match = self.style.field.match(line)
@@ -139,10 +139,10 @@ def _fold(lines: Sequence[str], style: Style) -> Iterator[tuple[str, str]]:
             more.append(lines[i])
             i += 1
         if match[3]:
-            yield ".".join(name for _, name in above), _scalar(match[3], more)
+            yield ".".join(name for _, name in above), _parse_scalar(match[3], more)
 
 
-def _scalar(first: str, more: list[str]) -> str:
+def _parse_scalar(first: str, more: list[str]) -> str:
     """A YAML scalar: quoted, literal (`|`), folded or plain."""
     while more and not more[-1].strip():
         more.pop()

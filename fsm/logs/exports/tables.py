@@ -43,7 +43,7 @@ def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int
     """Lines with their positions; or the rows of a table, each converted to a line if one text contains several."""
     row: list[bytes] = []
     begin, first, cut = 0, 0, False
-    closed, begins = _borders(table)
+    closed, begins = _get_borders(table)
     longest = _LONGEST_DOCUMENT if isinstance(table, Document | XmlEvents) else ENTRY_LIMIT
 
     def read_rows() -> Iterator[tuple[int, int, bytes, bool]]:
@@ -71,7 +71,7 @@ def rows_of(runs: Iterable[Run], table: Table | None) -> Iterator[tuple[int, int
         yield from read_rows()
 
 
-def _borders(table: Table | None) -> tuple[Closer, _Begins]:
+def _get_borders(table: Table | None) -> tuple[Closer, _Begins]:
     """Functions that return whether the lines of a row are complete, and whether a line begins another row."""
     if isinstance(table, Stanzas):
         return lambda _row: False, lambda _row, line: table.opens(line)

@@ -48,13 +48,13 @@ class XmlEvents(NamedTuple):
             return None
         try:
             # Namespace prefixes are declared outside of the element, if at all.
-            found = ElementTree.fromstring(_without_prefixes(text))  # noqa: S314  # no document type, so no entities
+            found = ElementTree.fromstring(_strip_prefixes(text))  # noqa: S314  # no document type, so no entities
         except ElementTree.ParseError:
             return None
-        return "", _fields(found)
+        return "", _collect_fields(found)
 
 
-def _without_prefixes(text: str) -> str:
+def _strip_prefixes(text: str) -> str:
     """Removes the namespace prefixes in tags, but not in texts or CDATA."""
     parts = _TAG.split(text)
     return "".join(
@@ -62,7 +62,7 @@ def _without_prefixes(text: str) -> str:
     )
 
 
-def _fields(element: ElementTree.Element) -> dict[str, Any]:
+def _collect_fields(element: ElementTree.Element) -> dict[str, Any]:
     found: dict[str, Any] = {}
     stack: list[tuple[str, ElementTree.Element]] = [("", element)]
     while stack and len(found) < _MOST_FIELDS:

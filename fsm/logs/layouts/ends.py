@@ -22,11 +22,11 @@ def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     """The common end of the lines: a logger or thread in brackets, the same words in each line, or both, behind what
     closes a message.
     """
-    texts = [line[_begin(line, headers) :] for line in _sample_entries(lines, headers)]
+    texts = [line[_find_begin(line, headers) :] for line in _sample_entries(lines, headers)]
     found = _find_behind(texts, headers)
     if found is None:
         return None
-    closing = _closing(headers, [without_end(found.tokens, text) for text in texts])
+    closing = _find_closing(headers, [without_end(found.tokens, text) for text in texts])
     return Header((Token("text", closing), *found.tokens), found.roles) if closing else found
 
 
@@ -35,7 +35,7 @@ def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | No
     best = _find_bracketed(texts) or _find_stamp(texts) or _find_elapsed(texts)
     if best is not None:
         return best
-    closing = _markup(texts) or _closing(headers, texts)
+    closing = _find_markup(texts) or _find_closing(headers, texts)
     tail = _find_varying(texts, closing) if closing else find_tail(texts)
     if not tail and len(texts) >= _FEWEST_CLOSED and sum(text.endswith(" ") for text in texts) > 0.9 * len(texts):
         tail = (Token("text", " "),)
@@ -45,18 +45,18 @@ def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | No
     return Header(tokens, roles) if tokens else None
 
 
-def _begin(line: str, headers: Sequence[Header]) -> int:
+def _find_begin(line: str, headers: Sequence[Header]) -> int:
     """The position at which the message begins."""
     return next((match.end() for header in headers if (match := header.pattern.match(line))), 0)
 
 
 def without_end(tokens: tuple[Token, ...], line: str) -> str:
     """The line without this end, if it has it."""
-    return _ending(tokens).sub("", line) if tokens else line
+    return _compile_end(tokens).sub("", line) if tokens else line
 
 
 @lru_cache(maxsize=256)
-def _ending(tokens: tuple[Token, ...]) -> re.Pattern[str]:
+def _compile_end(tokens: tuple[Token, ...]) -> re.Pattern[str]:
     return re.compile(Header(tokens, ()).regex + r"[ \t]*\Z", re.ASCII)
 
 
@@ -95,7 +95,7 @@ def without_context(text: str) -> Iterator[str]:
         elif remark := _REMARK.match(last):
             shorter = remark[1]
         else:
-            shorter = tail[0].rstrip() if tail and tail[1] else without_end(_last_unit(last, behind=()), last)
+            shorter = tail[0].rstrip() if tail and tail[1] else without_end(_find_last_unit(last, behind=()), last)
         if shorter == last or _MESSAGE_END.match(last, len(shorter)):
             return
         last = shorter
@@ -121,8 +121,8 @@ _MESSAGE_END = re.compile(r"(?i)[,:]|[ \t]*[#\[({<]?\d{1,7}[\])}>]?[ \t]*\Z|[ \t
 
 def find_tail(texts: Sequence[str]) -> tuple[Token, ...]:
     """The common end of most of the texts, constant or varying."""
-    text = _markup(texts)
-    return _find_varying(texts, text) or _find_varying(texts, _common_end(texts))
+    text = _find_markup(texts)
+    return _find_varying(texts, text) or _find_varying(texts, _find_common_end(texts))
 
 
 def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
@@ -130,9 +130,9 @@ def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
     the words between those."""
     found: tuple[Token, ...] = (Token("text", text),) if text else ()
     some = texts[:: max(1, len(texts) // _MOST_TEXTS)]
-    rest = [_without_fields(one).rstrip().removesuffix(text)[-_LONGEST_TAIL:] for one in some]
+    rest = [_strip_fields(one).rstrip().removesuffix(text)[-_LONGEST_TAIL:] for one in some]
     for _ in range(_MOST_UNITS):
-        units = Counter(unit for one in rest if (unit := _last_unit(one, behind=found)))
+        units = Counter(unit for one in rest if (unit := _find_last_unit(one, behind=found)))
         unit, count = units.most_common(1)[0] if units else ((), 0)
         if count < max(_FEWEST_CLOSED, 0.9 * len(some)):
             break
@@ -141,7 +141,7 @@ def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
     return found
 
 
-def _last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
+def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
     """The field, id or column at the end of a text, or a word that precedes a varying part."""
     whole = text.rstrip()
     last = whole[-1:]
@@ -160,7 +160,7 @@ def _last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
 
 _BLANK = Token("blank", " ")
 _UNITS = tuple(
-    (unit, _ending(unit))
+    (unit, _compile_end(unit))
     for unit in (
         (Token("text", "\t"), Token("inner", "\t")),
         (_BLANK, Token("inner", "#")),
@@ -212,7 +212,7 @@ def _find_elapsed(whole: Sequence[str]) -> Header | None:
     return Header(tokens, ("word",)) if ended >= max(_FEWEST_CLOSED, 0.6 * len(whole)) else None
 
 
-def _markup(whole: Sequence[str]) -> str:
+def _find_markup(whole: Sequence[str]) -> str:
     """The HTML tags that end most lines, the dollar sign of `cat -A`, or the end of SAP records; empty if there is
     none."""
     closed = [line for line in whole if line.rstrip().endswith((">", "$", "|"))]
@@ -227,12 +227,12 @@ _SINCE = re.compile(r" \+\d+(?:ms|[smhd])[ \t]*\Z", re.ASCII)
 _MARKUP = re.compile(r"(?:\s*(?:</[a-z]\w{0,20}>|<br ?/?>))+\s*\Z| ?[$|]\Z", re.IGNORECASE)
 
 
-def _common_end(whole: Sequence[str]) -> str:
+def _find_common_end(whole: Sequence[str]) -> str:
     """The constant text, starting at a blank, at the end of nearly all lines, or else of most; empty if there is
     none."""
     if len(whole) < _FEWEST_CLOSED:
         return ""
-    texts = list(map(_without_fields, whole))
+    texts = list(map(_strip_fields, whole))
     for share in (0.95, 0.7):
         text = _find_shared([text[-_CLOSING_LENGTH:] for text in texts], max(_FEWEST_CLOSED, share * len(whole)))
         blank = text.find(" ")
@@ -242,7 +242,7 @@ def _common_end(whole: Sequence[str]) -> str:
     return ""
 
 
-def _without_fields(line: str) -> str:
+def _strip_fields(line: str) -> str:
     tail = structured.json_tail(line)
     return tail[0] if tail and tail[1] else line.rstrip()
 
@@ -259,7 +259,7 @@ def _find_shared(texts: Sequence[str], least: float) -> str:
     return common
 
 
-def _closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
+def _find_closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
     """The constant text that closes the quotes, brackets or columns around messages; empty if there is none."""
     if len(whole) < _FEWEST_CLOSED or not headers:
         return ""
@@ -289,7 +289,7 @@ def line_end(
     continues = repeated.match if repeated is not None else lambda line: CONTINUES(line[:_CLOSING_LENGTH].encode())
     others = [line for line in lines if line.strip() and not any(header.pattern.match(line) for header in headers)]
     others = [line for line in others if continues(line)]
-    for pattern in _parts_of(after.tokens):
+    for pattern in _list_parts(after.tokens):
         ends = re.compile(pattern + r"[ \t]*\Z", re.ASCII)
         ended = sum(ends.search(line[-HEADER_LIMIT:]) is not None for line in others)
         if ended > 1 and ended > 0.8 * len(others):
@@ -297,7 +297,7 @@ def line_end(
     return None
 
 
-def _parts_of(tokens: tuple[Token, ...]) -> Iterator[str]:
+def _list_parts(tokens: tuple[Token, ...]) -> Iterator[str]:
     """Patterns for the end of each line, given the end of the last line of a message: all of it, or the part after the
     logger."""
     for i, token in enumerate(tokens):

@@ -124,11 +124,11 @@ def text_of(value: object) -> str:
 def json_object(line: str) -> tuple[str, dict[str, Any]] | None:
     """The text before the JSON object at the end of a line, and the object. Commas and brackets of a surrounding array
     are dropped. A Ruby hash is read like JSON."""
-    found = _last_object(line)
-    return _last_object(_ruby_as_json(line)) if found is None and _RUBY_PAIR.search(line) else found
+    found = _find_last_object(line)
+    return _find_last_object(_convert_ruby(line)) if found is None and _RUBY_PAIR.search(line) else found
 
 
-def _last_object(line: str) -> tuple[str, dict[str, Any]] | None:
+def _find_last_object(line: str) -> tuple[str, dict[str, Any]] | None:
     start = line.find("{")
     while 0 <= start <= headers.HEADER_LIMIT:
         try:
@@ -142,7 +142,7 @@ def _last_object(line: str) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-def _ruby_as_json(line: str) -> str:
+def _convert_ruby(line: str) -> str:
     """The line with its Ruby hash, as printed by Logstash's codec rubydebug, converted to JSON."""
 
     def token(found: re.Match[str]) -> str:
@@ -270,7 +270,7 @@ class Csv(NamedTuple):
 
     def read(self, line: str) -> tuple[str, dict[str, Any]] | None:
         """The cells of a row by column."""
-        rows = list(_rows([line], self.delimiter))
+        rows = list(_read_rows([line], self.delimiter))
         if len(rows) != 1 or len(rows[0]) != len(self.names) or tuple(rows[0]) == self.names:
             return None
         return "", dict(zip(self.names, rows[0], strict=True))
@@ -328,7 +328,7 @@ def find_pretty(head: bytes) -> Pretty | None:
     return Pretty(min(indents, key=lambda indent: (-indents[indent], len(indent)))) if indents else None
 
 
-def _rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+def _read_rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     try:
         yield from csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter, strict=True)
     except csv.Error:
@@ -342,7 +342,7 @@ def find_csv(text: str) -> Csv | None:
     for delimiter in (",", ";", "\t"):
         if f'"{delimiter}"' not in text and f'{delimiter}"' not in text:
             continue
-        rows = [row for row in _rows(text.splitlines(keepends=True), delimiter) if row]
+        rows = [row for row in _read_rows(text.splitlines(keepends=True), delimiter) if row]
         rows = rows[: 1 + max(1, len(rows) - 1)]
         if len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1:  # the Windows Event Viewer does not name the last column
             rows[0] = [*rows[0], "Message"]
@@ -370,18 +370,18 @@ def roles_of(samples: Sequence[dict[str, Any]], text: str, clock: stamps.Clock) 
             columns.setdefault(path, []).append(value)
     rare = max(1, len(samples) // 2)
     often = {path: values for path, values in columns.items() if len(values) >= rare and path != text}
-    time = _best(often, lambda path, values: _as_time(path, values, clock))
+    time = _choose_field(often, lambda path, values: _score_time(path, values, clock))
     read = [str(value) for value in often.get(time, ())]
     return Roles(
         text,
         time,
-        _best(often, _as_level),
-        _best(often, _as_thread),
-        _best(often, _as_logger),
-        _best({path: values for path, values in columns.items() if path != text}, _as_error),
-        _best(often, _as_pid),
+        _choose_field(often, _score_level),
+        _choose_field(often, _score_thread),
+        _choose_field(often, _score_logger),
+        _choose_field({path: values for path, values in columns.items() if path != text}, _score_error),
+        _choose_field(often, _score_pid),
         tuple(sorted(path for path in often if _STREAM.fullmatch(path.lower()))),
-        "day_month_year" if any(_day_first(one, clock) for one in read) else "",
+        "day_month_year" if any(_is_day_first(one, clock) for one in read) else "",
     )
 
 
@@ -391,17 +391,17 @@ _STREAM = re.compile(
 )
 
 
-def _day_first(text: str, clock: stamps.Clock) -> bool:
+def _is_day_first(text: str, clock: stamps.Clock) -> bool:
     return bool(stamps.read(text, clock, ("day_month_year",))) and not stamps.read(text, clock, ("month_day_year",))
 
 
-def _best(columns: Mapping[str, list[Any]], score: Callable[[str, list[Any]], float]) -> str:
+def _choose_field(columns: Mapping[str, list[Any]], score: Callable[[str, list[Any]], float]) -> str:
     ranked = [(score(path, values), -i, path) for i, (path, values) in enumerate(columns.items())]
     best = max(ranked, default=(0.0, 0, ""))
     return best[2] if best[0] > 0 else ""
 
 
-def _last(path: str) -> str:
+def _get_last_name(path: str) -> str:
     return path.lower().rpartition(".")[2]
 
 
@@ -429,35 +429,35 @@ _LEAST = 0.01
 """The score of a timestamp that is used only if there is no other."""
 
 
-def _as_time(path: str, values: list[Any], clock: stamps.Clock) -> float:
+def _score_time(path: str, values: list[Any], clock: stamps.Clock) -> float:
     read = [time_of(value, clock) for value in values[:50]]
     good = [one for one in read if one is not None]
     if len(good) < 0.9 * len(read):
         return 0.0
     lost = frozenset().union(*(one.lost for one in good))
     whole = path.lower()
-    named = next((i for i, name in enumerate(_TIME_NAMES) if name in (whole, _last(path))), None)
+    named = next((i for i, name in enumerate(_TIME_NAMES) if name in (whole, _get_last_name(path))), None)
     if len(values) >= headers.ENOUGH_TIMES and len(set(map(str, values))) == 1:
         return _LEAST
     score = 1.0 + (3.0 - 0.03 * named if named is not None else 0.5 if "time" in whole or "date" in whole else 0.0)
     return score - 2.0 * ("date" in lost) - 0.5 * ("milliseconds" in lost and len(good) > 3) - 0.2 * ("zone" in lost)
 
 
-def _as_level(path: str, values: list[Any]) -> float:
+def _score_level(path: str, values: list[Any]) -> float:
     names = ("level", "severity", "lvl", "levelname", "@l", "loglevel", "log_level", "priority", "syslog_level")
     words = sum(text_of(value).strip().upper() in headers.LEVELS for value in values) / len(values)
-    return words + (0.5 if _last(path) in names else 0.0) if words >= 0.8 else 0.0
+    return words + (0.5 if _get_last_name(path) in names else 0.0) if words >= 0.8 else 0.0
 
 
-def _as_thread(path: str, values: list[Any]) -> float:
-    last, whole = _last(path), path.lower()
+def _score_thread(path: str, values: list[Any]) -> float:
+    last, whole = _get_last_name(path), path.lower()
     if "thread" not in whole or any(isinstance(value, int | float) for value in values):
         return 0.0
     return 2.0 - (0.5 if last.endswith("id") or "priority" in last else 0.0) + 0.2 * ("name" in last)
 
 
-def _as_logger(path: str, values: list[Any]) -> float:
-    whole, last = path.lower(), _last(path)
+def _score_logger(path: str, values: list[Any]) -> float:
+    whole, last = path.lower(), _get_last_name(path)
     if "fqcn" in whole or "thread" in whole or "exception" in whole or "host" in whole:
         return 0.0
     texts = [text_of(value) for value in values]
@@ -468,7 +468,7 @@ def _as_logger(path: str, values: list[Any]) -> float:
     return looks * (1.0 if named else 0.5) if looks >= 1.0 else 0.0
 
 
-def _as_error(path: str, values: list[Any]) -> float:
+def _score_error(path: str, values: list[Any]) -> float:
     whole = path.lower()
     if not any(isinstance(value, str) and value for value in values):
         return 0.0
@@ -476,6 +476,6 @@ def _as_error(path: str, values: list[Any]) -> float:
     return float(next((score for name, score in scores if name in whole), 0))
 
 
-def _as_pid(path: str, values: list[Any]) -> float:
+def _score_pid(path: str, values: list[Any]) -> float:
     digits = all(re.fullmatch(r"\d{1,10}", text_of(value)) for value in values)
-    return 1.0 if digits and _last(path) in ("pid", "_pid", "process_id", "processid") else 0.0
+    return 1.0 if digits and _get_last_name(path) in ("pid", "_pid", "process_id", "processid") else 0.0

@@ -83,7 +83,7 @@ def split(text: str) -> Split:
         elif blank := _BLANK.match(text, place):
             tokens.append(Token("blank", ""))
             place = blank.end()
-        elif (closes := _closes(text, place)) and not any(place < start < closes for start, _ in taken):
+        elif (closes := _find_closing(text, place)) and not any(place < start < closes for start, _ in taken):
             tokens += [Token("text", text[place]), Token("inner", text[place]), Token("text", text[closes])]
             values.append(text[place + 1 : closes])
             place = closes + 1
@@ -102,7 +102,7 @@ def split(text: str) -> Split:
     return Split(tuple(tokens), tuple(values))
 
 
-def _closes(text: str, place: int) -> int:
+def _find_closing(text: str, place: int) -> int:
     """The position of the bracket that closes the one at `place`, without another inside; 0 if there is none."""
     if text[place] not in CLOSING:
         return 0
@@ -127,14 +127,14 @@ class Header:
     @property
     def regex(self) -> str:
         """The source of the pattern."""
-        return _regex(self.tokens, self.roles)
+        return _build_regex(self.tokens, self.roles)
 
     def begins(self, behind: int = 0) -> re.Pattern[str]:
         """The part up to the first timestamp behind the given number of tokens, which identifies the first line of an
         entry; the whole header if it has none."""
         line = self.lines[0]
         places = (i for i, token in enumerate(line[: behind + 16]) if i >= behind and token.kind == "time")
-        return _compile(_regex(line[: next(places, len(line)) + 1], self.roles))
+        return _compile(_build_regex(line[: next(places, len(line)) + 1], self.roles))
 
     @property
     def repeated(self) -> bool:
@@ -168,7 +168,7 @@ def _compile(regex: str) -> re.Pattern[str]:
     return re.compile(regex, re.ASCII)
 
 
-def _regex(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> str:
+def _build_regex(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> str:
     out, slot = "", 0
     opened = False  # after a lazy slot, which ends at the first match of what follows
     for i, (kind, what) in enumerate(tokens):
@@ -182,13 +182,13 @@ def _regex(tokens: tuple[Token, ...], roles: tuple[str, ...]) -> str:
         else:
             out += ")" if opened else ""
             opened = kind == "lazy" and i + 1 < len(tokens) and tokens[i + 1].kind in ("blank", "text")
-            found = _slot(kind, what, roles[slot] if slot < len(roles) else "word")
+            found = _build_slot(kind, what, roles[slot] if slot < len(roles) else "word")
             out += f"(?>({found})" if opened else r"(\S*)" if kind == "lazy" else f"({found})"
             slot += 1
     return out + (")" if opened else "")
 
 
-def _slot(kind: str, what: str, role: str) -> str:
+def _build_slot(kind: str, what: str, role: str) -> str:
     if kind == "lazy":
         return r"[^\n]{0,400}?"
     if kind == "time" and not what:
@@ -215,7 +215,7 @@ def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[st
     for i, values in enumerate(columns):
         if roles[i] == "word" and all(value.strip().upper() in LEVELS for value in values) and "level" not in roles:
             roles[i] = "level"
-    for role, score in (("logger", as_logger), ("thread", _as_thread)):
+    for role, score in (("logger", as_logger), ("thread", _score_thread)):
         ranked = [(score(values), i) for i, values in enumerate(columns) if roles[i] == "word"]
         best = max(ranked, default=(0.0, 0))
         if best[0] > 0:
@@ -223,22 +223,22 @@ def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[st
     return tuple(roles)
 
 
-def _share(values: Sequence[str], fits: re.Pattern[str]) -> float:
+def _measure_share(values: Sequence[str], fits: re.Pattern[str]) -> float:
     return sum(fits.match(value.strip()) is not None for value in values) / max(1, len(values))
 
 
 def as_logger(values: Sequence[str]) -> float:
     """How much the values look like names of classes or modules; 0 if they do not."""
-    threads = _share(values, _THREAD)
+    threads = _measure_share(values, _THREAD)
     for weight, pattern in ((2.0, _CLASS), (1.0, _DOTTED)):
-        share = _share(values, pattern)
+        share = _measure_share(values, pattern)
         if share >= 0.6 and share > threads:
             return weight * share + min(0.5, 0.01 * len(set(values)))
     return 0.0
 
 
-def _as_thread(values: Sequence[str]) -> float:
-    share = _share(values, _THREAD)
+def _score_thread(values: Sequence[str]) -> float:
+    share = _measure_share(values, _THREAD)
     return share if share >= 0.6 else 0.0
 
 

@@ -30,11 +30,11 @@ def kafka(entry: str, zone: tzinfo) -> Message | None:
         return None
     logger = _KAFKA_LOGGER.search(entry, head.end())
     minute, seconds, milliseconds, level = head.groups()
-    ts_ms = _time_ms(minute, seconds, milliseconds, zone)
+    ts_ms = _compute_ms(minute, seconds, milliseconds, zone)
     if logger is None:
         return None if has_more(entry) else Message(ts_ms, entry[head.end() :], level, cut=True)
     text = entry[head.end() : logger.start()]
-    error = _first_line(entry[logger.end() :]) if logger.end() < len(entry) else ""
+    error = _get_first_line(entry[logger.end() :]) if logger.end() < len(entry) else ""
     return Message(ts_ms, text, level, logger[1], "", error)
 
 
@@ -54,18 +54,18 @@ def spring(entry: str, zone: tzinfo) -> Message | None:
         return None
     text, error = without_trace(entry[head.end() :])
     cut = len(entry) > LINE_LIMIT // 4 and len(entry.encode("utf-8", "replace")) >= LINE_LIMIT
-    return Message(_iso_ms(entry, zone), text, head[1], head[4], head[3].strip(), error, head[2], cut=cut)
+    return Message(_parse_iso(entry, zone), text, head[1], head[4], head[3].strip(), error, head[2], cut=cut)
 
 
 def ecs(entry: str, zone: tzinfo) -> Message | None:
     """A JSON line; dotted keys and nested objects are equivalent."""
-    fields = _json_object(entry.partition("\n")[0])
-    stamp, text, logger = (_text(fields, name) for name in ("@timestamp", "message", "log.logger"))
-    ts_ms = _iso_ms(stamp, zone)
+    fields = _parse_json(entry.partition("\n")[0])
+    stamp, text, logger = (_get_text(fields, name) for name in ("@timestamp", "message", "log.logger"))
+    ts_ms = _parse_iso(stamp, zone)
     if not stamp or not logger:
         return None
-    error = _first_line(_text(fields, "error.stack_trace")) or _text(fields, "error.type")
-    level, thread, pid = (_text(fields, name) for name in ("log.level", "process.thread.name", "process.pid"))
+    error = _get_first_line(_get_text(fields, "error.stack_trace")) or _get_text(fields, "error.type")
+    level, thread, pid = (_get_text(fields, name) for name in ("log.level", "process.thread.name", "process.pid"))
     return Message(ts_ms, text, level, logger, thread, error, pid, fields)
 
 
@@ -98,7 +98,7 @@ ECS_HEADER = re.compile(rb'\{ ?"@timestamp" ?: ?"')
 
 
 @lru_cache(maxsize=4096)
-def _minute_ms(minute: str, zone: tzinfo) -> int | None:
+def _parse_minute(minute: str, zone: tzinfo) -> int | None:
     """Epoch milliseconds of `2026-11-21 07:55` in a zone, cached per minute."""
     try:
         return int(datetime.fromisoformat(minute).replace(tzinfo=zone).timestamp()) * 1000
@@ -107,7 +107,7 @@ def _minute_ms(minute: str, zone: tzinfo) -> int | None:
 
 
 @lru_cache(maxsize=256)
-def _offset(text: str) -> tzinfo | None:
+def _parse_offset(text: str) -> tzinfo | None:
     """The zone of `Z`, `+02:00` or `-0330`; None if invalid."""
     if text == "Z":
         return UTC
@@ -117,20 +117,20 @@ def _offset(text: str) -> tzinfo | None:
     return timezone(timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1))
 
 
-def _time_ms(minute: str, seconds: str, milliseconds: str, zone: tzinfo) -> int:
-    start = _minute_ms(minute, zone)
+def _compute_ms(minute: str, seconds: str, milliseconds: str, zone: tzinfo) -> int:
+    start = _parse_minute(minute, zone)
     return _NO_TIME if start is None or seconds > "59" else start + int(seconds) * 1000 + int(milliseconds)
 
 
-def _iso_ms(text: str, zone: tzinfo) -> int:
+def _parse_iso(text: str, zone: tzinfo) -> int:
     found = _ISO.match(text)
-    return _stamp_ms(found, zone) if found else _NO_TIME
+    return _read_stamp(found, zone) if found else _NO_TIME
 
 
-def _stamp_ms(stamp: re.Match[str], zone: tzinfo) -> int:
+def _read_stamp(stamp: re.Match[str], zone: tzinfo) -> int:
     day, minute, seconds, fraction, offset = stamp.groups()
-    place = _offset(offset) if offset else zone
-    return _NO_TIME if place is None else _time_ms(f"{day} {minute}", seconds, f"{fraction or ''}000"[:3], place)
+    place = _parse_offset(offset) if offset else zone
+    return _NO_TIME if place is None else _compute_ms(f"{day} {minute}", seconds, f"{fraction or ''}000"[:3], place)
 
 
 _NO_TIME = -(1 << 62)
@@ -142,11 +142,11 @@ def without_trace(text: str) -> tuple[str, str]:
     return (text[: found.start()], found[1]) if found else (text, "")
 
 
-def _first_line(text: str) -> str:
+def _get_first_line(text: str) -> str:
     return text.strip("\n").partition("\n")[0]
 
 
-def _json_object(line: str) -> dict[str, Any]:
+def _parse_json(line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _json_object(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _text(fields: dict[str, Any], name: str) -> str:
+def _get_text(fields: dict[str, Any], name: str) -> str:
     """The field as text, with a dotted name or in nested objects; empty if it is missing or not a string."""
     value: Any = fields.get(name)
     if value is None:
@@ -163,10 +163,10 @@ def _text(fields: dict[str, Any], name: str) -> str:
             value = value.get(part) if isinstance(value, dict) else None
     if type(value) is int and abs(value) < 1 << 63:
         return str(value)
-    return _writable(value) if isinstance(value, str) else ""
+    return _make_writable(value) if isinstance(value, str) else ""
 
 
-def _writable(text: str) -> str:
+def _make_writable(text: str) -> str:
     """Replaces lone surrogates, which JSON can spell but which cannot be encoded in UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
@@ -187,7 +187,7 @@ def reading(layout: Layout, client: Client) -> Callable[[str, tzinfo], Sequence[
         stamp = _FIRST_STAMP.match(entry) if len(entry) <= _SHORT else None
         behind = entry[stamp.end() :] if stamp else ""
         if stamp and behind in known:
-            ts_ms = _stamp_ms(stamp, zone)
+            ts_ms = _read_stamp(stamp, zone)
             return None if ts_ms == _NO_TIME else tuple([TraceRecord(ts_ms, *values) for values in known[behind]])
         message = layout(entry, zone)
         found = None if message is None else understand(client, message)

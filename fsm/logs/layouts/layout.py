@@ -155,13 +155,13 @@ class Layout:
                     values[role] = values[role] or _LINE_NUMBER.sub("", word.strip())
                 else:
                     words[f"word {len(words) + 1}"] = word
-        text, error = without_trace(self._bare(text))
-        whole, (text, behind) = text, self._without_end(text)
+        text, error = without_trace(self._strip_lines(text))
+        whole, (text, behind) = text, self._strip_end(text)
         attributes: Mapping[str, Any] = {}
         if self.tail and (ended := structured.json_tail(text)) is not None:
             attributes = ended[1]
             times = times or [(structured.find_time(attributes), "")]
-            text, behind = self._without_end(ended[0]) if text == whole else (ended[0], behind)
+            text, behind = self._strip_end(ended[0]) if text == whole else (ended[0], behind)
         if behind:
             values |= {role: _LINE_NUMBER.sub("", word.strip()) for role, word in behind if role in values}
             at = len(times) - 1 if len(times) > 1 else len(times)  # the innermost timestamp stays last
@@ -185,7 +185,7 @@ class Layout:
         )
         return message, time.lost
 
-    def _bare(self, text: str) -> str:
+    def _strip_lines(self, text: str) -> str:
         """The text without the indentation and the end of each line that a collector adds."""
         if "\n" not in text or not (self.indent or self.line_end):
             return text
@@ -194,7 +194,7 @@ class Layout:
             lines = [self.line_end.sub("", line) for line in lines]
         return "\n".join([*lines, last])
 
-    def _without_end(self, text: str) -> tuple[str, list[tuple[str, str]]]:
+    def _strip_end(self, text: str) -> tuple[str, list[tuple[str, str]]]:
         """The text without the common end of messages, and the slots of that end."""
         if self._at_end is None or self.after is None:
             return text, []
@@ -323,7 +323,7 @@ def _resolve(times: Sequence[tuple[object, str]], clock: stamps.Clock) -> stamps
 def formats_of(layouts: Sequence[Layout], clients: Sequence[Client]) -> tuple[Format, ...]:
     """A format for each client in each layout."""
     return tuple(
-        _format(layout, begins, client) for layout in layouts for begins in (Begins(layout),) for client in clients
+        _make_format(layout, begins, client) for layout in layouts for begins in (Begins(layout),) for client in clients
     )
 
 
@@ -338,7 +338,7 @@ class Begins:
         return peeled is not None and self.layout.begins(peeled.text)
 
 
-def _format(layout: Layout, begins: Begins, client: Client) -> Format:
+def _make_format(layout: Layout, begins: Begins, client: Client) -> Format:
     def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
         return layout.records(client, entry, zone)
 

@@ -83,12 +83,12 @@ def learn(sample: Sample, clients: tuple[Client, ...]) -> tuple[Layout, ...]:
             rest = [i for i in left if layout is not None and not explains(layout, lines[i])]
             if layout is None or len(rest) == len(left):
                 break
-            found.append(_describe(_without_false_parts(layout, lines, clients), lines, clients, sample.cut))
+            found.append(_describe(_drop_false_parts(layout, lines, clients), lines, clients, sample.cut))
             left = rest if len(rest) > 0.02 * len(marked) else []  # noqa: PLW2901
     return tuple(found)
 
 
-def _marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
+def _find_marks(line: str, clients: tuple[Client, ...]) -> list[tuple[Client, int]]:
     """The clients that have a mark in a line, with the position of the first one."""
     if not marks_of(clients).search(line.encode("utf-8", "replace")):
         return []
@@ -147,7 +147,17 @@ class _Lines:
 def _learn(seen: _Lines) -> Layout | None:
     """The layout of these lines, or None."""
     if len(seen.frames) < MOST_FRAMES:
-        for find_frame in (_find, _find_numbers, _parts, _table, _json, _array, _service, _logfmt, _string):
+        for find_frame in (
+            _find_grep,
+            _find_numbers,
+            _find_parts,
+            _find_table,
+            _find_json,
+            _find_array,
+            _find_service,
+            _find_logfmt,
+            _find_string,
+        ):
             frame = find_frame(seen)
             if frame is None:
                 continue
@@ -156,7 +166,7 @@ def _learn(seen: _Lines) -> Layout | None:
             layout = _learn(replace(seen, lines=inner, marked=still, frames=(*seen.frames, frame)))
             if layout is not None:
                 return layout
-    hits = _hits(seen)
+    hits = _find_hits(seen)
     if not hits:
         return None
     befores = [before for _, before in hits]
@@ -164,17 +174,17 @@ def _learn(seen: _Lines) -> Layout | None:
     headers = [] if bare > len(hits) // 2 else commonest(map(split, filter(None, befores)))
     timed = any(isinstance(frame, Named) and frame.roles.time for frame in seen.frames)
     if not timed and not any("time" in header.roles for header in headers):
-        headers = _of_two_lines(seen, hits) or headers
-    return _layout(seen.frames, headers, seen.lines, seen.sample)
+        headers = _find_two_line_headers(seen, hits) or headers
+    return _make_layout(seen.frames, headers, seen.lines, seen.sample)
 
 
-def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
+def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequence[str], sample: Sample) -> Layout:
     """The layout with these frames and headers; the lines are unframed."""
-    headers = [_with_dates(_before_each(header, lines), lines, sample.clock) for header in headers]
+    headers = [_choose_date_order(_find_repetition(header, lines), lines, sample.clock) for header in headers]
     repeated, length, stream_groups = _find_repeated(lines, headers)
     after = find_end(lines, headers)
     return Layout(
-        _with_framing(frames, lines, bool(headers)),
+        _set_framing(frames, lines, bool(headers)),
         tuple(headers),
         after,
         end_with_fields(lines, headers, after),
@@ -182,12 +192,12 @@ def _layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Sequenc
         repeated,
         stream_groups,
         sample.clock,
-        indent=_indent(lines, headers),
+        indent=_find_indent(lines, headers),
         line_end=line_end(lines, headers, after, repeated),
     )
 
 
-def _indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
+def _find_indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
     """The blanks before the first line of every entry."""
     found = {
         line[: len(line) - len(line.lstrip(" \t"))] for line in lines if any(h.pattern.match(line) for h in headers)
@@ -195,7 +205,7 @@ def _indent(lines: Sequence[str], headers: Sequence[Header]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _before_each(header: Header, lines: Sequence[str]) -> Header:
+def _find_repetition(header: Header, lines: Sequence[str]) -> Header:
     """The header as it precedes each line of a message, if it does: a collector's header with only a time, after which
     continuation lines are indented."""
     if not header.tokens or {"logger", "thread"} & set(header.roles):
@@ -218,7 +228,7 @@ _FEWEST_INDENTED = 2
 _DATES = ("month_day_year", "day_month_year")
 
 
-def _with_dates(header: Header, lines: Sequence[str], clock: stamps.Clock) -> Header:
+def _choose_date_order(header: Header, lines: Sequence[str], clock: stamps.Clock) -> Header:
     """The header with the order of day and month that all of its dates allow; if both are possible, the one whose last
     date is closer to the end of the file."""
     slots = [row for row in header.rows if row in _DATES]
@@ -257,7 +267,7 @@ def _join_parts(frame: Frame, lines: Sequence[str]) -> list[str]:
     return out
 
 
-def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool) -> tuple[Frame, ...]:
+def _set_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool) -> tuple[Frame, ...]:
     """Frames contain lines of a program, not messages, if those have headers or continuation lines."""
     goes_on = sum(line[:1] in (" ", "\t") and bool(line.strip()) for line in lines) > 0
     return tuple(
@@ -273,7 +283,7 @@ def _with_framing(frames: tuple[Frame, ...], lines: Sequence[str], headed: bool)
     )
 
 
-def _of_two_lines(seen: _Lines, hits: Sequence[tuple[int, str]]) -> list[Header]:
+def _find_two_line_headers(seen: _Lines, hits: Sequence[tuple[int, str]]) -> list[Header]:
     """The header, if its first part is on a separate line above the message."""
     marked = frozenset(seen.marked)
     both = [f"{seen.lines[i - 1]}\n{before}" for i, before in hits if i and i - 1 not in marked]
@@ -282,17 +292,17 @@ def _of_two_lines(seen: _Lines, hits: Sequence[tuple[int, str]]) -> list[Header]
     return found if fits > 0.6 * len(hits) and {"time", "logger"} & set(found[0].roles) else []
 
 
-def _hits(seen: _Lines) -> list[tuple[int, str]]:
+def _find_hits(seen: _Lines) -> list[tuple[int, str]]:
     """Lines with messages, and the text before those. A message begins at the last boundary from which a client
     understands the rest."""
     out: list[tuple[int, str]] = []
-    found = {i: _marks(seen.lines[i], seen.clients) for i in seen.some}
+    found = {i: _find_marks(seen.lines[i], seen.clients) for i in seen.some}
     tail = find_tail([seen.lines[i][min(mark for _, mark in marks) :] for i, marks in found.items() if marks])
     for i, marks in found.items():
         if len(out) == ENOUGH_SAMPLES:
             break
         for text in dict.fromkeys((without_end(tail, seen.lines[i]), seen.lines[i])):
-            begins = [_begin(text, mark, client) for client, mark in marks]
+            begins = [_find_begin(text, mark, client) for client, mark in marks]
             places = [place for place in begins if place is not None and place <= HEADER_LIMIT]
             if places:  # the client that understands more: its message may contain words of another client
                 out.append((i, text[: min(places)]))
@@ -306,7 +316,7 @@ _TAIL = re.compile(r"(?:\s*(?:\([^()\s]*\)|\[[^\[\]]*\]|[\"'}>]|\]\]|,|\+\d+(?:m
 _BEFORE_MESSAGES = frozenset("#< \t\n\"':|,;>)]}[({=")
 
 
-def _begin(line: str, mark: int, client: Client) -> int | None:
+def _find_begin(line: str, mark: int, client: Client) -> int | None:
     tail = structured.json_tail(line)
     ends = [line if tail is None or len(tail[0]) <= mark else tail[0]]
     for _ in range(2):
@@ -367,7 +377,7 @@ def _find_repeated(
     return part, end, tuple(i for i, slot in enumerate(slots) if slot.kind != "time" and few[i])
 
 
-def _find(seen: _Lines) -> Frame | None:
+def _find_grep(seen: _Lines) -> Frame | None:
     """Only if `grep` printed context lines, which have a hyphen after the file name."""
     lines = [line for line in seen.lines if line and line != GAP.decode()]
     files = {match[1] for line in lines if (match := _FILE.match(line))} if not seen.frames else set()
@@ -392,13 +402,13 @@ def _find_numbers(seen: _Lines) -> Frame | None:
     return frame if len(numbers) > 0.9 * len(seen.lines) and rising > 0.9 * len(numbers) - 1 else None
 
 
-def _parts(seen: _Lines) -> Frame | None:
+def _find_parts(seen: _Lines) -> Frame | None:
     frame = Parts()
     some = seen.some
     return frame if sum(frame.peel(seen.lines[i]) is not None for i in some) > 0.6 * len(some) else None
 
 
-def _table(seen: _Lines) -> Frame | None:
+def _find_table(seen: _Lines) -> Frame | None:
     table = seen.sample.table
     if isinstance(table, XmlEvents) and not seen.frames:
         return _find_named("xml", table.read, seen)
@@ -408,28 +418,28 @@ def _table(seen: _Lines) -> Frame | None:
     return None if found is None else replace(found, head=seen.lines[0] if table.named else "")
 
 
-def _json(seen: _Lines) -> Frame | None:
+def _find_json(seen: _Lines) -> Frame | None:
     return _find_named("json", structured.json_object, seen)
 
 
-def _array(seen: _Lines) -> Frame | None:
+def _find_array(seen: _Lines) -> Frame | None:
     return _find_named("array", structured.json_array, seen)
 
 
-def _service(seen: _Lines) -> Frame | None:
+def _find_service(seen: _Lines) -> Frame | None:
     return _find_named("teamcity", structured.service_message, seen)
 
 
-def _string(seen: _Lines) -> Frame | None:
+def _find_string(seen: _Lines) -> Frame | None:
     return _find_named("string", structured.json_string, seen)
 
 
-def _logfmt(seen: _Lines) -> Frame | None:
+def _find_logfmt(seen: _Lines) -> Frame | None:
     """Messages may contain pairs, too: a client has to understand one of the values."""
-    return _find_named("logfmt", structured.logfmt, seen, sure=True) if _quotes(seen) else None
+    return _find_named("logfmt", structured.logfmt, seen, sure=True) if _has_quotes(seen) else None
 
 
-def _quotes(seen: _Lines) -> bool:
+def _has_quotes(seen: _Lines) -> bool:
     """Whether some of the values are quoted, as texts of several words are."""
     first = seen.some[:20]
     return sum('="' in seen.lines[i] or "='" in seen.lines[i] for i in first) > len(first) // 5
@@ -443,7 +453,7 @@ def _find_named(name: str, read: structured.Reader, seen: _Lines, *, sure: bool 
     if len(rows) <= 0.5 * len(some):
         return None
     flat = [structured.flatten(values) for _, values in rows]
-    text, known = _text_path(flat, seen.clients)
+    text, known = _find_text_path(flat, seen.clients)
     if not text or (sure and not known):
         return None
     befores = [before for before, _ in rows if before]
@@ -457,7 +467,7 @@ def _find_named(name: str, read: structured.Reader, seen: _Lines, *, sure: bool 
     )
 
 
-def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -> tuple[str, bool]:
+def _find_text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -> tuple[str, bool]:
     """The field with client messages, the fullest if there are several, empty if there is none; and whether any of them
     is understood."""
     scores: Counter[str] = Counter()
@@ -465,13 +475,13 @@ def _text_path(rows: Sequence[Mapping[str, Any]], clients: tuple[Client, ...]) -
     ever = False
     for row in rows:
         for path, value in row.items():
-            marks = _marks(value, clients) if isinstance(value, str) else []
+            marks = _find_marks(value, clients) if isinstance(value, str) else []
             if not marks or path.startswith(f"{AROUND}."):
                 continue
             first = value.partition("\n")[0]
             probed[path] += 1
             known = probed[path] <= _PROBES and any(
-                _begin(first, min(mark, len(first)), client) is not None for client, mark in marks
+                _find_begin(first, min(mark, len(first)), client) is not None for client, mark in marks
             )
             ever = ever or known
             scores[path] += 1 + 10 * known + 5 * (path.lower() in _TEXT_NAMES) + 5 * ("full" in path)
@@ -500,7 +510,7 @@ def explains(layout: Layout, line: str) -> bool:
 _MOST_LOOKS = 200
 
 
-def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
+def _drop_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
     """The layout, without its logger if that is another word, and without its common end if that is part of the
     messages, if clients are understood better then."""
     some = [lines[i] for i in of_each_shape(lines, _find_marked(lines, clients), ENOUGH_SAMPLES)]
@@ -518,8 +528,8 @@ def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Cl
         replace(frame, roles=frame.roles._replace(logger="")) if isinstance(frame, Named) else frame
         for frame in layout.frames
     )
-    after = _without_logger(layout.after) if layout.after is not None else None
-    nameless = replace(layout, frames=frames, headers=tuple(map(_without_logger, layout.headers)), after=after)
+    after = _drop_logger(layout.after) if layout.after is not None else None
+    nameless = replace(layout, frames=frames, headers=tuple(map(_drop_logger, layout.headers)), after=after)
     others = [nameless] if layout.after is None else [nameless, replace(layout, after=None, line_end=None)]
     for other in others:
         if (count := count_understood(other)) > most:
@@ -527,7 +537,7 @@ def _without_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Cl
     return layout
 
 
-def _without_logger(header: Header) -> Header:
+def _drop_logger(header: Header) -> Header:
     return Header(header.tokens, tuple("word" if role == "logger" else role for role in header.roles))
 
 
@@ -566,7 +576,7 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
         lost -= {"milliseconds"}
     backwards = sum(b < a for a, b in pairwise(order))
     forwards = sum(b > a for a, b in pairwise(order))
-    pattern = " > ".join([frame.name for frame in layout.frames] + [_pattern(layout)])
+    pattern = " > ".join([frame.name for frame in layout.frames] + [_format_pattern(layout)])
     return replace(
         layout,
         description=Description(
@@ -581,22 +591,22 @@ def _describe(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...],
     )
 
 
-def _pattern(layout: Layout) -> str:
+def _format_pattern(layout: Layout) -> str:
     before = layout.headers[0].describe() if layout.headers else ""
     return f"{before}%{{message}}{layout.after.describe() if layout.after else ''}"
 
 
 def with_hours(layouts: Sequence[Layout], head: Sequence[str], tail: Sequence[str]) -> tuple[Layout, ...]:
     """The layouts, with the times of day at which the file begins and ends if timestamps have no date."""
-    return tuple(_with_hours(layout, head, tail) if "date" in layout.description.lost else layout for layout in layouts)
+    return tuple(_add_hours(layout, head, tail) if "date" in layout.description.lost else layout for layout in layouts)
 
 
-def _with_hours(layout: Layout, head: Sequence[str], tail: Sequence[str]) -> Layout:
-    first, last = (next(_hours(layout, lines), None) for lines in (head, reversed(tail)))
+def _add_hours(layout: Layout, head: Sequence[str], tail: Sequence[str]) -> Layout:
+    first, last = (next(_read_hours(layout, lines), None) for lines in (head, reversed(tail)))
     return replace(layout, clock=layout.clock._replace(first_ms=first, last_ms=last))
 
 
-def _hours(layout: Layout, lines: Iterable[str]) -> Iterator[int]:
+def _read_hours(layout: Layout, lines: Iterable[str]) -> Iterator[int]:
     for line in lines:
         found = layout.message(line, UTC)
         if found is not None and found[0].ts_ms:
@@ -612,9 +622,16 @@ def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Hea
     while seen.marked:
         if any(before.pattern.match(seen.lines[i]) for i in seen.marked):
             headers = (before,) if before.tokens else ()
-            layout = _layout(seen.frames, headers, seen.lines, sample)
+            layout = _make_layout(seen.frames, headers, seen.lines, sample)
             return (_describe(replace(layout, after=after), lines, clients, sample.cut),)
-        frame = next((found for find in (_parts, _json, _logfmt, _string) if (found := find(seen)) is not None), None)
+        frame = next(
+            (
+                found
+                for find in (_find_parts, _find_json, _find_logfmt, _find_string)
+                if (found := find(seen)) is not None
+            ),
+            None,
+        )
         if frame is None or len(seen.frames) == MOST_FRAMES:
             break
         inner = _join_parts(frame, seen.lines)
@@ -628,7 +645,7 @@ def explain_failure(sample: Sample, clients: tuple[Client, ...]) -> tuple[Guess,
     lines, signs = [clean(line) for line in sample.lines], signs_of(clients)
     befores: dict[str, list[str]] = {}
     for line in lines:
-        for client, mark in _marks(line, clients)[:1] if signs.search(line.encode("utf-8", "replace")) else ():
+        for client, mark in _find_marks(line, clients)[:1] if signs.search(line.encode("utf-8", "replace")) else ():
             befores.setdefault(client.name, []).append(line[max(0, mark - HEADER_LIMIT) : mark])
     out: list[Guess] = []
     for name, texts in befores.items():

@@ -46,11 +46,11 @@ def parse_pattern(text: str) -> tuple[Header, Header | None]:
     roles: list[str] = []
     before: Header | None = None
     place = 0
-    plain = _without_colours(text)
+    plain = _strip_colours(text)
     for match in _SLOT.finditer(plain):
-        tokens += _literal(plain[place : match.start()])
+        tokens += _split_literal(plain[place : match.start()])
         place = match.end()
-        role = _role(match)
+        role = _find_role(match)
         if role == "message":
             if before is not None:
                 raise InputError("the pattern has two messages", "--layout")
@@ -58,7 +58,7 @@ def parse_pattern(text: str) -> tuple[Header, Header | None]:
         elif role:
             tokens.append(Token(_KINDS.get(role, "word"), ""))
             roles.append(role if role != "skip" else "word")
-    tokens += _literal(plain[place:])
+    tokens += _split_literal(plain[place:])
     if before is None:
         raise InputError("the pattern has no %{message}", "--layout", "such as '%{time} %{level} %{logger} %{message}'")
     return before, Header(tuple(tokens), tuple(roles)) if roles else None
@@ -73,7 +73,7 @@ def in_layout(formats: Sequence[Format], pattern: str) -> tuple[Format, ...]:
     return tuple(replace(one, layout=pattern) if one.client is not None else one for one in formats)
 
 
-def _role(match: re.Match[str]) -> str:
+def _find_role(match: re.Match[str]) -> str:
     for name in (match["as"], match["grok"], match["python"], match["java"]):
         if name and name.lower().strip("[]@") in ROLE_OF:
             return ROLE_OF[name.lower().strip("[]@")]
@@ -82,12 +82,12 @@ def _role(match: re.Match[str]) -> str:
     raise InputError(f"unknown slot {name!r} in the pattern", "--layout", f"slots are {known}")
 
 
-def _literal(text: str) -> list[Token]:
+def _split_literal(text: str) -> list[Token]:
     parts = re.findall(r"[ \t]+|[^ \t]+", text.replace("\\t", "\t").replace("%%", "%"))
     return [Token("blank", "") if part.isspace() else Token("text", part) for part in parts]
 
 
-def _without_colours(text: str) -> str:
+def _strip_colours(text: str) -> str:
     """The pattern without `%clr(...){faint}` and similar wrappers."""
     while match := _COLOURS.search(text):
         depth, end = 1, match.end()

@@ -118,8 +118,8 @@ def _learn_file(file: str, size: int, modified_ms: int, packed: bool, formats: S
     try:
         with open_packed(file) if packed else Path(file).open("rb", buffering=0) as opened:
             handle = DamageTolerant(opened if packed else SizeLimited(opened, size))
-            blocks = _whole_lines(_in_turn(handle) if packed else _spread(handle, size))
-            tail = b"" if packed else _tail(file, size)
+            blocks = _trim_lines(_read_in_order(handle) if packed else _read_spread(handle, size))
+            tail = b"" if packed else _read_tail(file, size)
             learned = _learn_blocks(blocks, tail, modified_ms, formats)
     except READ_ERRORS:
         return NOTHING
@@ -138,10 +138,10 @@ def learn_bytes(data: bytes, modified_ms: int, formats: Sequence[Format]) -> Lea
     """`learn_file` for a text in memory."""
     if not any(one.client for one in formats):
         return NOTHING
-    return _learn_blocks(_whole_lines(_in_turn(open_bytes(data))), data[-BLOCK:], modified_ms, formats)
+    return _learn_blocks(_trim_lines(_read_in_order(open_bytes(data))), data[-BLOCK:], modified_ms, formats)
 
 
-def _tail(file: str, size: int) -> bytes:
+def _read_tail(file: str, size: int) -> bytes:
     with Path(file).open("rb") as handle:
         start = max(0, size - _TAIL)
         handle.seek(start)
@@ -152,7 +152,7 @@ Block = tuple[int, bytes, bool]
 """The offset of the block, its data, and whether the file ends there."""
 
 
-def _spread(handle: DamageTolerant, size: int) -> Iterator[Block]:
+def _read_spread(handle: DamageTolerant, size: int) -> Iterator[Block]:
     """Blocks spread over a file: its beginning, its end, its middle and so on."""
     count = -(-size // BLOCK)
     chosen = (
@@ -165,7 +165,7 @@ def _spread(handle: DamageTolerant, size: int) -> Iterator[Block]:
         yield i * BLOCK, _fill(handle), i == count - 1
 
 
-def _in_turn(handle: DamageTolerant) -> Iterator[Block]:
+def _read_in_order(handle: DamageTolerant) -> Iterator[Block]:
     """The first blocks of a file, in order."""
     for i in range(MOST_BLOCKS):
         block = _fill(handle)
@@ -183,7 +183,7 @@ def _fill(handle: DamageTolerant) -> bytes:
     return b"".join(parts)
 
 
-def _whole_lines(blocks: Iterable[Block]) -> Iterator[bytes]:
+def _trim_lines(blocks: Iterable[Block]) -> Iterator[bytes]:
     """The blocks without the partial lines at their ends."""
     for offset, block, last in blocks:
         start = block.find(b"\n") + 1 if offset else 0
@@ -211,7 +211,7 @@ def _learn_blocks(blocks: Iterator[bytes], tail: bytes, modified_ms: int, format
         seen += 1
         broken = seen == 1 and find_broken(head) is not None
         if broken or any(_is_new(part, found, known, clients, learned.layouts) for part, found in some):
-            own, found = _lines_of(block, clients)
+            own, found = _select_lines(block, clients)
             # A partial line may look like one of a known layout.
             open_lines, speaking = (found, clients) if broken else _find_unexplained(own, found, known, clients)
             marked += [len(lines) + i for i in open_lines]
@@ -244,14 +244,14 @@ _Lines = tuple[list[bytes], list[int]]
 def _sample(block: bytes, clients: tuple[Client, ...]) -> list[_Lines]:
     """Parts of a block, spread over it until they contain enough marks; the whole block if few lines have marks."""
     if len(block) <= 2 * _PART:
-        return [_lines_of(block, clients)]
+        return [_select_lines(block, clients)]
     count = -(-len(block) // _PART)
     out: list[_Lines] = []
     found = 0
     for i in sorted(range(count), key=lambda i: f"{i:b}"[::-1]):
         start = block.find(b"\n", i * _PART) + 1 if i else 0
         end = block.find(b"\n", min(len(block), (i + 1) * _PART)) + 1 or len(block)
-        out.append(_lines_of(block[start:end], clients))
+        out.append(_select_lines(block[start:end], clients))
         found += len(out[-1][1])
         if found >= _ENOUGH_MARKED:
             break
@@ -303,8 +303,8 @@ def _find_unexplained(
     names = frozenset(client.name for client in clients)
     others: dict[frozenset[str], tuple[Client, ...]] = {}  # the clients that may print in these layouts
     owned = known.owners(lines, marked)
-    explained = {i: hits for i, its in owned.items() if (hits := _candidates(lines[i][:LINE_LIMIT], its))}
-    misread = _misread(lines, explained)
+    explained = {i: hits for i, its in owned.items() if (hits := _list_candidates(lines[i][:LINE_LIMIT], its))}
+    misread = _find_misread(lines, explained)
     for i, its in owned.items():
         if i in misread:
             named = frozenset(one.name for one in its)
@@ -325,11 +325,11 @@ def _find_unexplained(
     return out, tuple(client for client in clients if client.name in speaking)
 
 
-def _candidates(line: bytes, owners: Iterable[Format]) -> list[Format]:
+def _list_candidates(line: bytes, owners: Iterable[Format]) -> list[Format]:
     return [one for one in owners if one.candidate.search(line)]
 
 
-def _misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) -> frozenset[int]:
+def _find_misread(lines: Sequence[bytes], explained: Mapping[int, Sequence[Format]]) -> frozenset[int]:
     """The lines that look like a known layout but cannot be read in it. If only the client's words can be the cause, a
     small number of them is ignored."""
     understood, not_understood, other_layout = 0, set[int](), set[int]()
@@ -369,7 +369,7 @@ def _find_related(names: frozenset[str], known: Sequence[Format]) -> frozenset[s
     return frozenset(one.name for one in known if one.header in shared)
 
 
-def _lines_of(block: bytes, clients: tuple[Client, ...]) -> _Lines:
+def _select_lines(block: bytes, clients: tuple[Client, ...]) -> _Lines:
     """The lines of a block, and some of the marked ones."""
     marked = marks_of(clients).lines(block, line_bounds(block)).tolist()
     if not marked:

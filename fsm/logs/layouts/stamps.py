@@ -411,7 +411,7 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
     if found.get("pm"):
         hour = hour % 12 + (12 if found["pm"].lower() == "pm" else 0)
     named = found.get("z", "")
-    zone = _zone(named) if named else clock.zone
+    zone = _parse_zone(named) if named else clock.zone
     if zone is None:
         return None
     lost = whole_seconds if named else whole_seconds | {"zone"}
@@ -420,16 +420,16 @@ def _read(groups: Mapping[str, str | None], clock: Clock) -> Time | None:
         start = _complete_date(clock_time, seconds, clock, zone)
         return None if start is None else Time(start, frozenset({*lost, "date"}))
     if "yd" in found:
-        start = _minute_ms((int(found["y"]), 1, 1), clock_time, zone)
+        start = _compute_minute((int(found["y"]), 1, 1), clock_time, zone)
         return None if start is None else Time(start + (int(found["yd"]) - 1) * DAY_MS + seconds, frozenset(lost))
-    month, day = _month(found["mo"]), int(found["d"])
+    month, day = _parse_month(found["mo"]), int(found["d"])
     if "y" in found or "y2" in found:
         year = int(found.get("y") or f"20{found['y2']}")
-        minute = _minute_ms((year, month, day), clock_time, zone)
+        minute = _compute_minute((year, month, day), clock_time, zone)
         return None if minute is None else Time(minute + seconds, frozenset(lost))
     now_year = datetime.fromtimestamp(clock.now_ms / 1000, UTC).year
     for year in range(now_year + 1, now_year - 8, -1):  # a 29th of February may be years away
-        minute = _minute_ms((year, month, day), clock_time, zone)
+        minute = _compute_minute((year, month, day), clock_time, zone)
         if minute is not None and minute <= clock.now_ms + DAY_MS:
             return Time(minute + seconds, frozenset({*lost, "year"}))
     return None
@@ -440,7 +440,7 @@ _TAI_EPOCH = (1 << 62) + 10
 but ignores later ones."""
 
 
-def _month(text: str) -> int:
+def _parse_month(text: str) -> int:
     name = text.lower()
     return int(text) if text.isdigit() else MONTHS.index(name) + 1 if name in MONTHS else _OTHER_MONTHS.get(name, 0)
 
@@ -449,7 +449,7 @@ def _complete_date(clock_time: tuple[int, int], seconds: int, clock: Clock, zone
     """The time of a timestamp without a date: on the day on which the file ended, or, before a midnight, on the
     previous day."""
     today = datetime.fromtimestamp(clock.now_ms / 1000, zone)
-    minute = _minute_ms((today.year, today.month, today.day), clock_time, zone)
+    minute = _compute_minute((today.year, today.month, today.day), clock_time, zone)
     if minute is None:
         return None
     at, of_day = minute + seconds, (clock_time[0] * 60 + clock_time[1]) * 60_000 + seconds
@@ -463,7 +463,7 @@ def _complete_date(clock_time: tuple[int, int], seconds: int, clock: Clock, zone
 
 
 @lru_cache(maxsize=4096)
-def _minute_ms(date: tuple[int, int, int], clock_time: tuple[int, int], zone: tzinfo) -> int | None:
+def _compute_minute(date: tuple[int, int, int], clock_time: tuple[int, int], zone: tzinfo) -> int | None:
     try:
         return int(datetime(*date, *clock_time, tzinfo=zone).timestamp()) * 1000
     except (ValueError, OverflowError):
@@ -471,7 +471,7 @@ def _minute_ms(date: tuple[int, int, int], clock_time: tuple[int, int], zone: tz
 
 
 @lru_cache(maxsize=256)
-def _zone(text: str) -> tzinfo | None:
+def _parse_zone(text: str) -> tzinfo | None:
     """The zone of a name or an offset; None if invalid."""
     if text in ZONES:
         return timezone(timedelta(hours=ZONES[text])) if ZONES[text] else UTC

@@ -65,7 +65,7 @@ def _ignore(pattern: str) -> Rule:
     return _rule(pattern, no_records)
 
 
-def _state(machine: str, next_state: str = "") -> Build:
+def _read_state(machine: str, next_state: str = "") -> Build:
     return emit(Kind.GROUP_STATE, machine=machine, next_state=next_state)
 
 
@@ -73,21 +73,21 @@ def _read_fenced(detail: str) -> Build:
     return emit(Kind.FENCED, detail=detail)
 
 
-def _member_state(message: JavaMessage, match: re.Match[str]) -> Records | None:
+def _read_member_state(message: JavaMessage, match: re.Match[str]) -> Records | None:
     """Assignment and pending revocation of a member, by topic id, since the broker logs no topic names."""
-    full, revoked = _by_id(match["full"]), _by_id(match["revoked"])
+    full, revoked = _parse_by_id(match["full"]), _parse_by_id(match["revoked"])
     if full is None or revoked is None:
         return None
     fields = {**read_named_groups(match), "full": full, "revoked": revoked}
     return (record(message, Kind.MEMBER_STATE, machine=MEMBER, **fields),)
 
 
-def _by_id(listing: str) -> tuple[Partition, ...] | None:
+def _parse_by_id(listing: str) -> tuple[Partition, ...] | None:
     matches = [_BY_ID.fullmatch(one) for one in listing.split(", ")] if listing else []
     return None if None in matches else by_partition((m[1], int(m[2])) for m in matches if m)
 
 
-def _targets(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_targets(message: JavaMessage, match: re.Match[str]) -> Records:
     """The new target's epoch, and the target of each member if the broker logs the map of them (at DEBUG)."""
     epoch = int(match["epoch"])
     records = [record(message, Kind.TARGET_COMPUTED, epoch=epoch, detail=match["detail"])]
@@ -98,7 +98,7 @@ def _targets(message: JavaMessage, match: re.Match[str]) -> Records:
     return tuple(records)
 
 
-def _topic_names(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_topic_names(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, Kind.TOPIC_NAMES, settings=dict(_TOPIC_METADATA.findall(match["topics"]))),)
 
 
@@ -151,44 +151,44 @@ _IN_GROUP = (
     _rule(rf"Bumped group epoch to {_E}(?: with metadata hash .*)?\.", emit(Kind.GROUP_EPOCH)),
     _rule(
         rf"Computed a new target assignment for epoch {_E} with '(?P<detail>[^']*)' assignor in \d+ms[.:](?P<rest>.*)",
-        _targets,
+        _read_targets,
     ),
     _rule(rf"Failed to compute a new target assignment for epoch {_E}: {_D}", emit(Kind.ERROR)),
     _rule(
         rf"Member {_M} new assignment state: epoch={_E}, previousEpoch={EPOCH}, state=(?P<next_state>\w+), "
         r"assignedPartitions=\[(?P<full>[^\]]*)\] and revokedPartitions=\[(?P<revoked>[^\]]*)\]\.",
-        _member_state,
+        _read_member_state,
     ),
     _rule(rf"Member {_M} updated its subscribed topics to: \[(?P<topics>[^\]]*)\]\.", _read_subscription),
     _rule(rf"Member {_M} updated its subscribed regex to: {_D}\.", emit(Kind.SUBSCRIBED)),
     _ignore(r"Computed new metadata hash: .*"),
-    _rule(r"Computed new subscription metadata: (?P<topics>.*)", _topic_names),  # before 4.2
+    _rule(r"Computed new subscription metadata: (?P<topics>.*)", _read_topic_names),  # before 4.2
     _ignore(r"(?:Scanned|Refreshing regular|Received) .*"),
     _ignore(rf"Member {_M} new assignment state: [^\[]*assignedPartitions=\[[^\]]*\]\."),  # share groups
     _rule(r"Couldn't (?P<detail>(?:update|parse) regular expression .*)", emit(Kind.ERROR)),
     _ignore(r"(?:Cannot remove the epoch|Size of assignment epochs) .*"),
-    _rule(r"Converted the (?:empty )?classic group to a consumer group\.", _state(CONSUMER)),
-    _rule(r"Converted the (?:empty )?consumer group to a classic group\.", _state(CLASSIC)),
+    _rule(r"Converted the (?:empty )?classic group to a consumer group\.", _read_state(CONSUMER)),
+    _rule(r"Converted the (?:empty )?consumer group to a classic group\.", _read_state(CLASSIC)),
     _ignore(r"(?:Creating a simple consumer group|Committing offsets|Validating|Skipping) .*"),
-    _rule(rf"Unloaded group metadata for group epoch {_E}\.", _state(CONSUMER, "DEAD")),
-    _rule(rf"Unloading group metadata for generation {_E}\.", _state(CLASSIC, "DEAD")),
+    _rule(rf"Unloaded group metadata for group epoch {_E}\.", _read_state(CONSUMER, "DEAD")),
+    _rule(rf"Unloading group metadata for generation {_E}\.", _read_state(CLASSIC, "DEAD")),
 )
 
 # The group is in the middle of the message, or missing.
 _WITHOUT_PREFIX = (
     _rule(
         rf"Preparing to rebalance group {_G} in state \w+ with old generation {_E} (?:\(\S+\) )?\(reason: {_D}\)\.?",
-        _state(CLASSIC, "PREPARING_REBALANCE"),
+        _read_state(CLASSIC, "PREPARING_REBALANCE"),
     ),
     _rule(
         rf"Stabilized group {_G} generation {_E} (?:\(\S+\) )?with (?P<detail>\d+ members)\.?",
-        _state(CLASSIC, "COMPLETING_REBALANCE"),
+        _read_state(CLASSIC, "COMPLETING_REBALANCE"),
     ),
     _rule(
         rf"Assignment received from leader {_TEXT} for group {_G} for generation {_E}\. The group has (?P<detail>.*)\.",
-        _state(CLASSIC, "STABLE"),
+        _read_state(CLASSIC, "STABLE"),
     ),
-    _rule(rf"Group {_G} with generation {_E} is now empty.*", _state(CLASSIC, "EMPTY")),
+    _rule(rf"Group {_G} with generation {_E} is now empty.*", _read_state(CLASSIC, "EMPTY")),
     _rule(rf"Group {_G} removed dynamic members who haven't joined: {_D}", emit(Kind.ERROR)),
     _rule(rf"Group {_G} (?P<detail>could not complete rebalance because no members rejoined)\.", emit(Kind.ERROR)),
     _ignore(r"(?:Dynamic member with unknown member id|Static member which) joins .*"),
@@ -209,8 +209,8 @@ _WITHOUT_PREFIX = (
     _ignore(rf"Group leader \[memberId: {_M}, groupInstanceId: .*"),
     _rule(rf"Group {_G} removed members who haven't sent their sync requests: {_D}", emit(Kind.ERROR)),
     _ignore(r"Group .* is dead, skipping .*"),
-    _rule(rf"Loaded consumer group {_G} with (?P<detail>\d+ members)\.", _state(CONSUMER)),
-    _rule(rf"Loaded classic group {_G} with (?P<detail>\d+ members)\.", _state(CLASSIC)),
+    _rule(rf"Loaded consumer group {_G} with (?P<detail>\d+ members)\.", _read_state(CONSUMER)),
+    _rule(rf"Loaded classic group {_G} with (?P<detail>\d+ members)\.", _read_state(CLASSIC)),
     _ignore(rf"Loaded member {_M} in (?:consumer|classic) group {_G}\."),
     _rule(
         rf"Cannot (?:up|down)grade (?:the )?(?:classic|consumer) group {_G} to (?:consumer|classic) group"

@@ -54,17 +54,17 @@ class Words:
         self.client = client
         self.by_word: dict[str, tuple[Rule, ...]] = {}
         for pattern, meaning in rules:
-            build = partial(self._plain, meaning) if isinstance(meaning, Kind) else meaning or _nothing
-            word = _first_word(pattern.replace("\\", ""))
+            build = partial(self._emit, meaning) if isinstance(meaning, Kind) else meaning or _ignore
+            word = _get_first_word(pattern.replace("\\", ""))
             rule = Rule(_compile(pattern), build, _compile(pattern.removesuffix(r"\Z")))
             self.by_word[word] = (*self.by_word.get(word, ()), rule)
 
-    def _plain(self, kind: Kind, message: Message, values: Values) -> Records:
+    def _emit(self, kind: Kind, message: Message, values: Values) -> Records:
         return (record(self.client, message, kind, **values),)
 
     def read(self, message: Message) -> Records | None:
         """The records of the first rule that matches; None if none does, or if a value cannot be parsed."""
-        for pattern, build, _ in self.by_word.get(_first_word(message.text), ()):
+        for pattern, build, _ in self.by_word.get(_get_first_word(message.text), ()):
             match = pattern.match(message.text)
             if match is not None:
                 values = _values(match)
@@ -73,7 +73,7 @@ class Words:
 
     def begin(self, message: Message) -> bool:
         """Whether a message begins like a rule, whatever its end."""
-        rules = self.by_word.get(_first_word(message.text), ())
+        rules = self.by_word.get(_get_first_word(message.text), ())
         return any(rule.beginning.match(message.text) for rule in rules)
 
 
@@ -81,11 +81,11 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII | re.DOTALL)
 
 
-def _first_word(text: str) -> str:
+def _get_first_word(text: str) -> str:
     return text[:60].split(" ", 1)[0].rstrip(":;,")
 
 
-def _nothing(_message: Message, _values: Values) -> Records:
+def _ignore(_message: Message, _values: Values) -> Records:
     return ()
 
 

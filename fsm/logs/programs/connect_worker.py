@@ -60,33 +60,33 @@ def partitions(connectors: str, tasks: str) -> tuple[Partition, ...]:
     return tuple(found)
 
 
-def _record(message: JavaMessage, kind: Kind, **fields: Any) -> Records:
+def _make_record(message: JavaMessage, kind: Kind, **fields: Any) -> Records:
     return (record(message, kind, machine=MACHINE, **fields),)
 
 
 _emit = partial(emit, machine=MACHINE)
 
 
-def _step(event: str, state: str = "", next_state: str = "") -> Build:
+def _read_step(event: str, state: str = "", next_state: str = "") -> Build:
     """A step of the worker's table, as far as the line shows it."""
     return _emit(Kind.TRANSITION, event=event, state=state, next_state=next_state)
 
 
-def _unit(kind: Kind, **fields: Any) -> Build:
+def _read_unit(kind: Kind, **fields: Any) -> Build:
     """A record about the unit in the pattern's group `connector` or `task`."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
         groups = match.groupdict()
         found = partitions(groups.get("connector") or "", groups.get("task") or "")
         detail = {"detail": message.error} if message.error else {}
-        return _record(message, kind, partitions=found, **detail, **fields) if found else None
+        return _make_record(message, kind, partitions=found, **detail, **fields) if found else None
 
     return build
 
 
-def _round(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_round(message: JavaMessage, match: re.Match[str]) -> Records:
     """The worker's units after a round. Those it lost to other workers are recorded as revoked."""
-    return _record(
+    return _make_record(
         message,
         Kind.TARGET,
         epoch=int(match["epoch"]),
@@ -98,17 +98,17 @@ def _round(message: JavaMessage, match: re.Match[str]) -> Records:
 
 def _read_join(message: JavaMessage, match: re.Match[str]) -> Records:
     epoch, protocol = int(match["epoch"]), {"protocol": match["protocol"]}
-    return _record(message, Kind.JOINED, epoch=epoch, member_id=match["member_id"], settings=protocol)
+    return _make_record(message, Kind.JOINED, epoch=epoch, member_id=match["member_id"], settings=protocol)
 
 
-def _config(event: str) -> Build:
+def _read_config(event: str) -> Build:
     """A record of the config topic."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
         groups = match.groupdict()
         tasks = partitions("", groups.get("tasks") or "")
         connectors = {name for name, _ in tasks} | ({groups["connector"]} if "connector" in groups else set())
-        return _record(message, Kind.CONFIG_TOPIC, event=event, topics=tuple(sorted(connectors)), partitions=tasks)
+        return _make_record(message, Kind.CONFIG_TOPIC, event=event, topics=tuple(sorted(connectors)), partitions=tasks)
 
     return build
 
@@ -117,32 +117,32 @@ def _read_answer(message: JavaMessage, match: re.Match[str]) -> Records:
     """A successful request that configures a connector; a new connector may be named only in its body."""
     topics = (unquote(match["connector"]),) if match["connector"] else ()
     settings = {"took_ms": match["took_ms"]}
-    return _record(message, Kind.CONFIG_TOPIC, event="answered", topics=topics, settings=settings)
+    return _make_record(message, Kind.CONFIG_TOPIC, event="answered", topics=topics, settings=settings)
 
 
-def _producer_closes(message: JavaMessage, _match: re.Match[str]) -> Records:
+def _read_producer_close(message: JavaMessage, _match: re.Match[str]) -> Records:
     """A source task's thread closes its producer, whose client id is the only name in the line."""
     prefix = "connector-producer-"
     task = partitions("", message.client_id.removeprefix(prefix)) if message.client_id.startswith(prefix) else ()
     of_worker = message._replace(client="", group="", client_id="")
-    return _record(of_worker, Kind.UNITS_STOPPED, event="producer", partitions=task) if task else ()
+    return _make_record(of_worker, Kind.UNITS_STOPPED, event="producer", partitions=task) if task else ()
 
 
-def _settings(message: JavaMessage, _match: re.Match[str]) -> Records:
+def _read_settings(message: JavaMessage, _match: re.Match[str]) -> Records:
     found = dict(_SETTING.findall(message.text))
-    return _record(message, Kind.SETTINGS, settings={name: found[name] for name in found if name in SETTINGS})
+    return _make_record(message, Kind.SETTINGS, settings={name: found[name] for name in found if name in SETTINGS})
 
 
-def _connector_settings(message: JavaMessage, _match: re.Match[str]) -> Records:
+def _read_connector_settings(message: JavaMessage, _match: re.Match[str]) -> Records:
     """The maximum number of tasks of a connector, which its worker logs before the connector starts."""
     found = dict(_SETTING.findall(message.text))
     if "name" not in found or "tasks.max" not in found:
         return ()
     settings = {"tasks.max": found["tasks.max"]}
-    return _record(message, Kind.SETTINGS, topics=(found["name"],), settings=settings)
+    return _make_record(message, Kind.SETTINGS, topics=(found["name"],), settings=settings)
 
 
-def _not_understood(_message: JavaMessage, _match: re.Match[str]) -> None:
+def _reject(_message: JavaMessage, _match: re.Match[str]) -> None:
     return None
 
 
@@ -186,7 +186,7 @@ _COORDINATOR = (
     rule(r"Received successful Heartbeat response", _emit(Kind.HEARTBEAT_OK)),
     rule(
         r"Broker coordinator was unreachable for \d+ms\. Revoking previous assignment",
-        _step("DISCOVERY_FAILED_HOLDING", "DISCONNECTED", "DISCONNECTED"),
+        _read_step("DISCOVERY_FAILED_HOLDING", "DISCONNECTED", "DISCONNECTED"),
     ),
     rule(
         rf"Member (?P<member_id>\S{{1,300}}) sending LeaveGroup request to coordinator {_NODE} due to (?P<detail>.*)",
@@ -196,61 +196,64 @@ _COORDINATOR = (
     rule(r"Request joining group due to: rebalance failed due to (?P<detail>.{0,400})", _emit(Kind.ERROR)),
 )
 _HERDER = (
-    rule(r"Herder starting", _step("START", "DOWN", "DISCONNECTED")),
+    rule(r"Herder starting", _read_step("START", "DOWN", "DISCONNECTED")),
     rule(
         rf"Joined group at generation {_EPOCH} with protocol version (?P<version>\d+) and got assignment: {ASSIGNMENT}",
-        _round,
+        _read_round,
     ),
-    rule(r"Joined group at generation ", _not_understood),
+    rule(r"Joined group at generation ", _reject),
     rule(r"Finished stopping tasks in preparation for rebalance", _emit(Kind.REVOKE_END)),
-    rule(r"Starting connectors and tasks using config offset ", _step("", "", "STARTING")),
-    rule(rf"Starting connector {_CONNECTOR}$", _unit(Kind.UNITS_STARTED, event="asked")),
-    rule(rf"Starting task {_TASK}$", _unit(Kind.UNITS_STARTED, event="asked")),
-    rule(r"Finished starting connectors and tasks", _step("STARTED", "STARTING")),
-    rule(r"Catching up to assignment's config offset\.", _step("", "", "CATCHING_UP")),
+    rule(r"Starting connectors and tasks using config offset ", _read_step("", "", "STARTING")),
+    rule(rf"Starting connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STARTED, event="asked")),
+    rule(rf"Starting task {_TASK}$", _read_unit(Kind.UNITS_STARTED, event="asked")),
+    rule(r"Finished starting connectors and tasks", _read_step("STARTED", "STARTING")),
+    rule(r"Catching up to assignment's config offset\.", _read_step("", "", "CATCHING_UP")),
     rule(r"Finished reading to end of log and updated config snapshot", _emit(Kind.TRANSITION, detail="read to end")),
-    rule(r"Didn't reach end of config log quickly enough", _step("CATCH_UP_TIMED_OUT", "CATCHING_UP")),
+    rule(r"Didn't reach end of config log quickly enough", _read_step("CATCH_UP_TIMED_OUT", "CATCHING_UP")),
     rule(
         r"Current config state offset (?P<detail>-?\d+ does not match group assignment -?\d+)\. Forcing rebalance",
-        _step("MISMATCH", "", "UNJOINED"),
+        _read_step("MISMATCH", "", "UNJOINED"),
     ),
-    rule(r"worker poll timeout has expired", _step("POLL_TIMEOUT")),
-    rule(r"Requesting rebalance because scheduled rebalance timeout", _step("DELAY_REACHED")),
-    rule(rf"Connector {_CONNECTOR} config updated$", _config("config")),
-    rule(rf"Connector {_CONNECTOR} config removed$", _config("removed")),
-    rule(rf"Connector {_CONNECTOR} target state change$", _config("target")),
-    rule(r"Tasks \[(?P<tasks>[^\]]*)\] configs updated", _config("tasks")),
+    rule(r"worker poll timeout has expired", _read_step("POLL_TIMEOUT")),
+    rule(r"Requesting rebalance because scheduled rebalance timeout", _read_step("DELAY_REACHED")),
+    rule(rf"Connector {_CONNECTOR} config updated$", _read_config("config")),
+    rule(rf"Connector {_CONNECTOR} config removed$", _read_config("removed")),
+    rule(rf"Connector {_CONNECTOR} target state change$", _read_config("target")),
+    rule(r"Tasks \[(?P<tasks>[^\]]*)\] configs updated", _read_config("tasks")),
     rule(r"Herder stopping", _emit(Kind.CLOSE_BEGIN)),
     rule(r"Herder stopped", _emit(Kind.CLOSE_END)),
     rule(r"Uncaught exception in herder work thread", _emit(Kind.FATAL)),
     rule(
         r"(?:Failed to start connector|Couldn't instantiate connector) '?(?P<connector>[^']{1,300})'?",
-        _unit(Kind.UNITS_FAILED, event="start"),
+        _read_unit(Kind.UNITS_FAILED, event="start"),
     ),
 )
 _WORKER = (
-    rule(rf"Finished creating connector {_CONNECTOR}$", _unit(Kind.UNITS_STARTED)),
-    rule(rf"Stopping connector {_CONNECTOR}$", _unit(Kind.UNITS_STOPPING)),
-    rule(rf"Stopping task {_TASK}$", _unit(Kind.UNITS_STOPPING)),
-    rule(rf"Graceful stop of task {_TASK} failed\.", _unit(Kind.UNITS_FAILED, event="stop")),
+    rule(rf"Finished creating connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STARTED)),
+    rule(rf"Stopping connector {_CONNECTOR}$", _read_unit(Kind.UNITS_STOPPING)),
+    rule(rf"Stopping task {_TASK}$", _read_unit(Kind.UNITS_STOPPING)),
+    rule(rf"Graceful stop of task {_TASK} failed\.", _read_unit(Kind.UNITS_FAILED, event="stop")),
 )
 _UNITS = (
-    rule(rf"{_WORKER_TASK} \w+ task finished initialization and start", _unit(Kind.UNITS_STARTED)),
-    rule(rf"{_WORKER_TASK} Task threw an uncaught and unrecoverable exception", _unit(Kind.UNITS_FAILED, event="task")),
-    rule(rf"{_WORKER_CONNECTOR} Error while starting connector", _unit(Kind.UNITS_FAILED, event="start")),
-    rule(rf"Completed shutdown for {_WORKER_CONNECTOR}", _unit(Kind.UNITS_STOPPED)),
+    rule(rf"{_WORKER_TASK} \w+ task finished initialization and start", _read_unit(Kind.UNITS_STARTED)),
+    rule(
+        rf"{_WORKER_TASK} Task threw an uncaught and unrecoverable exception",
+        _read_unit(Kind.UNITS_FAILED, event="task"),
+    ),
+    rule(rf"{_WORKER_CONNECTOR} Error while starting connector", _read_unit(Kind.UNITS_FAILED, event="start")),
+    rule(rf"Completed shutdown for {_WORKER_CONNECTOR}", _read_unit(Kind.UNITS_STOPPED)),
 )
 # A task's admin client and consumer are closed when its thread ends; its producer may be closed earlier.
 _APP_INFO = (
     rule(
         rf"App info kafka\.\S{{1,20}} for connector-(?:adminclient|consumer)-{_TASK} unregistered",
-        _unit(Kind.UNITS_STOPPED),
+        _read_unit(Kind.UNITS_STOPPED),
     ),
 )
 _START = (
     rule(r"Kafka Connect worker initializing", _emit(Kind.STARTED)),
-    rule(r"DistributedConfig values:", _settings),
-    rule(r"S(?:ource|ink)ConnectorConfig values:", _connector_settings),
+    rule(r"DistributedConfig values:", _read_settings),
+    rule(r"S(?:ource|ink)ConnectorConfig values:", _read_connector_settings),
 )
 _REST = (
     *ignore(r'\S{1,300} \S{1,300} \S{1,300} \[[^\]]{1,60}\] "GET '),
@@ -276,7 +279,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ConnectDistributed": _START,
     "AbstractConfig": _START,
     "AppInfoParser": _APP_INFO,
-    "KafkaProducer": (rule(r"Closing the Kafka producer", _producer_closes),),
+    "KafkaProducer": (rule(r"Closing the Kafka producer", _read_producer_close),),
     "RestServer": _REST,
 }
 """The rules for each class; other lines of these classes are ignored."""

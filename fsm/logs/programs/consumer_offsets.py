@@ -75,18 +75,18 @@ class _Stored:
                     names = {_topic(value["topicId"]): _topic(self.key["topic"])}
                     yield self._emit(Kind.TOPIC_NAMES, settings=names)
             case 2:
-                yield from self._classic_group(value)
+                yield from self._read_classic_group(value)
             case 3:
                 yield self._emit(Kind.GROUP_EPOCH, epoch=_integer(value["epoch"]))
             case 4:
                 names = {_topic(topic["topicId"]): _topic(topic["topicName"]) for topic in value["topics"]}
                 yield self._emit(Kind.TOPIC_NAMES, settings=names)
             case 5:
-                yield from self._member(value)
+                yield from self._read_member(value)
             case 6:
                 yield self._emit(Kind.TARGET_COMPUTED, epoch=_integer(value["assignmentEpoch"]))
             case 7:
-                yield self._emit(Kind.TARGET, full=_by_id(value["topicPartitions"]))
+                yield self._emit(Kind.TARGET, full=_parse_by_id(value["topicPartitions"]))
             case _:
                 code = _integer(value["state"])
                 yield self._emit(
@@ -94,11 +94,11 @@ class _Stored:
                     machine=MEMBER,
                     next_state=STATES[code] if 0 <= code < len(STATES) else "UNKNOWN",
                     epoch=_integer(value["memberEpoch"]),
-                    full=_by_id(value["assignedPartitions"]),
-                    revoked=_by_id(value["partitionsPendingRevocation"]),
+                    full=_parse_by_id(value["assignedPartitions"]),
+                    revoked=_parse_by_id(value["partitionsPendingRevocation"]),
                 )
 
-    def _classic_group(self, value: Fields) -> Iterator[TraceRecord]:
+    def _read_classic_group(self, value: Fields) -> Iterator[TraceRecord]:
         """A generation whose assignment was stored, or a group without members."""
         members, generation = value["members"], _integer(value["generation"])
         yield self._emit(
@@ -121,7 +121,7 @@ class _Stored:
                 settings={"client.id": _text(member["clientId"])},
             )
 
-    def _member(self, value: Fields) -> Iterator[TraceRecord]:
+    def _read_member(self, value: Fields) -> Iterator[TraceRecord]:
         """A member as it joined."""
         instance_id = _text(value["instanceId"] or "")
         protocol = "consumer" if value["classicMemberMetadata"] is None else "classic"
@@ -167,7 +167,7 @@ def _read_assignment(assignment: Any) -> tuple[Partition, ...]:
     return _read_owned((_text(topic["topic"]), _integer(number)) for topic in topics for number in topic["partitions"])
 
 
-def _by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
+def _parse_by_id(topics: Iterable[Fields]) -> tuple[Partition, ...]:
     return _read_owned((_text(t["topicId"]), _integer(number)) for t in topics for number in t["partitions"])
 
 
@@ -178,11 +178,11 @@ def _read_owned(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     return owned
 
 
-def _line(entry: str, _zone: tzinfo) -> Records | None:
+def _read_line(entry: str, _zone: tzinfo) -> Records | None:
     """A JSON line with one record and its position."""
     try:
         found = json.loads(entry.partition("\n")[0])
-        return interpret(_time(found["timestamp"]), _integer(found["type"]), found["key"], found["value"])
+        return interpret(_parse_time(found["timestamp"]), _integer(found["type"]), found["key"], found["value"])
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
@@ -211,7 +211,7 @@ def _read_formatted(entry: str, _zone: tzinfo) -> Records | None:
             key, value = found["key"], found["value"]
             type_ = key["type"] if "type" in key else key["version"]
             value = value and value["data"]
-            records = interpret(_stored_ms(value), _integer(type_), key["data"], value)
+            records = interpret(_find_time(value), _integer(type_), key["data"], value)
         except (KeyError, TypeError, ValueError, RecursionError):
             return None
         if records is None:
@@ -220,12 +220,12 @@ def _read_formatted(entry: str, _zone: tzinfo) -> Records | None:
     return out
 
 
-def _stored_ms(value: Fields | None) -> int:
+def _find_time(value: Fields | None) -> int:
     """The only time in a formatter's object, that of a classic group; 0 for others."""
-    return max(0, _time((value or {}).get("currentStateTimestamp", 0)))
+    return max(0, _parse_time((value or {}).get("currentStateTimestamp", 0)))
 
 
-def _time(value: object) -> int:
+def _parse_time(value: object) -> int:
     if type(value) is not int or not -1 <= value < 1 << 63:
         raise ValueError(value)
     return value
@@ -246,7 +246,7 @@ RECORD = Format(
     candidate=re.compile(
         rb'"type":(?:[2-8]|16)\b|"partition":0\},(?:"value_version":\d{1,5},)?"value":\{[^{}]{0,500}"topicId"'
     ),
-    parse=_line,
+    parse=_read_line,
     reach=34,
 )
 

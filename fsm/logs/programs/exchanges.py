@@ -67,8 +67,8 @@ class _Exchange:
         self.request = from_recorded(api.request, document["request"], version)
         response = document.get("response")
         self.response: Any = None if response is None else from_recorded(api.response, response, version)
-        self.sent_ms = _time(document["at_ms"])
-        self.answered_ms = None if document.get("answered_ms") is None else _time(document["answered_ms"])
+        self.sent_ms = _parse_time(document["at_ms"])
+        self.answered_ms = None if document.get("answered_ms") is None else _parse_time(document["answered_ms"])
         self.client_id = f"{document['client_id'] or ''}{WIRE}"
 
     def record_request(self, kind: Kind, **about: Any) -> TraceRecord:
@@ -109,7 +109,7 @@ class _Exchange:
             yield self.record_response(Kind.FATAL if name in FATAL else Kind.ERROR, detail=name)
 
 
-def _heartbeat(exchange: _Exchange) -> Records:
+def _read_heartbeat(exchange: _Exchange) -> Records:
     request = exchange.request
     epoch = request.member_epoch
     if epoch == 0:
@@ -121,7 +121,7 @@ def _heartbeat(exchange: _Exchange) -> Records:
         yield exchange.record_request(Kind.OWNED, full=NOTHING_OWNED)
         yield exchange.record_request(Kind.LEAVE_SENT)
     elif request.topic_partitions is not None:
-        yield exchange.record_request(Kind.OWNED, full=_by_id(request.topic_partitions))
+        yield exchange.record_request(Kind.OWNED, full=_parse_by_id(request.topic_partitions))
     if not exchange.is_answered:
         return
     response = exchange.response
@@ -133,10 +133,10 @@ def _heartbeat(exchange: _Exchange) -> Records:
         fields = {"member_id": response.member_id or request.member_id, "epoch": response.member_epoch}
         yield exchange.record_response(Kind.JOINED if epoch == 0 else Kind.HEARTBEAT_OK, **fields)
         if response.assignment is not None:
-            yield exchange.record_response(Kind.TARGET, **fields, full=_by_id(response.assignment))
+            yield exchange.record_response(Kind.TARGET, **fields, full=_parse_by_id(response.assignment))
 
 
-def _join(exchange: _Exchange) -> Records:
+def _read_join(exchange: _Exchange) -> Records:
     yield exchange.record_request(Kind.JOINING)
     if exchange.request.protocol_type == "consumer" and exchange.request.protocols:
         subscription = decode_subscription(exchange.request.protocols[0].metadata)
@@ -151,7 +151,7 @@ def _join(exchange: _Exchange) -> Records:
             )
 
 
-def _sync(exchange: _Exchange) -> Records:
+def _read_sync(exchange: _Exchange) -> Records:
     if not exchange.is_answered:
         return
     if exchange.response.error_code:
@@ -163,7 +163,7 @@ def _sync(exchange: _Exchange) -> Records:
         yield exchange.record_response(Kind.OWNED, full=decode_assignment(data).partitions if data else NOTHING_OWNED)
 
 
-def _classic_heartbeat(exchange: _Exchange) -> Records:
+def _read_classic_heartbeat(exchange: _Exchange) -> Records:
     if exchange.is_answered:
         if exchange.response.error_code:
             yield from exchange.record_error()
@@ -171,7 +171,7 @@ def _classic_heartbeat(exchange: _Exchange) -> Records:
             yield exchange.record_response(Kind.HEARTBEAT_OK, epoch=exchange.request.generation_id)
 
 
-def _leave(exchange: _Exchange) -> Records:
+def _read_leave(exchange: _Exchange) -> Records:
     """A member leaves, or an admin client removes members by their instance ids."""
     for member_id, instance_id, reason in exchange.request.members or ((exchange.request.member_id, None, None),):
         about = {"member_id": member_id, "instance_id": instance_id or "", "detail": reason or ""}
@@ -184,29 +184,29 @@ def _leave(exchange: _Exchange) -> Records:
             yield exchange.record_response(Kind.LEFT, **about)
 
 
-def _commit(exchange: _Exchange) -> Records:
+def _read_commit(exchange: _Exchange) -> Records:
     if exchange.is_answered and exchange.request.member_id:
         codes = {one.error_code for topic in exchange.response.topics for one in topic.partitions}
         if wrong := sorted(codes - {ErrorCode.NONE}):
             yield exchange.record_response(Kind.COMMIT_FAILED, detail=wrong[0].name)
 
 
-def _metadata(document: Mapping[str, Any]) -> tuple[TraceRecord, ...]:
+def _read_metadata(document: Mapping[str, Any]) -> tuple[TraceRecord, ...]:
     """The names of topics by their ids."""
     response = from_recorded(APIS["Metadata"].response, document["response"], document["version"])
     known = {one.topic_id: one.name for one in response.topics if one.name and one.topic_id != NO_TOPIC_ID}
-    return _names(document, known)
+    return _read_names(document, known)
 
 
-def _names(document: Mapping[str, Any], known: dict[str, str]) -> tuple[TraceRecord, ...]:
+def _read_names(document: Mapping[str, Any], known: dict[str, str]) -> tuple[TraceRecord, ...]:
     if not all(_TOPIC.fullmatch(text) for pair in known.items() for text in pair):
         raise ValueError("no names of topics by their ids")
     if not known:
         return ()
-    return (TraceRecord(_time(document["at_ms"]), Kind.TOPIC_NAMES, thread=COORDINATOR, settings=known),)
+    return (TraceRecord(_parse_time(document["at_ms"]), Kind.TOPIC_NAMES, thread=COORDINATOR, settings=known),)
 
 
-def _time(value: float) -> int:
+def _parse_time(value: float) -> int:
     if not 0 <= value < 1 << 53:
         raise ValueError(value)
     return round(value)
@@ -221,18 +221,18 @@ def _check(epoch: int, owned: Iterable[Partition]) -> None:
         raise ValueError("no topic")
 
 
-def _by_id(assignment: TopicPartitions) -> tuple[Partition, ...]:
+def _parse_by_id(assignment: TopicPartitions) -> tuple[Partition, ...]:
     """With the prefix `id:`, which marks topics of unknown name."""
     return by_partition((f"id:{topic_id}", number) for topic_id, numbers in assignment for number in numbers)
 
 
 _READERS: Mapping[str, Callable[[_Exchange], Records]] = {
-    "ConsumerGroupHeartbeat": _heartbeat,
-    "JoinGroup": _join,
-    "SyncGroup": _sync,
-    "Heartbeat": _classic_heartbeat,
-    "LeaveGroup": _leave,
-    "OffsetCommit": _commit,
+    "ConsumerGroupHeartbeat": _read_heartbeat,
+    "JoinGroup": _read_join,
+    "SyncGroup": _read_sync,
+    "Heartbeat": _read_classic_heartbeat,
+    "LeaveGroup": _read_leave,
+    "OffsetCommit": _read_commit,
 }
 
 
@@ -243,9 +243,9 @@ def _parse(entry: str, _zone: tzinfo) -> tuple[TraceRecord, ...] | None:
         if "\\ud" in line.lower():
             json.dumps(document, ensure_ascii=False).encode()  # raises for a lone surrogate
         if document["event"] == "topics":
-            return _names(document, {topic_id: name for name, topic_id, *_ in document["topics"]})
+            return _read_names(document, {topic_id: name for name, topic_id, *_ in document["topics"]})
         if document["api"] == "Metadata":
-            return _metadata(document) if document.get("response") else ()
+            return _read_metadata(document) if document.get("response") else ()
         if document["api"] not in _READERS or document.get("request") is None:
             return ()
         return tuple(_READERS[document["api"]](_Exchange(document)))

@@ -46,7 +46,7 @@ Fields = Mapping[str, Any]
 _Read = Callable[[Message, Fields], "Records | None"]
 
 
-def _record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
+def _make_record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
     instance = plain(fields.get("instance_id"))
     values = {
         "group": plain(fields.get("group")),
@@ -64,7 +64,7 @@ _NO_INSTANCE = re.compile(r"(?:<nil>|null|0x[0-9a-f]+)?")
 # -- partitions ---------------------------------------------------------------------------------------------
 
 
-def _partitions(value: object) -> tuple[Partition, ...] | None:
+def _parse_partitions(value: object) -> tuple[Partition, ...] | None:
     """The partitions of a text or a JSON object; None for anything else."""
     return go_partitions(value) if isinstance(value, str) else by_topic(value)
 
@@ -72,8 +72,8 @@ def _partitions(value: object) -> tuple[Partition, ...] | None:
 # -- messages -----------------------------------------------------------------------------------------------
 
 
-def _plain(kind: Kind) -> _Read:
-    return lambda message, fields: (_record(message, fields, kind),)
+def _emit(kind: Kind) -> _Read:
+    return lambda message, fields: (_make_record(message, fields, kind),)
 
 
 def _read_join(message: Message, fields: Fields) -> Records | None:
@@ -81,30 +81,32 @@ def _read_join(message: Message, fields: Fields) -> Records | None:
     if "generation" not in fields:
         return ()
     epoch = number(fields["generation"])
-    return None if epoch is None else (_record(message, fields, Kind.JOINED, epoch=epoch),)
+    return None if epoch is None else (_make_record(message, fields, Kind.JOINED, epoch=epoch),)
 
 
-def _joining(message: Message, fields: Fields) -> Records:
+def _read_joining(message: Message, fields: Fields) -> Records:
     """Java's members log `(Re-)joining group`."""
-    return (_record(message, fields, Kind.JOINING),) if "group" in fields else ()
+    return (_make_record(message, fields, Kind.JOINING),) if "group" in fields else ()
 
 
 def _read_start(protocol: str) -> _Read:
     settings = {"client": FACTS.name, "group.protocol": protocol}
-    return lambda message, fields: (_record(message, fields, Kind.STARTED, settings=settings),)
+    return lambda message, fields: (_make_record(message, fields, Kind.STARTED, settings=settings),)
 
 
-def _listing(kind: Kind, key: str) -> _Read:
+def _read_list(kind: Kind, key: str) -> _Read:
     def read(message: Message, fields: Fields) -> Records | None:
-        found = _partitions(fields.get(key, ""))
+        found = _parse_partitions(fields.get(key, ""))
         if found is None:
             return None
-        return (_record(message, fields, kind, **({"full": found} if kind is Kind.TARGET else {"partitions": found})),)
+        return (
+            _make_record(message, fields, kind, **({"full": found} if kind is Kind.TARGET else {"partitions": found})),
+        )
 
     return read
 
 
-def _error(fields: Fields) -> str:
+def _find_error(fields: Fields) -> str:
     """Kafka's name of an error, or its text."""
     text = plain(fields.get("err"))
     name = _ERROR.search(text)
@@ -117,87 +119,89 @@ _ORDINARY = ("REBALANCE_IN_PROGRESS", "context canceled")
 
 def _read_error(message: Message, fields: Fields) -> Records:
     """A request of the group loop failed."""
-    error = _error(fields)
+    error = _find_error(fields)
     if error in _ORDINARY:
         return ()
     kind = Kind.FATAL if error in INSTANCE_TAKEN else Kind.FENCED if error in FENCING_ERRORS else Kind.ERROR
-    return (_record(message, fields, kind, detail=error),)
+    return (_make_record(message, fields, kind, detail=error),)
 
 
 def _read_lost(message: Message, fields: Fields) -> Records:
     """All owned partitions are lost; if no Kafka error is the cause, the coordinator was unreachable."""
-    error = _error(fields)
+    error = _find_error(fields)
     known = error in FENCING_ERRORS or error in INSTANCE_TAKEN
-    lost = _record(
+    lost = _make_record(
         message, fields, Kind.LOST_BEGIN, full=NOTHING_OWNED, detail=error if known else "COORDINATOR_NOT_AVAILABLE"
     )
-    return (lost, _record(message, fields, Kind.FATAL, detail=error)) if error in INSTANCE_TAKEN else (lost,)
+    return (lost, _make_record(message, fields, Kind.FATAL, detail=error)) if error in INSTANCE_TAKEN else (lost,)
 
 
 def _read_unreleased(message: Message, fields: Fields) -> Records:
-    return (_record(message, fields, Kind.FATAL, detail="UNRELEASED_INSTANCE_ID"),)
+    return (_make_record(message, fields, Kind.FATAL, detail="UNRELEASED_INSTANCE_ID"),)
 
 
 def _read_cleared(message: Message, fields: Fields) -> Records:
     """The set of fetched partitions changes; one of the reasons concerns the membership."""
     closes = plain(fields.get("why")).startswith("invalidating all assignments in LeaveGroup")
-    return (_record(message, fields, Kind.CLOSE_BEGIN),) if closes else ()
+    return (_make_record(message, fields, Kind.CLOSE_BEGIN),) if closes else ()
 
 
-def _rejoin(message: Message, fields: Fields) -> Records:
+def _read_rejoin(message: Message, fields: Fields) -> Records:
     revoked = plain(fields.get("why")).startswith("after revoking")
-    return (_record(message, fields, Kind.REVOKE_END),) if revoked else ()
+    return (_make_record(message, fields, Kind.REVOKE_END),) if revoked else ()
 
 
-def _leaves(message: Message, fields: Fields) -> Records:
-    return tuple(_record(message, fields, kind) for kind in (Kind.CLOSE_BEGIN, Kind.LEFT))
+def _read_leave(message: Message, fields: Fields) -> Records:
+    return tuple(_make_record(message, fields, kind) for kind in (Kind.CLOSE_BEGIN, Kind.LEFT))
 
 
-def _closing(message: Message, fields: Fields) -> Records | None:
-    found = _partitions(fields.get("revoking", ""))
+def _read_close(message: Message, fields: Fields) -> Records | None:
+    found = _parse_partitions(fields.get("revoking", ""))
     if found is None:
         return None
-    return _record(message, fields, Kind.CLOSE_BEGIN), _record(message, fields, Kind.REVOKE_BEGIN, partitions=found)
+    return _make_record(message, fields, Kind.CLOSE_BEGIN), _make_record(
+        message, fields, Kind.REVOKE_BEGIN, partitions=found
+    )
 
 
-def _commit(message: Message, fields: Fields) -> Records:
+def _read_commit(message: Message, fields: Fields) -> Records:
     error = _ERROR.search(plain(fields.get("error")))
     detail = error[1] if error else error_name(fields.get("error_code"))
-    return (_record(message, fields, Kind.COMMIT_FAILED, detail=detail),)
+    return (_make_record(message, fields, Kind.COMMIT_FAILED, detail=detail),)
 
 
 _MESSAGES: dict[str, _Read] = {
     "beginning to manage the group lifecycle": _read_start("classic"),
     "beginning to manage the next-gen group lifecycle": _read_start("consumer"),
-    "joining group": _joining,
-    "join returned MemberIDRequired, rejoining with response's MemberID": _plain(Kind.MEMBER_ID),
+    "joining group": _read_joining,
+    "join returned MemberIDRequired, rejoining with response's MemberID": _emit(Kind.MEMBER_ID),
     "join returned UnknownMemberID, rejoining without a member id": lambda message, fields: (
-        _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
+        _make_record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID"),
     ),
     "join group failed": _read_error,
     "sync group failed": _read_error,
     "joined": _read_join,
     "joined, balancing group": _read_join,
     "consumer group initial heartbeat received assignment": _read_join,
-    "consumer group heartbeat detected an updated assignment; exited heartbeat loop to assign & reentering": _listing(
+    "consumer group heartbeat detected an updated assignment; exited heartbeat loop to assign & reentering": _read_list(
         Kind.TARGET, "now_assigned"
     ),
-    "new group session begun": _listing(Kind.ASSIGN_BEGIN, "added"),
-    "calling onRevoke at the end of a session": _listing(Kind.REVOKE_BEGIN, "lost"),
-    "eager consumer revoking prior assigned partitions": _listing(Kind.REVOKE_BEGIN, "revoking"),
-    "cooperative consumer revoking prior assigned partitions because leaving group": _closing,
+    "new group session begun": _read_list(Kind.ASSIGN_BEGIN, "added"),
+    "calling onRevoke at the end of a session": _read_list(Kind.REVOKE_BEGIN, "lost"),
+    "eager consumer revoking prior assigned partitions": _read_list(Kind.REVOKE_BEGIN, "revoking"),
+    "cooperative consumer revoking prior assigned partitions because leaving group": _read_close,
     "heartbeat errored": _read_error,
     "heartbeat errored again while waiting for user revoke to finish": _read_error,
-    "heartbeat hit retryable error, retrying": _plain(Kind.COORDINATOR_LOST),
-    "heartbeating": _plain(Kind.HEARTBEAT_SENT),
+    "heartbeat hit retryable error, retrying": _emit(Kind.COORDINATOR_LOST),
+    "heartbeating": _emit(Kind.HEARTBEAT_SENT),
     "consumer group heartbeat error, abandoning assignment and rejoining with new member id": _read_lost,
     "group manage loop errored": _read_lost,
     "assigning partitions": _read_cleared,
-    "forced rejoin quitting heartbeat loop": _rejoin,
-    "leaving group": _leaves,
-    "leaving next-gen group": _leaves,
-    "unable to commit offset for topic partition": _commit,
-    "in default commit: unable to commit offsets for topic partition": _commit,
+    "forced rejoin quitting heartbeat loop": _read_rejoin,
+    "leaving group": _read_leave,
+    "leaving next-gen group": _read_leave,
+    "unable to commit offset for topic partition": _read_commit,
+    "in default commit: unable to commit offsets for topic partition": _read_commit,
 }
 _UNRELEASED = "UnreleasedInstanceID after"
 
@@ -213,7 +217,7 @@ _KEY = re.compile(
 _SEPARATOR = "; "
 
 
-def _apart(text: str) -> tuple[str, Fields]:
+def _split_keys(text: str) -> tuple[str, Fields]:
     """The message and the keys of a line of BasicLogger; a message may contain the separator itself."""
     at = text.find(_SEPARATOR)
     while at >= 0:
@@ -233,7 +237,7 @@ _LONGEST = max(map(len, _MESSAGES)) + len(_SEPARATOR)
 def understand(message: Message) -> Records | None:
     """The records of a message of franz-go's group consumer."""
     line = message.text.partition("\n")[0]
-    text, fields = (line, message.fields) if line in _MESSAGES else _apart(line)
+    text, fields = (line, message.fields) if line in _MESSAGES else _split_keys(line)
     read = _MESSAGES.get(text)
     if read is not None:
         return read(message, {**message.fields, **fields})

@@ -34,19 +34,21 @@ LOST_MEMBERSHIP = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_
 """Responses after which the coordinator no longer knows the member or its generation."""
 
 
-def _to(message: JavaMessage, next_state: str, **fields: object) -> TraceRecord:
+def _make_transition(message: JavaMessage, next_state: str, **fields: object) -> TraceRecord:
     return record(message, Kind.TRANSITION, machine=MACHINE, next_state=next_state, **fields)
 
 
-def _joining(message: JavaMessage, _match: re.Match[str]) -> Records:
-    return _to(message, "PREPARING_REBALANCE"), record(message, Kind.JOINING)
+def _read_joining(message: JavaMessage, _match: re.Match[str]) -> Records:
+    return _make_transition(message, "PREPARING_REBALANCE"), record(message, Kind.JOINING)
 
 
-def _arrives(kind: Kind, next_state: str) -> Build:
+def _read_arrival(kind: Kind, next_state: str) -> Build:
     """A generation was joined or synced."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
-        return _to(message, next_state, **read_named_groups(match)), record(message, kind, **read_named_groups(match))
+        return _make_transition(message, next_state, **read_named_groups(match)), record(
+            message, kind, **read_named_groups(match)
+        )
 
     return build
 
@@ -54,8 +56,8 @@ def _arrives(kind: Kind, next_state: str) -> Build:
 def _read_agreed(message: JavaMessage, match: re.Match[str]) -> Records:
     """Up to Kafka 2.4, a single line reports the join when the generation is synced."""
     epoch = int(match["epoch"])
-    joined = _to(message, "COMPLETING_REBALANCE"), record(message, Kind.JOINED, epoch=epoch)
-    return *joined, _to(message, "STABLE"), record(message, Kind.SYNCED, epoch=epoch)
+    joined = _make_transition(message, "COMPLETING_REBALANCE"), record(message, Kind.JOINED, epoch=epoch)
+    return *joined, _make_transition(message, "STABLE"), record(message, Kind.SYNCED, epoch=epoch)
 
 
 def _report_unknown(error: str) -> Build:
@@ -63,9 +65,9 @@ def _report_unknown(error: str) -> Build:
     return emit(Kind.FENCED, detail=error)
 
 
-def _reset(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_reset(message: JavaMessage, match: re.Match[str]) -> Records:
     """The generation is reset. A rejected commit has no other line about the lost membership."""
-    reset = (_to(message, "UNJOINED"), record(message, Kind.GENERATION_RESET, detail=match["reason"]))
+    reset = (_make_transition(message, "UNJOINED"), record(message, Kind.GENERATION_RESET, detail=match["reason"]))
     error = error_name(match["reason"])
     if error in LOST_MEMBERSHIP and "OFFSET_COMMIT" in match["reason"]:
         return *reset, record(message, Kind.FENCED, detail=error)
@@ -79,7 +81,7 @@ def _read_refusal(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, kind, detail=error),)
 
 
-def _rejoin_asked(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_rejoin_request(message: JavaMessage, match: re.Match[str]) -> Records:
     """A leaving client requests a rejoin, too, which only happens if it keeps running."""
     reason = match["reason"]
     if "pro-actively leaving" in reason:
@@ -92,7 +94,7 @@ def _rejoin_asked(message: JavaMessage, match: re.Match[str]) -> Records:
 _GIVEN_ID = re.compile(r"with the given member-id: (\S{1,300})", re.ASCII)
 
 
-def _leave(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_leave(message: JavaMessage, match: re.Match[str]) -> Records:
     """The leave begins and is sent at once; a static member closes without it."""
     reason = match.groupdict().get("reason", "")  # none up to Kafka 2.4
     fields = {"member_id": match["member_id"], "detail": reason}
@@ -100,7 +102,7 @@ def _leave(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, Kind.CLOSE_BEGIN), *left) if reason == CLOSED else left
 
 
-def _target(message: JavaMessage, match: re.Match[str]) -> Records | None:
+def _read_target(message: JavaMessage, match: re.Match[str]) -> Records | None:
     listing = match["full"]
     full = partitions(listing) if listing else None
     if full is None and not message.cut:
@@ -108,7 +110,7 @@ def _target(message: JavaMessage, match: re.Match[str]) -> Records | None:
     return (record(message, Kind.TARGET, full=full),)
 
 
-def _commit_refused(message: JavaMessage, match: re.Match[str]) -> Records | None:
+def _read_commit_error(message: JavaMessage, match: re.Match[str]) -> Records | None:
     found = partitions(match["partition"])
     if not found:
         return None
@@ -125,12 +127,14 @@ _DETAIL = r"(?P<detail>[^\n]*)"
 _KIND_OF_ERROR = r"(?: due to (?:fatal|unexpected|unsupported version|non-fatal) error)?"
 
 _JOINS = (
-    rule(r"\(Re-\)joining group", _joining),
-    rule(rf"Successfully joined group with generation {_GENERATION}", _arrives(Kind.JOINED, "COMPLETING_REBALANCE")),
+    rule(r"\(Re-\)joining group", _read_joining),
+    rule(
+        rf"Successfully joined group with generation {_GENERATION}", _read_arrival(Kind.JOINED, "COMPLETING_REBALANCE")
+    ),
     rule(r"Successfully joined group with generation (?P<epoch>\d{1,9})$", _read_agreed),
-    rule(rf"Successfully synced group in generation {_GENERATION}", _arrives(Kind.SYNCED, "STABLE")),
-    rule(r"Resetting generation (?:and member id )?due to:? (?P<reason>[^\n]*)", _reset),
-    rule(r"Request joining group due to: (?P<reason>[^\n]*)", _rejoin_asked),
+    rule(rf"Successfully synced group in generation {_GENERATION}", _read_arrival(Kind.SYNCED, "STABLE")),
+    rule(r"Resetting generation (?:and member id )?due to:? (?P<reason>[^\n]*)", _read_reset),
+    rule(r"Request joining group due to: (?P<reason>[^\n]*)", _read_rejoin_request),
     rule(
         r"JoinGroup failed due to non-fatal error: MEMBER_ID_REQUIRED\.? Will set the member id as (?P<member_id>\S+) ",
         emit(Kind.MEMBER_ID),
@@ -139,7 +143,7 @@ _JOINS = (
     rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
     rule(rf"SyncGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
     rule(r"Updating assignment with", reconciling),
-    rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _target),
+    rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _read_target),
     rule(r"(?P<detail>Generation data was cleared by heartbeat thread) ", emit(Kind.ERROR)),
 )
 _HEARTBEATS = (
@@ -164,9 +168,9 @@ _HEARTBEATS = (
 _LEAVES = (
     rule(
         rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator {_NODE} due to (?P<reason>[^\n]*)",
-        _leave,
+        _read_leave,
     ),
-    rule(rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _leave),
+    rule(rf"Member (?P<member_id>{ID}) sending LeaveGroup request to coordinator ", _read_leave),
     rule(rf"LeaveGroup response with {_GENERATION} returned successfully", emit(Kind.LEFT)),
     rule(rf"LeaveGroup request with {_ANY_GENERATION} failed with error: {_DETAIL}", emit_error(Kind.ERROR)),
     # Of the client's own commits only that of close() is synchronous, and it is close()'s first action.
@@ -175,7 +179,7 @@ _LEAVES = (
 _COMMITS = (
     rule(
         rf"Offset commit failed on partition (?P<partition>\S{{1,270}}) at offset -?\d{{1,20}}: {_DETAIL}",
-        _commit_refused,
+        _read_commit_error,
     ),
     rule(rf"OffsetCommit failed with {_ANY_GENERATION}: {_DETAIL}", emit_error(Kind.COMMIT_FAILED)),
     rule(

@@ -104,7 +104,7 @@ THREADS = {
 consumer."""
 
 
-def _callback(kind: Kind) -> Build:
+def _emit_callback(kind: Kind) -> Build:
     """The listener is about to be called. A close logs this line even without a listener."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records | None:
@@ -114,7 +114,7 @@ def _callback(kind: Kind) -> Build:
     return build
 
 
-def _listener_failed(message: JavaMessage, match: re.Match[str]) -> Records | None:
+def _read_listener_error(message: JavaMessage, match: re.Match[str]) -> Records | None:
     found = partitions(match["partitions"], message.cut)
     if found is None:
         return None
@@ -126,16 +126,16 @@ def _listener_failed(message: JavaMessage, match: re.Match[str]) -> Records | No
 INVOKER = RuleSet(
     ("ConsumerRebalanceListenerInvoker", "ConsumerCoordinator"),
     (
-        rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _callback(Kind.ASSIGN_BEGIN)),
-        rule(r"Revoke previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.REVOKE_BEGIN)),
+        rule(r"Adding newly assigned partitions: ?(?P<partitions>.*)", _emit_callback(Kind.ASSIGN_BEGIN)),
+        rule(r"Revoke previously assigned partitions ?(?P<partitions>.*)", _emit_callback(Kind.REVOKE_BEGIN)),
         # Up to Kafka 2.3.
-        rule(r"Setting newly assigned partitions:? \[?(?P<partitions>[^\]]*)", _callback(Kind.ASSIGN_BEGIN)),
-        rule(r"Revoking previously assigned partitions \[(?P<partitions>[^\]]*)", _callback(Kind.REVOKE_BEGIN)),
-        rule(r"Lost previously assigned partitions ?(?P<partitions>.*)", _callback(Kind.LOST_BEGIN)),
+        rule(r"Setting newly assigned partitions:? \[?(?P<partitions>[^\]]*)", _emit_callback(Kind.ASSIGN_BEGIN)),
+        rule(r"Revoking previously assigned partitions \[(?P<partitions>[^\]]*)", _emit_callback(Kind.REVOKE_BEGIN)),
+        rule(r"Lost previously assigned partitions ?(?P<partitions>.*)", _emit_callback(Kind.LOST_BEGIN)),
         rule(
             r"User provided listener \S{0,500} failed on invocation of onPartitions(?P<callback>Assigned|Revoked|Lost) "
             r"for partitions (?P<partitions>.*)",
-            _listener_failed,
+            _read_listener_error,
         ),
         *ignore(r"The pause flag in partitions "),
     ),
@@ -206,17 +206,17 @@ def _read_start(message: JavaMessage, _match: re.Match[str]) -> Records | None:
         "client_id": kept.get("client.id", ""),
         "instance_id": kept.get("group.instance.id", ""),
     }
-    return (record(message, Kind.STARTED, settings=_with_pid(message, kept), **identity),)
+    return (record(message, Kind.STARTED, settings=_add_pid(message, kept), **identity),)
 
 
 _SETTING = re.compile(r"\n[\t \xa0]{1,8}([a-z.]{1,80}) = (.*)")  # terminals show a tab as blanks
 
 
-def _version(message: JavaMessage, match: re.Match[str]) -> Records:
-    return (record(message, Kind.VERSION, settings=_with_pid(message, {"version": match["version"]})),)
+def _read_version(message: JavaMessage, match: re.Match[str]) -> Records:
+    return (record(message, Kind.VERSION, settings=_add_pid(message, {"version": match["version"]})),)
 
 
-def _with_pid(message: JavaMessage, settings: dict[str, str]) -> dict[str, str]:
+def _add_pid(message: JavaMessage, settings: dict[str, str]) -> dict[str, str]:
     return {**settings, "pid": message.pid} if message.pid else settings
 
 
@@ -224,7 +224,7 @@ PROCESS = RuleSet(
     ("AbstractConfig", "ConsumerConfig", "AppInfoParser"),
     (
         rule(r"ConsumerConfig values:", _read_start),
-        rule(r"Kafka version: (?P<version>[\w.+-]{1,60})", _version),
+        rule(r"Kafka version: (?P<version>[\w.+-]{1,60})", _read_version),
         rule(r"App info kafka\.consumer for (?P<client_id>.{1,300}) unregistered", emit(Kind.CLOSE_END, thread="app")),
     ),
 )
@@ -286,7 +286,7 @@ def understand(entry: Message) -> Records | None:
     if logger == "AsyncKafkaConsumer" and _STREAMS_CLIENT.search(message.client_id):
         return NO_BEARING
     known = zip(repeat(logger), RULES.get(logger, {}).get(word, ()), strict=False)
-    for owner, one in known if logger else _of_any_class(message, word):
+    for owner, one in known if logger else _find_rules(message, word):
         match = one.pattern.match(message.text)
         if match:
             thread = THREADS.get(owner, message.thread)
@@ -294,7 +294,7 @@ def understand(entry: Message) -> Records | None:
     return None if logger in STRICT else NO_BEARING
 
 
-def _of_any_class(message: JavaMessage, word: str) -> Iterator[tuple[str, Rule]]:
+def _find_rules(message: JavaMessage, word: str) -> Iterator[tuple[str, Rule]]:
     """The rules that may match if the layout prints no logger. Without the client's prefix only those of a starting
     process apply, since the line may come from any program. If two classes log the same text, the newer one counts: up
     to Kafka 2.3 the coordinator announced a callback with the words with which members of consumer groups announce a

@@ -37,7 +37,7 @@ CALLBACKS = {
 }
 
 
-def _step(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_step(message: JavaMessage, match: re.Match[str]) -> Records:
     """The transition, and the records that it implies."""
     state, next_state = match["state"], match["next"]
     member = {"member_id": match["member_id"], "epoch": int(match["epoch"])}
@@ -78,12 +78,12 @@ _LISTS = {
 _MEMBER_LINE = re.compile(rf"\n[\t ]{{1,8}}Member: {{0,60}}({ID})", re.ASCII)
 
 
-def _revoke_decided(message: JavaMessage, match: re.Match[str]) -> Records | None:
+def _read_revoke_decision(message: JavaMessage, match: re.Match[str]) -> Records | None:
     found = partitions(match[1], message.cut)
     return None if found is None else (record(message, Kind.REVOKE_DECIDED, partitions=found),)
 
 
-def _callback_done(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_callback_end(message: JavaMessage, match: re.Match[str]) -> Records:
     """Releases from 4.3 on log nothing about an assigned callback if there is no listener."""
     name, _, end = CALLBACKS[match["callback"]]
     if match["error"] is None:
@@ -91,12 +91,12 @@ def _callback_done(message: JavaMessage, match: re.Match[str]) -> Records:
     return (record(message, Kind.CALLBACK_FAILED, event=name, detail=message.error or match["error"]),)
 
 
-def _interval(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_interval(message: JavaMessage, match: re.Match[str]) -> Records:
     """The response to a leave has the interval 0, which is not a configured value (4.4)."""
     return (record(message, Kind.LEFT, member_id=match["member_id"]),) if match["interval"] == "0" else ()
 
 
-def _leave_answered(message: JavaMessage, _match: re.Match[str]) -> Records:
+def _read_leave_answer(message: JavaMessage, _match: re.Match[str]) -> Records:
     """Logged for the leave after an expired poll timer and for the last heartbeat of a close."""
     answer = _ANSWER.search(message.text)
     if answer is None or int(answer["epoch"]) >= 0:
@@ -107,7 +107,7 @@ def _leave_answered(message: JavaMessage, _match: re.Match[str]) -> Records:
 _ANSWER = re.compile(rf"memberId='(?P<member_id>[^']{{0,300}})', memberEpoch=(?P<epoch>{EPOCH}),", re.ASCII)
 
 
-def _fatal(detail: str) -> Build:
+def _read_fatal(detail: str) -> Build:
     """A response that ends the membership."""
 
     def build(message: JavaMessage, match: re.Match[str]) -> Records:
@@ -116,7 +116,7 @@ def _fatal(detail: str) -> Build:
     return build
 
 
-def _request(message: JavaMessage, match: re.Match[str]) -> Records | None:
+def _read_request(message: JavaMessage, match: re.Match[str]) -> Records | None:
     """Requests and responses on the wire: NetworkClient at DEBUG."""
     answer = _ANSWER.search(message.text)
     if answer is None:
@@ -129,21 +129,21 @@ def _request(message: JavaMessage, match: re.Match[str]) -> Records | None:
     return ()
 
 
-def _read_given_up(message: JavaMessage, _match: re.Match[str]) -> Records:
+def _read_abandoned(message: JavaMessage, _match: re.Match[str]) -> Records:
     """Also logged for a heartbeat that a close abandons."""
     return (record(message, Kind.HEARTBEAT_GIVEN_UP, thread="background"),)
 
 
-def _commit_failed(message: JavaMessage, _match: re.Match[str]) -> Records:
-    return (record(message, Kind.COMMIT_FAILED, detail=error_name(_cause(message))),)
+def _read_commit_error(message: JavaMessage, _match: re.Match[str]) -> Records:
+    return (record(message, Kind.COMMIT_FAILED, detail=error_name(_find_cause(message))),)
 
 
-def _reconciliation_failed(message: JavaMessage, match: re.Match[str]) -> Records:
+def _read_reconciliation_error(message: JavaMessage, match: re.Match[str]) -> Records:
     """Also logged for a close during a reconciliation, where it is harmless."""
-    return (record(message, Kind.ERROR, detail=_cause(message) or match[0]),)
+    return (record(message, Kind.ERROR, detail=_find_cause(message) or match[0]),)
 
 
-def _cause(message: JavaMessage) -> str:
+def _find_cause(message: JavaMessage) -> str:
     """The exception behind a failure, without its wrapper."""
     return message.error.removeprefix("java.util.concurrent.CompletionException: ")
 
@@ -155,16 +155,18 @@ _TARGET = r"updated(?: its target assignment)? from LocalAssignment\{.*? to Loca
 MEMBERSHIP = RuleSet(
     ("ConsumerMembershipManager", "MembershipManagerImpl"),
     (
-        rule(rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _step),
+        rule(rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _read_step),
         rule(r"Reconciling assignment with local epoch ", reconciling),
-        rule(r"Revoking previously assigned partitions (.*)", _revoke_decided),
+        rule(r"Revoking previously assigned partitions (.*)", _read_revoke_decision),
         rule(rf"Member (?P<member_id>{ID}) {_TARGET}", emit(Kind.TARGET)),
         rule(r"Target assignment updated from ", emit(Kind.TARGET)),
-        rule(rf"The {_LISTENER} method completed (?:successfully|with an error \((?P<error>.*)\));", _callback_done),
+        rule(
+            rf"The {_LISTENER} method completed (?:successfully|with an error \((?P<error>.*)\));", _read_callback_end
+        ),
         rule(rf"{_WITH_EPOCH} generated the heartbeat to leave", emit(Kind.LEAVE_SENT)),
         rule(rf"{_WITH_EPOCH} received a (?:successful|failed) response to the heartbeat to leave", emit(Kind.LEFT)),
-        rule(r"Auto-commit request before reconciling new assignment failed", _commit_failed),
-        rule(r"Reconciliation failed", _reconciliation_failed),
+        rule(r"Auto-commit request before reconciling new assignment failed", _read_commit_error),
+        rule(r"Reconciliation failed", _read_reconciliation_error),
         rule(r"(?P<detail>Interrupting reconciliation that is not relevant anymore.*)", emit(Kind.ERROR)),
         rule(rf"{_WITH_EPOCH} (?P<detail>got fenced .*)", emit(Kind.ERROR)),
         rule(rf"{_WITH_EPOCH} (?P<detail>(?:got fatal error|was leaving the group with state) .*)", emit(Kind.ERROR)),
@@ -219,14 +221,14 @@ HEARTBEATS = RuleSet(
         ),
         rule(rf"{_FAILED} because of (?P<detail>[A-Z_]{{1,60}}):", emit(Kind.ERROR)),
         rule(rf"{_FAILED} for member (?P<member_id>{ID}) with state \S+ due to (?P<detail>[A-Z_]+):", emit(Kind.ERROR)),
-        rule(rf"{_FAILED} due to unreleased instance id ", _fatal("UNRELEASED_INSTANCE_ID")),
-        rule(rf"{_FAILED} due to fenced instance id ", _fatal("FENCED_INSTANCE_ID")),
-        rule(rf"{_FAILED} due to group authorization failure", _fatal("GROUP_AUTHORIZATION_FAILED")),
-        rule(rf"{_FAILED} due to unsupported (?:version|protocol field) ", _fatal("UNSUPPORTED_VERSION")),
-        rule(rf"{_FAILED} due to (?:unexpected error |fatal error: )?(?P<detail>.*)", _fatal("")),
-        rule(r"ConsumerGroupHeartbeatRequest regex resolution not supported", _fatal("UNSUPPORTED_VERSION")),
-        rule(r"Member (?P<member_id>\S+) received heartbeat interval (?P<interval>\d+)ms", _interval),
-        rule(r"ConsumerGroupHeartbeatRequest responded successfully", _leave_answered),
+        rule(rf"{_FAILED} due to unreleased instance id ", _read_fatal("UNRELEASED_INSTANCE_ID")),
+        rule(rf"{_FAILED} due to fenced instance id ", _read_fatal("FENCED_INSTANCE_ID")),
+        rule(rf"{_FAILED} due to group authorization failure", _read_fatal("GROUP_AUTHORIZATION_FAILED")),
+        rule(rf"{_FAILED} due to unsupported (?:version|protocol field) ", _read_fatal("UNSUPPORTED_VERSION")),
+        rule(rf"{_FAILED} due to (?:unexpected error |fatal error: )?(?P<detail>.*)", _read_fatal("")),
+        rule(r"ConsumerGroupHeartbeatRequest regex resolution not supported", _read_fatal("UNSUPPORTED_VERSION")),
+        rule(r"Member (?P<member_id>\S+) received heartbeat interval (?P<interval>\d+)ms", _read_interval),
+        rule(r"ConsumerGroupHeartbeatRequest responded successfully", _read_leave_answer),
         *ignore(
             rf"{_FAILED} because the group coordinator ",
             rf"{_FAILED} because of (?:the retriable|unexpected) exception",
@@ -238,8 +240,8 @@ HEARTBEATS = RuleSet(
 REQUESTS = RuleSet(
     ("NetworkClient",),
     (
-        rule(r"Sending CONSUMER_GROUP_HEARTBEAT request ", _request),
-        rule(r"Received CONSUMER_GROUP_HEARTBEAT response ", _request),
-        rule(r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _read_given_up),
+        rule(r"Sending CONSUMER_GROUP_HEARTBEAT request ", _read_request),
+        rule(r"Received CONSUMER_GROUP_HEARTBEAT response ", _read_request),
+        rule(r"Cancelled in-flight CONSUMER_GROUP_HEARTBEAT request ", _read_abandoned),
     ),
 )

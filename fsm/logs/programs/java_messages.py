@@ -62,15 +62,15 @@ def take_apart(message: Message) -> JavaMessage:
         inner, closed, rest = rest.partition("] ")
         if not closed or not inner.startswith("["):
             break
-        prefix = _prefix(inner)
+        prefix = _parse_prefix(inner)
         if prefix.client:
             text = rest
             break
     if not prefix.client and text.startswith("["):
         text = _CONTEXT.sub("", text, count=1)
     client, group, client_id, instance_id = prefix
-    thread = _thread(message.thread, group) if message.thread else ""
-    logger = _class_name(message.logger)
+    thread = _classify_thread(message.thread, group) if message.thread else ""
+    logger = _get_class_name(message.logger)
     return JavaMessage(
         message.ts_ms,
         logger,
@@ -91,7 +91,7 @@ _CONTEXT = re.compile(r"\A\[[^\]\n]{1,500}\|[^\]\n]{1,60}\] (?=ConsumerConfig va
 _Part = TypeVar("_Part")
 
 
-def _remember(read: Callable[[str], _Part]) -> Callable[[str], _Part]:
+def _cache_short(read: Callable[[str], _Part]) -> Callable[[str], _Part]:
     """Caches the results of a function for short texts, since the same few recur."""
     known = lru_cache(maxsize=4096)(read)
     return lambda text: known(text) if len(text) <= _SHORT else read(text)
@@ -100,8 +100,8 @@ def _remember(read: Callable[[str], _Part]) -> Callable[[str], _Part]:
 _SHORT = 500
 
 
-@_remember
-def _class_name(logger: str) -> str:
+@_cache_short
+def _get_class_name(logger: str) -> str:
     """The class without its package; some layouts append the method."""
     rest, _, last = logger.rpartition(".")
     if last[:1].islower() and (owner := rest.rpartition(".")[2])[:1].isupper():
@@ -109,8 +109,8 @@ def _class_name(logger: str) -> str:
     return last
 
 
-@_remember
-def _prefix(inner: str) -> Prefix:
+@_cache_short
+def _parse_prefix(inner: str) -> Prefix:
     """Parses the text in the brackets. Ids may contain anything except `] ` and the name of the next field."""
     client, _, fields = inner[1:].partition(" ")
     if not client or "clientId=" not in fields:
@@ -121,7 +121,7 @@ def _prefix(inner: str) -> Prefix:
     return Prefix(client, "" if group == "null" else group, client_id, instance_id)
 
 
-def _thread(name: str, group: str) -> str:
+def _classify_thread(name: str, group: str) -> str:
     """`background`, `app` or empty. Spring prints only the last 15 characters of a thread's name."""
     if len(name) >= 10 and any((known + group).endswith(name) for known in BACKGROUND_THREADS):
         return "background"
@@ -246,17 +246,17 @@ def partitions(listing: str, cut: bool = False) -> tuple[Partition, ...] | None:
     If the line was cut, the last partition may be incomplete (`t-1` of `t-12`) and is dropped.
     """
     listing = listing.strip()
-    inner, closed = _inner(listing)
+    inner, closed = _strip_brackets(listing)
     if inner is None:
         return None
     names = inner.split(", ") if inner else []
     if not closed or (cut and not listing.startswith("[")):
         names = names[:-1]
-    found = [_partition(name) for name in names]
+    found = [_parse_partition(name) for name in names]
     return None if None in found else by_partition(p for p in found if p is not None)
 
 
-def _inner(listing: str) -> tuple[str | None, bool]:
+def _strip_brackets(listing: str) -> tuple[str | None, bool]:
     """The text between the brackets, and whether both are present."""
     if not listing.startswith("["):
         return listing, True
@@ -266,7 +266,7 @@ def _inner(listing: str) -> tuple[str | None, bool]:
     return (None, True) if closed else (inner, False)
 
 
-def _partition(name: str) -> Partition | None:
+def _parse_partition(name: str) -> Partition | None:
     topic, _, number = name.rpartition("-")
     if not topic or len(topic) > 249 or len(number) > 10 or not (number.isdigit() and number.isascii()):
         return None

@@ -39,7 +39,7 @@ def _read_revoked(message: Message, values: Values) -> Records:
     return (record(_NAME, message, Kind.CLOSE_BEGIN, group=values["group"]), began) if "closes" in values else (began,)
 
 
-def _cooperative(message: Message, values: Values) -> Records | None:
+def _read_cooperative(message: Message, values: Values) -> Records | None:
     """The revoked callback is called first."""
     before, _, given = values["change"].partition(", added=")
     taken, given = topic_partitions(before.rpartition(", revoked=")[2]), topic_partitions(given)
@@ -53,11 +53,11 @@ def _cooperative(message: Message, values: Values) -> Records | None:
     return (revoked, added) if given else (revoked,)
 
 
-def _leaves(message: Message, values: Values) -> Records:
+def _read_leave(message: Message, values: Values) -> Records:
     return tuple(record(_NAME, message, kind, **values) for kind in (Kind.LEAVE_BEGIN, Kind.LEAVE_SENT))
 
 
-def _instance_taken(message: Message, values: Values) -> Records:
+def _read_instance_taken(message: Message, values: Values) -> Records:
     fields = {name: value for name, value in values.items() if name in ("group", "instance_id")}
     return (record(_NAME, message, Kind.FATAL, detail="FENCED_INSTANCE_ID", **fields),)
 
@@ -75,10 +75,12 @@ _INSTANCE = r"(?P<instance_id>\S{1,300})"
 _CALLBACK = r"on_partitions_(?P<callback>assigned|revoked|lost)"
 
 
-def _rules_of_requests() -> list[tuple[str, Kind | Build | None]]:
+def _make_request_rules() -> list[tuple[str, Kind | Build | None]]:
     """Any response may report that another process uses the instance id."""
     requests = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
-    return [(rf"{name} .{{1,400}}? failed due to fenced id error: {_INSTANCE}", _instance_taken) for name in requests]
+    return [
+        (rf"{name} .{{1,400}}? failed due to fenced id error: {_INSTANCE}", _read_instance_taken) for name in requests
+    ]
 
 
 # fmt: off
@@ -93,18 +95,18 @@ _WORDS = Words(_NAME, (
     (rf"Revoking previously assigned partitions (?P<partitions>.*?) for group {GROUP}(?P<closes> on close)?\Z",
                                                                                          _read_revoked),
     (rf"Setting newly assigned partitions (?P<partitions>.*) for group {GROUP}\Z",       Kind.ASSIGN_BEGIN),
-    (rf"Cooperative rebalance complete for group {GROUP}: (?P<change>owned=.*)",         _cooperative),
+    (rf"Cooperative rebalance complete for group {GROUP}: (?P<change>owned=.*)",         _read_cooperative),
     (rf"Cooperative pre-rebalance for group {GROUP}: revoking (?P<partitions>.*) \(",    Kind.REVOKE_BEGIN),
     (rf"Group {GROUP} lost membership; forcibly revoking (?P<partitions>.*)",            Kind.LOST_BEGIN),
     (r"Group .{1,300} is rebalancing",                                                   None),
     (r"Heartbeat: local member_id was not recognized",                        on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),
     (rf"Heartbeat failed for group {GROUP}: generation id is not current",    on_fenced(_NAME, "ILLEGAL_GENERATION")),
     (r"Heartbeat session expired",                                                       Kind.COORDINATOR_LOST),
-    (r"Heartbeat thread caught fenced group_instance_id ",                               _instance_taken),
+    (r"Heartbeat thread caught fenced group_instance_id ",                               _read_instance_taken),
     (r"Consumer poll timeout has expired",                                               Kind.POLL_EXPIRED),
     (rf"Attempt to join group {GROUP} failed due to fatal error: (?P<detail>.*)",        Kind.FATAL),
     (rf"Attempt to join group {GROUP} failed due to unknown member id",       on_fenced(_NAME, "UNKNOWN_MEMBER_ID")),
-    (rf"OffsetCommit for group {GROUP} failed due to fenced id error: {_INSTANCE}",      _instance_taken),
+    (rf"OffsetCommit for group {GROUP} failed due to fenced id error: {_INSTANCE}",      _read_instance_taken),
     (rf"OffsetCommit for group {GROUP} failed.{{0,100}}?{ERROR_CODE}",                   commit_refused(_NAME)),
     (rf"OffsetCommit for group {GROUP} failed:? (?P<detail>.*)",                         Kind.COMMIT_FAILED),
     (r"Failing OffsetCommit request since the consumer is not part of an active group",  None),  # also Java's
@@ -112,13 +114,13 @@ _WORDS = Words(_NAME, (
     (rf"{_LISTENER} for group {GROUP} failed on partition assignment: (?P<partitions>.*)",
                                                                                    listener_failed(_NAME, "assigned")),
     (rf"Rebalance listener .{{1,400}}?\.{_CALLBACK} for group {GROUP} took ",            _read_returned),
-    (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _leaves),
+    (rf"Leaving consumer group {GROUP} \(member (?P<member_id>.{{1,500}})\)\.",          _read_leave),
     (rf"LeaveGroup request for group {GROUP} returned successfully",                     Kind.LEFT),
     (r"Elected group leader",                                                            None),
     (r"Triggering follow-up rebalance ",                                                 None),
     (r"Pre-rebalance offset commit failed",                                              None),
     (r"Error sending \w{1,60} to node ",                                                 None),
-    *_rules_of_requests(),
+    *_make_request_rules(),
 ))
 # fmt: on
 

@@ -40,7 +40,7 @@ def understand(message: Message) -> Records | None:
     read = _MESSAGES.get(text) or (_read_crash if text.startswith("Crash: ") else None)
     if read is None:
         return None if text.startswith(_BEGINNINGS) else ()
-    fields = _fields(message.fields, tail)
+    fields = _find_fields(message.fields, tail)
     if text in _GENERIC and "groupId" not in (fields or ()):
         return ()
     return None if fields is None else read(message, fields)
@@ -52,7 +52,7 @@ _TEXT = re.compile(
 )
 
 
-def _fields(fields: Fields, tail: str | None) -> Fields | None:
+def _find_fields(fields: Fields, tail: str | None) -> Fields | None:
     """The fields of a line, wherever its layout puts them; None if there is anything else in their place."""
     if "groupId" in fields:
         return fields
@@ -66,67 +66,67 @@ def _fields(fields: Fields, tail: str | None) -> Fields | None:
     return next(nested, {})
 
 
-def _record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
+def _make_record(message: Message, fields: Fields, kind: Kind, **values: Any) -> TraceRecord:
     common = {"group": plain(fields.get("groupId")), "member_id": plain(fields.get("memberId"))}
     return record(FACTS.name, message, kind, **{**common, **values})
 
 
-def _starting(message: Message, fields: Fields) -> Records:
-    return (_record(message, fields, Kind.STARTED, settings={"client": FACTS.name, "group.protocol": "classic"}),)
+def _read_starting(message: Message, fields: Fields) -> Records:
+    return (_make_record(message, fields, Kind.STARTED, settings={"client": FACTS.name, "group.protocol": "classic"}),)
 
 
 def _read_join(message: Message, fields: Fields) -> Records | None:
     """If a logger drops the fields, only the join itself is known."""
-    joined = _record(message, fields, Kind.JOINED)
+    joined = _make_record(message, fields, Kind.JOINED)
     if "memberAssignment" not in fields:
         return (joined,)
     full = by_topic(fields["memberAssignment"])
-    return None if full is None else (joined, _record(message, fields, Kind.OWNED, full=full))
+    return None if full is None else (joined, _make_record(message, fields, Kind.OWNED, full=full))
 
 
 def _read_received(message: Message, fields: Fields) -> Records:
     epoch = number(fields.get("generationId"))
-    return (_record(message, fields, Kind.SYNCED, epoch=epoch),)
+    return (_make_record(message, fields, Kind.SYNCED, epoch=epoch),)
 
 
-def _rebalancing(message: Message, fields: Fields) -> Records:
-    return _record(message, fields, Kind.OWNED, full=NOTHING_OWNED), _record(message, fields, Kind.JOINING)
+def _read_rebalance(message: Message, fields: Fields) -> Records:
+    return _make_record(message, fields, Kind.OWNED, full=NOTHING_OWNED), _make_record(message, fields, Kind.JOINING)
 
 
 def _read_fenced(message: Message, fields: Fields) -> Records:
-    fenced = _record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID")
-    return fenced, *_rebalancing(message, fields)
+    fenced = _make_record(message, fields, Kind.FENCED, detail="UNKNOWN_MEMBER_ID")
+    return fenced, *_read_rebalance(message, fields)
 
 
 def _read_crash(message: Message, fields: Fields) -> Records:
-    crash = _record(message, fields, Kind.ERROR, detail=message.text)
-    return crash, _record(message, fields, Kind.OWNED, full=NOTHING_OWNED)
+    crash = _make_record(message, fields, Kind.ERROR, detail=message.text)
+    return crash, _make_record(message, fields, Kind.OWNED, full=NOTHING_OWNED)
 
 
-def _stopping(message: Message, fields: Fields) -> Records:
-    return (_record(message, fields, Kind.CLOSE_BEGIN),)
+def _read_stopping(message: Message, fields: Fields) -> Records:
+    return (_make_record(message, fields, Kind.CLOSE_BEGIN),)
 
 
 def _read_stop(message: Message, fields: Fields) -> Records:
-    return (_record(message, fields, Kind.CLOSE_END),)
+    return (_make_record(message, fields, Kind.CLOSE_END),)
 
 
 def _read_topics(message: Message, fields: Fields) -> Records:
     """The only line with the member's subscription."""
     topics = fields.get("topicsSubscribed")
     named = sorted({plain(one) for one in topics}) if isinstance(topics, list) else []
-    return (_record(message, fields, Kind.SUBSCRIBED, topics=tuple(named)),) if named else ()
+    return (_make_record(message, fields, Kind.SUBSCRIBED, topics=tuple(named)),) if named else ()
 
 
 _GENERIC = ("Starting", "Stopped")
 """Generic words that are KafkaJS's only together with a group."""
 _MESSAGES = {
-    "Starting": _starting,
+    "Starting": _read_starting,
     "Consumer has joined the group": _read_join,
     "Received assignment": _read_received,
-    "The group is rebalancing, re-joining": _rebalancing,
+    "The group is rebalancing, re-joining": _read_rebalance,
     "The coordinator is not aware of this member, re-joining the group": _read_fenced,
-    "consumer not running, exiting": _stopping,
+    "consumer not running, exiting": _read_stopping,
     "Stopped": _read_stop,
     "Consumer group received unsubscribed topics": _read_topics,
 }

@@ -117,13 +117,13 @@ _SUBSCRIBED_ITEM = "((null))[-1]"
 """The suffix of each topic or pattern in a subscription."""
 
 
-def _error_name(text: str) -> str:
+def _find_error_name(text: str) -> str:
     """The name of the broker error at the beginning of the text, or the text itself."""
     broker = _BROKER_ERROR.match(text)
     return _ERRORS.get(broker[1], text[:DETAIL_LIMIT]) if broker else text[:DETAIL_LIMIT]
 
 
-def _partitions(text: str) -> tuple[Partition, ...] | None:
+def _parse_partitions(text: str) -> tuple[Partition, ...] | None:
     """The partitions of a list; None if it was not sent, is truncated (`...`), or contains a topic without a name."""
     if text in _NO_VALUE:
         return None
@@ -136,7 +136,7 @@ def _partitions(text: str) -> tuple[Partition, ...] | None:
     return by_partition(found)
 
 
-def _subscription(text: str) -> tuple[tuple[str, ...], str]:
+def _parse_subscription(text: str) -> tuple[tuple[str, ...], str]:
     """The topics of a subscription list, and one pattern for all its patterns; of a truncated list the readable
     part."""
     names = [name.removeprefix(", ") for name in text.split(_SUBSCRIBED_ITEM)[:-1]]
@@ -147,15 +147,15 @@ def _subscription(text: str) -> tuple[tuple[str, ...], str]:
 # -- readers ----------------------------------------------------------------------------------------------
 
 
-def _plain(kind: Kind, head: _Head, found: _Found) -> _Records:
+def _emit(kind: Kind, head: _Head, found: _Found) -> _Records:
     """One record; groups named like fields of a record set them, and `error` sets `detail` to its name."""
     values: dict[str, Any] = {name: value or "" for name, value in found.items()}
     if "epoch" in values:
         values["epoch"] = int(values["epoch"])
     if "full" in values:
-        values["full"] = _partitions(values["full"])
+        values["full"] = _parse_partitions(values["full"])
     if "error" in values:
-        values["detail"] = _error_name(values.pop("error"))
+        values["detail"] = _find_error_name(values.pop("error"))
     if "detail" in values:
         values["detail"] = values["detail"][:DETAIL_LIMIT]
     return (head.record(kind, **values),)
@@ -167,7 +167,7 @@ def _count(kind: Kind, head: _Head, found: _Found) -> _Records:
     return (head.record(kind, group=found["group"], detail=detail[:DETAIL_LIMIT]),)
 
 
-def _partition(kind: Kind, head: _Head, found: _Found) -> _Records:
+def _read_partition(kind: Kind, head: _Head, found: _Found) -> _Records:
     return (head.record(kind, group=found["group"], partitions=((found["topic"], int(found["partition"])),)),)
 
 
@@ -175,7 +175,7 @@ def _read_start(head: _Head, found: _Found) -> _Records:
     return (head.record(Kind.STARTED, settings={"client": "librdkafka", "version": found["version"]}),)
 
 
-def _member_id(head: _Head, found: _Found) -> _Records:
+def _read_member_id(head: _Head, found: _Found) -> _Records:
     """No record if there is no id before or after, and when the client is destroyed."""
     new = found["member_id"]
     if new == "(not-set)" or (not new and found["old"] in ("", "(not-set)")):
@@ -187,16 +187,16 @@ _ANSWERED = {"wait-assign-call": Kind.ASSIGN_END, "wait-unassign-call": Kind.REV
 """The join states that wait for the application, and the kind of record when they end."""
 
 
-def _join_state(head: _Head, found: _Found) -> _Records:
+def _read_join_state(head: _Head, found: _Found) -> _Records:
     state, next_state, group = found["state"], found["next_state"], found["group"]
-    names = {"state": _state_name(state), "next_state": _state_name(next_state)}
+    names = {"state": _convert_state(state), "next_state": _convert_state(next_state)}
     step = head.record(Kind.TRANSITION, group=group, machine=JOIN_STATE_MACHINE, **names)
     if state not in _ANSWERED or (state, next_state) == ("wait-assign-call", "wait-unassign-call"):
         return (step,)  # a close may withdraw an unanswered assignment
     return head.record(_ANSWERED[state], group=group), step
 
 
-def _state_name(name: str) -> str:
+def _convert_state(name: str) -> str:
     return name.upper().replace("-", "_")
 
 
@@ -204,7 +204,7 @@ _REACHED = {"up": Kind.COORDINATOR_FOUND, "term": Kind.CLOSE_END}
 """States of the connection to the group's coordinator."""
 
 
-def _coordinator_state(head: _Head, found: _Found) -> _Records:
+def _read_cgrp_state(head: _Head, found: _Found) -> _Records:
     kind = _REACHED.get(found["next_state"], Kind.COORDINATOR_LOST if found["state"] == "up" else None)
     return () if kind is None else (head.record(kind, group=found["group"]),)
 
@@ -213,26 +213,26 @@ _LEAVE_EPOCHS = (-1, -2)
 """-2 if a static member leaves temporarily."""
 
 
-def _heartbeat(head: _Head, found: _Found) -> _Records:
+def _read_heartbeat(head: _Head, found: _Found) -> _Records:
     epoch = int(found["epoch"])
     kind = Kind.JOINING if epoch == 0 else Kind.LEAVE_SENT if epoch in _LEAVE_EPOCHS else Kind.HEARTBEAT_SENT
     values = {name: "" if found[name] in _NO_VALUE else found[name] for name in ("group", "member_id", "instance_id")}
-    full, (topics, _) = _partitions(found["full"]), _subscription(found["topics"])
+    full, (topics, _) = _parse_partitions(found["full"]), _parse_subscription(found["topics"])
     return (head.record(kind, epoch=epoch, full=full, topics=topics, **values),)
 
 
 def _read_acknowledged(head: _Head, found: _Found) -> _Records:
     """The application has accepted what the coordinator now considers its assignment."""
-    full = _partitions(found["full"])
+    full = _parse_partitions(found["full"])
     return () if full is None else (head.record(Kind.OWNED, full=full),)
 
 
 def _read_subscription(head: _Head, found: _Found) -> _Records:
-    topics, pattern = _subscription(found["topics"])
+    topics, pattern = _parse_subscription(found["topics"])
     return (head.record(Kind.SUBSCRIBED, topics=topics, detail=pattern[:DETAIL_LIMIT]),)
 
 
-def _topic(head: _Head, found: _Found) -> _Records:
+def _read_topic(head: _Head, found: _Found) -> _Records:
     return (head.record(Kind.EFFECTIVE_TOPICS, topics=(found["topic"],)),)
 
 
@@ -250,15 +250,15 @@ _LOSSES = (
 """Prefixes of the reasons for which librdkafka revokes an assignment as lost."""
 
 
-def _revoke(head: _Head, found: _Found) -> _Records:
+def _read_revoke(head: _Head, found: _Found) -> _Records:
     return _count(Kind.LOST_BEGIN if found["reason"].startswith(_LOSSES) else Kind.REVOKE_BEGIN, head, found)
 
 
-def _revoke_decided(head: _Head, found: _Found) -> _Records:
+def _read_revoke_decision(head: _Head, found: _Found) -> _Records:
     return () if int(found["count"]) == 0 else _count(Kind.REVOKE_DECIDED, head, found)
 
 
-def _poll_expired(head: _Head, found: _Found) -> _Records:
+def _read_poll_expired(head: _Head, found: _Found) -> _Records:
     """The line also announces the leave; a KIP-848 member sends it only when the application polls again."""
     setting = {"max.poll.interval.ms": found["limit"]}
     expired = head.record(Kind.POLL_EXPIRED, detail=found["exceeded"], settings=setting)
@@ -272,14 +272,14 @@ _ORDINARY = ("REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED")
 
 def _read_refusal(head: _Head, found: _Found) -> _Records:
     """The record of an error in a classic group's response."""
-    name = _error_name(found["error"])
+    name = _find_error_name(found["error"])
     if name in _ORDINARY:
         return ()
     kind = Kind.FENCED if name in _LOST_MEMBERSHIP else Kind.ERROR
     return (head.record(kind, group=found.get("group", ""), detail=name),)
 
 
-def _join_answered(head: _Head, found: _Found) -> _Records | None:
+def _read_join_answer(head: _Head, found: _Found) -> _Records | None:
     # Member ids contain the client id, which may contain anything: parsed from the end.
     before, counted, after = found["rest"].rpartition(", member metadata count ")
     _, named, member_id = before.rpartition(", my MemberId ")
@@ -291,7 +291,7 @@ def _join_answered(head: _Head, found: _Found) -> _Records | None:
     return (head.record(Kind.JOINED, member_id=member_id, epoch=int(found["epoch"])),)
 
 
-def _sync_answered(head: _Head, found: _Found) -> _Records:
+def _read_sync_answer(head: _Head, found: _Found) -> _Records:
     return (head.record(Kind.SYNCED),) if found["error"] == "Success" else _read_refusal(head, found)
 
 
@@ -299,7 +299,7 @@ _NOT_A_FAILURE = ("Success", "Local: No offset stored")
 
 
 def _read_commit(head: _Head, found: _Found) -> _Records:
-    return () if found["error"] in _NOT_A_FAILURE else _plain(Kind.COMMIT_FAILED, head, found)
+    return () if found["error"] in _NOT_A_FAILURE else _emit(Kind.COMMIT_FAILED, head, found)
 
 
 def _no_records(_head: _Head, _found: _Found) -> _Records:
@@ -360,19 +360,19 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
     "INIT": (
         (r"librdkafka v(?P<version>\S{1,100}) \(0x[0-9a-f]+\) .* initialized \(.*",               _read_start),),
     "MEMBERID": (
-        (rf'{_GROUP}: updating member id "(?P<old>[^"]*)" -> {_MEMBER_ID}',                       _member_id),),
+        (rf'{_GROUP}: updating member id "(?P<old>[^"]*)" -> {_MEMBER_ID}',                       _read_member_id),),
     "CGRPSTATE": (
-        (rf"{_GROUP} changed state {_STATES} \(join-state [a-z-]+\)",                             _coordinator_state),),
+        (rf"{_GROUP} changed state {_STATES} \(join-state [a-z-]+\)",                             _read_cgrp_state),),
     "CGRPJOINSTATE": (
-        (rf"{_GROUP} changed join state {_STATES} \(state [a-z-]+\)",                             _join_state),),
+        (rf"{_GROUP} changed join state {_STATES} \(state [a-z-]+\)",                             _read_join_state),),
     "SUBSCRIBE": (
         (rf"{_GROUP}: subscribe to new (?:unset )?subscription of 0 topics .*",                   Kind.UNSUBSCRIBED),
         (rf"{_GROUP}: (?:subscribe to|modifying|postponing|invoking) .*",                         _no_records)),
     "SUBSCRIPTION": (
-        (rf" Topic (?P<topic>\S+) with -?{_N} partition\(s\)",                                    _topic),
+        (rf" Topic (?P<topic>\S+) with -?{_N} partition\(s\)",                                    _read_topic),
         (_RESTARTED_LIST,                                                                 Kind.EFFECTIVE_TOPICS)),
     "HEARTBEAT": (
-        (_REQUEST,                                                                                _heartbeat),
+        (_REQUEST,                                                                                _read_heartbeat),
         (rf"{_KIP_848} response received for member id {_MEMBER_ID} with epoch {_EPOCH}",         Kind.HEARTBEAT_OK),
         (rf"{_KIP_848} received target assignment {_FULL}",                                       Kind.TARGET),
         (rf"Reconciliation starts with new target assignment {_FULL}\. .*",                       Kind.RECONCILING),
@@ -387,21 +387,21 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (_HEARTBEAT_NOISE,                                                                        None)),
     "ASSIGN": (
         (rf"{_GROUP}: delegating (?:incremental )?assign of {_COUNT} {_QUEUED}", partial(_count, Kind.ASSIGN_BEGIN)),
-        (rf"{_GROUP}: delegating (?:incremental )?revoke of {_COUNT} {_QUEUED}",                  _revoke),
+        (rf"{_GROUP}: delegating (?:incremental )?revoke of {_COUNT} {_QUEUED}",                  _read_revoke),
         (rf"{_GROUP}: application \*assign\(\) call failed: (?P<detail>.*)",                      Kind.ERROR),
         (rf"{_GROUP}(?:: new assignment of| running|: Consumer| [a-z-]+ assignment for) .*",      None),
         (r"(?: |range: ).*",                                                                      None)),
     "PARTADD": (
-        (rf"{_GROUP}: add {_TOPIC_PARTITION}",                                   partial(_partition, Kind.ADDED)),),
+        (rf"{_GROUP}: add {_TOPIC_PARTITION}",                              partial(_read_partition, Kind.ADDED)),),
     "PARTDEL": (
-        (rf"{_GROUP}: delete {_TOPIC_PARTITION}",                                partial(_partition, Kind.DROPPED)),
+        (rf"{_GROUP}: delete {_TOPIC_PARTITION}",                           partial(_read_partition, Kind.DROPPED)),
         (r"Not purging toppar .*",                                                                None)),
     "LOST": (
         (rf"{_GROUP}: current assignment of {_COUNT} partition\(s\) lost: (?P<reason>.*)",
                                                                                  partial(_count, Kind.LOST_DECIDED)),
         (rf"{_GROUP}: current assignment no longer considered lost: (?P<detail>.*)",              Kind.LOST_END)),
     "REBALANCE": (
-        (_REBALANCE,                                                                              _revoke_decided),
+       (_REBALANCE,                                                                              _read_revoke_decision),
         (rf"{_GROUP}: (?P<detail>(?:internal|unexpected instruction) .*)",                        Kind.ERROR),
         (_REBALANCE_NOISE,                                                                        None)),
     "JOIN": (
@@ -412,14 +412,14 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
         (_REJOIN,                                                                                 Kind.JOINING),
         (rf"{_GROUP}(?: \(re\)joining|: subscription updated) .*",                                None)),
     "JOINGROUP": (
-        (rf"JoinGroup response: GenerationId {_EPOCH}, (?P<rest>.*)",                             _join_answered),
+        (rf"JoinGroup response: GenerationId {_EPOCH}, (?P<rest>.*)",                             _read_join_answer),
         (r"(?:I am elected leader|JoinGroup response: discarding|Unsupported assignment) .*",     None)),
     "SYNCGROUP": (
-        (rf"SyncGroup response: {_ERROR} \({_N} bytes of MemberState data\)",                     _sync_answered),
+        (rf"SyncGroup response: {_ERROR} \({_N} bytes of MemberState data\)",                     _read_sync_answer),
         (r"SyncGroup response: discarding .*",                                                    None)),
     "MAXPOLL": (
         (rf"Application maximum poll interval \((?P<limit>{_N})ms\) exceeded by (?P<exceeded>{_N})ms .*",
-                                                                                                  _poll_expired),),
+                                                                                                  _read_poll_expired),),
     "SESSTMOUT": (
         (r"(?P<detail>.*): revoking assignment and rejoining group",                      Kind.GENERATION_RESET),),
     "FATAL": (
@@ -433,7 +433,7 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
     "LEAVE": (
         (rf"{_GROUP}: leave \(in state [a-z-]+\)",                                                Kind.LEAVE_BEGIN),
         (rf"{_FROM}Leaving group",                                                                Kind.LEAVE_SENT),
-        (_LEAVE_NOISE,                                                                          None)),
+        (_LEAVE_NOISE,                                                                            None)),
     "LEAVEGROUP": (
         (_LEFT,                                                                                   Kind.LEFT),
         (r"ShareGroupHeartbeat .*",                                                               None)),
@@ -446,12 +446,12 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
 concern the membership or a neighbouring line has the same information."""
 
 
-def _nothing(_head: _Head, _found: _Found) -> _Records:
+def _ignore(_head: _Head, _found: _Found) -> _Records:
     return NO_BEARING
 
 
 def _reader(meaning: Kind | _Reader | None) -> _Reader:
-    return partial(_plain, meaning) if isinstance(meaning, Kind) else meaning or _nothing
+    return partial(_emit, meaning) if isinstance(meaning, Kind) else meaning or _ignore
 
 
 _RULES = {
@@ -474,7 +474,7 @@ def _parse(layout: re.Pattern[str], entry: str, _zone: tzinfo) -> Sequence[Trace
     seconds, milliseconds, facility, name, thread, text = match.groups()
     if facility not in _RULES or FACTS.mark not in name:
         return NO_BEARING  # producers print some of the same facilities
-    head = _Head(int(seconds) * 1000 + int(milliseconds), name, _thread(thread))
+    head = _Head(int(seconds) * 1000 + int(milliseconds), name, _classify_thread(thread))
     return _apply(_RULES[facility], head, text)
 
 
@@ -495,16 +495,16 @@ def understand(message: Message) -> Sequence[TraceRecord] | None:
     core = _CORE.search(message.text)
     if core is None:
         return ()
-    around = [message.text[: core.start()], message.logger, *_texts(message.fields)]
+    around = [message.text[: core.start()], message.logger, *_list_texts(message.fields)]
     name = next((found[0] for one in around if (found := _INSTANCE.search(one))), "")
     if name and FACTS.mark not in name:
         return ()
-    head = _Head(message.ts_ms, name or FACTS.name, _thread(core[1]))
+    head = _Head(message.ts_ms, name or FACTS.name, _classify_thread(core[1]))
     facility = next((word for one in around for word in _FACILITY.findall(one)), "")
     return _apply(_RULES[facility], head, core[2]) if facility else _apply(_ANY_FACILITY, head, core[2]) or ()
 
 
-def _texts(fields: Mapping[str, Any]) -> list[str]:
+def _list_texts(fields: Mapping[str, Any]) -> list[str]:
     """The short texts among the fields, one level deep, except the one that contains the message."""
     inner = [one for value in fields.values() if isinstance(value, Mapping) for one in value.values()]
     texts = [one for one in (*fields.values(), *inner) if isinstance(one, str) and len(one) <= _SHORT]
@@ -523,7 +523,7 @@ _ANY_FACILITY = tuple(one for facility in sorted(_RULES) for one in _RULES[facil
 CLIENT = Client("librdkafka", (b"[thrd:",), understand, FACTS)
 
 
-def _thread(name: str | None) -> str:
+def _classify_thread(name: str | None) -> str:
     """Empty if `log.thread.name` is off."""
     return "" if name is None else "app" if name == "app" else "background"
 

@@ -41,7 +41,7 @@ class Beginnings:
         """The kind of each line of a block. `classify` returns the kind of a line by its number, and whether all lines
         with the same beginning have that kind."""
         heads = self._mask(cells, starts)
-        slots = self._slots(heads)
+        slots = self._hash(heads)
         kinds = self._find(heads, slots)
         left, some = np.flatnonzero(kinds == UNKNOWN), _FIRST
         while len(left):
@@ -61,7 +61,7 @@ class Beginnings:
         heads *= heads > 9
         return heads.view(np.uint64).reshape(-1, self._width)
 
-    def _slots(self, heads: _Heads) -> _Heads:
+    def _hash(self, heads: _Heads) -> _Heads:
         slots: _Heads = np.zeros(len(heads), np.uint64)
         for i in range(self._width):
             slots = (slots + heads[:, i]) * _SPREAD

@@ -120,7 +120,7 @@ def open_packed(file: str) -> Iterator[IO[bytes]]:
     with ExitStack() as layers:
         handle: IO[bytes] = layers.enter_context(Path(file).open("rb"))
         for _ in range(_MOST_LAYERS):
-            start = _head(handle)
+            start = _read_head(handle)
             handle.seek(0)
             if what := next((what for begins, what in _UNSUPPORTED if begins.match(start)), ""):
                 raise PackedError(f"{what}; unpack it first")
@@ -133,7 +133,7 @@ def open_packed(file: str) -> Iterator[IO[bytes]]:
         yield handle
 
 
-def _head(handle: IO[bytes]) -> bytes:
+def _read_head(handle: IO[bytes]) -> bytes:
     """The beginning of a text, as far as it can be read."""
     opened, parts, have = DamageTolerant(handle), list[bytes](), 0
     while have < HEAD and (part := opened.read(HEAD - have)):

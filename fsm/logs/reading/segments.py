@@ -56,13 +56,13 @@ class SegmentReader:
 
         Raises OSError where the file cannot be read further, after the entries before that.
         """
-        partition = _partition(self.file)
-        for record in self._records():
+        partition = _parse_partition(self.file)
+        for record in self._read_records():
             self.lines += 1
             if self.formats:
                 yield Entry(record.offset, self.lines, self.formats, _print_record(record, partition), False)
 
-    def _records(self) -> Iterator[LogRecord]:
+    def _read_records(self) -> Iterator[LogRecord]:
         with Path(self.file).open("rb") as handle:
             # Not closed explicitly: the last records may still reference it.
             data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
@@ -73,7 +73,7 @@ class SegmentReader:
             raise OSError(str(problem)) from None
 
 
-def _partition(file: str) -> int:
+def _parse_partition(file: str) -> int:
     found = _FOLDER.search(Path(file).parent.name)
     return int(found[1]) if found else 0
 

@@ -168,7 +168,7 @@ class StreamScanner:
         self._owned = owned
         self._streams = _Streams(layouts, formats)
         self._marks = marks_of(tuple(clients))
-        reach = max(map(_reach_of, layouts))
+        reach = max(map(_measure_reach, layouts))
         self._kinds = Beginnings(min(reach, LONGEST))
         self._reach_suffices = reach <= LONGEST
         """Whether the first bytes of a line determine its kind."""
@@ -185,7 +185,7 @@ class StreamScanner:
         for block in blocks:
             run = block.run
             bounds = line_bounds(block.data)
-            part = _Part(run, (bounds + run.offset).tolist(), self._kinds_of(run.lines, block.data, bounds))
+            part = _Part(run, (bounds + run.offset).tolist(), self._classify(run.lines, block.data, bounds))
             self.passed += part.kinds.count(_BEGINS) if run.offset in self._owned else 0
             marked = self._marks.lines(block.data, bounds).tolist()
             for line, begins in self._near_marks(part, before, marked):
@@ -249,14 +249,16 @@ class StreamScanner:
             del self._open[key]
             yield from self._streams.close(key)
 
-    def _kinds_of(self, lines: Sequence[bytes], data: bytes, bounds: Numbers) -> bytes:
+    def _classify(self, lines: Sequence[bytes], data: bytes, bounds: Numbers) -> bytes:
         cells = np.frombuffer(data + _PAD, np.uint8)
-        kinds = self._kinds.kinds(cells, bounds[:-1], lambda i: (self._kind(lines[i]), self._reach_suffices)).tobytes()
+        kinds = self._kinds.kinds(
+            cells, bounds[:-1], lambda i: (self._classify_line(lines[i]), self._reach_suffices)
+        ).tobytes()
         if self._whole_lines and not all(ends := [_LINE_FEED in line for line in lines]):
             kinds = bytes(kind if end else _OTHER for kind, end in zip(kinds, ends, strict=True))
         return kinds
 
-    def _kind(self, line: bytes) -> int:
+    def _classify_line(self, line: bytes) -> int:
         found = self._streams.look(line)
         if found is None or found[1].partial:
             return _OTHER
@@ -268,7 +270,7 @@ _NO_LAYOUT = (-1, Peeled(""))
 _LINE_FEED = b'\\n"'
 
 
-def _reach_of(layout: Layout) -> int:
+def _measure_reach(layout: Layout) -> int:
     example = layout.description.example
     peeled = layout.look(clean(example))
     place = example.find(peeled.text[:12]) if peeled is not None else -1

@@ -119,19 +119,19 @@ def write_connect(records: Iterable[TraceRecord]) -> Iterator[Message]:
         protocol = record.settings.get("protocol", protocol)
         if record.kind is Kind.TARGET:
             offset = record.settings["offset"]
-        values = _values(record, protocol, offset)
-        words = _words(record)
+        values = _collect_values(record, protocol, offset)
+        words = _find_words(record)
         if words is not None:
-            yield _message(record, words, values)
+            yield _make_message(record, words, values)
         if record.kind in _ABOUT_UNITS:
             for unit in record.partitions:
                 what = _CONNECTOR if unit[1] == INSTANCE else _TASK
                 own = UNITS.get((record.kind, record.event, what))
                 if own is not None:
-                    yield _message(record, own, {"unit": _name(unit)}, _context(unit))
+                    yield _make_message(record, own, {"unit": _format_name(unit)}, _get_context(unit))
 
 
-def _words(record: TraceRecord) -> Words | None:
+def _find_words(record: TraceRecord) -> Words | None:
     is_state = record.kind is Kind.TRANSITION and not record.event
     return RECORDS.get((record.kind, f"to {record.next_state}" if is_state else record.event))
 
@@ -139,13 +139,13 @@ def _words(record: TraceRecord) -> Words | None:
 _ABOUT_UNITS = frozenset(kind for kind, _, _ in UNITS)
 
 
-def _message(record: TraceRecord, words: Words, values: dict[str, object], context: str = "") -> Message:
+def _make_message(record: TraceRecord, words: Words, values: dict[str, object], context: str = "") -> Message:
     prefix = f"[Worker clientId={record.client_id}, groupId={record.group}] "
     before = prefix if words.logger in (HERDER, COORDINATOR) else context
     return Message(record.ts_ms, before + words.text.format_map(values), words.level, words.logger)
 
 
-def _values(record: TraceRecord, protocol: str, offset: str) -> dict[str, object]:
+def _collect_values(record: TraceRecord, protocol: str, offset: str) -> dict[str, object]:
     """The values of all placeholders."""
     full = record.full or ()
     return {
@@ -157,22 +157,22 @@ def _values(record: TraceRecord, protocol: str, offset: str) -> dict[str, object
         "offset": offset,
         "topics": ", ".join(record.topics),
         "settings": "".join(f"\n\t{name} = {value}" for name, value in sorted(record.settings.items())),
-        "connectors": _names(full, is_task=False),
-        "tasks": _names(full, is_task=True),
-        "revoked_connectors": _names(record.revoked, is_task=False),
-        "revoked_tasks": _names(record.revoked, is_task=True),
-        "added_tasks": _names(record.partitions, is_task=True),
+        "connectors": _format_names(full, is_task=False),
+        "tasks": _format_names(full, is_task=True),
+        "revoked_connectors": _format_names(record.revoked, is_task=False),
+        "revoked_tasks": _format_names(record.revoked, is_task=True),
+        "added_tasks": _format_names(record.partitions, is_task=True),
     }
 
 
-def _names(units: Iterable[Partition], *, is_task: bool) -> str:
-    return ", ".join(_name(unit) for unit in units if (unit[1] != INSTANCE) == is_task)
+def _format_names(units: Iterable[Partition], *, is_task: bool) -> str:
+    return ", ".join(_format_name(unit) for unit in units if (unit[1] != INSTANCE) == is_task)
 
 
-def _name(unit: Partition) -> str:
+def _format_name(unit: Partition) -> str:
     return unit[0] if unit[1] == INSTANCE else f"{unit[0]}-{unit[1]}"
 
 
-def _context(unit: Partition) -> str:
+def _get_context(unit: Partition) -> str:
     """The context that Connect's layout puts before the lines of a unit."""
     return f"[{unit[0]}|{'worker' if unit[1] == INSTANCE else f'task-{unit[1]}'}] "

@@ -53,7 +53,7 @@ _UNAVAILABLE = "Group coordinator {node} is unavailable or invalid due to cause:
 _COMMIT_FAILED = "Asynchronous auto-commit of offsets {{}} failed: {error}"
 
 
-def _about_callbacks() -> Table:
+def _make_callback_table() -> Table:
     """Messages of listener callbacks, which both protocols share."""
     verbs = {
         Kind.ASSIGN_BEGIN: "Adding newly",
@@ -75,7 +75,7 @@ def _about_callbacks() -> Table:
     }
 
 
-def _about_process(consumer: str) -> Table:
+def _make_process_table(consumer: str) -> Table:
     """Messages of the application's own class."""
     return {
         (Kind.SUBSCRIBED, ""): (Words("INFO", consumer, "Subscribed to topic(s): {topics}"),),
@@ -88,8 +88,8 @@ def _about_process(consumer: str) -> Table:
 
 
 CONSUMER: Table = {
-    **_about_callbacks(),
-    **_about_process(_ASYNC),
+    **_make_callback_table(),
+    **_make_process_table(_ASYNC),
     (Kind.TRANSITION, ""): (Words("INFO", _MEMBER, f"{_WHO} transitioned from {{state}} to {{next_state}}."),),
     (Kind.HEARTBEAT_SENT, ""): (
         Words(
@@ -173,8 +173,8 @@ CONSUMER: Table = {
 """The KIP-848 protocol. JOINING, JOINED and LEAVE_BEGIN follow from transitions, as does LEFT after one."""
 
 CLASSIC: Table = {
-    **_about_callbacks(),
-    **_about_process(_CLASSIC),
+    **_make_callback_table(),
+    **_make_process_table(_CLASSIC),
     (Kind.JOINING, ""): (Words("INFO", _COORDINATOR, "(Re-)joining group"),),
     (Kind.JOINING, "reason"): (Words("INFO", _COORDINATOR, "Request joining group due to: {detail}"),),
     (Kind.MEMBER_ID, ""): (
@@ -249,16 +249,16 @@ class JavaConsumer:
     def write(self, record: TraceRecord) -> Iterator[Message]:
         """The messages of the next record."""
         if record.kind is Kind.STARTED:
-            yield from self._start(record)
-        elif words := self._words(record):
-            prefix, values = _prefix(record), self._values(record)
+            yield from self._write_start(record)
+        elif words := self._find_words(record):
+            prefix, values = _format_prefix(record), self._collect_values(record)
             for level, logger, text in words:
-                yield _message(record, level, logger, prefix + text.format_map(values))
+                yield _make_message(record, level, logger, prefix + text.format_map(values))
         if record.kind is Kind.CLOSE_END:
-            yield from self._end(record)
+            yield from self._write_end(record)
         self._remember(record)
 
-    def _words(self, record: TraceRecord) -> tuple[Words, ...]:
+    def _find_words(self, record: TraceRecord) -> tuple[Words, ...]:
         kind, detail = record.kind, record.detail
         if self.is_classic:
             follows = kind is Kind.MEMBER_ID and bool(record.instance_id)  # a static member gets it with its generation
@@ -271,7 +271,7 @@ class JavaConsumer:
         found = table.get((kind, detail)) or (detail and table.get((kind, variant)))
         return found or table.get((kind, ""), ())
 
-    def _values(self, record: TraceRecord) -> dict[str, object]:
+    def _collect_values(self, record: TraceRecord) -> dict[str, object]:
         """The values of all placeholders."""
         epoch = self.epoch if record.epoch is None else record.epoch
         full, added, revoked = record.full or (), record.partitions, record.revoked
@@ -284,27 +284,27 @@ class JavaConsumer:
             "detail": record.detail,
             "epoch": epoch,
             "error": error_text(record.detail),
-            "full": _listing(full),
-            "generation": self._generation(record, epoch),
+            "full": _format_partitions(full),
+            "generation": self._format_generation(record, epoch),
             "group": record.group,
             "instance": record.instance_id or "null",
             "late_ms": record.ts_ms - self.expired_ms,
             "local_epoch": self.local_epoch,
             "member_id": record.member_id,
-            "new_target": self._assignment(self.local_epoch + 1, full),
+            "new_target": self._format_assignment(self.local_epoch + 1, full),
             "next_state": record.next_state,
             "node": NODE,
             "number": self.number,
-            "owned": _listing(self.owned),
-            "partitions": _listing(added),
-            "refusal": self._refusal(record, epoch),
-            "revoked": _listing(revoked),
+            "owned": _format_partitions(self.owned),
+            "partitions": _format_partitions(added),
+            "refusal": self._format_refusal(record, epoch),
+            "revoked": _format_partitions(revoked),
             "state": record.state,
-            "target": self._assignment(self.local_epoch, self.target),
+            "target": self._format_assignment(self.local_epoch, self.target),
             "topics": ", ".join(record.topics),
         }
 
-    def _refusal(self, record: TraceRecord, epoch: int) -> str:
+    def _format_refusal(self, record: TraceRecord, epoch: int) -> str:
         """A classic member's message for an error: of heartbeats in a stable group, else of its JoinGroup or
         SyncGroup."""
         why = error_text(record.detail)
@@ -312,34 +312,36 @@ class JavaConsumer:
             return f"{'SyncGroup' if self.state == 'COMPLETING_REBALANCE' else 'JoinGroup'} failed: {why}"
         if record.kind is Kind.ERROR:
             return f"Attempt to heartbeat failed since {why}"
-        with_what = f"{self._generation(record, epoch)} and group instance id {record.instance_id or 'Optional.empty'}"
+        with_what = (
+            f"{self._format_generation(record, epoch)} and group instance id {record.instance_id or 'Optional.empty'}"
+        )
         return f"Attempt to heartbeat with {with_what} failed due to {record.detail}, resetting generation"
 
-    def _generation(self, record: TraceRecord, epoch: int) -> str:
+    def _format_generation(self, record: TraceRecord, epoch: int) -> str:
         name = self.settings.get("partition.assignment.strategy", "range").partition(",")[0]
         return f"Generation{{generationId={epoch}, memberId='{record.member_id}', protocol='{name}'}}"
 
-    def _assignment(self, local_epoch: int, full: Iterable[Partition]) -> str:
+    def _format_assignment(self, local_epoch: int, full: Iterable[Partition]) -> str:
         topics: dict[str, list[int]] = {}
         for topic, number in full:
             topics.setdefault(self.topic_ids.get(topic, topic), []).append(number)
         listed = ", ".join(f"{topic_id}={numbers}" for topic_id, numbers in topics.items())
         return f"LocalAssignment{{localEpoch={local_epoch}, partitions={{{listed}}}}}"
 
-    def _start(self, record: TraceRecord) -> Iterator[Message]:
+    def _write_start(self, record: TraceRecord) -> Iterator[Message]:
         settings = {**self.settings, **record.settings}
         self.is_classic = settings.get("group.protocol") == "classic"
         version = settings.pop("version", "")
         lines = "".join(f"\n\t{name} = {value}" for name, value in sorted(settings.items()))
-        yield _message(record, "INFO", "AbstractConfig", f"ConsumerConfig values: {lines}\n")
+        yield _make_message(record, "INFO", "AbstractConfig", f"ConsumerConfig values: {lines}\n")
         if version:
-            yield _message(record, "INFO", "AppInfoParser", f"Kafka version: {version}")
+            yield _make_message(record, "INFO", "AppInfoParser", f"Kafka version: {version}")
 
-    def _end(self, record: TraceRecord) -> Iterator[Message]:
+    def _write_end(self, record: TraceRecord) -> Iterator[Message]:
         if not self.is_classic and self.has_left:
-            yield _message(record, "INFO", _ASYNC, f"{_prefix(record)}Completed leaving the group")
+            yield _make_message(record, "INFO", _ASYNC, f"{_format_prefix(record)}Completed leaving the group")
         text = f"App info kafka.consumer for {record.client_id} unregistered"
-        yield _message(record, "INFO", "AppInfoParser", text)
+        yield _make_message(record, "INFO", "AppInfoParser", text)
 
     def _remember(self, record: TraceRecord) -> None:
         """Updates the state that later messages refer to."""
@@ -373,15 +375,15 @@ def write_java(
         yield from consumer.write(record)
 
 
-def _listing(partitions: Iterable[Partition]) -> str:
+def _format_partitions(partitions: Iterable[Partition]) -> str:
     return f"[{', '.join(f'{topic}-{number}' for topic, number in partitions)}]"
 
 
-def _prefix(record: TraceRecord) -> str:
+def _format_prefix(record: TraceRecord) -> str:
     instance = f"instanceId={record.instance_id}, " if record.instance_id else ""
     return f"[Consumer {instance}clientId={record.client_id}, groupId={record.group}] "
 
 
-def _message(record: TraceRecord, level: str, logger: str, text: str) -> Message:
+def _make_message(record: TraceRecord, level: str, logger: str, text: str) -> Message:
     package = LOGGERS.get(logger, INTERNALS)
     return Message(record.ts_ms, text, level, package + logger)
