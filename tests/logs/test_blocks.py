@@ -59,7 +59,7 @@ def test_lines_with_one_beginning_are_of_one_kind(reach: int, blocks: list[list[
             return kind_of(lines[i]), not lines[i].startswith(b"B")
 
         cells = np.frombuffer(data + b"\n" * LONGEST, np.uint8)
-        assert known.kinds(cells, line_bounds(data)[:-1], ask).tolist() == list(map(kind_of, lines))
+        assert known.classify(cells, line_bounds(data)[:-1], ask).tolist() == list(map(kind_of, lines))
 
 
 def test_a_beginning_is_asked_for_once() -> None:
@@ -74,7 +74,7 @@ def test_a_beginning_is_asked_for_once() -> None:
         return lines[i][0] % 5, True
 
     for _ in range(2):
-        assert known.kinds(cells, line_bounds(data)[:-1], ask).tolist() == [line[0] % 5 for line in lines]
+        assert known.classify(cells, line_bounds(data)[:-1], ask).tolist() == [line[0] % 5 for line in lines]
     assert len(asked) == 26 * 25 + 1  # what follows the last line is another
 
 

@@ -324,7 +324,7 @@ class _Knowledge:
                 return kind, True
             return _ORPHAN if CANNOT_CONTINUE(line, 0, reach) else kind, not self._learned
 
-        return self._by_beginning[reach].kinds(cells, lines.bounds[at], ask)
+        return self._by_beginning[reach].classify(cells, lines.bounds[at], ask)
 
     def _ask(self, line: bytes, by_first: Mapping[int, Headers]) -> int:
         """The kind of the entry that begins with the line, or `_NO_HEADER`."""

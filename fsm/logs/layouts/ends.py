@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from fsm.logs import Client, Message
 from fsm.logs.layouts import fields as structured
-from fsm.logs.layouts.headers import CLOSING, HEADER_LIMIT, SLOTS, Header, Token, as_logger, commonest, split
+from fsm.logs.layouts.headers import CLOSING, HEADER_LIMIT, SLOTS, Header, Token, find_commonest, score_logger, split
 from fsm.logs.reading.entries import CONTINUES
 from fsm.trace import TraceRecord
 
@@ -26,7 +26,7 @@ def find_end(lines: Sequence[str], headers: Sequence[Header]) -> Header | None:
     found = _find_behind(texts, headers)
     if found is None:
         return None
-    closing = _find_closing(headers, [without_end(found.tokens, text) for text in texts])
+    closing = _find_closing(headers, [strip_end(found.tokens, text) for text in texts])
     return Header((Token("text", closing), *found.tokens), found.roles) if closing else found
 
 
@@ -39,7 +39,7 @@ def _find_behind(texts: Sequence[str], headers: Sequence[Header]) -> Header | No
     tail = _find_varying(texts, closing) if closing else find_tail(texts)
     if not tail and len(texts) >= _FEWEST_CLOSED and sum(text.endswith(" ") for text in texts) > 0.9 * len(texts):
         tail = (Token("text", " "),)
-    best = _find_bracketed([without_end(tail, text) for text in texts]) if tail else None
+    best = _find_bracketed([strip_end(tail, text) for text in texts]) if tail else None
     tokens = (*(best.tokens if best else ()), *tail)
     roles = (*(best.roles if best else ()), *("word" for token in tail if token.kind in SLOTS))
     return Header(tokens, roles) if tokens else None
@@ -50,7 +50,7 @@ def _find_begin(line: str, headers: Sequence[Header]) -> int:
     return next((match.end() for header in headers if (match := header.pattern.match(line))), 0)
 
 
-def without_end(tokens: tuple[Token, ...], line: str) -> str:
+def strip_end(tokens: tuple[Token, ...], line: str) -> str:
     """The line without this end, if it has it."""
     return _compile_end(tokens).sub("", line) if tokens else line
 
@@ -79,12 +79,12 @@ def understand(client: Client, message: Message) -> Sequence[TraceRecord] | None
             message = message._replace(text=behind)
             records = client.understand(message)
     if records is None:
-        shorter = (client.understand(message._replace(text=one)) for one in without_context(message.text))
+        shorter = (client.understand(message._replace(text=one)) for one in strip_context(message.text))
         return next(filter(None, shorter), None)
     return records
 
 
-def without_context(text: str) -> Iterator[str]:
+def strip_context(text: str) -> Iterator[str]:
     """Yields the text without the field, id, remark or source position at its end, at most `_MOST_CONTEXT` times."""
     first, last = text[:-_LONGEST_CONTEXT], text[-_LONGEST_CONTEXT:]
     for _ in range(_MOST_CONTEXT):
@@ -95,7 +95,7 @@ def without_context(text: str) -> Iterator[str]:
         elif remark := _REMARK.match(last):
             shorter = remark[1]
         else:
-            shorter = tail[0].rstrip() if tail and tail[1] else without_end(_find_last_unit(last, behind=()), last)
+            shorter = tail[0].rstrip() if tail and tail[1] else strip_end(_find_last_unit(last, behind=()), last)
         if shorter == last or _MESSAGE_END.match(last, len(shorter)):
             return
         last = shorter
@@ -137,7 +137,7 @@ def _find_varying(texts: Sequence[str], text: str) -> tuple[Token, ...]:
         if count < max(_FEWEST_CLOSED, 0.9 * len(some)):
             break
         found = (*unit, *found)
-        rest = [without_end(unit, one) for one in rest]
+        rest = [strip_end(unit, one) for one in rest]
     return found
 
 
@@ -193,9 +193,9 @@ def _find_bracketed(whole: Sequence[str]) -> Header | None:
     tails = [match[0] for line in closed if (match := _LAST.search(line.rstrip(), max(0, len(line) - HEADER_LIMIT)))]
     if len(tails) < max(3, 0.4 * len(whole)):
         return None
-    best = commonest(map(split, tails), most=1)[0]
+    best = find_commonest(map(split, tails), most=1)[0]
     first = [tail.split()[0].lstrip("[(") for tail in tails]
-    return best if {"logger", "thread"} & set(best.roles) or as_logger(first) else None  # a class and its method
+    return best if {"logger", "thread"} & set(best.roles) or score_logger(first) else None  # a class and its method
 
 
 def _find_stamp(whole: Sequence[str]) -> Header | None:
@@ -280,7 +280,7 @@ def _find_closing(headers: Sequence[Header], whole: Sequence[str]) -> str:
 _FEWEST_CLOSED, _CLOSING_LENGTH = 5, 120
 
 
-def line_end(
+def find_line_end(
     lines: Sequence[str], headers: Sequence[Header], after: Header | None, repeated: re.Pattern[str] | None
 ) -> re.Pattern[str] | None:
     """The end of every line of a message, not only of the last one; None if there is none."""
@@ -311,7 +311,7 @@ def _list_parts(tokens: tuple[Token, ...]) -> Iterator[str]:
 _ALONE = "$|│┃\"'"
 
 
-def end_with_fields(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> bool:
+def have_end_fields(lines: Sequence[str], headers: Sequence[Header], after: Header | None) -> bool:
     """Whether lines end with an object of their fields, possibly followed by the common end."""
     whole = _sample_entries(lines, headers)
     ends = re.compile(after.regex + r"[ \t]*\Z", re.ASCII) if after is not None else None

@@ -461,7 +461,7 @@ def _score_logger(path: str, values: list[Any]) -> float:
     if "fqcn" in whole or "thread" in whole or "exception" in whole or "host" in whole:
         return 0.0
     texts = [text_of(value) for value in values]
-    looks = headers.as_logger(texts)
+    looks = headers.score_logger(texts)
     if last in ("logger", "logger_name", "loggername", "_logger", "log.logger") or whole.endswith("log.logger"):
         return 3.0 + looks if any(texts) else 0.0
     named = any(name in whole for name in ("logger", "category", "source", "target", "class", "name", "scope"))

@@ -215,7 +215,7 @@ def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[st
     for i, values in enumerate(columns):
         if roles[i] == "word" and all(value.strip().upper() in LEVELS for value in values) and "level" not in roles:
             roles[i] = "level"
-    for role, score in (("logger", as_logger), ("thread", _score_thread)):
+    for role, score in (("logger", score_logger), ("thread", _score_thread)):
         ranked = [(score(values), i) for i, values in enumerate(columns) if roles[i] == "word"]
         best = max(ranked, default=(0.0, 0))
         if best[0] > 0:
@@ -227,7 +227,7 @@ def _measure_share(values: Sequence[str], fits: re.Pattern[str]) -> float:
     return sum(fits.match(value.strip()) is not None for value in values) / max(1, len(values))
 
 
-def as_logger(values: Sequence[str]) -> float:
+def score_logger(values: Sequence[str]) -> float:
     """How much the values look like names of classes or modules; 0 if they do not."""
     threads = _measure_share(values, _THREAD)
     for weight, pattern in ((2.0, _CLASS), (1.0, _DOTTED)):
@@ -242,7 +242,7 @@ def _score_thread(values: Sequence[str]) -> float:
     return share if share >= 0.6 else 0.0
 
 
-def commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> list[Header]:
+def find_commonest(splits: Iterable[Split], most: int = 8, least: float = 0.03) -> list[Header]:
     """The most common headers of these texts, most common first. A header that only extends a more common one is
     dropped: its additional part may belong to the message."""
     rows: dict[tuple[Token, ...], list[tuple[str, ...]]] = {}

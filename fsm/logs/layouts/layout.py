@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fsm.logs import LEARNED, Client, Format, Message, clients
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.ends import understand, without_context, words_of
+from fsm.logs.layouts.ends import strip_context, understand, words_of
 from fsm.logs.layouts.frames import Frame, Named, Peeled, clean, peel_all
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header
 from fsm.logs.layouts.java_layouts import without_trace
@@ -200,7 +200,7 @@ class Layout:
             return text, []
         whole = text.rstrip("\n")
         ends = (
-            self._at_end.search(one, max(0, len(one) - HEADER_LIMIT)) for one in chain([whole], without_context(whole))
+            self._at_end.search(one, max(0, len(one) - HEADER_LIMIT)) for one in chain([whole], strip_context(whole))
         )
         match = next(filter(None, ends), None)
         if match is None:

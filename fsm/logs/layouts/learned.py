@@ -26,9 +26,9 @@ from fsm.logs.exports.tables import Table
 from fsm.logs.exports.xml_events import XmlEvents
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
-from fsm.logs.layouts.ends import end_with_fields, find_end, find_tail, line_end, without_end, words_of
+from fsm.logs.layouts.ends import find_end, find_line_end, find_tail, have_end_fields, strip_end, words_of
 from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
-from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, commonest, split
+from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, find_commonest, split
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
 
@@ -108,7 +108,7 @@ def _find_marked(lines: Sequence[str], clients: tuple[Client, ...]) -> list[int]
     return marked
 
 
-def of_each_shape(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int], most: int) -> list[int]:
+def sample_shapes(lines: Sequence[str] | Sequence[bytes], chosen: Sequence[int], most: int) -> list[int]:
     """Some of the chosen lines, in order: the first ones of each shape. The shape of a line is its text without the
     values of digits."""
     if len(chosen) <= most:
@@ -141,7 +141,7 @@ class _Lines:
 
     @cached_property
     def some(self) -> Sequence[int]:
-        return of_each_shape(self.lines, self.marked, MOST_SAMPLES)
+        return sample_shapes(self.lines, self.marked, MOST_SAMPLES)
 
 
 def _learn(seen: _Lines) -> Layout | None:
@@ -171,7 +171,7 @@ def _learn(seen: _Lines) -> Layout | None:
         return None
     befores = [before for _, before in hits]
     bare = sum(not before for before in befores)
-    headers = [] if bare > len(hits) // 2 else commonest(map(split, filter(None, befores)))
+    headers = [] if bare > len(hits) // 2 else find_commonest(map(split, filter(None, befores)))
     timed = any(isinstance(frame, Named) and frame.roles.time for frame in seen.frames)
     if not timed and not any("time" in header.roles for header in headers):
         headers = _find_two_line_headers(seen, hits) or headers
@@ -187,13 +187,13 @@ def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Se
         _set_framing(frames, lines, bool(headers)),
         tuple(headers),
         after,
-        end_with_fields(lines, headers, after),
+        have_end_fields(lines, headers, after),
         tuple(header.begins(length) for header in headers),
         repeated,
         stream_groups,
         sample.clock,
         indent=_find_indent(lines, headers),
-        line_end=line_end(lines, headers, after, repeated),
+        line_end=find_line_end(lines, headers, after, repeated),
     )
 
 
@@ -287,7 +287,7 @@ def _find_two_line_headers(seen: _Lines, hits: Sequence[tuple[int, str]]) -> lis
     """The header, if its first part is on a separate line above the message."""
     marked = frozenset(seen.marked)
     both = [f"{seen.lines[i - 1]}\n{before}" for i, before in hits if i and i - 1 not in marked]
-    found = commonest(map(split, both), most=1) if both else []
+    found = find_commonest(map(split, both), most=1) if both else []
     fits = sum(found[0].pattern.match(text) is not None for text in both) if found else 0
     return found if fits > 0.6 * len(hits) and {"time", "logger"} & set(found[0].roles) else []
 
@@ -301,7 +301,7 @@ def _find_hits(seen: _Lines) -> list[tuple[int, str]]:
     for i, marks in found.items():
         if len(out) == ENOUGH_SAMPLES:
             break
-        for text in dict.fromkeys((without_end(tail, seen.lines[i]), seen.lines[i])):
+        for text in dict.fromkeys((strip_end(tail, seen.lines[i]), seen.lines[i])):
             begins = [_find_begin(text, mark, client) for client, mark in marks]
             places = [place for place in begins if place is not None and place <= HEADER_LIMIT]
             if places:  # the client that understands more: its message may contain words of another client
@@ -461,7 +461,7 @@ def _find_named(name: str, read: structured.Reader, seen: _Lines, *, sure: bool 
         name,
         read,
         structured.roles_of(flat, text, seen.sample.clock),
-        commonest(map(split, befores), most=1)[0] if len(befores) > len(rows) // 2 else None,
+        find_commonest(map(split, befores), most=1)[0] if len(befores) > len(rows) // 2 else None,
         whole_lines=_contain_line_feeds(read, text, seen.lines),
         framing=False,
     )
@@ -513,7 +513,7 @@ _MOST_LOOKS = 200
 def _drop_false_parts(layout: Layout, lines: Sequence[str], clients: tuple[Client, ...]) -> Layout:
     """The layout, without its logger if that is another word, and without its common end if that is part of the
     messages, if clients are understood better then."""
-    some = [lines[i] for i in of_each_shape(lines, _find_marked(lines, clients), ENOUGH_SAMPLES)]
+    some = [lines[i] for i in sample_shapes(lines, _find_marked(lines, clients), ENOUGH_SAMPLES)]
     if layout.second is not None:
         some = [f"{above}\n{line}" for above, line in pairwise(lines) if line in some]
 
@@ -596,7 +596,7 @@ def _format_pattern(layout: Layout) -> str:
     return f"{before}%{{message}}{layout.after.describe() if layout.after else ''}"
 
 
-def with_hours(layouts: Sequence[Layout], head: Sequence[str], tail: Sequence[str]) -> tuple[Layout, ...]:
+def add_hours(layouts: Sequence[Layout], head: Sequence[str], tail: Sequence[str]) -> tuple[Layout, ...]:
     """The layouts, with the times of day at which the file begins and ends if timestamps have no date."""
     return tuple(_add_hours(layout, head, tail) if "date" in layout.description.lost else layout for layout in layouts)
 
@@ -613,7 +613,7 @@ def _read_hours(layout: Layout, lines: Iterable[str]) -> Iterator[int]:
             yield found[0].ts_ms % stamps.DAY_MS
 
 
-def state(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:
+def use_layout(sample: Sample, clients: tuple[Client, ...], stated: tuple[Header, Header | None]) -> tuple[Layout, ...]:
     """The layout that the user specified, behind the frames that lines have."""
     before, after = stated
     lines = [clean(line) for line in sample.lines]
@@ -649,7 +649,7 @@ def explain_failure(sample: Sample, clients: tuple[Client, ...]) -> tuple[Guess,
             befores.setdefault(client.name, []).append(line[max(0, mark - HEADER_LIMIT) : mark])
     out: list[Guess] = []
     for name, texts in befores.items():
-        for header in commonest(map(split, texts), most=MOST_GUESSES):
+        for header in find_commonest(map(split, texts), most=MOST_GUESSES):
             why = f"the words behind it are not understood as those of {name}"
             if "time" not in header.roles:
                 why += ", and no time stamp was found"

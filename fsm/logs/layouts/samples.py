@@ -24,13 +24,13 @@ from fsm.logs.layouts.layout import Layout, marks_of
 from fsm.logs.layouts.learned import (
     Guess,
     Sample,
+    add_hours,
     are_cut,
     explain_failure,
     explains,
     learn,
-    of_each_shape,
-    state,
-    with_hours,
+    sample_shapes,
+    use_layout,
 )
 from fsm.logs.layouts.pattern import parse_pattern
 from fsm.logs.reading.blocks import line_bounds
@@ -375,7 +375,7 @@ def _select_lines(block: bytes, clients: tuple[Client, ...]) -> _Lines:
     if not marked:
         return [], []
     lines = block.split(b"\n")
-    return lines, of_each_shape(lines, marked, _MOST_MARKED)
+    return lines, sample_shapes(lines, marked, _MOST_MARKED)
 
 
 def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clients: tuple[Client, ...]) -> Learned:
@@ -392,10 +392,10 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
         else:
             some_texts = texts
         sample = Sample(some_texts, clock, table if of_rows else None, not isinstance(table, Boxed) and are_cut(lines))
-        layouts = state(sample, clients, stated) if stated else learn(sample, clients)
+        layouts = use_layout(sample, clients, stated) if stated else learn(sample, clients)
         if layouts:
             break
-    layouts = with_hours(layouts, some_texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
+    layouts = add_hours(layouts, some_texts, file.tail[-_TAIL:].decode("utf-8", "replace").split("\n"))
     guesses = () if layouts else explain_failure(sample, clients)
     in_rows = of_rows and (
         not isinstance(table, Csv) or any(frame.name == "csv" for layout in layouts for frame in layout.frames)
@@ -407,7 +407,7 @@ def _learn_lines(lines: Sequence[bytes], marked: Sequence[int], file: File, clie
 def _choose(lines: Sequence[bytes], marked: Sequence[int]) -> tuple[str, ...]:
     """The first lines, and the lines around marks."""
     wanted = set(range(min(_FIRST_LINES, len(lines))))
-    for i in of_each_shape(lines, marked, _MARKED_LINES):
+    for i in sample_shapes(lines, marked, _MARKED_LINES):
         wanted.update(range(max(0, i - _LINES_BEFORE), min(len(lines), i + _LINES_AFTER)))
     chosen = (lines[i].removesuffix(b"\r") for i in sorted(wanted) if len(lines[i]) <= _LONGEST)
     return tuple(line.decode("utf-8", "replace") for line in chosen)

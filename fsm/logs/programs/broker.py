@@ -25,9 +25,9 @@ from fsm.logs.programs.java_messages import (
     emit,
     no_records,
     of_word,
+    parse_message,
     read_named_groups,
     record,
-    take_apart,
 )
 from fsm.trace import Kind, Partition, by_partition
 
@@ -241,7 +241,7 @@ _OTHER_GROUPS = re.compile(r"\b(?:share|streams|topology|[Ss]hareGroup|[Ss]tream
 
 def understand(entry: Message) -> Records | None:
     """The records of a message, `()` if it is irrelevant, None if it should have been understood but was not."""
-    message = take_apart(entry)
+    message = parse_message(entry)
     prefix = _PREFIX.match(message.text)
     if prefix is None or ((message.logger or entry.cut) and message.logger not in (*_STRICT, _OFFSETS)):
         return NO_BEARING

@@ -28,9 +28,9 @@ from fsm.logs.programs.java_messages import (
     emit,
     ignore,
     of_word,
+    parse_message,
     record,
     rule,
-    take_apart,
 )
 from fsm.trace import Kind, Partition
 
@@ -296,7 +296,7 @@ _CANDIDATE = re.compile(  # a literal prefix makes the search fast, which runs o
 
 def understand(entry: Message) -> Records | None:
     """The records of a message: `()` if it is ignored, None if it was not understood."""
-    message = take_apart(entry)
+    message = parse_message(entry)
     text = _CONTEXT.sub("", message.text, count=1) if message.text.startswith("[") else message.text
     unknown = not message.logger and not message.cut  # the layout has no loggers
     rules = _BY_PREFIX.get(message.client, ()) if unknown else of_word(_BY_WORD.get(message.logger, {}), text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from fsm.logs.programs.java_consumer_member import reconciling
+from fsm.logs.programs.java_consumer_member import read_reconciling
 from fsm.logs.programs.java_messages import (
     EPOCH,
     ID,
@@ -142,7 +142,7 @@ _JOINS = (
     rule(rf"JoinGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
     rule(rf"SyncGroup failed{_KIND_OF_ERROR}[:.] {_DETAIL}", _read_refusal),
     rule(rf"SyncGroup failed due to inconsistent {_DETAIL}", emit_error(Kind.ERROR)),
-    rule(r"Updating assignment with", reconciling),
+    rule(r"Updating assignment with", read_reconciling),
     rule(r"Notifying assignor about the new Assignment\(partitions=(?P<full>\[[^\]]*\])?", _read_target),
     rule(r"(?P<detail>Generation data was cleared by heartbeat thread) ", emit(Kind.ERROR)),
 )

@@ -42,10 +42,10 @@ from fsm.logs.programs.java_messages import (
     first_word,
     ignore,
     index,
+    parse_message,
     partitions,
     record,
     rule,
-    take_apart,
 )
 from fsm.trace import Kind
 
@@ -278,7 +278,7 @@ none."""
 
 def understand(entry: Message) -> Records | None:
     """The records of a message, `()` if it is irrelevant, None if it should have been understood but was not."""
-    message = take_apart(entry)
+    message = parse_message(entry)
     word = first_word(message.text)
     logger = message.logger or (_OPENINGS.get(word, "") if message.cut else "")
     if message.client not in {"", "Consumer"}:

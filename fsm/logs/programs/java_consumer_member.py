@@ -53,7 +53,7 @@ def _read_step(message: JavaMessage, match: re.Match[str]) -> Records:
     return (step,)
 
 
-def reconciling(message: JavaMessage, _match: re.Match[str]) -> Records | None:
+def read_reconciling(message: JavaMessage, _match: re.Match[str]) -> Records | None:
     """The assignment block of both protocols. If the block was cut, only its complete lists are kept."""
     lists: dict[str, tuple[Partition, ...]] = {}
     for line in message.text.split("\n")[1:]:
@@ -156,7 +156,7 @@ MEMBERSHIP = RuleSet(
     ("ConsumerMembershipManager", "MembershipManagerImpl"),
     (
         rule(rf"{_WITH_EPOCH} transitioned from (?P<state>[A-Z_]{{1,40}}) to (?P<next>[A-Z_]{{1,40}})\.", _read_step),
-        rule(r"Reconciling assignment with local epoch ", reconciling),
+        rule(r"Reconciling assignment with local epoch ", read_reconciling),
         rule(r"Revoking previously assigned partitions (.*)", _read_revoke_decision),
         rule(rf"Member (?P<member_id>{ID}) {_TARGET}", emit(Kind.TARGET)),
         rule(r"Target assignment updated from ", emit(Kind.TARGET)),

@@ -54,7 +54,7 @@ class Prefix(NamedTuple):
 NO_PREFIX = Prefix("", "", "", "")
 
 
-def take_apart(message: Message) -> JavaMessage:
+def parse_message(message: Message) -> JavaMessage:
     """Parses the client's prefix, after any context that others put before it (Connect: `[connector|task-0] `)."""
     text = rest = message.text
     prefix = NO_PREFIX

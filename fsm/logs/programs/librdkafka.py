@@ -401,7 +401,7 @@ _TEXTS: dict[str, tuple[tuple[str, Kind | _Reader | None], ...]] = {
                                                                                  partial(_count, Kind.LOST_DECIDED)),
         (rf"{_GROUP}: current assignment no longer considered lost: (?P<detail>.*)",              Kind.LOST_END)),
     "REBALANCE": (
-       (_REBALANCE,                                                                              _read_revoke_decision),
+        (_REBALANCE,                                                                             _read_revoke_decision),
         (rf"{_GROUP}: (?P<detail>(?:internal|unexpected instruction) .*)",                        Kind.ERROR),
         (_REBALANCE_NOISE,                                                                        None)),
     "JOIN": (

@@ -37,16 +37,16 @@ class Beginnings:
         self._kinds = np.full(1 << _SLOT_BITS, UNKNOWN, np.uint8)
         self._known: dict[bytes, int] = {}
 
-    def kinds(self, cells: Kinds, starts: Numbers, classify: Callable[[int], tuple[int, bool]]) -> Kinds:
-        """The kind of each line of a block. `classify` returns the kind of a line by its number, and whether all lines
-        with the same beginning have that kind."""
+    def classify(self, cells: Kinds, starts: Numbers, classify_line: Callable[[int], tuple[int, bool]]) -> Kinds:
+        """The kind of each line of a block. `classify_line` returns the kind of a line by its number, and whether all
+        lines with the same beginning have that kind."""
         heads = self._mask(cells, starts)
         slots = self._hash(heads)
         kinds = self._find(heads, slots)
         left, some = np.flatnonzero(kinds == UNKNOWN), _FIRST
         while len(left):
             for i in left[:some].tolist():
-                kinds[i] = self._learn(heads[i], slots[i], classify, i)
+                kinds[i] = self._learn(heads[i], slots[i], classify_line, i)
             left, some = left[some:], 2 * some
             kinds[left] = self._find(heads[left], slots[left])  # some may have the same beginning
             left = left[kinds[left] == UNKNOWN]
@@ -74,11 +74,11 @@ class Beginnings:
             same &= self._heads[i].take(slots) == heads[:, i]
         return np.where(same, self._kinds.take(slots), UNKNOWN)
 
-    def _learn(self, head: _Heads, slot: int, classify: Callable[[int], tuple[int, bool]], i: int) -> int:
+    def _learn(self, head: _Heads, slot: int, classify_line: Callable[[int], tuple[int, bool]], i: int) -> int:
         key = head.tobytes()
         kind = self._known.get(key)
         if kind is None:
-            kind, keep = classify(i)
+            kind, keep = classify_line(i)
             if not keep:
                 return kind
             if len(self._known) >= _MOST_KEPT:

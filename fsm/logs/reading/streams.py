@@ -251,7 +251,7 @@ class StreamScanner:
 
     def _classify(self, lines: Sequence[bytes], data: bytes, bounds: Numbers) -> bytes:
         cells = np.frombuffer(data + _PAD, np.uint8)
-        kinds = self._kinds.kinds(
+        kinds = self._kinds.classify(
             cells, bounds[:-1], lambda i: (self._classify_line(lines[i]), self._reach_suffices)
         ).tobytes()
         if self._whole_lines and not all(ends := [_LINE_FEED in line for line in lines]):
