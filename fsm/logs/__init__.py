@@ -1,7 +1,7 @@
 """Log formats: parses the log lines of real Kafka clients into `TraceRecord`s.
 
 A client is one module of this package with `CLIENT = Client(...)`, which defines what its messages mean in any layout.
-A module may also have a tuple `FORMATS` of `Format`s, the layouts known in advance. Modules are discovered by name.
+A module may also have a tuple `FORMATS` of `Format`s, the layouts known in advance. Modules are found automatically.
 Parsing is pure and handles one entry at a time: an entry (a log line with its continuation lines) contains all the
 input, so a file can be read in pieces and in any order.
 
@@ -116,7 +116,7 @@ def all_facts() -> tuple[ClientFacts, ...]:
 
 @lru_cache(maxsize=1024)
 def facts_of(client_id: str) -> ClientFacts:
-    """The facts of the client that has consumers of this client id; Java's where nothing tells.
+    """The facts of the client that uses this client id; Java's if the id identifies no client.
 
     >>> facts_of("orders#consumer-1").name
     'librdkafka'
