@@ -1,4 +1,4 @@
-"""Layouts drawn at random: stamps, levels, threads, loggers, fields and frames in the forms and orders that people choose."""
+"""Layouts drawn at random: stamps, levels, threads, loggers, fields, frames, in forms and orders that people choose."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def draw(seed: int) -> Writer:
     separator, message, behind = map(random.choice, (SEPARATORS, MESSAGES, BEHIND))
     order = ["level", "thread", "logger", "fields"]
     random.shuffle(order)
-    order.insert(0 if random.random() < 0.7 else random.randrange(5), "stamp")  # noqa: PLR2004
+    order.insert(0 if random.random() < 0.7 else random.randrange(5), "stamp")
     frame = random.choice(["", "", "", "", *FRAMES])
-    feed = "\r\n" if random.random() < 0.1 else "\n"  # noqa: PLR2004
+    feed = "\r\n" if random.random() < 0.1 else "\n"
 
     def line(e: Event, number: int) -> str:
-        text = e.text.replace('"', '\\"') if message.startswith(("msg=", '"')) else e.text
+        text = json.dumps(e.text, ensure_ascii=False)[1:-1] if '"' in message else e.text
         values = {
             "stamp": around.format(stamp(e.at)),
             "level": level.format(e.level),
@@ -108,7 +108,8 @@ def draw(seed: int) -> Writer:
         }
         between = separator if separator in ("  ", "\t", "; ") else " "
         head = between.join(filter(None, (values[name] for name in order)))
-        tail = {"logger": f" ({_logger(logger or 'full', e.logger)})", "thread": f" {thread or 'main'}"}
+        plain = re.search(r"full|abbreviated|simple|\Z", logger)
+        tail = {"logger": f" ({_logger((plain and plain[0]) or 'full', e.logger)})", "thread": f" {thread or 'main'}"}
         return head + separator + message.format(text) + tail.get(behind, behind.replace("#", str(number)))
 
     def write(events: Sequence[Event]) -> str:

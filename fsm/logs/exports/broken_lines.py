@@ -252,7 +252,7 @@ def _find_wrapped(text: _Text) -> Wrapped | None:
     if width not in _WIDTHS or len({lines[i][-_DIFFERENT:] for i in full}) < _FEWEST:
         return None
     below = [lines[i + 1] for i in full]
-    stamped = sum(map(_has_stamp, below))
+    stamped = sum(_has_stamp(line) or line[:_ALIKE] == lines[i][:_ALIKE] for i, line in zip(full, below, strict=True))
     unexpected = sum(map(_is_unexpected, below))
     nearly = sum(
         width - _LONGEST_WORD < n < width - 1 and _is_unexpected(line)
@@ -260,6 +260,10 @@ def _find_wrapped(text: _Text) -> Wrapped | None:
     )
     cut = stamped <= len(full) / 10 and unexpected >= max(len(full) / 2, nearly)
     return Wrapped(width) if cut else None
+
+
+_ALIKE = 8
+"""Characters at the beginning of a line by which it begins as the line above it does: a collector wrote both."""
 
 
 def _is_unexpected(line: bytes) -> bool:

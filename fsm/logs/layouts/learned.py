@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -359,9 +359,10 @@ def _find_repeated(
             pattern += f"[ \t]{{0,{most}}}"
         part = re.compile(pattern, re.ASCII)
         found = [(line, match) for line in others if (match := part.match(line))]
-        if all(token.kind in ("word", "blank") for token in tokens[:end]):  # setting names are words, too
-            values = {match.groups() for line in first if (match := part.match(line))}
-            found = [(line, match) for line, match in found if match.groups() in values]
+        last = takewhile(lambda token: token.kind in ("word", "blank"), reversed(tokens[:end]))
+        if words := sum(token.kind == "word" for token in last):  # setting names are words, too
+            values = {match.groups()[-words:] for line in first if (match := part.match(line))}
+            found = [(line, match) for line, match in found if match.groups()[-words:] in values]
         rests = [line[match.end() :] for line, match in found]
         goes_on = sum(_INDENTED.match(rest) is not None for rest in rests)
         if goes_on > 1 and len(rests) > 0.6 * len(others):
