@@ -272,7 +272,7 @@ KNOWN = {"commit_async": BY_NAME, "commit_sync": BY_NAME}
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted((KINDS | {"topic_created", "topic_deleted", "topic_grown"}) - {"rejoin"}))
 def test_a_topic_that_is_made_anew_and_one_disturbance_more(kind: str) -> None:
-    """W23 ends there: up to 11 million states."""
+    """W23 ends there: up to 9.6 million states."""
     model = consumer_group(client="fixed", coordinator="fixed", topic_changes=True)
     verdict = check(model, disturb=[kind, "topic_recreated"], disturbances=2, every=True)
     assert (lengths(verdict), verdict.stopped, verdict.cut) == (KNOWN.get(kind, {}), "", {})
@@ -313,7 +313,7 @@ MESSAGES_AND_TIMERS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", list(combinations(MESSAGES_AND_TIMERS, 2)), ids="-".join)
 def test_two_disturbances_of_messages_and_timers_harm_no_static_group(pair: tuple[str, str]) -> None:
-    """W17 and W19 end there: up to 7.6 million states."""
+    """W17 and W19 end there: up to 5.3 million states."""
     model = consumer_group(client="fixed", coordinator="fixed", static=True)
     verdict = check(model, disturb=pair, disturbances=2, every=True)
     assert (verdict.word, verdict.stopped, verdict.cut) == ("holds", "", {})
