@@ -302,7 +302,7 @@ def _find_hits(seen: _Lines) -> list[tuple[int, str]]:
         if len(out) == ENOUGH_SAMPLES:
             break
         for text in dict.fromkeys((strip_end(tail, seen.lines[i]), seen.lines[i])):
-            begins = [_find_begin(text, mark, client) for client, mark in marks]
+            begins = [_find_begin(text, mark, client) for client, mark in marks if mark < len(text)]
             places = [place for place in begins if place is not None and place <= HEADER_LIMIT]
             if places:  # the client that understands more: its message may contain words of another client
                 out.append((i, text[: min(places)]))
