@@ -153,7 +153,7 @@ def _find_last_unit(text: str, behind: tuple[Token, ...]) -> tuple[Token, ...]:
     if field := _FIELD.search(text, begin):
         before = (Token("text", field[1]), _BLANK) if field[1] else (_BLANK,)
         closes = (Token("text", '"'),) if field[3] else ()
-        return *before, Token("text", field[2]), Token("inner", field[3] or "="), *closes
+        return *before, Token("text", field[2] + (field[3] or "")), Token("inner", field[3] or "="), *closes
     word = _WORD.search(text) if behind else None
     return (_BLANK, Token("text", word[1])) if word else ()
 
@@ -172,9 +172,7 @@ _UNITS = tuple(
         ),
     )
 )
-_FIELD = re.compile(
-    r"([,:;]?)[ \t]([A-Za-z][\w.-]{0,60}=(?:\"(?=[^\"\n]*\"[ \t]*\Z))?)(?:[^\"\n]*(\")|[^\s\"]*)[ \t]*\Z", re.ASCII
-)
+_FIELD = re.compile(r'([,:;]?)[ \t]([A-Za-z][\w.-]{0,60}=)(?:(")[^"\n]*"|[^\s"]*)[ \t]*\Z', re.ASCII)
 _WORD = re.compile(r"[ \t]([^\s=(]{1,60})[ \t]*\Z")
 _MOST_UNITS, _MOST_TEXTS, _LONGEST_TAIL = 12, 60, 400
 
