@@ -19,33 +19,37 @@ def found(kind: FindingKind, member: str = "a", others: tuple[str, ...] = ()) ->
 
 
 @pytest.mark.parametrize(
-    ("missed_of", "one", "lower"),
+    ("missed", "one", "is_doubted"),
     [
-        (("client-a",), found(FindingKind.ILLEGAL_TRANSITION), True),
-        (("",), found(FindingKind.ILLEGAL_TRANSITION), True),
-        (("client-b",), found(FindingKind.ILLEGAL_TRANSITION), False),
-        ((), found(FindingKind.ILLEGAL_TRANSITION), False),
-        (("client-a",), found(FindingKind.DOUBLE_OWNERSHIP, "c", ("a",)), True),
-        (("client-a",), found(FindingKind.DOUBLE_OWNERSHIP, "c", ("d",)), False),
-        (("client-a",), found(FindingKind.UNOWNED_PARTITION, "c"), True),
-        (("client-a",), found(FindingKind.FENCING_LOOP), False),
-        (("client-a",), found(FindingKind.ILLEGAL_TRANSITION, "a [process 2]"), True),
-        (("client-a",), found(FindingKind.ILLEGAL_TRANSITION, "b [process 2]"), False),
+        ({"client-a": 5}, found(FindingKind.ILLEGAL_TRANSITION), True),
+        ({"client-a": 9_001}, found(FindingKind.ILLEGAL_TRANSITION), False),
+        ({"": 0}, found(FindingKind.ILLEGAL_TRANSITION), True),
+        ({"client-b": 5}, found(FindingKind.ILLEGAL_TRANSITION), False),
+        ({}, found(FindingKind.ILLEGAL_TRANSITION), False),
+        ({"client-a": 5}, found(FindingKind.DOUBLE_OWNERSHIP, "c", ("a",)), True),
+        ({"client-a": 5}, found(FindingKind.DOUBLE_OWNERSHIP, "c", ("d",)), False),
+        ({"client-a": 5}, found(FindingKind.UNOWNED_PARTITION, "c"), True),
+        ({"client-a": 5}, found(FindingKind.FENCING_LOOP), False),
+        ({"client-a": 5}, found(FindingKind.MEMBER_OUT_FOR_GOOD), False),
+        ({"client-a": 5}, found(FindingKind.ILLEGAL_TRANSITION, "a [process 2]"), True),
+        ({"client-a": 5}, found(FindingKind.ILLEGAL_TRANSITION, "b [process 2]"), False),
     ],
 )
 def test_a_line_that_was_not_understood_counts_for_whom_it_concerns(
-    missed_of: tuple[str, ...], one: Finding, lower: bool
+    missed: dict[str, int], one: Finding, is_doubted: bool
 ) -> None:
-    """Lines without a client id count for every client of the file, and any member may own a partition."""
-    files = {"A.log": FileFacts(1, (), (), missed_of)}
+    """Lines without a client id count for every client of the file, any member may own a partition, and what comes
+    after a finding did not cause it. A warning stays one."""
+    files = {"A.log": FileFacts(1, (), (), tuple(missed.items()))}
     (weighed,) = lower_uncertain([one], files, {("g", "client-a", "A.log"): Key("g", "a")})
-    assert (weighed.severity is not one.severity) == lower
-    assert weighed.summary == (f"{one.summary} {SAID}" if lower else one.summary)
+    assert (weighed.severity is not one.severity) == (is_doubted and one.severity is Severity.ERROR)
+    assert weighed.severity is not Severity.INFO
+    assert weighed.summary == (f"{one.summary} {SAID}" if is_doubted else one.summary)
 
 
 def test_facts_for_a_group_leave_out_other_clients() -> None:
-    facts = FileFacts(3, (), (), ("", "a", "b"))
-    assert facts.for_clients(["b", "c"]).missed_of == ("", "b")
+    facts = FileFacts(3, (), (), (("", 1), ("a", 2), ("b", 3)))
+    assert facts.for_clients(["b", "c"]).missed_since == (("", 1), ("b", 3))
 
 
 @pytest.mark.parametrize("scenario", ["j02_second_joins", "j07_maxpoll", "x02_coop_rolling"])

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -196,9 +197,6 @@ SOMETIMES: dict[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
     "an object": (lambda _: "", lambda i: f' {{"traceId":"{i * 7919:x}"}}'),
     "an id": (lambda _: "", lambda i: f" 123e4567-e89b-12d3-a456-{i:012x}"),
     "a source": (lambda _: "", lambda i: f" (ConsumerCoordinator.java:{300 + i})"),
-    "a remark": (lambda _: "", lambda i: f" - request {i}"),
-    "a column": (lambda _: "", lambda _: " | bob"),
-    "a remark before": (lambda i: f"request {i} - ", lambda _: ""),
     "a field before": (lambda i: f"traceId={i * 7919:x} ", lambda _: ""),
     "brackets before": (lambda i: f"[{i * 7919:08x}] ", lambda _: ""),
     "pairs before": (lambda i: f"[traceId={i * 7919:x} spanId={i:x}] ", lambda _: ""),
@@ -228,9 +226,32 @@ def test_what_only_some_messages_have_changes_nothing(name: str, every: int, tmp
         ]
 
 
+@pytest.mark.parametrize("remark", ["- request 7", "| bob", ":: shard 2 of 3"])
+def test_a_remark_behind_some_messages_changes_only_those_with_lists(remark: str, tmp_path: Path) -> None:
+    """What stands behind a list may say that it was cut: such a message is not understood, rather than half of it."""
+    told = events("java")
+    marked = [i % 5 == 0 and not e.trace and "\n" not in e.text for i, e in enumerate(told)]
+    some = [e._replace(text=f"{e.text} {remark}") if at else e for e, at in zip(told, marked, strict=True)]
+    plain = [e for e, at in zip(told, marked, strict=True) if not (at and re.search("partition|topic", e.text))]
+    found, _ = read(write(tmp_path / "a.log", JAVA["kafka"](some), told), CLIENTS["java"])
+    assert len(plain) < len(told)
+    assert found == said(CLIENTS["java"], plain, {"thread"})
+
+
 @pytest.mark.parametrize(
     "behind",
-    ["", " traceId=7", ", truncated=true", " truncated=true", " - and 2 more", " -- cut", " | foo-2", " - foo-2"],
+    [
+        "",
+        " traceId=7",
+        ", truncated=true",
+        " truncated=true",
+        " - and 2 more",
+        " -- cut",
+        " | foo-2",
+        " - foo-2",
+        " - 3 others",
+        " | 5",
+    ],
 )
 def test_half_a_list_is_no_list_whatever_stands_behind(behind: str) -> None:
     whole = () if behind in ("", " traceId=7") else ("foo-0, foo-1",)
@@ -244,7 +265,18 @@ def test_half_a_list_is_no_list_whatever_stands_behind(behind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", ["Error: ", "quoted: ", "payload: - ", "com.acme.App: ", "[dlq] (retry) ", "Retry of ", "WARN request=5 "]
+    "before",
+    [
+        "last heard - ",
+        "seen | ",
+        "Error: ",
+        "quoted: ",
+        "payload: - ",
+        "com.acme.App: ",
+        "[dlq] (retry) ",
+        "Retry of ",
+        "WARN request=5 ",
+    ],
 )
 def test_a_quoted_message_is_nobodys(before: str, tmp_path: Path) -> None:
     """An application's line holds what a client said elsewhere."""

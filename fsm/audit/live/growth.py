@@ -45,7 +45,7 @@ LOOSE_CHUNKS = 64
 _WHOLE = "whole"
 """The layout of a file that cannot be read in parts."""
 _LOOKED_BACK = 1 << 16
-_COUNTERS = ("layouts", "levels", "shapes", "understood_of", "missed_of", "kinds", "missed_ownership")
+_COUNTERS = ("layouts", "levels", "shapes", "understood_of", "missed_of", "kinds", "missed_ownership", "missed_since")
 
 
 class Growth(NamedTuple):

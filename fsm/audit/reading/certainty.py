@@ -73,27 +73,28 @@ class FileFacts(NamedTuple):
     """Fields that its layout lacks, with the names of `fsm.logs.layouts.layout.Description`."""
     too_little: tuple[str, ...] = ()
     """Clients as in `TooLittle.client`."""
-    missed_of: tuple[str, ...] = ()
-    """Client ids in the lines of `missed`; the empty one for lines without a client id."""
+    missed_since: tuple[tuple[str, int], ...] = ()
+    """As `PieceSummary.missed_since`, for the whole file."""
 
     def for_clients(self, client_ids: Iterable[str]) -> FileFacts:
         """The facts for a group with these clients."""
         kept = {"", *client_ids}
-        return self._replace(missed_of=tuple(one for one in self.missed_of if one in kept))
+        return self._replace(missed_since=tuple(one for one in self.missed_since if one[0] in kept))
 
     def is_doubtful(self, client: str) -> bool:
         """Whether too little of a client's lines in the file was understood."""
         return client in self.too_little or "" in self.too_little
 
-    def may_lack(self, client: str) -> bool:
-        """Whether a line of a client in the file may not have been understood."""
-        return client in self.missed_of or "" in self.missed_of
+    def find_missed_ms(self, client: str) -> int | None:
+        """The time from which lines of a client in the file may be missing; None if none is."""
+        return min((ms for one, ms in self.missed_since if one in ("", client)), default=None)
 
 
 _BY_ABSENCE = frozenset(FindingKind) - {
     FindingKind.CONFIG_LAG,
     FindingKind.FENCING_LOOP,
     FindingKind.LISTENER_ERROR,
+    FindingKind.MEMBER_OUT_FOR_GOOD,
     FindingKind.PARTITIONS_LOST,
     FindingKind.REBALANCE_STORM,
     FindingKind.UNPARSED_LINES,
@@ -106,13 +107,16 @@ _OF_ALL_MEMBERS = frozenset({FindingKind.UNOWNED_PARTITION, FindingKind.UNASSIGN
 def lower_uncertain(
     findings: Iterable[Finding], files: Mapping[str, FileFacts], members: Mapping[Source, Key]
 ) -> Iterator[Finding]:
-    """The findings; those that depend on fields that a layout lacks, or that a line that was not understood may have
-    caused, are one step less severe, and say so.
+    """The findings; those that depend on fields that a layout lacks are one step less severe, and name the fields. An
+    error that a line may have caused which was not understood, before the error's end, is a warning, and says so.
 
     A missing date or year matters if the finding shows several files, timestamps in whole seconds matter if it lasted
     less than two seconds, other `LOSSES` always.
     """
-    lacking = {key.member for (_, client, f), key in members.items() if f in files and files[f].may_lack(client)}
+    since: dict[str, int] = {}
+    for (_, client, file), key in members.items():
+        if file in files and (ms := files[file].find_missed_ms(client)) is not None:
+            since[key.member] = min(ms, since.get(key.member, ms))
     for found in findings:
         shown = sorted({one.file for one in found.evidence})
         lost = [name for name in (*_DAY, *_CLOCK, *LOSSES) if any(name in files[f].lost for f in shown if f in files)]
@@ -120,21 +124,31 @@ def lower_uncertain(
         whole_seconds = "milliseconds" in lost and 0 < found.end_ms - found.start_ms < 2 * _SECOND_MS
         reasons = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in LOSSES if name in lost)]
         doubts = [f"a log does not tell {' and '.join(f'the {name}' for name in reasons)}"] if reasons else []
-        if found.kind in _BY_ABSENCE:
-            about = {one if one in lacking else one.rpartition(" [")[0] for one in (found.member, *found.others)}
-            about = lacking if found.kind in _OF_ALL_MEMBERS else about & lacking  # " [" as processes share a client id
-            doubts += [f"not every line of {_name(sorted(about))} was understood"] if about else []
-        yield _lower(found, doubts) if doubts and found.severity is not Severity.INFO else found
+        lacking = _find_lacking(found, since)
+        doubts += [f"not every line of {_name(lacking)} was understood"] if lacking else []
+        if not doubts or found.severity is Severity.INFO:
+            yield found
+        else:
+            is_lower = bool(reasons) or found.severity is Severity.ERROR
+            lower = found.lower_severity() if is_lower else found
+            yield replace(lower, summary=f"{found.summary} ({'; '.join(doubts)})")
+
+
+def _find_lacking(found: Finding, since: Mapping[str, int]) -> list[str]:
+    """The members with a line that was not understood before the end of a finding that a missing line can cause."""
+    if found.kind not in _BY_ABSENCE:
+        return []
+    about = (found.member, *found.others)  # " [" follows if processes share a client id
+    names = (
+        since if found.kind in _OF_ALL_MEMBERS else {one if one in since else one.rpartition(" [")[0] for one in about}
+    )
+    return sorted(one for one in names if one in since and since[one] <= found.end_ms)
 
 
 def _name(members: Sequence[str]) -> str:
     """The first members by their names, and the number of the others."""
     more = len(members) - _MOST_NAMED
     return ", ".join(members[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _lower(found: Finding, doubts: Sequence[str]) -> Finding:
-    return replace(found.lower_severity(), summary=f"{found.summary} ({'; '.join(doubts)})")
 
 
 _MOST_NAMED = 3

@@ -96,6 +96,9 @@ class PieceSummary:
     """Kinds of records that occurred."""
     missed_ownership: Mapping[str, int] = field(default_factory=Counter)
     """Those of `missed` about ownership, by the names of `OWNERSHIP`."""
+    missed_since: Mapping[str, int] = field(default_factory=Counter)
+    """Time in epoch ms of the last record before the first line of `missed` about ownership or a transition, by client
+    id; the empty one for lines without a client id."""
 
     def take(self, parsed: Parsed, signs: Words) -> None:
         """Counts an entry and its records; `signs` are words that only lines of the expected clients have."""
@@ -111,9 +114,14 @@ class PieceSummary:
             self.suspects += missed
         if missed:
             named = _CLIENT_ID.search(entry.data, 0, _SEARCH_LENGTH)
-            self._count_client(self.missed_of, _client_id(named) if named else "")
-            if change := _OWNERSHIP.search(entry.data, 0, _SEARCH_LENGTH):
+            client_id = _client_id(named) if named else ""
+            self._count_client(self.missed_of, client_id)
+            change = _OWNERSHIP.search(entry.data, 0, _SEARCH_LENGTH)
+            if change is not None:
                 _count(self.missed_ownership, change.lastgroup or "")
+            known = client_id in self.missed_since or len(self.missed_since) >= NAMES_A_PIECE
+            if not known and (change is not None or b"transition" in entry.data[:_SEARCH_LENGTH]):
+                _count(self.missed_since, client_id, self.last_ms or 0)
         if format_ is not None:  # several programs share a layout; it is counted for the one that was understood
             _count(self.layouts, f"{format_.name}/{format_.layout}")
         if found is None:

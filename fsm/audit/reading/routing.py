@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import marshal
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
@@ -93,9 +92,10 @@ def route(rows: Iterable[Sent], min_understood: float) -> Iterator[Sent]:
 def describe_file(pieces: Sequence[PieceSummary], min_understood: float) -> FileFacts:
     lost = sorted({name for one in pieces for name in one.lost})
     doubted = (one.client for one in unparsed.find_too_little(pieces, min_understood))
-    missed, named = sum(one.missed for one in pieces), sum((Counter(one.missed_of) for one in pieces), Counter[str]())
-    clients = sorted({*named, *([""] if missed > named.total() else [])})
-    return FileFacts(missed, tuple(lost), tuple(doubted), tuple(clients))
+    since: dict[str, int] = {}
+    for client_id, ms in (noted for one in pieces for noted in one.missed_since.items()):
+        since[client_id] = min(ms, since.get(client_id, ms))
+    return FileFacts(sum(one.missed for one in pieces), tuple(lost), tuple(doubted), tuple(sorted(since.items())))
 
 
 def _send_facts(

@@ -92,7 +92,7 @@ def strip_context(text: str) -> Iterator[str]:
         tail = structured.json_tail(last) if last.endswith("}") else None
         if found:
             shorter = last[: found.start()]
-        elif remark := _REMARK.match(last):
+        elif remark := _LIST.search(text) is None and _REMARK.match(last):
             shorter = remark[1]
         else:
             shorter = tail[0].rstrip() if tail and tail[1] else strip_end(_find_last_unit(last, behind=()), last)
@@ -107,14 +107,11 @@ _WARNING_LEVELS = frozenset({"WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "S
 """Levels at which an application is more likely to quote a client's message than the client is to report ownership."""
 _PAIR, _ID = r"[A-Za-z][\w.-]{0,60}=(?:\"[^\"\n]*\"|[^\s\"\[\]]+)", r"[0-9a-fA-F]{8,64}(?:-[0-9a-fA-F]{2,32}){0,8}"
 _DASH = r"(?:-{1,2}|[|~\u2013\u2014]|//|::)"
-_BRACKETED = rf"\[(?:{_PAIR}|{_ID})(?:,? (?:{_PAIR}|{_ID}))*\]"
-_CONTEXT_BEFORE = re.compile(rf"(?:(?:{_PAIR}|{_ID}|{_BRACKETED}|[^\[\](){{}},:|\"'\n]{{1,60}}[ \t]{_DASH})[ \t]+)+")
+_CONTEXT_BEFORE = re.compile(rf"(?:(?:{_PAIR}|{_ID}|\[(?:{_PAIR}|{_ID})(?:,? (?:{_PAIR}|{_ID}))*\])[ \t]+)+")
 _SOURCE_PLACE = re.compile(r"[ \t]+[(\[]?[\w$]+\.[a-z]{1,5}:\d+[)\]]?[ \t]*\Z")
-_REMARK = re.compile(
-    rf"(.*\S)[ \t]+{_DASH}[ \t]+(?![^\n]*(?:trunc|cut|more|omit|\S-\d+\s*\Z))[^\[\](){{}},:|\n]{{1,80}}\Z"
-)
-"""Words behind a dash or a bar; not a partition, which may be the next item of a list, nor a word that marks a list as
-truncated."""
+_REMARK = re.compile(rf"(.*\S)[ \t]+{_DASH}[ \t]+[^\[\](){{}},:|\n]{{1,80}}\Z")
+_LIST = re.compile(r"(?i)partition|topic")
+"""Words of messages that end with a list: what stands behind a dash there may belong to it, or say that it was cut."""
 _MESSAGE_END = re.compile(r"(?i)[,:]|[ \t]*[#\[({<]?\d{1,7}[\])}>]?[ \t]*\Z|[ \t]*\W?(?:trunc|cut|more|omit)", re.ASCII)
 """Likely part of the message itself: the next item of a list, a short number, a word that marks a list as truncated."""
 
