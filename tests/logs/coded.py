@@ -83,7 +83,11 @@ def journald_bytes(e: Event) -> str:
     text = f"\x1b[2m{e.at:%H:%M:%S}\x1b[0;39m \x1b[32m{e.level:>5}\x1b[0;39m {e.text}" + (
         f"\n{e.trace}" if e.trace else ""
     )
-    fields = {"__REALTIME_TIMESTAMP": str(e.ts_ms * 1000), "PRIORITY": "6", "MESSAGE": [*text.rstrip().encode()]}
+    fields = {
+        "__REALTIME_TIMESTAMP": str(e.ts_ms * 1000),
+        "PRIORITY": "6",
+        "MESSAGE": [*f"{text.rstrip()}\x1b[0m".encode()],
+    }
     return json.dumps(fields, separators=(",", ":"))
 
 

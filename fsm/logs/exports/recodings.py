@@ -365,7 +365,7 @@ def _decode_string(found: re.Match[bytes]) -> bytes:
     return json.dumps(data.decode("utf-8", "replace")).encode() if _is_text(data) else found[0]
 
 
-_NUMBERS = re.compile(rb'(?<=":)\s?\[((?:\s?\d{1,3},){7,}\s?\d{1,3})\]')
+_NUMBERS = re.compile(rb'("MESSAGE"\s?:\s?)\[((?:\s?\d{1,3},){7,}\s?\d{1,3})\s?\]')
 
 
 def _detect_byte_lists(head: bytes) -> Recode | None:
@@ -380,9 +380,11 @@ def _detect_byte_lists(head: bytes) -> Recode | None:
 
 
 def _decode_numbers(found: re.Match[bytes]) -> bytes:
-    numbers = [int(one) for one in found[1].split(b",")]
+    numbers = [int(one) for one in found[2].split(b",")]
     data = bytes(numbers) if max(numbers) < 256 else b""
-    return json.dumps(data.decode("utf-8", "replace")).encode() if b" " in data and _is_text(data) else found[0]
+    if b" " not in data or not _is_text(data):
+        return found[0]
+    return found[1] + json.dumps(data.decode("utf-8", "replace")).encode()
 
 
 # -- pages and rich text -------------------------------------------------------------------------------------
