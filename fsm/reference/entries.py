@@ -568,9 +568,10 @@ WEAK_SPOTS = Section(
             "W27",
             "An eager classic consumer of the Java client is interrupted, or woken up, in its revoked callback: poll() "
             "throws at once, and the next one does not repeat the callback.",
-            "It joins with its partitions, and uses them until its SyncGroup is answered: two users until then. No "
-            "callback says which of them it has lost. With `enable.auto.commit` those that it keeps stay pending "
-            "revocation, and nobody reads them until another rebalance.",
+            "It joins with its partitions, and uses them until its SyncGroup is answered and it polls: two users until "
+            "then, and a commit of what another one owns is accepted. No callback says which of them it has lost. With "
+            "`enable.auto.commit` those that it keeps stay pending revocation, and nobody reads them until another "
+            "rebalance. Seen of Java consumers of 4.4.0.",
             tests=(f"{_FOUND}classic_group.py::test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them",),
         ),
     ),

@@ -226,6 +226,7 @@ class Broken(NamedTuple):
 
 
 _ENDED, _SETTLES, _USERS = "no application is ended", "the group settles", "one user"
+_FORMER = "a commit of a former owner is refused"
 ELSEWHERE = (
     Broken(
         "classic-group",
@@ -239,6 +240,7 @@ ELSEWHERE = (
     Broken("classic-group", {"static": True, "protocol": "cooperative"}, ("restart",), (), _SETTLES, 24, "W13"),
     Broken("classic-group", {}, ("interrupted",), (), _USERS, 34, "W27 (`interrupted`)"),
     Broken("classic-group", {"commits": True}, ("interrupted",), (), _SETTLES, 23, "W27 (`interrupted`)"),
+    Broken("classic-group", {}, ("commit_sync", "interrupted"), (), _FORMER, 31, "W27 (`interrupted`)"),
     Broken("mixed-group", {}, (), (), _ENDED, 11, "W12 (`early`)"),
     Broken(
         "mixed-group",
