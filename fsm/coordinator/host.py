@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
+from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -96,8 +97,8 @@ class Host:
         """Called with each step after it was taken."""
         self._tokens = 0
         self._log: _Log | None = None
-        self._connections: PersistentMap[tuple[str, str], int] = PersistentMap()
-        """The connection that each member used last."""
+        self._connections: PersistentMap[int, int] = PersistentMap()
+        """The connection that each member used last, by a hash of its group and id."""
 
     @property
     def now_ms(self) -> int:
@@ -126,7 +127,8 @@ class Host:
 
         `fresh_id` is the random part of a member id that the broker creates; by default it is derived from the token.
         `connection` is the number of the client's connection; a later one has a higher number. A dialect that closes
-        older connections (F29) answers `DISCONNECTED` to a member that has used a later one.
+        older connections (F29) answers `DISCONNECTED` to a member that has used a later one; requests without a number
+        are always handled.
         Raises `InputError`, without any change, for a message that is no request of a group coordinator, has a field of
         another type, or an unknown version.
         """
@@ -156,9 +158,10 @@ class Host:
         member = member_of(message)
         if member is None or Choice.OLDER_CONNECTION_IS_CLOSED not in self.context.dialect:
             return True
-        known = self._connections.get(member, -1)
+        key = int.from_bytes(blake2b("\0".join(member).encode(), digest_size=8).digest(), "big")
+        known = self._connections.get(key, -1)
         if known < connection:
-            self._connections = _with_connection(self._connections, member, connection)
+            self._connections = _with_connection(self._connections, key, connection)
         return bool(known <= connection)
 
     def advance(self, to_ms: int) -> tuple[Answer, ...]:
@@ -286,9 +289,7 @@ def member_of(message: Any) -> tuple[str, str] | None:
     return (message.group_id, message.member_id) if type(message) in _OF_MEMBERS and message.member_id else None
 
 
-def _with_connection(
-    known: PersistentMap[tuple[str, str], int], member: tuple[str, str], connection: int
-) -> PersistentMap[tuple[str, str], int]:
+def _with_connection(known: PersistentMap[int, int], member: int, connection: int) -> PersistentMap[int, int]:
     """The connections with that of a member. Of too many the older half is forgotten."""
     if len(known) >= _MOST_CONNECTIONS and member not in known:
         newest = sorted(known.items(), key=itemgetter(1))[_MOST_CONNECTIONS // 2 :]

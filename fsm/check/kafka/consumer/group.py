@@ -78,6 +78,8 @@ NOT_MODELLED = (
     "backoffs of an application's own commits",
     "more than two restarts of a member",
     "the first search for the coordinator",
+    "an abandoned connection that outlives two moves of the coordinator",
+    "that with a connection all its requests are abandoned",
     DUPLICATES,
 )
 
