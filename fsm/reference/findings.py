@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 
@@ -205,16 +205,37 @@ SAME: Mapping[str, str] = {"4.1.2": "4.0.0", "4.3.1": "4.4.0"}
 """Releases whose members and coordinator have the same findings as those of another release."""
 
 
+PROTOCOLS = ("eager", "cooperative")
+"""Protocols of classic members."""
+
+
 class Broken(NamedTuple):
     """A finding in a group of another kind."""
 
     model: str
     options: Mapping[str, Any]
+    """Without a protocol it is found in eager and in cooperative groups."""
     kinds: tuple[str, ...]
     known: tuple[str, ...]
     broken: str
-    steps: int
+    steps: Mapping[str, int]
+    """Release that stands for a group of them -> number of steps; one that is left out is clean."""
     behind: str
+
+    def options_in(self, release: str) -> Iterator[Mapping[str, Any]]:
+        """Options of the model by the rules of a release, for each protocol; Connect's rules are the same in all."""
+        if self.model == "connect":
+            yield self.options
+            return
+        rules = {"coordinator": release, **({"client": release} if self.model == "mixed-group" else {})}
+        for protocol in PROTOCOLS:
+            if self.options.get("protocol", protocol) == protocol:
+                yield {**rules, **self.options, "protocol": protocol}
+
+    def in_the_other_protocol(self) -> Broken:
+        """The same question to a group of the other protocol, which is clean."""
+        (other,) = {*PROTOCOLS} - {self.options["protocol"]}
+        return self._replace(options={**self.options, "protocol": other}, steps={})
 
     def command(self) -> str:
         """The command that shows it."""
@@ -225,8 +246,20 @@ class Broken(NamedTuple):
         return " ".join(["fsm check", self.model, *given, f'--property "{self.broken}"'])
 
 
+GROUPED: Mapping[str, tuple[str, ...]] = {
+    "4.0.0": ("4.0.0",),
+    "4.2.1": ("4.1.2", "4.2.1"),
+    "4.4.0": ("4.3.1", "4.4.0"),
+}
+"""Release -> those with the same findings in groups of other kinds."""
 _ENDED, _SETTLES, _USERS = "no application is ended", "the group settles", "one user"
 _FORMER = "a commit of a former owner is refused"
+
+
+def _always(steps: int) -> Mapping[str, int]:
+    return dict.fromkeys(GROUPED, steps)
+
+
 ELSEWHERE = (
     Broken(
         "classic-group",
@@ -234,32 +267,50 @@ ELSEWHERE = (
         ("restart",),
         (),
         _ENDED,
-        9,
+        _always(9),
         "W25 (`late_join`)",
     ),
-    Broken("classic-group", {"static": True, "protocol": "cooperative"}, ("restart",), (), _SETTLES, 24, "W13"),
-    Broken("classic-group", {}, ("interrupted",), (), _USERS, 34, "W27 (`interrupted`)"),
-    Broken("classic-group", {"commits": True}, ("interrupted",), (), _SETTLES, 23, "W27 (`interrupted`)"),
-    Broken("classic-group", {}, ("commit_sync", "interrupted"), (), _FORMER, 31, "W27 (`interrupted`)"),
-    Broken("mixed-group", {}, (), (), _ENDED, 11, "W12 (`early`)"),
+    Broken(
+        "classic-group", {"static": True, "protocol": "cooperative"}, ("restart",), (), _SETTLES, _always(24), "W13"
+    ),
+    Broken("classic-group", {"protocol": "eager"}, ("interrupted",), (), _USERS, _always(34), "W27 (`interrupted`)"),
+    Broken(
+        "classic-group",
+        {"commits": True, "protocol": "eager"},
+        ("interrupted",),
+        (),
+        _SETTLES,
+        _always(23),
+        "W27 (`interrupted`)",
+    ),
+    Broken(
+        "classic-group",
+        {"protocol": "eager"},
+        ("commit_sync", "interrupted"),
+        (),
+        _FORMER,
+        _always(31),
+        "W27 (`interrupted`)",
+    ),
+    Broken("mixed-group", {}, (), (), _ENDED, _always(11), "W12 (`early`)"),
     Broken(
         "mixed-group",
         {"policy": "disabled"},
         (),
         ("early",),
         _ENDED,
-        8,
+        {**_always(12), "4.4.0": 8},
         "the policy lets nobody join a group of the other type: GROUP_ID_NOT_FOUND, or INCONSISTENT_GROUP_PROTOCOL, "
         "ends whoever tries (`refused`)",
     ),
-    Broken("mixed-group", {"policy": "upgrade"}, ("leave",), ("early",), _SETTLES, 20, "W5"),
+    Broken("mixed-group", {"policy": "upgrade"}, ("leave",), ("early",), _SETTLES, {"4.4.0": 20}, "W5"),
     Broken(
         "mixed-group",
         {},
         ("expire",),
         ("early",),
         _ENDED,
-        13,
+        {**_always(14), "4.4.0": 13},
         "W18",
     ),
     Broken(
@@ -268,28 +319,29 @@ ELSEWHERE = (
         ("rebalance_timeout",),
         ("early",),
         _USERS,
-        30,
+        _always(30),
         "W2: a classic member that came too late to join uses what it had until it syncs",
     ),
-    Broken("mixed-group", {"client": "fixed"}, ("late",), ("early",), _USERS, 26, "W20"),
-    Broken("classic-group", {}, ("failover", "late"), (), _ENDED, 45, "W21"),
+    Broken("mixed-group", {"client": "fixed"}, ("late",), ("early",), _USERS, _always(26), "W20"),
+    Broken("classic-group", {"protocol": "eager"}, ("failover", "late"), (), _ENDED, _always(45), "W21"),
+    Broken("classic-group", {"protocol": "cooperative"}, ("failover", "late"), (), _ENDED, _always(44), "W21"),
     Broken(
         "mixed-group",
         {"static": True, "members": 1},
         ("convert",),
         (),
         "10 a group at rest holds every subscribed partition",
-        8,
-        "W14",
+        {"4.2.1": 8, "4.4.0": 8},
+        "W14; in 4.0.0 the first heartbeat after an upgrade bumps the epoch (F21b)",
     ),
-    Broken("mixed-group", {"static": True}, ("convert",), ("early", "late_join", "W14"), _SETTLES, 13, "W15"),
+    Broken("mixed-group", {"static": True}, ("convert",), ("early", "late_join", "W14"), _SETTLES, _always(13), "W15"),
     Broken(
         "mixed-group",
         {"members": 3, "classic": 2, "protocol": "cooperative", "client": "fixed"},
         (),
         ("early",),
         _USERS,
-        32,
+        _always(32),
         "W16",
     ),
     Broken(
@@ -298,7 +350,7 @@ ELSEWHERE = (
         ("expire",),
         (),
         "one runner",
-        21,
+        _always(21),
         "W26 (`zombie`)",
     ),
     Broken(
@@ -307,7 +359,7 @@ ELSEWHERE = (
         ("freeze",),
         (),
         "one runner",
-        23,
+        _always(23),
         "W26",
     ),
     Broken(
@@ -316,8 +368,8 @@ ELSEWHERE = (
         ("config", "crash"),
         ("zombie",),
         "the cluster settles",
-        4,
+        _always(4),
         "the next leader remembers nothing of what was deleted: as told above (`deleted`)",
     ),
 )
-"""Shortest paths in other groups, with coordinators and members of 4.4.0 unless noted otherwise."""
+"""Shortest paths in other groups, and in clusters of Connect."""

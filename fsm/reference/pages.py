@@ -10,7 +10,7 @@ from fsm.logs import all_facts
 from fsm.reference.clauses import CLAUSES, Clauses
 from fsm.reference.dialects import Part, parts
 from fsm.reference.entries import SECTIONS, WEAK_SPOTS, Section
-from fsm.reference.findings import ELSEWHERE, FOUND, SAME, SCENES
+from fsm.reference.findings import ELSEWHERE, FOUND, GROUPED, SAME, SCENES
 from fsm.reference.reports import CAUSES, KINDS, REPORTS, SHORTEST, Report
 from fsm.render.tables.markdown import escape, grid
 
@@ -138,11 +138,17 @@ def _other_scenes() -> Iterator[str]:
     rows = ((f"`{SCENES[scene].command}`", *cells, _link(SCENES[scene].behind)) for scene, cells in found.items())
     yield from ("", *grid(heads, rows), "")
     yield (
-        "In groups of the classic protocol, in mixed ones and in clusters of Connect, by rules of 4.4.0; in mixed ones "
-        "what stands above shows, too, unless members of KIP-848 are `fixed`:"
+        "In groups of the classic protocol, in mixed ones and in clusters of Connect, by the release of the "
+        "coordinator (`--coordinator R`) and, in mixed groups, of members of KIP-848 (`--client R`); Connect's workers "
+        "have the same rules in all. Where a command names no protocol, eager and cooperative groups take the same "
+        "number of steps; where it names one, the other is clean, unless it has a row. In mixed groups what stands "
+        "above of the same members and coordinator shows, too. What cells leave empty is proven clean."
     )
-    elsewhere = ((f"`{one.command()}`", str(one.steps), _link(one.behind)) for one in ELSEWHERE)
-    yield from ("", *grid(("Command", "Steps", "Behind it"), elsewhere), "")
+    elsewhere = (
+        (f"`{one.command()}`", *(str(one.steps.get(release, "")) for release in GROUPED), _link(one.behind))
+        for one in ELSEWHERE
+    )
+    yield from ("", *grid(("Command", *map(", ".join, GROUPED.values()), "Behind it"), elsewhere), "")
 
 
 def _report(report: Report) -> Iterator[str]:

@@ -7,7 +7,8 @@ them to more than a million and a half states.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from fsm.check import check
 from fsm.check.catalog import make_model
 from fsm.check.kafka.consumer.group import consumer_group
 from fsm.cli import parser
-from fsm.reference.findings import ELSEWHERE, FOUND, SAME, SCENES, Broken
+from fsm.protocol.releases import LATEST
+from fsm.reference.findings import ELSEWHERE, FOUND, GROUPED, SAME, SCENES, Broken
 
 SHORT = {
     "held by the coordinator's book": "book",
@@ -28,6 +30,8 @@ SHORT = {
 }
 UNTIMED = "rebalance_timeout"
 """Its shortest paths have no times: a member's poll timer, which is as long, runs out before. All others have some."""
+OF_ONE_PROTOCOL = [one for one in ELSEWHERE if "protocol" in one.options and one.behind != "W21"]
+"""Findings elsewhere that groups of the other protocol do not have."""
 
 
 def found(client: str, coordinator: str, scene: str) -> str:
@@ -71,14 +75,36 @@ def test_a_release_breaks_what_another_one_does(release: str, other: str) -> Non
     assert {scene: what for scene, what in findings.items() if what} == FOUND[other, other]
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("one", ELSEWHERE, ids=lambda one: one.command())
-def test_groups_of_other_kinds_break_what_is_known_of_them(one: Broken) -> None:
-    model, asked = make_model(one.model, **one.options), [one.broken]
-    (found,) = check(
-        model, disturb=one.kinds, disturbances=len(one.kinds), known=one.known, properties=asked
-    ).violations
-    assert (found.property, found.doomed_at or len(found.path)) == (one.broken, one.steps)
+def in_each_release(found: Iterable[Broken]) -> list[Any]:
+    return [
+        pytest.param(one, release, marks=pytest.mark.deep if release == LATEST else pytest.mark.slow)
+        for release in chain(*GROUPED.values())
+        for one in found
+        if release == LATEST or one.model != "connect"
+    ]
+
+
+def name_case(case: Broken | str) -> str:
+    return case if isinstance(case, str) else case.command()
+
+
+def assert_breaks(one: Broken, release: str) -> None:
+    for options in one.options_in(release):
+        asked = {"known": one.known, "properties": [one.broken]}
+        verdict = check(make_model(one.model, **options), disturb=one.kinds, disturbances=len(one.kinds), **asked)
+        steps = [found.doomed_at or len(found.path) for found in verdict.violations]
+        (wanted,) = (one.steps.get(stands) for stands, same in GROUPED.items() if release in same)
+        assert (verdict.word, steps) == (("violated", [wanted]) if wanted else ("holds", []))
+
+
+@pytest.mark.parametrize(("one", "release"), in_each_release(ELSEWHERE), ids=name_case)
+def test_groups_of_other_kinds_break_what_is_known_of_them(one: Broken, release: str) -> None:
+    assert_breaks(one, release)
+
+
+@pytest.mark.parametrize(("one", "release"), in_each_release(OF_ONE_PROTOCOL), ids=name_case)
+def test_what_is_of_one_protocol_is_not_of_the_other(one: Broken, release: str) -> None:
+    assert_breaks(one.in_the_other_protocol(), release)
 
 
 def test_a_command_of_the_page_is_understood() -> None:
