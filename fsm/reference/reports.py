@@ -272,7 +272,8 @@ REPORTS = (
     Report(
         "W14",
         "A group that is converted before it has an assignment stays without one",
-        "4.4.0 (raw requests); by the checker's word from 4.1 on, under the policies `bidirectional` and `upgrade`.",
+        "4.4.0 (raw requests); by the checker's word from 4.0.1 on (F21b), under the policies `bidirectional` and "
+        "`upgrade`.",
         "fsm check mixed-group --static --members 1 --disturb convert",
         (
             "Static member A of the classic protocol joins, and the first generation begins.",
