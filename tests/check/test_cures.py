@@ -395,7 +395,7 @@ def test_classic_groups_are_clean_for_a_failover_and_a_late_request() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protocol", "states"), [("eager", 37_661_164), ("cooperative", 70_704_922)])
+@pytest.mark.parametrize(("protocol", "states"), [("eager", 37_977_670), ("cooperative", 71_442_385)])
 def test_a_second_conversion_does_no_harm(protocol: str, states: int) -> None:
     """W15 and W16 for two conversions, anywhere: the whole space, some 120 and 240 CPU seconds."""
     verdict = converted(FIXED, disturbances=2, protocol=protocol)
