@@ -324,7 +324,7 @@ WEAK_SPOTS = Section(
             "whose commits are both taken. Seen of a real broker of 4.4.0.",
             tests=(
                 f"{_ARISES}test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word",
-                f"{_FOUND}cures.py::test_a_join_of_another_generation_gives_up_nothing",
+                f"{_FOUND}cures.py::test_a_member_that_was_removed_goes_on_with_nothing",
             ),
         ),
         Entry(
@@ -509,7 +509,7 @@ WEAK_SPOTS = Section(
             "what the member owned before it was assigned anything.",
             "What it leaves out counts as given up, while the member uses it: two users until its next heartbeat, "
             "which is refused. Seen of a real broker of 4.4.0.",
-            tests=(f"{_FOUND}cures.py::test_a_join_of_another_generation_gives_up_nothing",),
+            tests=(f"{_FOUND}cures.py::test_a_late_request_gives_up_what_was_assigned_since",),
         ),
         Entry(
             "W21",
