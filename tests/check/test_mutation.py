@@ -117,7 +117,6 @@ def test_rules_of_a_consumer_group_are_mutated() -> None:
 
 SLOWER = (
     "target:consumer-member.RECONCILING.ASSIGNED_OK:STABLE",
-    "target:consumer-member.ACKNOWLEDGING.RESP_SAME:STABLE",
     "lose:consumer-member.ACKNOWLEDGING.ACK_SENT:SEND_ACK_HEARTBEAT",
     "never:fsm.member.consumer.decisions.may_send_now",
     "timer:consumer-group.EMPTY.MEMBER_JOINED_ALL_STABLE:SET_METADATA_DEADLINE",
@@ -142,7 +141,7 @@ def test_the_score_of_a_consumer_group() -> None:
     found = score(made, OPERATORS, disturb=["expire"], disturbances=1, limits=limits)
     survived = {one.mutant.name for one in found.outcomes if one.word == "survived"}
     assert survived == {*SLOWER, *DONE_BY_ANOTHER, *HARMLESS}
-    assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [90, 11, 0, 125]
+    assert [found.count(word) for word in ("killed", "survived", "stopped", "same")] == [89, 10, 0, 116]
 
 
 @pytest.mark.parametrize(
