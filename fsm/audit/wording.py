@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fsm.trace import Partition, by_partition
 
@@ -10,6 +10,8 @@ UNIT = "unit:"
 """Prefix of the topic of a row for a unit of Connect: `unit:A` for an instance, `unit:A:0` for a task."""
 _SHOWN = 8
 """Partitions of one topic, and topics, that a sentence lists; the rest is counted."""
+NAMED = 3
+"""Most members that a sentence lists."""
 
 
 def names(partitions: Iterable[Partition]) -> str:
@@ -67,6 +69,18 @@ def _numbers(numbers: list[int]) -> str:
     shown = ", ".join(str(n) for n in numbers[:_SHOWN])
     more = len(numbers) - _SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def list_members(members: Sequence[str]) -> str:
+    """Members as a list in a sentence.
+
+    >>> list_members(["a"]), list_members(["a", "b"]), list_members(list("abcde"))
+    ('a', 'a and b', 'a, b, c and 2 more')
+    """
+    if len(members) > NAMED:
+        return f"{', '.join(members[:NAMED])} and {len(members) - NAMED} more"
+    *first, last = members or ("somebody",)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def seconds(ms: int) -> str:

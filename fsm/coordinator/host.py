@@ -144,7 +144,7 @@ class Host:
         self._tokens = self._tokens + 1 if token is None else token
         if now_ms is not None and now_ms != self.context.now_ms:
             self.context = self.context.at(now_ms)
-        if connection is not None and not self._is_latest(message, connection):
+        if connection is not None and not self._note_connection(message, connection):
             return Sent(self._tokens, (Answer(self._tokens, DISCONNECTED),))
         request = Request(self._tokens, client_id, client_host, version, message, fresh_id)
         step = steps.handle(self.state, request, self.context)
@@ -153,8 +153,8 @@ class Host:
             self.resolve()
         return Sent(request.token, step.answers)
 
-    def _is_latest(self, message: RequestBody, connection: int) -> bool:
-        """Whether a request's member has used no later connection; notes the connection if so."""
+    def _note_connection(self, message: RequestBody, connection: int) -> bool:
+        """Notes the connection of a request's member; False if the member has used a later one, which it keeps."""
         member = member_of(message)
         if member is None or Choice.OLDER_CONNECTION_IS_CLOSED not in self.context.dialect:
             return True

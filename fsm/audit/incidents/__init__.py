@@ -24,8 +24,9 @@ from fsm.audit.group_audit import GroupAudit
 from fsm.audit.incidents.cause_rules import RULES, WEAK_SPOTS, Rule, Scope, What
 from fsm.audit.incidents.member_lives import MemberLives
 from fsm.audit.incidents.next_steps import Step, step_of
-from fsm.audit.incidents.wording import describe_consequences, list_members
+from fsm.audit.incidents.wording import describe_consequences
 from fsm.audit.limits import SETTLED_MS
+from fsm.audit.wording import list_members
 
 _SEVERITIES, _KINDS = list(Severity), list(FindingKind)
 _NUMBERED = re.compile(r"(?:: |\()(W\d+|G3)\b")

@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fsm.audit.findings import Finding, FindingKind
-from fsm.audit.wording import names, seconds, units
+from fsm.audit.wording import list_members, names, seconds, units
 from fsm.render.wording import many
 
-NAMED = 3
-"""Most members that a sentence lists."""
 K = FindingKind
 _OF_UNITS = (K.RAN_TWICE, K.UNASSIGNED_WORK, K.TASK_ZOMBIE)
-
-
-def list_members(members: Sequence[str]) -> str:
-    """Members as a list in a sentence.
-
-    >>> list_members(["a"]), list_members(["a", "b"]), list_members(list("abcde"))
-    ('a', 'a and b', 'a, b, c and 2 more')
-    """
-    if len(members) > NAMED:
-        return f"{', '.join(members[:NAMED])} and {len(members) - NAMED} more"
-    *first, last = members or ("somebody",)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def describe_consequences(findings: Iterable[Finding], blamed: Sequence[str]) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from fsm.audit.findings import Finding, FindingKind, Severity
 from fsm.audit.hygiene.identity import Key
 from fsm.audit.reading.records import Source
+from fsm.audit.wording import list_members
 from fsm.logs.layouts.layout import LOSSES
 
 _SECOND_MS = 1000
@@ -125,7 +126,7 @@ def lower_uncertain(
         reasons = [*days, *(_CLOCK if whole_seconds else ()), *(name for name in LOSSES if name in lost)]
         doubts = [f"a log does not tell {' and '.join(f'the {name}' for name in reasons)}"] if reasons else []
         lacking = _find_lacking(found, since)
-        doubts += [f"not every line of {_name(lacking)} was understood"] if lacking else []
+        doubts += [f"not every line of {list_members(lacking)} was understood"] if lacking else []
         if not doubts or found.severity is Severity.INFO:
             yield found
         else:
@@ -143,12 +144,3 @@ def _find_lacking(found: Finding, since: Mapping[str, int]) -> list[str]:
         since if found.kind in _OF_ALL_MEMBERS else {one if one in since else one.rpartition(" [")[0] for one in about}
     )
     return sorted(one for one in names if one in since and since[one] <= found.end_ms)
-
-
-def _name(members: Sequence[str]) -> str:
-    """The first members by their names, and the number of the others."""
-    more = len(members) - _MOST_NAMED
-    return ", ".join(members[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-_MOST_NAMED = 3

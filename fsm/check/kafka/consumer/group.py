@@ -79,7 +79,7 @@ NOT_MODELLED = (
     "more than two restarts of a member",
     "the first search for the coordinator",
     "an abandoned connection that outlives two moves of the coordinator",
-    "that with a connection all its requests are abandoned",
+    "that an abandoned connection ends its other requests, too",
     DUPLICATES,
 )
 

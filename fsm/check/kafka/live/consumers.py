@@ -87,6 +87,11 @@ class Abandoned:
         return self._orders.pop(next(i for i, (_, order) in enumerate(self._orders) if is_it(order)))
 
 
+def take_request(out: list[Any], late: Abandoned, is_it: Callable[[Any], bool] | None) -> tuple[int, Any]:
+    """The connection of the request that arrives, and the request: the first in flight, or the abandoned one."""
+    return (late.connection, out.pop(0)) if is_it is None else late.take(is_it)
+
+
 class LiveMember:
     """A consumer with its own clock, its application and its connection; `metadata` is its client's."""
 

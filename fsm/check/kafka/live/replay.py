@@ -18,7 +18,7 @@ from fsm.check.kafka.consumer.coordinator import BY_NAME, MOVES, CoordinatorMode
 from fsm.check.kafka.consumer.member import FIND, FOUND, ConsumerModel, id_of
 from fsm.check.kafka.consumer.shell import observe
 from fsm.check.kafka.descriptions import Seen, tell_difference
-from fsm.check.kafka.live.consumers import AUTO_COMMIT_MS, LONG_MS, LiveConsumer
+from fsm.check.kafka.live.consumers import AUTO_COMMIT_MS, LONG_MS, LiveConsumer, take_request
 from fsm.check.kafka.live.idle_steps import find_room
 from fsm.check.kafka.live.tracing import go_on, tell_stored, topics_of
 from fsm.check.kafka.topics import CLUSTER
@@ -259,10 +259,8 @@ class _Replay:
     def _request(self, action: Action, consumer: LiveConsumer) -> None:
         """Handles a request, or loses it together with the broker that handled it."""
         name, late = consumer.model.name, action.what == "receives late"
-        if late:
-            connection, order = consumer.late.take(partial(_same, action.message))
-        else:
-            connection, order = consumer.late.connection, consumer.out.pop(0)
+        is_it = partial(_same, action.message) if late else None
+        connection, order = take_request(consumer.out, consumer.late, is_it)
         bodies: list[Any]
         if action.what == "lost":
             self.host.take(load(self.host.state, self.host.context))
