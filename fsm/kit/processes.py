@@ -240,7 +240,7 @@ def _refuse(program: Program, command: Sequence[str]) -> None:
     """Raises `InputError` with the reason why a program is no adapter."""
     what = " ".join(command)
     if program.unparsed:
-        raise InputError(f"prints {program.unparsed[:80]!r}, which is no JSON object with ev", what, REMEDY)
+        raise InputError(f"prints {program.unparsed[:80]!r}, which is not a JSON object with ev", what, REMEDY)
     why = program.errors[-1][:200] if program.errors else "and printed nothing"
     raise InputError(f"ended with status {program.status}: {why}", what, REMEDY)
 

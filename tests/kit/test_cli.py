@@ -60,7 +60,12 @@ def test_traces_are_judged_as_json(folder: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "no exchanges"), ("{", "no JSON"), ('{"event": "exchange"}', "no line of a trace"), ("[1]", "no line")],
+    [
+        ("", "no exchanges"),
+        ("{", "not JSON"),
+        ('{"event": "exchange"}', "not a line of a trace"),
+        ("[1]", "not a line"),
+    ],
 )
 def test_what_is_no_trace_is_refused(
     content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

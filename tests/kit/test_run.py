@@ -126,7 +126,7 @@ def test_pages_and_xml_are_well_formed(stranger: str, capsys: pytest.CaptureFixt
     ("command", "message"),
     [
         ("no-such-program", "cannot be started"),
-        ("echo hello", "which is no JSON object"),
+        ("echo hello", "which is not a JSON object"),
         ("false", "ended with status 1"),
         ("'", "quote"),
         ("", "empty"),

@@ -17,7 +17,7 @@ HOT, WINDOW_MS = 3, 200.0
 
 @classic_rule("K1", Grade.MUST, "KIP-394", What.JOIN)
 def no_id_of_its_own(moment: Moment) -> Verdict:
-    """A member joins without member id, or with one that the coordinator gave it."""
+    """A member joins without a member id, or with the one that the coordinator gave it."""
     member, member_id = moment.classic, moment.request.member_id
     if member.given_id or (member.join is None and member_id):
         return None if member.given_id else hold(False, "no member id", member_id)
@@ -27,7 +27,7 @@ def no_id_of_its_own(moment: Moment) -> Verdict:
 
 @classic_rule("K2", Grade.MUST, "KIP-394", What.JOIN)
 def joins_with_given_id(moment: Moment) -> Verdict:
-    """A member that was told MEMBER_ID_REQUIRED joins again with the id that it was given."""
+    """A member rejoins after MEMBER_ID_REQUIRED with the member id of that response."""
     given = moment.classic.given_id
     refusal = moment.classic.refusal
     if not given or refusal is None or refusal.code is not ErrorCode.MEMBER_ID_REQUIRED:
@@ -37,7 +37,7 @@ def joins_with_given_id(moment: Moment) -> Verdict:
 
 @classic_rule("K3", Grade.MUST, "SyncGroup API", What.SYNC)
 def syncs_current_generation(moment: Moment) -> Verdict:
-    """A SyncGroup has the generation and the member id of the answer to the JoinGroup."""
+    """A SyncGroup has the generation and the member id of the JoinGroup response."""
     member, request = moment.classic, moment.request
     if not member.is_member:
         return None
@@ -52,7 +52,7 @@ def syncs_current_generation(moment: Moment) -> Verdict:
 
 @classic_rule("K4", Grade.MUST, JOINING, What.SYNC, What.JOIN, What.BEAT, What.END)
 def syncs(moment: Moment) -> Verdict:
-    """A member that joined asks for its assignment with SyncGroup."""
+    """A member that has joined requests its assignment with SyncGroup."""
     member = moment.classic
     if member.stage is not Stage.JOINED:
         return None
@@ -72,7 +72,7 @@ def syncs(moment: Moment) -> Verdict:
 
 @classic_rule("K7", Grade.MUST, "Heartbeat API", What.BEAT)
 def heartbeats_current_generation(moment: Moment) -> Verdict:
-    """A Heartbeat has the generation and the member id of the answer to the JoinGroup."""
+    """A Heartbeat has the generation and the member id of the JoinGroup response."""
     member, request = moment.classic, moment.request
     if not member.is_member or moment.at_ms - member.generation_ms <= SLACK_MS:
         return None
@@ -86,7 +86,7 @@ def heartbeats_current_generation(moment: Moment) -> Verdict:
 
 @classic_rule("K8", Grade.MUST, "KIP-62, session.timeout.ms", What.BEAT, What.JOIN, What.LEAVE, What.END)
 def not_silent(moment: Moment) -> Verdict:
-    """A member of a generation is never silent for its session timeout."""
+    """A member never lets a whole session timeout pass without a request."""
     member = moment.classic
     if not member.is_member or member.sent is None or not member.session_ms:
         return None
@@ -104,7 +104,7 @@ def not_silent(moment: Moment) -> Verdict:
 
 @classic_rule("K9", Grade.NOTE, "heartbeat.interval.ms", What.BEAT)
 def beats_often(moment: Moment) -> Verdict:
-    """A member sends three heartbeats in a session, so that two may be lost."""
+    """A member sends three heartbeats per session timeout, so that two may be lost."""
     member = moment.classic
     if member.stage is not Stage.STABLE or member.sent is None or member.sent.api != What.BEAT.value:
         return None
@@ -115,7 +115,7 @@ def beats_often(moment: Moment) -> Verdict:
 
 @classic_rule("K10", Grade.MUST, "KIP-62; REBALANCE_IN_PROGRESS", What.JOIN, What.BEAT, What.END)
 def rejoins(moment: Moment) -> Verdict:
-    """A member that is told of a rebalance joins again, before its rebalance timeout or session is over."""
+    """A member that learns of a rebalance rejoins before its rebalance timeout or session timeout expires."""
     member, app = moment.classic, moment.application
     if member.rebalance_asked_ms is None or (member.left is not None and app.closing_ms is None):
         return None
@@ -133,7 +133,7 @@ def rejoins(moment: Moment) -> Verdict:
 
 @classic_rule("K11", Grade.SHOULD, "Heartbeat API", What.BEAT)
 def no_burst_of_beats(moment: Moment) -> Verdict:
-    """A member that is told of a rebalance does not send one heartbeat after the other."""
+    """A member that learns of a rebalance does not send heartbeats back to back."""
     if moment.classic.rebalance_asked_ms is None:
         return None
     recent = [at_ms for at_ms in moment.classic.beats_since if moment.at_ms - at_ms < WINDOW_MS]
@@ -142,7 +142,7 @@ def no_burst_of_beats(moment: Moment) -> Verdict:
 
 @classic_rule("K12", Grade.SHOULD, "ILLEGAL_GENERATION; AbstractCoordinator", What.JOIN)
 def keeps_its_id(moment: Moment) -> Verdict:
-    """A member whose generation is over (ILLEGAL_GENERATION) joins again with its member id."""
+    """A member rejoins after ILLEGAL_GENERATION with its member id."""
     member = moment.classic
     if member.refusal is None or member.refusal.code is not ErrorCode.ILLEGAL_GENERATION or not member.member_id:
         return None
@@ -153,7 +153,7 @@ def keeps_its_id(moment: Moment) -> Verdict:
 
 @classic_rule("K13", Grade.MUST, "UNKNOWN_MEMBER_ID; AbstractCoordinator", What.JOIN)
 def forgets_its_id(moment: Moment) -> Verdict:
-    """A member that the coordinator does not know (UNKNOWN_MEMBER_ID) joins again without member id."""
+    """A member rejoins after UNKNOWN_MEMBER_ID without a member id."""
     refusal = moment.classic.refusal
     if refusal is None or refusal.code is not ErrorCode.UNKNOWN_MEMBER_ID:
         return None
@@ -162,7 +162,7 @@ def forgets_its_id(moment: Moment) -> Verdict:
 
 @classic_rule("K14", Grade.MUST, "NOT_COORDINATOR; AbstractCoordinator", What.JOIN, What.SYNC, What.BEAT)
 def searches_when_moved(moment: Moment) -> Verdict:
-    """A member looks for the coordinator when it is told that it asks the wrong broker."""
+    """A member looks up the coordinator again after NOT_COORDINATOR."""
     member = moment.classic
     if member.refusal is None or member.refusal.code is not ErrorCode.NOT_COORDINATOR:
         return None
@@ -172,26 +172,26 @@ def searches_when_moved(moment: Moment) -> Verdict:
 
 @classic_rule("K15", Grade.SHOULD, "KIP-580; retry.backoff.ms", What.JOIN, What.SYNC, What.BEAT)
 def backs_off(moment: Moment) -> Verdict:
-    """A member waits before it repeats a request that was refused with an error that passes."""
+    """A member backs off before it retries a request that failed with a retriable error."""
     refusal = moment.classic.refusal
     if refusal is None or refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None
     waited_ms = moment.at_ms - refusal.at_ms
-    return hold(waited_ms >= BACKOFF_MS, "a backoff of some 100 ms", f"{moment.what.value} after {waited_ms:.0f} ms")
+    return hold(waited_ms >= BACKOFF_MS, "a backoff of about 100 ms", f"{moment.what.value} after {waited_ms:.0f} ms")
 
 
 @classic_rule("K16", Grade.MUST, "KIP-345; FENCED_INSTANCE_ID", What.JOIN, What.SYNC, What.BEAT, What.END)
 def silent_after_fenced_instance(moment: Moment) -> Verdict:
-    """A static member whose instance id another process took (FENCED_INSTANCE_ID) is silent."""
+    """A static member sends nothing after another process took its instance id (FENCED_INSTANCE_ID)."""
     fatal = moment.classic.fatal
     if fatal is None or fatal.code is not ErrorCode.FENCED_INSTANCE_ID:
         return None
-    return hold(moment.what is What.END, "silence after FENCED_INSTANCE_ID", moment.what.value)
+    return hold(moment.what is What.END, "no request after FENCED_INSTANCE_ID", moment.what.value)
 
 
 @classic_rule("K17", Grade.SHOULD, "LeaveGroup API; Consumer.close", What.END)
 def leaves(moment: Moment) -> Verdict:
-    """A dynamic member that is closed leaves the group, so that others need not wait for its session to end."""
+    """A dynamic member that is closed leaves the group, so that others need not wait for its session to expire."""
     member, app = moment.classic, moment.application
     if app.closing_ms is None or moment.client.protocol != CLASSIC or member.instance_id or member.fatal:
         return None
@@ -202,7 +202,7 @@ def leaves(moment: Moment) -> Verdict:
 
 @classic_rule("K18", Grade.MUST, "KIP-345", What.LEAVE, What.END)
 def static_stays(moment: Moment) -> Verdict:
-    """A static member that is closed does not leave: its partitions wait for it."""
+    """A static member that is closed does not leave the group: its partitions wait for it."""
     member, app = moment.classic, moment.application
     if not member.instance_id or app.closing_ms is None:
         return None
@@ -211,7 +211,7 @@ def static_stays(moment: Moment) -> Verdict:
 
 @classic_rule("K19", Grade.MUST, "KIP-345", What.SYNC, What.BEAT)
 def names_instance(moment: Moment) -> Verdict:
-    """A static member names its instance id in each SyncGroup and Heartbeat, so that it can be fenced."""
+    """A static member sends its instance id in each SyncGroup and Heartbeat, so that it can be fenced."""
     instance_id = moment.classic.instance_id
     if not instance_id:
         return None
@@ -220,7 +220,7 @@ def names_instance(moment: Moment) -> Verdict:
 
 @classic_rule("K25", Grade.MUST, JOINING, What.JOIN)
 def joins_with_all_fields(moment: Moment) -> Verdict:
-    """A JoinGroup has a session and a rebalance timeout, a protocol type, and assignors with a subscription."""
+    """A JoinGroup has a session timeout, a rebalance timeout, a protocol type, and assignors with a subscription."""
     request = moment.request
     if request.protocol_type != "consumer":
         return hold(request.protocol_type and request.protocols, "protocol type and protocols", request.protocol_type)
@@ -235,7 +235,7 @@ def joins_with_all_fields(moment: Moment) -> Verdict:
 
 @classic_rule("K26", Grade.MUST, "LeaveGroup API", What.BEAT, What.SYNC, What.JOIN)
 def silent_after_leave(moment: Moment) -> Verdict:
-    """A member that left does not use its member id any more."""
+    """A member that has left does not use its member id again."""
     left = moment.classic.left
     if left is None:
         return None
@@ -244,26 +244,26 @@ def silent_after_leave(moment: Moment) -> Verdict:
 
 @classic_rule("K31", Grade.SHOULD, JOINING, What.JOIN)
 def one_join(moment: Moment) -> Verdict:
-    """A member waits for the answer to its JoinGroup before it sends another one."""
+    """A member waits for the response to its JoinGroup before it sends another one."""
     join = moment.classic.join
     if join is None or moment.classic.stage is not Stage.JOINING:
         return None
     is_open = join.answered_ms is not None and join.answered_ms > moment.at_ms
-    return hold(not is_open, "one JoinGroup", f"another one {seconds(moment.at_ms - join.at_ms)} after it")
+    return hold(not is_open, "one JoinGroup", f"another one after {seconds(moment.at_ms - join.at_ms)}")
 
 
 @classic_rule("K32", Grade.SHOULD, JOINING, What.JOIN, What.END)
 def silent_after_fatal(moment: Moment) -> Verdict:
-    """A member does not join again after an error that trying again cannot cure."""
+    """A member does not rejoin after a fatal error."""
     fatal = moment.classic.fatal
     if fatal is None or fatal.code is ErrorCode.FENCED_INSTANCE_ID:
         return None
-    return hold(moment.what is What.END, f"silence after {fatal.code.name}", "JoinGroup")
+    return hold(moment.what is What.END, f"no request after {fatal.code.name}", "JoinGroup")
 
 
 @classic_rule("K35", Grade.MUST, "LeaveGroup API", What.LEAVE)
 def leaves_with_its_id(moment: Moment) -> Verdict:
-    """A LeaveGroup names the member id that its sender has."""
+    """A LeaveGroup has the member id of its sender."""
     member = moment.classic
     if not member.member_id:
         return None

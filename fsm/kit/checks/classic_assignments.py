@@ -19,7 +19,7 @@ PAUSE_MS = 2_000.0
 
 @classic_rule("K5", Grade.MUST, LEADER, What.SYNC)
 def leader_assigns_everyone(moment: Moment) -> Verdict:
-    """The leader's SyncGroup has an assignment for every member that it was told of."""
+    """The leader's SyncGroup has an assignment for every member of the JoinGroup response."""
     member = moment.classic
     if not member.leads or member.skips or not _is_of_this_generation(moment):
         return None
@@ -30,7 +30,7 @@ def leader_assigns_everyone(moment: Moment) -> Verdict:
 
 @classic_rule("K6", Grade.MUST, LEADER, What.SYNC)
 def follower_assigns_nothing(moment: Moment) -> Verdict:
-    """The SyncGroup of a member that does not lead has no assignments."""
+    """The SyncGroup of a follower has no assignments."""
     if moment.classic.leads or not _is_of_this_generation(moment):
         return None
     return hold(not moment.request.assignments, "no assignments", f"{len(moment.request.assignments)}")
@@ -38,7 +38,7 @@ def follower_assigns_nothing(moment: Moment) -> Verdict:
 
 @classic_rule("K27", Grade.MUST, LEADER, What.SYNC)
 def leader_gives_once(moment: Moment) -> Verdict:
-    """The leader gives no partition to two members."""
+    """The leader assigns no partition to two members."""
     given = _assignments(moment)
     if not given:
         return None
@@ -49,7 +49,7 @@ def leader_gives_once(moment: Moment) -> Verdict:
 
 @classic_rule("K28", Grade.MUST, LEADER, What.SYNC)
 def leader_gives_what_is_wanted(moment: Moment) -> Verdict:
-    """The leader gives a member only partitions of topics to which it subscribes."""
+    """The leader assigns to a member only partitions of topics to which it subscribes."""
     given = _assignments(moment)
     if not given:
         return None
@@ -58,12 +58,12 @@ def leader_gives_what_is_wanted(moment: Moment) -> Verdict:
         wanted = read_subscription(moment.classic.group.get(member_id, b""))
         if wanted is not None:
             extra |= {partition for partition in found if partition[0] not in wanted.topics}
-    return hold(not extra, "only topics that members want", partitions(extra))
+    return hold(not extra, "only topics that members subscribe to", partitions(extra))
 
 
 @classic_rule("K29", Grade.MUST, "KIP-429", What.SYNC)
 def leader_waits_for_revocation(moment: Moment) -> Verdict:
-    """The leader of a cooperative group gives a partition to another member only after its owner gave it up."""
+    """The leader of a cooperative group reassigns a partition only after its owner has given it up."""
     given = _assignments(moment)
     if not given or "cooperative" not in moment.classic.protocol.lower():
         return None
@@ -73,12 +73,14 @@ def leader_waits_for_revocation(moment: Moment) -> Verdict:
         if subscription is not None and subscription.generation_id in (-1, moment.classic.generation - 1):
             owners.update(dict.fromkeys(subscription.owned_partitions, member_id))
     moved = {p for to, found in given.items() for p in found if owners.get(p, to) != to}
-    return hold(not moved, "owners keep what they have until they gave it up", f"{partitions(moved)} moved at once")
+    return hold(
+        not moved, "each partition stays with its owner until that gives it up", f"{partitions(moved)} moved at once"
+    )
 
 
 @classic_rule("K30", Grade.SHOULD, "KIP-814", What.SYNC)
 def leader_skips(moment: Moment) -> Verdict:
-    """A static leader that came back and is told to skip the assignment sends none."""
+    """A static leader whose JoinGroup response says to skip the assignment sends none."""
     member = moment.classic
     if not member.leads or not member.skips or not _is_of_this_generation(moment):
         return None
@@ -87,51 +89,53 @@ def leader_skips(moment: Moment) -> Verdict:
 
 @classic_rule("K20", Grade.MUST, "OffsetCommit API", What.COMMIT)
 def commits_current_generation(moment: Moment) -> Verdict:
-    """A member commits with the generation and the member id that it has."""
+    """A member commits with its current generation and member id."""
     member, request = moment.classic, moment.request
     if not member.is_member or moment.at_ms - member.generation_ms <= SLACK_MS:
         return None
     identity = (request.generation_id_or_member_epoch, request.member_id)
     is_kept = identity == (member.generation, member.member_id)
     return hold(
-        is_kept, f"generation {member.generation} of {member.member_id}", f"{identity[0]} of {identity[1] or 'nobody'}"
+        is_kept,
+        f"generation {member.generation} of {member.member_id}",
+        f"{identity[0]} of {identity[1] or 'no member'}",
     )
 
 
 @classic_rule("K21", Grade.MUST, "OffsetCommit API", What.COMMIT)
 def commits_what_it_owns(moment: Moment) -> Verdict:
-    """A member commits only offsets of partitions that it was assigned."""
+    """A member commits only offsets of partitions that were assigned to it."""
     member = moment.classic
     if member.stage is not Stage.STABLE or moment.at_ms - member.assignment_ms <= SLACK_MS:
         return None
     extra = read_commit(moment.request, moment.client.around.names).keys() - member.assignment
-    return hold(not extra, "only partitions that it owns", f"{partitions(extra)}, too")
+    return hold(not extra, "only partitions that it owns", f"also {partitions(extra)}")
 
 
 @classic_rule("K22", Grade.MUST, "Fetch API", What.FETCH)
 def fetches_what_it_owns(moment: Moment) -> Verdict:
-    """A member reads only partitions that it was assigned."""
+    """A member reads only partitions that were assigned to it."""
     member, asked = moment.classic, read_fetch(moment.request, moment.client.around.names)
     if member.stage is not Stage.STABLE or not asked or moment.at_ms - member.assignment_ms <= SLACK_MS:
         return None
     extra = asked.keys() - member.assignment
-    return hold(not extra, "only what was assigned", f"it reads {partitions(extra)}, too")
+    return hold(not extra, "only assigned partitions", f"it also reads {partitions(extra)}")
 
 
 @classic_rule("K23", Grade.MUST, "KIP-429", What.JOIN)
 def claims_what_it_owns(moment: Moment) -> Verdict:
-    """A member that joins claims to own only what it was assigned."""
+    """A joining member reports as owned only partitions that were assigned to it."""
     member = moment.classic
     claimed = _read_claim(moment)
     if claimed is None or member.join is None:
         return None
     extra = claimed - member.assignment
-    return hold(not extra, "only what was assigned", f"it claims {partitions(extra)}")
+    return hold(not extra, "only assigned partitions", f"it reports {partitions(extra)}")
 
 
 @classic_rule("K24", Grade.MUST, "KIP-429", What.JOIN, What.END)
 def rejoins_after_revocation(moment: Moment) -> Verdict:
-    """A cooperative member that gave partitions up joins again, so that others get them."""
+    """A cooperative member rejoins after it gave up partitions, so that others get them."""
     member, app = moment.classic, moment.application
     if not member.surrender or app.callback:
         return None
@@ -145,7 +149,7 @@ def rejoins_after_revocation(moment: Moment) -> Verdict:
 
 @classic_rule("K33", Grade.NOTE, "KIP-429; eager rebalancing", What.FETCH)
 def eager_member_pauses(moment: Moment) -> Verdict:
-    """An eager member does not read while it joins: it has given everything up."""
+    """An eager member does not read while it rejoins: it has given up all partitions."""
     member = moment.classic
     if member.cooperates or member.stage is not Stage.JOINING or member.join is None:
         return None
@@ -158,7 +162,7 @@ def eager_member_pauses(moment: Moment) -> Verdict:
 
 @classic_rule("K34", Grade.MUST, "UNKNOWN_MEMBER_ID; AbstractCoordinator", What.FETCH)
 def does_not_fetch_outside(moment: Moment) -> Verdict:
-    """A client that left the group, or that the coordinator does not know, does not read."""
+    """A client that has left the group, or that the coordinator does not know, does not read."""
     member = moment.classic
     if member.stage is not Stage.OUT or member.join is None or moment.at_ms - member.out_ms <= SLACK_MS:
         return None

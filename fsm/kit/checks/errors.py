@@ -22,32 +22,30 @@ def _full_after(moment: Moment, doubt: Doubt) -> Verdict:
     request, member = moment.request, moment.consumer
     if moment.client.doubt(moment.at_ms) is not doubt or request.member_epoch <= 0 or not member.is_member:
         return None
-    return hold(
-        is_full(request), "a heartbeat that says everything: timeout, topics, owned partitions", heartbeat(request)
-    )
+    return hold(is_full(request), "a full heartbeat: timeout, subscription, owned partitions", heartbeat(request))
 
 
 @rule("E1", Grade.MUST, "KIP-848; HeartbeatState.reset", What.HEARTBEAT)
 def full_after_lost_answer(moment: Moment) -> Verdict:
-    """A member whose connection closed before the answer says everything again: it may have missed an assignment."""
+    """A member whose connection closed before the response sends a full heartbeat: it may have missed an assignment."""
     return _full_after(moment, Doubt.LOST)
 
 
 @rule("E2", Grade.MUST, "KIP-848; HeartbeatState.reset", What.HEARTBEAT)
 def full_after_timeout(moment: Moment) -> Verdict:
-    """A member whose heartbeat timed out says everything again: it may have missed an assignment."""
+    """A member whose heartbeat timed out sends a full heartbeat: it may have missed an assignment."""
     return _full_after(moment, Doubt.TIMED_OUT)
 
 
 @rule("E4", Grade.MUST, ERRORS, What.HEARTBEAT)
 def rejoins_when_fenced(moment: Moment) -> Verdict:
-    """A member that was fenced (FENCED_MEMBER_EPOCH) joins again with epoch 0."""
+    """A member that was fenced (FENCED_MEMBER_EPOCH) rejoins with epoch 0."""
     return _rejoins_after(moment, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 @rule("E5", Grade.MUST, ERRORS, What.HEARTBEAT)
 def rejoins_when_unknown(moment: Moment) -> Verdict:
-    """A member that the coordinator does not know (UNKNOWN_MEMBER_ID) joins again with epoch 0."""
+    """A member that the coordinator does not know (UNKNOWN_MEMBER_ID) rejoins with epoch 0."""
     return _rejoins_after(moment, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
@@ -60,7 +58,7 @@ def _rejoins_after(moment: Moment, code: ErrorCode) -> Verdict:
 
 @rule("E6", Grade.MUST, ERRORS, What.HEARTBEAT)
 def searches_when_moved(moment: Moment) -> Verdict:
-    """A member looks for the coordinator when it is told that it asks the wrong broker (NOT_COORDINATOR)."""
+    """A member looks up the coordinator again after NOT_COORDINATOR."""
     member = moment.consumer
     if (
         member.refusal is None
@@ -74,7 +72,7 @@ def searches_when_moved(moment: Moment) -> Verdict:
 
 @rule("E7", Grade.SHOULD, ERRORS, What.HEARTBEAT)
 def searches_when_unavailable(moment: Moment) -> Verdict:
-    """A member looks for the coordinator when it is told COORDINATOR_NOT_AVAILABLE."""
+    """A member looks up the coordinator again after COORDINATOR_NOT_AVAILABLE."""
     member = moment.consumer
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if member.refusal is None or member.refusal.code is not code or moment.request.member_epoch < 0:
@@ -85,13 +83,13 @@ def searches_when_unavailable(moment: Moment) -> Verdict:
 
 @rule("E8", Grade.SHOULD, "KIP-580; retry.backoff.ms", What.HEARTBEAT)
 def backs_off(moment: Moment) -> Verdict:
-    """A member waits before it repeats a heartbeat that was refused with an error that passes."""
+    """A member backs off before it retries a heartbeat that failed with a retriable error."""
     refusal = moment.consumer.refusal
     if refusal is None or refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or moment.request.member_epoch < 0:
         return None
     waited_ms = moment.at_ms - refusal.at_ms
     return hold(
-        waited_ms >= BACKOFF_MS, "a backoff of some 100 ms", f"{heartbeat(moment.request)} after {waited_ms:.0f} ms"
+        waited_ms >= BACKOFF_MS, "a backoff of about 100 ms", f"{heartbeat(moment.request)} after {waited_ms:.0f} ms"
     )
 
 
@@ -106,18 +104,18 @@ def no_hot_loop(moment: Moment) -> Verdict:
 
 @rule("E12", Grade.NOTE, "KIP-580; retry.backoff.max.ms", What.HEARTBEAT)
 def backoff_grows(moment: Moment) -> Verdict:
-    """A member waits longer from refusal to refusal."""
+    """A member increases its backoff from one refusal to the next."""
     times = [*moment.consumer.loading_ms[-4:], moment.at_ms]
     if len(times) < 5 or moment.request.member_epoch < 0:
         return None
     gaps = [later - earlier for earlier, later in pairwise(times)]
     text = ", ".join(f"{gap:.0f}" for gap in gaps)
-    return hold(gaps[-1] > 1.3 * gaps[0], "growing waits", f"waits of {text} ms")
+    return hold(gaps[-1] > 1.3 * gaps[0], "an increasing backoff", f"waits of {text} ms")
 
 
 @rule("E13", Grade.MUST, "KIP-848, Member Lifecycle", What.HEARTBEAT)
 def epoch_after_doubt(moment: Moment) -> Verdict:
-    """A member that missed an answer goes on with the epoch that it was told before, or joins anew."""
+    """A member that missed a response continues with its last known epoch, or rejoins."""
     member, epoch = moment.consumer, moment.request.member_epoch
     if moment.client.doubt(moment.at_ms) is None or not member.is_member or epoch < 0:
         return None
@@ -126,16 +124,16 @@ def epoch_after_doubt(moment: Moment) -> Verdict:
 
 @rule("E14", Grade.SHOULD, "KIP-848, Member Lifecycle", What.HEARTBEAT)
 def stays_after_doubt(moment: Moment) -> Verdict:
-    """A member that missed an answer does not give its membership up."""
+    """A member that missed a response keeps its membership."""
     member, epoch = moment.consumer, moment.request.member_epoch
     if moment.client.doubt(moment.at_ms) is None or not member.is_member or epoch < 0:
         return None
-    return hold(epoch, f"epoch {member.epoch}", "epoch 0: it joins anew")
+    return hold(epoch, f"epoch {member.epoch}", "epoch 0: it rejoins")
 
 
 @rule("E15", Grade.MUST, "KIP-848, Member Lifecycle", What.HEARTBEAT, What.END)
 def comes_back(moment: Moment) -> Verdict:
-    """A member that was fenced is a member again soon, if nobody stops it."""
+    """A member that was fenced rejoins promptly, unless its application prevents it."""
     member, app = moment.consumer, moment.application
     fenced_ms = member.fenced_ms
     if fenced_ms is None or not app.reports_callbacks:

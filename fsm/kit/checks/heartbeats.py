@@ -29,7 +29,7 @@ def _has_news(moment: Moment) -> bool:
 
 @rule("H1", Grade.SHOULD, INTERVAL, What.HEARTBEAT)
 def not_too_early(moment: Moment) -> Verdict:
-    """A member with nothing to say waits for the interval that it was told."""
+    """A member with nothing to report waits for the heartbeat interval that the coordinator has set."""
     member = moment.consumer
     if _gap_ms(moment) is None or _has_news(moment) or member.sent is None:
         return None
@@ -44,7 +44,7 @@ def not_too_early(moment: Moment) -> Verdict:
 
 @rule("H2", Grade.SHOULD, INTERVAL, What.HEARTBEAT)
 def not_too_late(moment: Moment) -> Verdict:
-    """A member sends a heartbeat at the latest when the interval is over."""
+    """A member sends its next heartbeat no later than the heartbeat interval."""
     gap_ms, interval_ms = _gap_ms(moment), moment.consumer.interval_ms
     if gap_ms is None or gap_ms >= moment.client.around.session_ms:
         return None
@@ -54,7 +54,7 @@ def not_too_late(moment: Moment) -> Verdict:
 
 @rule("H3", Grade.MUST, "KIP-848, group.consumer.session.timeout.ms", What.HEARTBEAT, What.END)
 def not_silent(moment: Moment) -> Verdict:
-    """A member is never silent for as long as its session: the coordinator would take its partitions away."""
+    """A member never lets a whole session timeout pass without a heartbeat: the coordinator would remove it."""
     member, session_ms = moment.consumer, moment.client.around.session_ms
     if not member.is_member or member.sent is None:
         return None
@@ -72,7 +72,7 @@ def not_silent(moment: Moment) -> Verdict:
 
 @rule("H4", Grade.MUST, "KIP-848; HeartbeatRequestState", What.HEARTBEAT)
 def one_in_flight(moment: Moment) -> Verdict:
-    """A member waits for the answer to a heartbeat before it sends the next; only a goodbye may overtake."""
+    """A member waits for the response to a heartbeat before it sends the next one, except to leave."""
     member, exchange = moment.consumer, moment.exchange
     if member.sent is None or exchange is None or moment.request.member_epoch < 0 or member.left is not None:
         return None
@@ -82,13 +82,15 @@ def one_in_flight(moment: Moment) -> Verdict:
         return True
     waited_ms = moment.at_ms - member.sent.at_ms
     return hold(
-        False, "no heartbeat while the last one waits", f"{heartbeat(moment.request)} after {seconds(waited_ms)}"
+        False,
+        "no heartbeat while the last one has no response",
+        f"{heartbeat(moment.request)} after {seconds(waited_ms)}",
     )
 
 
 @rule("H5", Grade.MUST, HEARTBEAT_API, What.HEARTBEAT)
 def sends_last_epoch(moment: Moment) -> Verdict:
-    """A member sends the epoch that it was told last."""
+    """A member sends the epoch that it received last."""
     member, epoch = moment.consumer, moment.request.member_epoch
     if not member.is_member or epoch <= 0 or moment.client.doubt(moment.at_ms) or member.is_open(moment.at_ms):
         return None
@@ -97,12 +99,12 @@ def sends_last_epoch(moment: Moment) -> Verdict:
 
 @rule("H6", Grade.SHOULD, HEARTBEAT_API, What.HEARTBEAT)
 def only_what_changed(moment: Moment) -> Verdict:
-    """A heartbeat tells timeout, subscription and assignor only where they changed."""
+    """A heartbeat has the rebalance timeout, the subscription and the assignor only if they have changed."""
     request, member = moment.request, moment.consumer
     if request.member_epoch <= 0 or not member.is_settled or _has_lost_connection(moment):
         return None
     again = [name for name in DELTA if getattr(request, name) not in (None, -1) and _is_same(moment, name)]
-    return hold(not again, "only what changed", f"{', '.join(again)} once more")
+    return hold(not again, "only what has changed", f"{', '.join(again)} again")
 
 
 def _has_lost_connection(moment: Moment) -> bool:
@@ -120,7 +122,7 @@ def _is_same(moment: Moment, name: str) -> bool:
 
 @rule("H7", Grade.SHOULD, HEARTBEAT_API, What.HEARTBEAT)
 def owned_once(moment: Moment) -> Verdict:
-    """A heartbeat does not repeat the owned partitions once they were acknowledged."""
+    """A heartbeat does not repeat owned partitions that the coordinator has already accepted."""
     request, member = moment.request, moment.consumer
     if request.member_epoch <= 0 or not member.is_settled or _has_lost_connection(moment):
         return None
@@ -128,12 +130,12 @@ def owned_once(moment: Moment) -> Verdict:
     if request.topic_partitions is None or not accepted:
         return True
     is_again = flat(request.topic_partitions) == flat(accepted) and member.target_ms <= member.reported_ms
-    return hold(not is_again, "owned partitions only where they changed", f"{heartbeat(request)}, as before")
+    return hold(not is_again, "owned partitions only if they have changed", f"{heartbeat(request)}, as before")
 
 
 @rule("H8", Grade.MUST, INTERVAL, What.HEARTBEAT)
 def follows_interval(moment: Moment) -> Verdict:
-    """A member follows an interval that the coordinator changed."""
+    """A member adopts a heartbeat interval that the coordinator has changed."""
     member = moment.consumer
     gap_ms = _gap_ms(moment)
     if gap_ms is None or _has_news(moment) or member.interval_ms == member.first_interval_ms or member.sent is None:
@@ -148,11 +150,11 @@ def follows_interval(moment: Moment) -> Verdict:
 
 @rule("H9", Grade.SHOULD, "KIP-219", What.HEARTBEAT)
 def obeys_throttle(moment: Moment) -> Verdict:
-    """A client that is throttled is silent for the time that it was told."""
+    """A throttled client sends nothing until the throttle time has passed."""
     until_ms = moment.consumer.throttled_until_ms
     if moment.consumer.sent is None or until_ms <= moment.consumer.answered_ms or moment.request.member_epoch < 0:
         return None
     early_ms = until_ms - moment.at_ms
     return hold(
-        early_ms <= SLACK_MS, "silence until the throttle time is over", f"a heartbeat {seconds(early_ms)} before"
+        early_ms <= SLACK_MS, "no heartbeat until the throttle time has passed", f"one {seconds(early_ms)} earlier"
     )

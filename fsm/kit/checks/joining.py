@@ -13,7 +13,7 @@ HEARTBEAT_API = "KIP-848, ConsumerGroupHeartbeat API"
 
 @rule("J1", Grade.MUST, "KIP-1082", What.HEARTBEAT)
 def own_id(moment: Moment) -> Verdict:
-    """A member joins with a member id of its own making."""
+    """A member joins with a member id that it generated itself."""
     if moment.request.member_epoch or not moment.exchange or moment.exchange.version < 1:
         return None
     return hold(moment.request.member_id, "a member id, made by the client", "no member id")
@@ -21,7 +21,7 @@ def own_id(moment: Moment) -> Verdict:
 
 @rule("J2", Grade.MUST, HEARTBEAT_API, What.HEARTBEAT)
 def owns_nothing(moment: Moment) -> Verdict:
-    """A member that joins says that it owns nothing: an empty list, not null."""
+    """A joining member reports an empty list of owned partitions, not null."""
     if moment.request.member_epoch:
         return None
     owned = moment.request.topic_partitions
@@ -32,7 +32,7 @@ def owns_nothing(moment: Moment) -> Verdict:
 
 @rule("J3", Grade.MUST, HEARTBEAT_API, What.HEARTBEAT)
 def rebalance_timeout(moment: Moment) -> Verdict:
-    """A member that joins tells its rebalance timeout."""
+    """A joining member sends its rebalance timeout."""
     if moment.request.member_epoch:
         return None
     timeout_ms = moment.request.rebalance_timeout_ms
@@ -41,7 +41,7 @@ def rebalance_timeout(moment: Moment) -> Verdict:
 
 @rule("J4", Grade.MUST, HEARTBEAT_API, What.HEARTBEAT)
 def subscription(moment: Moment) -> Verdict:
-    """A member that joins tells what it subscribes to: topic names or a pattern."""
+    """A joining member sends its subscription: topic names or a regular expression."""
     request = moment.request
     if request.member_epoch:
         return None
@@ -51,7 +51,7 @@ def subscription(moment: Moment) -> Verdict:
 
 @rule("J5", Grade.SHOULD, "KIP-1082", What.HEARTBEAT)
 def one_id(moment: Moment) -> Verdict:
-    """A member keeps its member id for the life of its process."""
+    """A member keeps its member id for the lifetime of its process."""
     member, exchange = moment.consumer, moment.exchange
     if exchange is None or exchange.connection not in member.connections:
         return None
@@ -60,28 +60,28 @@ def one_id(moment: Moment) -> Verdict:
 
 @rule("J6", Grade.MUST, "KIP-848, Member Lifecycle", What.HEARTBEAT)
 def joins_with_cause(moment: Moment) -> Verdict:
-    """A member goes on with its epoch; it joins anew only if it was fenced, has left, or cannot know."""
+    """A member keeps its epoch; it rejoins with epoch 0 only after it was fenced, has left, or missed a response."""
     member = moment.consumer
     if not member.is_member or not member.is_settled or member.is_open(moment.at_ms):
         return None
     if _is_restarted(moment):
         return None
-    return hold(moment.request.member_epoch, f"epoch {member.epoch}, as told", "epoch 0: it joins anew without cause")
+    return hold(moment.request.member_epoch, f"epoch {member.epoch}, as received", "epoch 0: it rejoins without cause")
 
 
 @rule("J7", Grade.SHOULD, "KIP-848, Member Lifecycle", What.HEARTBEAT)
 def keeps_epoch_when_refused(moment: Moment) -> Verdict:
-    """A member keeps its epoch through errors that pass: it is still a member."""
+    """A member keeps its epoch after a retriable error: it is still a member."""
     member = moment.consumer
     if not member.is_member or member.refusal is None or member.refusal.code not in RETRIABLE:
         return None
     got = f"epoch 0 after {member.refusal.code.name}"
-    return hold(moment.request.member_epoch, f"epoch {member.epoch}, as told", got)
+    return hold(moment.request.member_epoch, f"epoch {member.epoch}, as received", got)
 
 
 @rule("J8", Grade.NOTE, "KIP-848; ConsumerHeartbeatRequestManager", What.HEARTBEAT)
 def rack_at_join(moment: Moment) -> Verdict:
-    """A member names its rack when it joins, and then no more."""
+    """A member sends its rack only when it joins."""
     if moment.request.rack_id is None:
         return None
     return hold(moment.request.member_epoch == 0, "no rack", f"rack {moment.request.rack_id!r} again")
@@ -89,7 +89,7 @@ def rack_at_join(moment: Moment) -> Verdict:
 
 @rule("S1", Grade.SHOULD, HEARTBEAT_API, What.HEARTBEAT)
 def sends_changed_topics(moment: Moment) -> Verdict:
-    """A member whose application subscribes to other topics says so, at the latest in its next heartbeat."""
+    """A member sends a changed subscription at the latest in its next heartbeat."""
     app, request, member = moment.application, moment.request, moment.consumer
     if app.wanted_ms is None or not member.is_member or request.member_epoch < 0:
         return None
@@ -104,22 +104,22 @@ def sends_changed_topics(moment: Moment) -> Verdict:
 
 @rule("S2", Grade.SHOULD, "KIP-848, Member Lifecycle; Consumer.unsubscribe", What.HEARTBEAT, What.END)
 def leaves_when_unsubscribed(moment: Moment) -> Verdict:
-    """A member whose application unsubscribes leaves the group."""
+    """A member leaves the group when its application unsubscribes."""
     app, member = moment.application, moment.consumer
     if app.unsubscribed_ms is None:
         return None
     late_ms = moment.at_ms - max(app.unsubscribed_ms, app.changed_ms)
     is_late = late_ms > member.interval_ms + slack(member.interval_ms)
     if moment.what is What.HEARTBEAT and moment.request.member_epoch < 0:
-        return hold(not is_late, "a goodbye (epoch -1 or -2)", f"one after {seconds(late_ms)}")
+        return hold(not is_late, "a leave (epoch -1 or -2)", f"one after {seconds(late_ms)}")
     if not member.is_member or not is_late or app.callback:
         return None
-    return hold(False, "a goodbye (epoch -1 or -2)", f"none for {seconds(late_ms)}")
+    return hold(False, "a leave (epoch -1 or -2)", f"none for {seconds(late_ms)}")
 
 
 @rule("E3", Grade.MUST, "KIP-1082", What.HEARTBEAT)
 def repeats_join(moment: Moment) -> Verdict:
-    """A member whose join was not answered joins again with the same member id."""
+    """A member whose join got no response joins again with the same member id."""
     member, request = moment.consumer, moment.request
     doubt = moment.client.doubt(moment.at_ms)
     if doubt is None or member.sent is None or member.sent.request.member_epoch or _is_restarted(moment):
@@ -132,18 +132,18 @@ def repeats_join(moment: Moment) -> Verdict:
 
 @rule("E10", Grade.SHOULD, "AbstractHeartbeatRequestManager.onErrorResponse", What.HEARTBEAT, What.END)
 def silent_after_fatal(moment: Moment) -> Verdict:
-    """A member is silent after an error that trying again cannot cure."""
+    """A member sends no heartbeats after a fatal error."""
     fatal = moment.consumer.fatal
     if fatal is None or fatal.code is ErrorCode.FENCED_INSTANCE_ID:
         return None
     if moment.what is What.END or moment.request.member_epoch < 0:
         return True
-    return hold(_is_restarted(moment), f"silence after {fatal.code.name}", heartbeat(moment.request))
+    return hold(_is_restarted(moment), f"no heartbeat after {fatal.code.name}", heartbeat(moment.request))
 
 
 @rule("E11", Grade.MUST, "KIP-345; KIP-848, Static Membership", What.HEARTBEAT, What.END)
 def silent_after_fenced_instance(moment: Moment) -> Verdict:
-    """A static member whose instance id another process took (FENCED_INSTANCE_ID) is silent."""
+    """A static member sends no heartbeats after another process took its instance id (FENCED_INSTANCE_ID)."""
     fatal = moment.consumer.fatal
     if fatal is None or fatal.code is not ErrorCode.FENCED_INSTANCE_ID:
         return None

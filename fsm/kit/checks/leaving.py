@@ -15,7 +15,7 @@ FOR_GOOD, FOR_A_WHILE = -1, -2
 
 @rule("L1", Grade.MUST, LEAVE, What.END)
 def sends_leave(moment: Moment) -> Verdict:
-    """A member that is closed says goodbye, so that others need not wait for its session to end."""
+    """A member that is closed leaves the group, so that others need not wait for its session to expire."""
     member, app = moment.consumer, moment.application
     if app.closing_ms is None or moment.client.protocol != "consumer" or member.refusal:
         return None
@@ -28,30 +28,30 @@ def sends_leave(moment: Moment) -> Verdict:
 
 @rule("L2", Grade.MUST, LEAVE, What.HEARTBEAT)
 def is_silent_after_leave(moment: Moment) -> Verdict:
-    """A member is silent after its goodbye, unless it joins again or its goodbye was not answered."""
+    """A member sends nothing after it has left, unless it rejoins or its leave got no response."""
     left = moment.consumer.left
     if left is None:
         return None
     epoch = moment.request.member_epoch
     is_repeat = epoch < 0 and not left.is_answered
-    return hold(epoch == 0 or is_repeat, "silence, or a join with epoch 0", heartbeat(moment.request))
+    return hold(epoch == 0 or is_repeat, "no heartbeat, or a join with epoch 0", heartbeat(moment.request))
 
 
 @rule("L3", Grade.SHOULD, "enable.auto.commit; ConsumerCoordinator.close", What.HEARTBEAT)
 def commits_before_leave(moment: Moment) -> Verdict:
-    """A member that commits by itself commits what it read before it says goodbye."""
+    """A member with auto-commit commits what it has read before it leaves."""
     member = moment.consumer
     if moment.request.member_epoch >= 0 or not moment.reads.commits or not member.is_member:
         return None
     if moment.application.closing_ms is None:
         return None
     open_ = moment.reads.list_uncommitted(moment.name_topics(member.owned))
-    return hold(not open_, "what was read is committed", f"goodbye with {partitions(open_)} uncommitted")
+    return hold(not open_, "a commit before", f"a leave with uncommitted offsets of {partitions(open_)}")
 
 
 @rule("L4", Grade.SHOULD, "KIP-345; KIP-848, Static Membership", What.HEARTBEAT)
 def static_for_a_while(moment: Moment) -> Verdict:
-    """A static member that is closed leaves for a while (-2), so that its partitions wait for it."""
+    """A static member that is closed leaves temporarily (epoch -2), so that its partitions wait for it."""
     if moment.request.member_epoch >= 0 or not moment.consumer.instance_id:
         return None
     return hold(moment.request.member_epoch == FOR_A_WHILE, "epoch -2", heartbeat(moment.request))
@@ -59,7 +59,7 @@ def static_for_a_while(moment: Moment) -> Verdict:
 
 @rule("L5", Grade.MUST, "KIP-848, Static Membership", What.HEARTBEAT)
 def static_goodbye_names_instance(moment: Moment) -> Verdict:
-    """A goodbye for a while (-2) names the instance id; it is refused without."""
+    """A temporary leave (epoch -2) has the instance id; it is refused without."""
     if moment.request.member_epoch != FOR_A_WHILE:
         return None
     return hold(
@@ -69,7 +69,7 @@ def static_goodbye_names_instance(moment: Moment) -> Verdict:
 
 @rule("L6", Grade.SHOULD, "KIP-62; max.poll.interval.ms", What.HEARTBEAT, What.END)
 def leaves_when_not_polled(moment: Moment) -> Verdict:
-    """A member whose application does not poll for max.poll.interval.ms leaves the group."""
+    """A member leaves the group when its application does not poll within max.poll.interval.ms."""
     app, member = moment.application, moment.consumer
     if app.paused_ms is None or not member.rebalance_timeout_ms:
         return None
@@ -80,14 +80,14 @@ def leaves_when_not_polled(moment: Moment) -> Verdict:
         return None
     return hold(
         False,
-        f"a goodbye after {seconds(member.rebalance_timeout_ms)} without poll",
-        f"a member {seconds(late_ms)} later",
+        f"a leave after {seconds(member.rebalance_timeout_ms)} without a poll",
+        f"it is still a member {seconds(late_ms)} later",
     )
 
 
 @rule("L7", Grade.SHOULD, "Consumer.close", What.END)
 def close_ends(moment: Moment) -> Verdict:
-    """A client that is told to close ends soon, whatever the coordinator does."""
+    """A client that is closed terminates soon, whatever the coordinator does."""
     app = moment.application
     if app.closing_ms is None:
         return None
@@ -103,7 +103,7 @@ def close_ends(moment: Moment) -> Verdict:
 
 @rule("L8", Grade.MUST, LEAVE, What.HEARTBEAT)
 def leaves_with_its_id(moment: Moment) -> Verdict:
-    """A goodbye carries the member id under which the member joined."""
+    """A leave has the member id with which the member joined."""
     member = moment.consumer
     if moment.request.member_epoch >= 0 or not member.is_known:
         return None

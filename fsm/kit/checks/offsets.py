@@ -34,7 +34,7 @@ def _is_current(moment: Moment, epoch: int) -> bool:
 
 @rule("C1", Grade.MUST, COMMIT, What.COMMIT)
 def commits_at_its_epoch(moment: Moment) -> Verdict:
-    """A member commits with the epoch that it has."""
+    """A member commits with its current epoch."""
     if not moment.consumer.is_member or moment.client.doubt(moment.at_ms):
         return None
     epoch = moment.request.generation_id_or_member_epoch
@@ -49,40 +49,40 @@ def commits_what_it_owns(moment: Moment) -> Verdict:
         return None
     late = {p for p, at in _find_given_up(moment).items() if moment.at_ms - at <= SLACK_MS}
     extra = read_commit(moment.request, moment.client.around.names).keys() - _list_assigned(moment) - late
-    return hold(not extra, "only partitions that it owns", f"{partitions(extra)}, too")
+    return hold(not extra, "only partitions that it owns", f"also {partitions(extra)}")
 
 
 @rule("C3", Grade.SHOULD, COMMIT, What.COMMIT)
 def commits_in_this_version(moment: Moment) -> Verdict:
-    """A member commits with OffsetCommit version 9 or later, which knows member epochs."""
+    """A member commits with OffsetCommit version 9 or later, which supports member epochs."""
     version = moment.exchange.version if moment.exchange else 0
     return hold(version >= BY_MEMBER_SINCE, f"version {BY_MEMBER_SINCE} or later", f"version {version}")
 
 
 @rule("C4", Grade.NOTE, COMMIT, What.COMMIT, What.END)
 def repeats_stale_commit(moment: Moment) -> Verdict:
-    """A member repeats a commit that was refused with STALE_MEMBER_EPOCH, with the epoch that it has now."""
+    """A member retries a commit that failed with STALE_MEMBER_EPOCH, with its current epoch."""
     refused = moment.reads.refused_commit
     if refused is None or refused.code is not ErrorCode.STALE_MEMBER_EPOCH:
         return None
     if moment.what is What.COMMIT:
-        return hold(moment.at_ms - refused.at_ms <= RETRY_MS, "the commit again", "another one, much later")
+        return hold(moment.at_ms - refused.at_ms <= RETRY_MS, "the commit again", "a different one, much later")
     return hold(False, "the commit again", f"nothing for {seconds(moment.at_ms - refused.at_ms)}")
 
 
 @rule("C5", Grade.MUST, COMMIT, What.COMMIT)
 def no_commit_outside(moment: Moment) -> Verdict:
-    """A client that is no member any more does not commit as if it were."""
+    """A client that is no longer a member does not commit as a member."""
     member = moment.consumer
     if member.is_member or not member.is_known or moment.at_ms - member.out_ms <= SLACK_MS:
         return None
     epoch = moment.request.generation_id_or_member_epoch
-    return hold(epoch < 0, "no commit, or one without epoch", f"epoch {epoch} while it is no member")
+    return hold(epoch < 0, "no commit, or one without epoch", f"epoch {epoch} while it is not a member")
 
 
 @rule("C6", Grade.SHOULD, OFFSETS, What.OFFSETS)
 def offsets_as_member(moment: Moment) -> Verdict:
-    """A member asks for committed offsets with its member id, so that it never gets those of an old epoch."""
+    """A member fetches committed offsets with its member id, so that the coordinator can refuse a stale epoch."""
     if not moment.consumer.is_member:
         return None
     is_named = all(group.member_id for group in moment.request.groups) and moment.request.groups
@@ -91,7 +91,7 @@ def offsets_as_member(moment: Moment) -> Verdict:
 
 @rule("C7", Grade.MUST, OFFSETS, What.OFFSETS)
 def offsets_at_its_epoch(moment: Moment) -> Verdict:
-    """A member asks for committed offsets with the epoch that it has, or without member id and epoch."""
+    """A member fetches committed offsets with its current epoch, or without member id and epoch."""
     if not moment.consumer.is_member or moment.client.doubt(moment.at_ms):
         return None
     epochs = [group.member_epoch for group in moment.request.groups if group.member_id]
@@ -102,7 +102,7 @@ def offsets_at_its_epoch(moment: Moment) -> Verdict:
 
 @rule("C8", Grade.MUST, "KIP-447, UNSTABLE_OFFSET_COMMIT", What.FETCH, What.OFFSETS)
 def waits_for_offsets(moment: Moment) -> Verdict:
-    """A member does not read a partition before it knows its committed offset, when that was refused."""
+    """A member whose OffsetFetch failed does not read the partition before it knows its committed offset."""
     unknown = moment.reads.unknown
     if not unknown:
         return None
@@ -114,13 +114,13 @@ def waits_for_offsets(moment: Moment) -> Verdict:
 
 @rule("C9", Grade.SHOULD, "KIP-447, UNSTABLE_OFFSET_COMMIT", What.OFFSETS, What.END)
 def repeats_unstable_offsets(moment: Moment) -> Verdict:
-    """A member asks again, after a backoff, for offsets that were refused with UNSTABLE_OFFSET_COMMIT."""
+    """A member retries OffsetFetch, after a backoff, if it failed with UNSTABLE_OFFSET_COMMIT."""
     return _repeats_offsets(moment, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 @rule("C10", Grade.SHOULD, OFFSETS, What.OFFSETS, What.END)
 def repeats_stale_offsets(moment: Moment) -> Verdict:
-    """A member asks again, after a backoff, for offsets that were refused with STALE_MEMBER_EPOCH."""
+    """A member retries OffsetFetch, after a backoff, if it failed with STALE_MEMBER_EPOCH."""
     return _repeats_offsets(moment, ErrorCode.STALE_MEMBER_EPOCH)
 
 
@@ -135,18 +135,18 @@ def _repeats_offsets(moment: Moment, code: ErrorCode) -> Verdict:
     asked = read_offset_fetch(moment.request, moment.client.around.names)
     if asked and not asked & refused.partitions:
         return None
-    return hold(waited_ms >= BACKOFF_MS, "a backoff of some 100 ms", f"OffsetFetch again after {waited_ms:.0f} ms")
+    return hold(waited_ms >= BACKOFF_MS, "a backoff of about 100 ms", f"OffsetFetch again after {waited_ms:.0f} ms")
 
 
 @rule("C11", Grade.SHOULD, "KIP-447", What.OFFSETS)
 def stable_offsets(moment: Moment) -> Verdict:
-    """A member asks for stable offsets, so that it does not read what a transaction is about to commit."""
-    return hold(moment.request.require_stable, "require_stable", "unstable offsets are welcome")
+    """A member requires stable offsets, so that it waits for the pending commits of transactions."""
+    return hold(moment.request.require_stable, "require_stable", "a request without it")
 
 
 @rule("C12", Grade.NOTE, "OffsetCommitRequest.GroupInstanceId", What.COMMIT)
 def commit_names_instance(moment: Moment) -> Verdict:
-    """A static member names its instance id when it commits."""
+    """A static member sends its instance id when it commits."""
     instance_id = moment.consumer.instance_id
     if not instance_id or not moment.consumer.is_member:
         return None
@@ -155,18 +155,18 @@ def commit_names_instance(moment: Moment) -> Verdict:
 
 @rule("F1", Grade.MUST, FETCHES, What.FETCH)
 def fetches_what_it_was_given(moment: Moment) -> Verdict:
-    """A member reads only partitions that it was assigned."""
+    """A member reads only partitions that were assigned to it."""
     member = moment.consumer
     if not member.is_member or not member.is_known:
         return None
     asked = read_fetch(moment.request, moment.client.around.names)
     extra = asked.keys() - _list_assigned(moment) - _find_given_up(moment).keys()
-    return hold(not extra, "only what was assigned", f"it reads {partitions(extra)}, too") if asked else None
+    return hold(not extra, "only assigned partitions", f"it also reads {partitions(extra)}") if asked else None
 
 
 @rule("F2", Grade.MUST, FETCHES, What.FETCH)
 def does_not_fetch_what_it_gave_up(moment: Moment) -> Verdict:
-    """A member no longer reads what it gave up."""
+    """A member no longer reads partitions that it has given up."""
     gone = {p for p, at in _find_given_up(moment).items() if moment.at_ms - at > SLACK_MS}
     if not gone or not moment.consumer.is_member:
         return None
@@ -176,7 +176,7 @@ def does_not_fetch_what_it_gave_up(moment: Moment) -> Verdict:
 
 @rule("F3", Grade.MUST, "KIP-848, Member Lifecycle", What.FETCH)
 def does_not_fetch_outside(moment: Moment) -> Verdict:
-    """A client that is no member any more does not read."""
+    """A client that is no longer a member does not read."""
     member = moment.consumer
     if member.is_member or not member.is_known or moment.at_ms - member.out_ms <= SLACK_MS:
         return None
@@ -186,7 +186,7 @@ def does_not_fetch_outside(moment: Moment) -> Verdict:
 
 @rule("F4", Grade.MUST, "KIP-848, OffsetFetch API", What.FETCH)
 def starts_at_committed_offset(moment: Moment) -> Verdict:
-    """A member reads a partition that it was given from its committed offset on."""
+    """A member begins to read an assigned partition at its committed offset."""
     asked = read_fetch(moment.request, moment.client.around.names)
     begun = {p: (offset, moment.reads.start[p]) for p, offset in asked.items() if p in moment.reads.start}
     if not begun:

@@ -20,17 +20,17 @@ def _read_owned(moment: Moment) -> Owned | None:
 
 @rule("R1", Grade.MUST, RECONCILIATION, What.HEARTBEAT)
 def owns_what_it_was_given(moment: Moment) -> Verdict:
-    """A member owns only partitions that it was assigned."""
+    """A member owns only partitions that were assigned to it."""
     member, now = moment.consumer, _read_owned(moment)
     if now is None or not member.is_known or not member.is_member:
         return None
     extra = now - member.owned - member.offered - member.given_up.keys()
-    return hold(not extra, "only what was assigned", f"it owns {partitions(moment.name_topics(extra))}, too")
+    return hold(not extra, "only assigned partitions", f"it also owns {partitions(moment.name_topics(extra))}")
 
 
 @rule("R2", Grade.MUST, RECONCILIATION, What.HEARTBEAT, What.END)
 def acknowledges(moment: Moment) -> Verdict:
-    """A member acknowledges the partitions that it was assigned, once its callbacks are done."""
+    """A member acknowledges its assignment once its callbacks have returned."""
     member, app = moment.consumer, moment.application
     if member.target is None or not member.is_member or _is_leaving(moment):
         return None
@@ -53,17 +53,19 @@ def acknowledges(moment: Moment) -> Verdict:
 
 @rule("R3", Grade.MUST, RECONCILIATION, What.HEARTBEAT)
 def nothing_comes_back(moment: Moment) -> Verdict:
-    """A member does not own again what it gave up, unless it is assigned anew."""
+    """A member does not own a partition again that it gave up, unless it is assigned again."""
     member, now = moment.consumer, _read_owned(moment)
     if now is None or not member.given_up:
         return None
     back = (now & member.given_up.keys()) - member.offered
-    return hold(not back, "what was given up stays away", f"it owns {partitions(moment.name_topics(back))} again")
+    return hold(
+        not back, "partitions that were given up are not owned", f"it owns {partitions(moment.name_topics(back))} again"
+    )
 
 
 @rule("R4", Grade.MUST, "KIP-848, RebalanceTimeoutMs", What.HEARTBEAT, What.END)
 def revokes_in_time(moment: Moment) -> Verdict:
-    """A member gives up what it is to revoke within its rebalance timeout."""
+    """A member revokes partitions within its rebalance timeout."""
     member, app = moment.consumer, moment.application
     if member.target is None or not member.is_member or _is_leaving(moment):
         return None
@@ -98,7 +100,7 @@ def beats_in_callbacks(moment: Moment) -> Verdict:
 
 @rule("R6", Grade.MUST, LISTENER, What.HEARTBEAT)
 def gives_up_after_callback(moment: Moment) -> Verdict:
-    """A member gives a partition up only when the revoked callback of its application has returned."""
+    """A member gives up a partition only after the revoked callback of its application has returned."""
     now, app = _read_owned(moment), moment.application
     if now is None or not app.reports_callbacks:
         return None
@@ -106,12 +108,14 @@ def gives_up_after_callback(moment: Moment) -> Verdict:
     if not gone:
         return None
     early = (gone & app.holding) - moment.list_noted("revoked", "lost")
-    return hold(not early, "revoked callbacks that have returned", f"{partitions(early)} given up before")
+    return hold(
+        not early, "partitions given up after the revoked callback", f"{partitions(early)} given up before it returned"
+    )
 
 
 @rule("R7", Grade.SHOULD, LISTENER, What.HEARTBEAT)
 def acknowledges_after_callback(moment: Moment) -> Verdict:
-    """A member acknowledges new partitions when the assigned callback of its application has returned."""
+    """A member acknowledges new partitions only after the assigned callback of its application has returned."""
     now, app = _read_owned(moment), moment.application
     if now is None or not app.reports_callbacks:
         return None
@@ -119,21 +123,25 @@ def acknowledges_after_callback(moment: Moment) -> Verdict:
     if not added:
         return None
     early = (added - app.holding | added & _read_callback(app.callback)) - moment.list_noted("assigned")
-    return hold(not early, "assigned callbacks that have returned", f"{partitions(early)} acknowledged before")
+    return hold(
+        not early,
+        "an acknowledgement after the assigned callback",
+        f"{partitions(early)} acknowledged before it returned",
+    )
 
 
 @rule("R8", Grade.MUST, RECONCILIATION + "; topics without a name yet", What.HEARTBEAT)
 def owns_no_unknown_topic(moment: Moment) -> Verdict:
-    """A member does not own partitions of a topic id that brokers do not know."""
+    """A member does not own partitions of a topic id that the brokers do not know."""
     now, unresolved = _read_owned(moment), _list_unresolved(moment)
     if now is None or not unresolved:
         return None
-    return hold(not now & unresolved, "only topics whose name is known", f"{partitions(now & unresolved)} owned")
+    return hold(not now & unresolved, "only topics with a known name", f"it owns {partitions(now & unresolved)}")
 
 
 @rule("R9", Grade.SHOULD, "KAFKA-20145; ConsumerMembershipManager", What.HEARTBEAT, What.END)
 def acknowledges_the_rest(moment: Moment) -> Verdict:
-    """A member that was assigned an unknown topic id acknowledges what else has changed."""
+    """A member that was assigned an unknown topic id acknowledges the rest of its assignment."""
     member, unresolved = moment.consumer, _list_unresolved(moment)
     if not unresolved or member.target is None or not member.is_member:
         return None
@@ -149,7 +157,7 @@ def acknowledges_the_rest(moment: Moment) -> Verdict:
 
 @rule("R10", Grade.SHOULD, "KIP-848; enable.auto.commit", What.HEARTBEAT)
 def commits_before_giving_up(moment: Moment) -> Verdict:
-    """A member that commits by itself commits what it read of a partition before it gives it up."""
+    """A member with auto-commit commits what it has read of a partition before it gives the partition up."""
     now = _read_owned(moment)
     if now is None or not moment.reads.commits:
         return None
@@ -157,12 +165,12 @@ def commits_before_giving_up(moment: Moment) -> Verdict:
     if not gone:
         return None
     open_ = moment.reads.list_uncommitted(gone)
-    return hold(not open_, "what was read is committed", f"{partitions(open_)} given up with offsets uncommitted")
+    return hold(not open_, "a commit before", f"{partitions(open_)} given up with uncommitted offsets")
 
 
 @rule("R11", Grade.SHOULD, RECONCILIATION, What.HEARTBEAT)
 def acknowledges_at_once(moment: Moment) -> Verdict:
-    """A member acknowledges at once when its callbacks are done, not when the next heartbeat is due."""
+    """A member acknowledges as soon as its callbacks have returned, not when the next heartbeat is due."""
     now, app, member = _read_owned(moment), moment.application, moment.consumer
     if now is None or now == member.owned or not app.reports_callbacks or app.callback or not member.is_settled:
         return None

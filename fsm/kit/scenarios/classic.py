@@ -49,7 +49,7 @@ def _beat_refused(name: str, code: ErrorCode, about: str, times: int = 1, **opti
 FOUND = (
     Scenario(
         "classic_plain",
-        "B joins A, both own half, B leaves, A owns all.",
+        "B joins A, each owns half, B leaves, A owns all.",
         (*_up(), *_with_b(), Close(B), Stable(1), Wait(2)),
     ),
     Scenario(
@@ -59,7 +59,7 @@ FOUND = (
     ),
     Scenario(
         "classic_three",
-        "Three members come, and the leader is the first to go.",
+        "Three members join, and the leader is the first to leave.",
         (*_up(), *_with_b(), Start(C), Stable(3), Wait(2), Close(A), Stable(2), Wait(2)),
     ),
     Scenario(
@@ -84,21 +84,27 @@ FOUND = (
     ),
     Scenario(
         "classic_restart",
-        "A closes, a new process goes on from its committed offsets.",
+        "A closes, and a new process continues from its committed offsets.",
         (*_up(), Wait(2), Close(A), Wait(0.3), Start(A), Stable(1), Wait(2)),
     ),
     Scenario(
         "classic_killed",
-        "A is killed; B gets its partitions when the session ends.",
+        "A is killed; B gets its partitions when the session expires.",
         (*_up(), *_with_b(), Kill(A), Stable(1), Wait(1)),
     ),
     Scenario("classic_partitions_added", "A topic gets more partitions.", (*_up(), Topic("foo", 6), Wait(6))),
-    Scenario("classic_resubscribe", "A subscribes to one topic less.", (*_up(), Command("subscribe foo"), Wait(5))),
-    _beat_refused("classic_rebalance", ErrorCode.REBALANCE_IN_PROGRESS, "A is told of a rebalance."),
-    _beat_refused("classic_illegal_generation", ErrorCode.ILLEGAL_GENERATION, "The generation of A is over."),
+    Scenario(
+        "classic_resubscribe", "A drops one topic from its subscription.", (*_up(), Command("subscribe foo"), Wait(5))
+    ),
+    _beat_refused(
+        "classic_rebalance", ErrorCode.REBALANCE_IN_PROGRESS, "A heartbeat fails with REBALANCE_IN_PROGRESS."
+    ),
+    _beat_refused(
+        "classic_illegal_generation", ErrorCode.ILLEGAL_GENERATION, "A heartbeat fails with ILLEGAL_GENERATION."
+    ),
     _beat_refused("classic_unknown_member", ErrorCode.UNKNOWN_MEMBER_ID, "The coordinator does not know A."),
     _beat_refused("classic_not_coordinator", ErrorCode.NOT_COORDINATOR, "The broker is not the coordinator."),
-    _beat_refused("classic_loading", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator loads.", 3),
+    _beat_refused("classic_loading", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator is loading.", 3),
     _beat_refused(
         "classic_fenced_instance", ErrorCode.FENCED_INSTANCE_ID, "Another process took the instance id.", instance="i1"
     ),
@@ -109,25 +115,25 @@ FOUND = (
     ),
     Scenario(
         "classic_unauthorized",
-        "A may not use the group.",
+        "A is not authorized to use the group.",
         (refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED, JOIN, times=ALWAYS), Start(A), Wait(5)),
     ),
     Scenario(
         "classic_join_loading",
-        "The coordinator loads while A joins.",
+        "The coordinator is loading while A joins.",
         (refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, JOIN, times=3), Start(A), Stable(1), Wait(3)),
     ),
     Scenario(
         "classic_lost_sync",
-        "The answer to SyncGroup is lost.",
+        "The response to SyncGroup is lost.",
         (disturb(Do.LOSE, SYNC), Start(A), Stable(1, 20), Wait(3)),
     ),
     Scenario(
-        "classic_lost_beat", "The answer to a heartbeat is lost.", (*_up(), disturb(Do.LOSE, CLASSIC_BEAT), Wait(5))
+        "classic_lost_beat", "The response to a heartbeat is lost.", (*_up(), disturb(Do.LOSE, CLASSIC_BEAT), Wait(5))
     ),
     Scenario(
         "classic_sync_rebalance",
-        "SyncGroup is refused: there is a rebalance.",
+        "SyncGroup fails with REBALANCE_IN_PROGRESS.",
         (refuse(ErrorCode.REBALANCE_IN_PROGRESS, SYNC), Start(A), Stable(1, 20), Wait(3)),
     ),
     Scenario(
@@ -147,14 +153,14 @@ FOUND = (
     ),
     Scenario(
         "classic_max_poll",
-        "The application does not poll for longer than it may.",
+        "The application does not poll within max.poll.interval.ms.",
         (*_up(max_poll_ms=6_000), Command("pause"), Wait(9), Command("resume"), Wait(4)),
     ),
-    Scenario("classic_expired", "The session of A ends at the coordinator.", (*_up(), Expire(), Wait(5))),
+    Scenario("classic_expired", "The session of A expires at the coordinator.", (*_up(), Expire(), Wait(5))),
     Scenario("classic_moved", "The coordinator moves to another broker.", (*_up(), Move(), Wait(5)), brokers=3),
     Scenario(
         "classic_commit_refused",
-        "A commit is refused: the generation is over.",
+        "A commit fails with ILLEGAL_GENERATION.",
         (*_up(), refuse(ErrorCode.ILLEGAL_GENERATION, "OffsetCommit"), Command("commit"), Wait(5)),
     ),
 )

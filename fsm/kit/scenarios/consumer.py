@@ -53,17 +53,17 @@ def _refuse_join(name: str, code: ErrorCode, about: str, times: int = ALWAYS, **
 PLAIN = (
     Scenario(
         "plain",
-        "B joins A, both own half, B leaves, A owns all.",
+        "B joins A, each owns half, B leaves, A owns all.",
         (*UP, *JOINED_BY_B, Wait(2.5), Close(B), Stable(1), Wait(2.2)),
     ),
     Scenario(
         "three",
-        "Three members come, and A is the first to go.",
+        "Three members join, and A is the first to leave.",
         (*UP, *JOINED_BY_B, Start(C), Stable(3), Wait(2), Close(A), Stable(2), Wait(1)),
     ),
     Scenario(
         "more_members_than_partitions",
-        "B finds nothing to own.",
+        "There is no partition left for B.",
         (*UP, Start(B), Members(2), Wait(4)),
         topics={"foo": 1},
     ),
@@ -75,25 +75,25 @@ PLAIN = (
     ),
     Scenario(
         "restart",
-        "A closes, a new process goes on from its committed offsets.",
+        "A closes, and a new process continues from its committed offsets.",
         (*UP, Wait(2.5), Close(A), Wait(0.3), Start(A), Stable(1), Wait(2)),
     ),
     Scenario(
         "killed",
-        "A is killed; B gets its partitions when the session ends.",
+        "A is killed; B gets its partitions when the session expires.",
         (*UP, *JOINED_BY_B, Wait(1), Kill(A), Stable(1), Wait(1)),
     ),
     Scenario("partitions_added", "A topic gets more partitions.", (*UP, Topic("foo", 6), Wait(4))),
     Scenario("topic_deleted", "A topic is deleted.", (*UP, Topic("bar", 0), Wait(6))),
     Scenario(
         "topic_made",
-        "A topic that A subscribes to is made later.",
+        "A topic that A subscribes to is created later.",
         (*_up(topics="foo,later"), Topic("later", 2), Wait(5)),
         topics={"foo": 4},
     ),
     Scenario(
         "resubscribe",
-        "A subscribes to one topic less, to none, to the other one.",
+        "A drops one topic from its subscription, then unsubscribes, then subscribes to the other one.",
         (*UP, Command("subscribe foo"), Wait(4), Command("unsubscribe"), Wait(2), Command("subscribe bar"), Wait(3)),
     ),
     Scenario("regex", "A subscribes to a pattern.", (*_up(topics="^(foo|bar)$"), Wait(2))),
@@ -101,74 +101,78 @@ PLAIN = (
 )
 
 LOST = (
-    Scenario("lost_join", "The answer to the join of A is lost.", (disturb(Do.LOSE, epoch=0), *UP, Wait(2))),
-    Scenario("lost_keepalive", "The answer to a heartbeat without news is lost.", (*UP, disturb(Do.LOSE), Wait(5))),
+    Scenario("lost_join", "The response to the join of A is lost.", (disturb(Do.LOSE, epoch=0), *UP, Wait(2))),
+    Scenario("lost_keepalive", "The response to a keepalive heartbeat is lost.", (*UP, disturb(Do.LOSE), Wait(5))),
     Scenario(
         "lost_revoking",
-        "The answer that takes partitions away is lost.",
+        "The response that revokes partitions is lost.",
         (*UP, Start(B), Members(2), disturb(Do.LOSE), Stable(2), Wait(1.5)),
     ),
     Scenario(
         "lost_ack",
-        "The answer to the acknowledgement of a revocation is lost.",
+        "The response to the acknowledgement of a revocation is lost.",
         (*UP, Start(B), Members(2), disturb(Do.LOSE, nth=2), Stable(2), Wait(2)),
     ),
     Scenario(
         "lost_assigning",
-        "The answer that gives partitions is lost.",
+        "The response that assigns partitions is lost.",
         (*UP, *JOINED_BY_B, Wait(1), Close(B), disturb(Do.LOSE), Stable(1), Wait(2)),
     ),
-    Scenario("lost_leave", "The answer to the goodbye is lost.", (*UP, disturb(Do.LOSE, epoch=-1))),
-    Scenario("lost_commit", "The answer to a commit is lost.", (*UP, disturb(Do.LOSE, "OffsetCommit"), Wait(4))),
+    Scenario("lost_leave", "The response to the leave heartbeat is lost.", (*UP, disturb(Do.LOSE, epoch=-1))),
+    Scenario("lost_commit", "The response to a commit is lost.", (*UP, disturb(Do.LOSE, "OffsetCommit"), Wait(4))),
     Scenario("closed_early", "The connection closes before a heartbeat is handled.", (*UP, disturb(Do.CLOSE), Wait(4))),
     Scenario(
         "mute_join",
-        "The join is handled and never answered.",
+        "The join is handled but never answered.",
         (disturb(Do.MUTE, epoch=0), Start(A), Stable(1, 30), Wait(6)),
     ),
     Scenario(
-        "mute_keepalive", "A heartbeat without news is handled and never answered.", (*UP, disturb(Do.MUTE), Wait(9))
+        "mute_keepalive", "A keepalive heartbeat is handled but never answered.", (*UP, disturb(Do.MUTE), Wait(9))
     ),
     Scenario(
         "mute_revoking",
-        "The answer that takes partitions away never comes; the connection stays open.",
+        "The response that revokes partitions never arrives; the connection stays open.",
         (*UP, Start(B), Members(2), disturb(Do.MUTE), Stable(2, 20), Wait(1.5)),
     ),
     Scenario("hung", "A heartbeat is neither handled nor answered.", (*UP, disturb(Do.SWALLOW), Wait(12))),
     Scenario("delayed", "A heartbeat is answered 2.5 s late.", (*UP, disturb(Do.DELAY_ANSWER, ms=2_500), Wait(5))),
     Scenario("duplicate", "A heartbeat is handled twice.", (*UP, disturb(Do.DUPLICATE, times=3), Wait(4))),
-    Scenario("paused", "The brokers stand still for 3 s.", (*UP, disturb(Do.PAUSE, ms=3_000), Wait(7))),
+    Scenario("paused", "The brokers pause for 3 s.", (*UP, disturb(Do.PAUSE, ms=3_000), Wait(7))),
 )
 
 ERRORS = (
     _refuse_heartbeat("fenced", ErrorCode.FENCED_MEMBER_EPOCH, "A heartbeat is refused: the epoch is fenced."),
     _refuse_heartbeat("unknown_member", ErrorCode.UNKNOWN_MEMBER_ID, "A heartbeat is refused: the member is unknown."),
     _refuse_heartbeat(
-        "loading", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator loads for five heartbeats.", 5, 6
+        "loading", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator is loading during five heartbeats.", 5, 6
     ),
+    _refuse_heartbeat("not_coordinator", ErrorCode.NOT_COORDINATOR, "The broker answers NOT_COORDINATOR once."),
     _refuse_heartbeat(
-        "not_coordinator", ErrorCode.NOT_COORDINATOR, "The broker says once that it is not the coordinator."
-    ),
-    _refuse_heartbeat(
-        "not_available", ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available, three times.", 3, 6
+        "not_available",
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "The broker answers COORDINATOR_NOT_AVAILABLE three times.",
+        3,
+        6,
     ),
     _refuse_heartbeat(
         "fenced_instance", ErrorCode.FENCED_INSTANCE_ID, "Another process took the instance id.", instance="i1"
     ),
     _refuse_heartbeat("invalid_request", ErrorCode.INVALID_REQUEST, "A heartbeat is refused as invalid."),
     _refuse_heartbeat(
-        "unknown_server_error", ErrorCode.UNKNOWN_SERVER_ERROR, "A heartbeat meets an unknown error of the broker."
+        "unknown_server_error", ErrorCode.UNKNOWN_SERVER_ERROR, "A heartbeat fails with UNKNOWN_SERVER_ERROR."
     ),
     _refuse_join("unsupported_assignor", ErrorCode.UNSUPPORTED_ASSIGNOR, "The assignor is not supported."),
     _refuse_join("max_size", ErrorCode.GROUP_MAX_SIZE_REACHED, "The group is full."),
-    _refuse_join("unauthorized", ErrorCode.GROUP_AUTHORIZATION_FAILED, "A may not use the group."),
+    _refuse_join("unauthorized", ErrorCode.GROUP_AUTHORIZATION_FAILED, "A is not authorized to use the group."),
     _refuse_join(
         "unreleased_instance", ErrorCode.UNRELEASED_INSTANCE_ID, "The instance id is in use.", 2, instance="i1"
     ),
-    _refuse_join("loading_at_join", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator loads while A joins.", 3),
+    _refuse_join(
+        "loading_at_join", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator is loading while A joins.", 3
+    ),
     Scenario(
         "switched_off",
-        "Consumer groups are switched off: every heartbeat is refused with UNSUPPORTED_VERSION.",
+        "Consumer groups are disabled: every heartbeat is refused with UNSUPPORTED_VERSION.",
         (refuse(ErrorCode.UNSUPPORTED_VERSION, times=ALWAYS), Start(A), Wait(6)),
     ),
     Scenario(
@@ -177,15 +181,15 @@ ERRORS = (
         (Start(A), Wait(6)),
         hidden=("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"),
     ),
-    Scenario("expired", "The session of A ends at the coordinator.", (*UP, Expire(), Wait(5))),
+    Scenario("expired", "The session of A expires at the coordinator.", (*UP, Expire(), Wait(5))),
     Scenario(
         "expired_beside_b",
-        "The sessions of A and B end at the coordinator.",
+        "The sessions of A and B expire at the coordinator.",
         (*UP, *JOINED_BY_B, Wait(1), Expire(), Wait(5)),
     ),
     Scenario(
         "real_expiry",
-        "A is told NOT_COORDINATOR for 8 s: its session ends, then all is well.",
+        "A gets NOT_COORDINATOR for 8 s, until its session has expired; then all is well.",
         (*UP, refuse(ErrorCode.NOT_COORDINATOR, times=ALWAYS), Wait(8), NoFaults(), Wait(6)),
     ),
     Scenario("moved", "The coordinator moves to another broker.", (*UP, Move(), Wait(5)), brokers=3),
@@ -200,7 +204,7 @@ ERRORS = (
         "A is fenced in its revoked callback.",
         (*_up(revoke_delay_ms=2_500), Start(B), Members(2), Wait(1.2), refuse(ErrorCode.FENCED_MEMBER_EPOCH), Wait(6)),
     ),
-    Scenario("throttled", "A is told to wait for 2.5 s.", (*UP, disturb(Do.THROTTLE, ms=2_500), Wait(6))),
+    Scenario("throttled", "A is throttled for 2.5 s.", (*UP, disturb(Do.THROTTLE, ms=2_500), Wait(6))),
     Scenario(
         "longer_interval",
         "The coordinator changes the interval to 3 s.",
@@ -228,7 +232,7 @@ CALLBACKS = (
     ),
     Scenario(
         "max_poll",
-        "The application does not poll for longer than it may.",
+        "The application does not poll within max.poll.interval.ms.",
         (*_up(max_poll_ms=3_000), Command("pause"), Wait(6), Command("resume"), Wait(3)),
     ),
     Scenario(
