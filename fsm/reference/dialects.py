@@ -82,7 +82,7 @@ def parts_with(name: str) -> tuple[tuple[Part, str], ...]:
     found = tuple((part, full) for part in parts() if (full := part.resolve(name)) is not None)
     if not found:
         known = tuple(dict.fromkeys(dialect for part in parts() for dialect in part.dialects))
-        raise InputError(f"no dialect {name[:60]!r}", remedy=nearest(name, known))
+        raise InputError(f"unknown dialect {name[:60]!r}", remedy=nearest(name, known))
     return found
 
 

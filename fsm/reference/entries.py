@@ -64,8 +64,8 @@ def _close_hazard(number: str, what: str, consequence: str, last: str, ticket: s
 
 HAZARDS = Section(
     "Hazards of the Java consumer",
-    "Places where Kafka's KIP-848 consumer does what its authors hardly meant. The release dialects of the consumer "
-    "member reproduce them, the dialect `fixed` has none of them.",
+    "Places where Kafka's KIP-848 consumer does what its authors hardly intended. The release dialects of the "
+    "consumer member reproduce them; the dialect `fixed` has none of them.",
     "",
     (
         _close_hazard(
@@ -79,8 +79,8 @@ HAZARDS = Section(
         _open(
             "H2",
             "A member fenced in PREPARE_LEAVING completes unsubscribe() before its queued revoked callback has run. "
-            "The end of that callback belongs to nobody any more, and is handled all the same.",
-            "A subscription made in between is emptied and the epoch becomes negative.",
+            "The end of that callback belongs to no membership any more, but is handled nevertheless.",
+            "A subscription made in between is cleared and the epoch becomes negative.",
             "test_h2_late_callback_of_a_leave_wipes_a_new_subscription",
         ),
         _open(
@@ -92,7 +92,7 @@ HAZARDS = Section(
         _close_hazard(
             "H3",
             "While a topic id of the target has no name, every attempt acknowledges the resolvable rest again.",
-            "One heartbeat in each turn of the background loop.",
+            "One heartbeat per iteration of the background loop.",
             "4.3.1",
             "KAFKA-20145",
             "test_h3_topic_without_a_name_is_acknowledged_around",
@@ -101,7 +101,7 @@ HAZARDS = Section(
             "H4",
             "Whether there is something to reconcile is decided by the last acknowledged assignment, not by what is "
             "owned.",
-            "After a failed assigned callback and a target that goes back, the member acknowledges less than it owns.",
+            "After a failed assigned callback and a reverted target, the member acknowledges less than it owns.",
             "test_h4_failed_callback_and_reverted_target_acknowledge_too_little",
         ),
         _open(
@@ -157,35 +157,36 @@ HAZARDS = Section(
         ),
         _open(
             "H12",
-            "Answers are not tied to a membership: one from before a leave is believed after the rejoin.",
+            "Responses are not tied to a membership: one from before a leave is accepted after the rejoin.",
             "A joining member has an epoch that the coordinator does not know.",
             "test_h12_response_of_an_earlier_membership_is_believed",
         ),
         _open(
             "H13",
             "JOINING and ACKNOWLEDGING send as soon as no heartbeat is in flight, whatever the backoff says.",
-            "A failing coordinator gets a request in each turn of the loop.",
+            "A failing coordinator gets a request in each iteration of the loop.",
             "test_h13_joining_ignores_the_backoff",
         ),
         _open(
             "H14",
             "A fatal error that arrives in STALE, and a fence in STALE or FATAL, are illegal transitions that are "
             "swallowed.",
-            "The application is shown a fatal error, and the member lives on.",
+            "The application gets a fatal error, but the member stays in the group.",
             "test_h14_late_fatal_error_is_shown_to_one_who_is_stale",
             "test_h14_late_fence_is_nothing_to_one_whose_membership_is_over",
         ),
         _open(
             "H15",
-            "A fatal answer that comes after the leave is over releases what the application has assigned itself.",
-            "Manually assigned partitions are lost and marked for revocation for good.",
+            "A fatal response that arrives after the leave has ended releases partitions that the application has "
+            "assigned manually.",
+            "Manually assigned partitions are lost and stay marked for revocation.",
             "test_h15_late_fatal_error_takes_partitions_assigned_by_hand",
             first="4.1.0",
             ticket="since KAFKA-19300",
         ),
         _open(
             "H16",
-            "A dynamic member closed with REMAIN_IN_GROUP sends its leave all the same once nothing is in flight.",
+            "A dynamic member closed with REMAIN_IN_GROUP sends its leave nevertheless once nothing is in flight.",
             "It does not remain in the group.",
             "test_h16_remaining_in_the_group_leaves_it",
             first="4.1.0",
@@ -193,8 +194,8 @@ HAZARDS = Section(
         ),
         _open(
             "H17",
-            "An assignment waiting in the application's queue is applied without a look at the member's state.",
-            "A member that was fenced, left or failed meanwhile owns and fetches partitions that others have.",
+            "An assignment waiting in the application's queue is applied without checking the member's state.",
+            "A member that was fenced, left or failed meanwhile owns and fetches partitions of others.",
             "test_h17_assignment_of_the_past_is_applied",
             "test_h17_without_it_nobody_is_called_back_either",
             first="4.3.0",
@@ -218,7 +219,7 @@ HAZARDS = Section(
         _open(
             "H20",
             "A normal leave does not empty the application's copy of the assignment.",
-            "unsubscribe() and then close() call onPartitionsLost for partitions revoked long ago.",
+            "unsubscribe() and then close() call onPartitionsLost for partitions that were revoked long ago.",
             "test_h20_close_after_unsubscribe_loses_what_was_revoked_long_ago",
             ticket="since KAFKA-16985",
         ),
@@ -252,14 +253,15 @@ LOG_FACTS = Section(
         ),
         _log_fact(
             "A5",
-            "At max.poll.interval.ms the background thread leaves at once; the application learns it at its next poll.",
+            "At max.poll.interval.ms the background thread leaves at once; the application learns of it at its next "
+            "poll.",
             "Double ownership for as long as the application does not poll. No client can avoid it.",
             f"{_REAL}test_a5_application_that_does_not_poll_owns_what_others_have",
             "tests/cluster/test_weak_spots.py::test_a5_an_application_that_stops_polling_is_left_behind",
         ),
         _log_fact(
             "A7",
-            "A callback that outlives the rebalance timeout goes on while the coordinator removes the member.",
+            "A callback that outlives the rebalance timeout keeps running while the coordinator removes the member.",
             "Everything it owned is owned twice until the callback ends. Then the lost callback names all partitions, "
             "also those that were just revoked.",
             f"{_REAL}test_a7_application_in_its_callback_owns_what_others_have",
@@ -268,7 +270,7 @@ LOG_FACTS = Section(
         ),
         _log_fact(
             "A11",
-            "A listener that throws fails the reconciliation, and the next poll begins it anew.",
+            "A listener that throws fails the reconciliation, and the next poll starts it again.",
             "The same callback runs again with the same partitions.",
             f"{_REAL}test_a11_failed_revoked_callback_is_called_again",
             f"{_OWNERSHIP}test_a_failed_callback_is_told_once_and_called_again",
@@ -276,13 +278,13 @@ LOG_FACTS = Section(
         _log_fact(
             "A13",
             "The commit before a reconciliation fails for a deleted topic, and `Reconciliation failed.` is printed.",
-            "The reconciliation goes on all the same; the line says nothing.",
+            "The reconciliation continues nevertheless; the line means nothing.",
             f"{_OWNERSHIP}test_a_deleted_topic_ends_ownership_in_its_own_way",
         ),
         _log_fact(
             "A15",
             "A fatal error is thrown from one poll; later polls return nothing and throw nothing.",
-            "A process lives on without owning anything.",
+            "A process keeps running without owning anything.",
             "tests/audit/member/test_membership.py::test_a_member_that_lives_on_after_a_fatal_error_is_out_for_good",
         ),
         _log_fact(
@@ -302,15 +304,15 @@ _FOUND, _NAMED = "tests/check/test_", "tests/audit/test_weak_spots.py::test_"
 
 WEAK_SPOTS = Section(
     "Weak spots of the group coordinator",
-    "Where a group of correct members of Kafka's own clients can still go wrong, by the rules of the coordinator.",
+    "How a group of correct members, Kafka's own clients, can still go wrong because of the coordinator's rules.",
     "",
     (
         Entry(
             "W1",
-            "What an owned list leaves out is released at once, also where the member was assigned it and has not "
-            "applied it yet.",
-            "If the answer is lost and the member then starts to use it, a partition has two users in good standing; "
-            "commits of the former one are refused. Seen of real brokers from 4.0.0 to 4.4.0.",
+            "A partition that a member's list of owned partitions leaves out is released at once, even if it was "
+            "just assigned to the member and is not applied yet.",
+            "If the response is lost and the member then starts to use it, a partition has two users in good "
+            "standing; commits of the former one are refused. Observed on real brokers from 4.0.0 to 4.4.0.",
             tests=(
                 f"{_WEAK}test_weak_spot_1_what_is_left_out_of_a_report_is_released_at_once",
                 f"{_ARISES}test_w1_what_was_left_out_of_a_report_is_used_after_all",
@@ -318,10 +320,10 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W2",
-            "A dynamic classic member of a consumer group that was removed and joins with its old id is created anew "
-            "without an error.",
-            "A cooperative client keeps using its old partitions until its next SyncGroup: two users in good standing, "
-            "whose commits are both taken. Seen of a real broker of 4.4.0.",
+            "A dynamic classic member of a consumer group that was removed and joins with its old id is created "
+            "again without an error.",
+            "A cooperative client keeps using its old partitions until its next SyncGroup: two users in good "
+            "standing, and the commits of both are accepted. Observed on a real broker of 4.4.0.",
             tests=(
                 f"{_ARISES}test_w2_a_classic_member_that_was_removed_is_made_anew_without_a_word",
                 f"{_FOUND}cures.py::test_a_member_that_was_removed_goes_on_with_nothing",
@@ -329,8 +331,9 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W3",
-            "What is taken back before the member used it stays pending until the member reports its owned set again.",
-            "A client that does not repeat an unchanged owned set is removed by the rebalance timer.",
+            "A partition that is taken back before the member used it stays pending revocation until the member "
+            "reports its owned partitions again.",
+            "A client that does not repeat an unchanged list of owned partitions is removed by the rebalance timer.",
             tests=(
                 f"{_WEAK}test_weak_spot_3_an_owned_set_that_did_not_change_must_be_reported_again",
                 f"{_ARISES}test_w3_members_report_what_they_have_after_each_assignment",
@@ -339,8 +342,8 @@ WEAK_SPOTS = Section(
         Entry(
             "W4",
             "A fenced dynamic member that rejoins with its id and epoch 0 is refused.",
-            "It is out until its session expires (F9): 46 joins of one member in 45 s, of a real broker of 4.1.2. One "
-            "of 4.4.0 takes it back at once.",
+            "It is out until its session expires (F9): 46 joins of one member in 45 s on a real broker of 4.1.2. A "
+            "broker of 4.4.0 accepts it at once.",
             "4.0.0",
             "4.1.2",
             "KAFKA-19233",
@@ -351,10 +354,10 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W5",
-            "After the last consumer-protocol member has gone and the downgrade is refused, nobody computes the next "
+            "After the last consumer-protocol member has left and the downgrade is refused, nobody computes the next "
             "target, and classic members are not told to rejoin (F3, F18).",
-            "The group stays ASSIGNING and the partitions that were freed have no owner until somebody joins. Seen of "
-            "real brokers of 4.3.1 and 4.4.0 under the migration policy `upgrade`.",
+            "The group stays ASSIGNING and the freed partitions have no owner until a member joins. Observed on real "
+            "brokers of 4.3.1 and 4.4.0 under the migration policy `upgrade`.",
             "4.3.0",
             LATEST,
             "since KAFKA-20272",
@@ -366,7 +369,7 @@ WEAK_SPOTS = Section(
         Entry(
             "W6",
             "A late duplicate of a request with epoch 0 counts as an acknowledgement (F9).",
-            "Partitions that the member still uses are given to another one.",
+            "Partitions that the member still uses are assigned to another one.",
             "4.2.0",
             LATEST,
             "since KAFKA-19233",
@@ -374,8 +377,8 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W7",
-            "The assignment interval (F3) is measured by the wall clock.",
-            "A clock that stands still or goes back delays the next target.",
+            "The assignment interval (F3) is measured with the wall clock.",
+            "A clock that stops or goes backward delays the next target.",
             "4.3.0",
             LATEST,
             "since KIP-1263",
@@ -383,11 +386,11 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W8",
-            "A request that its sender gave up and repeated on another connection is handled after the repetition. Its "
-            "answer, with what it grants, goes nowhere, and to later heartbeats the coordinator answers that nothing "
-            "changed.",
-            "The group is STABLE and a partition has no user, until the member sends everything again. Seen of real "
-            "brokers from 4.0.0 to 4.4.0.",
+            "A request that timed out at its sender, and was sent again on another connection, is handled after the "
+            "second one. Its response, which assigns partitions, reaches nobody, and later heartbeats are answered "
+            "without an assignment, because nothing has changed.",
+            "The group is STABLE and a partition has no user, until the member sends a full heartbeat. Observed on "
+            "real brokers from 4.0.0 to 4.4.0.",
             tests=(
                 f"{_FOUND}consumer_group.py::test_a_late_request_swallows_a_grant",
                 f"{_NAMED}a_late_request_is_told_with_its_times",
@@ -395,10 +398,10 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W9",
-            "A full report goes out while the assigned callback runs, and leaves out what is being assigned: that is "
-            "released at once, as in W1, though the answer is heard.",
-            "When the callback ends, a partition has two users in good standing. Seen of real brokers from 4.0.0 to "
-            "4.4.0, and of Java clients of 4.4.0.",
+            "A full heartbeat is sent while the assigned callback runs, and leaves out what is being assigned: that "
+            "is released at once, as in W1, although the response arrives.",
+            "When the callback ends, a partition has two users in good standing. Observed on real brokers from 4.0.0 "
+            "to 4.4.0, and with Java clients of 4.4.0.",
             tests=(
                 f"{_FOUND}cures.py::test_what_is_being_assigned_is_released_by_a_report",
                 f"{_NAMED}two_users_are_told_with_their_times",
@@ -406,18 +409,20 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W10",
-            "A report with the previous epoch is taken, for the sake of lost answers, and what it leaves out counts as "
-            "given up: also what was assigned after it was sent, where it was given up and arrives late.",
-            "A partition has two users in good standing. It takes a late acknowledgement and two rebalances meanwhile.",
+            "A report with the previous epoch is accepted, because responses may be lost, and what it leaves out "
+            "counts as revoked: if the request timed out and arrives late, that includes what was assigned after it "
+            "was sent.",
+            "A partition has two users in good standing. It needs a late acknowledgement and two rebalances meanwhile.",
             tests=(f"{_FOUND}cures.py::test_a_late_request_gives_up_what_was_assigned_since",),
         ),
         Entry(
             "W11",
-            "An acknowledgement is under way, and a second target assigns more; then a third takes that away: the "
-            "acknowledgement does not name it, so it counts as given up, though the second assigned callback runs.",
-            "A partition has two users until the first one hears of it, without any failure; it takes commits of the "
-            "first one meanwhile. Seen of a real broker of 4.4.0, and of Java clients of 4.4.0 that do not commit by "
-            "themselves.",
+            "An acknowledgement is in flight, and a second target assigns more; then a third takes that away: the "
+            "acknowledgement does not name it, so it counts as revoked, although the second assigned callback is "
+            "running.",
+            "A partition has two users until the first one learns of it, without any failure; commits of the first "
+            "one are accepted meanwhile. Observed on a real broker of 4.4.0, and with Java clients of 4.4.0 without "
+            "auto-commit.",
             tests=(
                 f"{_FOUND}consumer_group_kinds.py::test_an_acknowledgement_under_way_gives_up_what_is_being_assigned",
                 f"{_NAMED}two_users_are_told_with_their_times",
@@ -426,9 +431,9 @@ WEAK_SPOTS = Section(
         Entry(
             "W12",
             "A member of the consumer protocol joins a classic group whose first members still wait for its first "
-            "generation: the group has no protocol yet, which its conversion asks for.",
-            "It is answered UNKNOWN_SERVER_ERROR, which ends it. Seen of a real broker of 4.4.0, and of its Java "
-            "client.",
+            "generation: the group has no protocol yet, which the conversion needs.",
+            "It gets UNKNOWN_SERVER_ERROR, which terminates it. Observed on a real broker of 4.4.0, and with its "
+            "Java client.",
             tests=(
                 f"{_FOUND}mixed_group.py::test_a_consumer_that_joins_before_the_first_generation_is_ended",
                 f"{_NAMED}what_happened_is_named_and_nothing_else_is_found",
@@ -436,10 +441,10 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W13",
-            "A cooperative static member is told to keep less, and restarts before it gives the rest up and joins "
-            "again. Its place is taken without a rebalance, and it is told what the round left it.",
-            "Nobody asks for the round in which somebody would be given the rest: it stays unused until somebody "
-            "joins, leaves or changes. Seen of a real broker of 4.4.0.",
+            "A cooperative static member has to revoke partitions, and restarts before it does so and rejoins. The "
+            "new process replaces it without a rebalance, and gets what the round assigned to it.",
+            "Nobody starts the round that would assign the rest: it stays unused until a member joins, leaves or "
+            "changes its subscription. Observed on a real broker of 4.4.0.",
             tests=(
                 f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",
                 f"{_FOUND}cures.py::test_who_takes_the_place_of_one_that_owes_a_join_rebalances",
@@ -448,10 +453,10 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W14",
-            "A static member of a classic group whose generation has no assignment yet comes back with the consumer "
-            "protocol. The group is converted with empty targets, and the member's subscription is the one before.",
-            "No epoch is bumped, so no target is computed: the group is STABLE and its partitions have no owner until "
-            "somebody joins, leaves or changes. Seen of a real broker of 4.4.0.",
+            "A static member of a classic group whose generation has no assignment yet returns with the consumer "
+            "protocol. The group is converted with empty targets, and the member's subscription is unchanged.",
+            "No epoch is bumped, so no target is computed: the group is STABLE and its partitions have no owner "
+            "until a member joins, leaves or changes its subscription. Observed on a real broker of 4.4.0.",
             tests=(
                 f"{_FOUND}mixed_group.py::test_a_group_that_is_converted_before_its_assignment_stays_empty",
                 f"{_FOUND}cures.py::test_a_conversion_within_a_rebalance_computes_a_target",
@@ -460,10 +465,10 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W15",
-            "The last member of the consumer protocol is static and comes back as a classic one while a classic "
-            "member waits for one of its partitions. The group becomes a classic one, STABLE, in the same generation.",
-            "Whoever waited has the partition by the group's assignment, and is never told: it stays unused until "
-            "somebody joins, leaves or changes. Seen of a real broker of 4.4.0.",
+            "The last member of the consumer protocol is static and returns as a classic one while a classic member "
+            "waits for one of its partitions. The group becomes a classic one, STABLE, in the same generation.",
+            "The waiting member has the partition according to the group's assignment, but never learns it: it stays "
+            "unused until a member joins, leaves or changes its subscription. Observed on a real broker of 4.4.0.",
             tests=(
                 f"{_FOUND}mixed_group.py::test_a_downgrade_forgets_who_waits",
                 f"{_FOUND}cures.py::test_a_downgrade_lets_nobody_wait",
@@ -472,58 +477,58 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W16",
-            "A cooperative member of a classic group is told to keep less than it owned, and a member of the consumer "
-            "protocol converts the group before it has given the rest up.",
-            "It counts as holding what it was assigned last, so the rest is somebody else's at once, while it uses it: "
-            "two users in good standing, undisturbed. Seen of a real broker of 4.4.0.",
+            "A cooperative member of a classic group has to revoke partitions, and a member of the consumer protocol "
+            "converts the group before it has done so.",
+            "It is recorded as holding its last assignment, so the rest is assigned to another member at once, while "
+            "it uses it: two users in good standing, without any disturbance. Observed on a real broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_group_that_is_converted_keeps_what_is_used",),
         ),
         Entry(
             "W17",
-            "A static member's join is handled, and its answer is lost. It joins again under the same member id and "
+            "A static member's join is handled, and the response is lost. It joins again with the same member id and "
             "instance id.",
-            "It is told UNRELEASED_INSTANCE_ID, as if it were another one, which ends it. Seen of a real broker of "
-            "4.4.0.",
+            "It gets UNRELEASED_INSTANCE_ID, as if it were another member, which terminates it. Observed on a real "
+            "broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_static_member_whose_answer_is_lost_joins_again",),
         ),
         Entry(
             "W18",
-            "The session of a group's last member of the consumer protocol ends while that member is only slow, and "
-            "the group becomes a classic one: classic members are left, or one joins the empty group. Or the empty "
-            "group is deleted.",
-            "The member's next heartbeat is answered GROUP_ID_NOT_FOUND, which ends it; where the group keeps its type "
-            "it is UNKNOWN_MEMBER_ID, after which it joins again. Seen of a real broker of 4.4.0.",
+            "The session of a group's last member of the consumer protocol expires while that member is only slow, "
+            "and the group becomes a classic one: classic members are left, or one joins the empty group. Or the "
+            "empty group is deleted.",
+            "The member's next heartbeat gets GROUP_ID_NOT_FOUND, which terminates it; if the group keeps its type "
+            "it gets UNKNOWN_MEMBER_ID, and rejoins. Observed on a real broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_member_whose_group_became_a_classic_one_joins_again",),
         ),
         Entry(
             "W19",
-            "The leave with epoch -2 of a static member is given up and handled late, after the member has joined "
-            "again, while it has something to give up.",
-            "It counts as away, and what it was to give up is released at once, while it uses that: two users until "
-            "its next heartbeat, which is refused. Seen of a real broker of 4.4.0.",
+            "The leave with epoch -2 of a static member times out and is handled late, after the member has "
+            "rejoined, while it has something to revoke.",
+            "It is recorded as away, and what it has to revoke is released at once, while it uses it: two users "
+            "until its next heartbeat, which is refused. Observed on a real broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_late_request_gives_up_what_was_assigned_since",),
         ),
         Entry(
             "W20",
-            "A JoinGroup of a classic member of a consumer group is given up and repeated, and handled late: it says "
-            "what the member owned before it was assigned anything.",
-            "What it leaves out counts as given up, while the member uses it: two users until its next heartbeat, "
-            "which is refused. Seen of a real broker of 4.4.0.",
+            "A JoinGroup of a classic member of a consumer group times out, is sent again, and is handled late: it "
+            "reports what the member owned before it was assigned anything.",
+            "What it leaves out counts as revoked, while the member uses it: two users until its next heartbeat, "
+            "which is refused. Observed on a real broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_late_request_gives_up_what_was_assigned_since",),
         ),
         Entry(
             "W21",
-            "A coordinator fails over before a classic group's round is stored, so the next one has its number again. "
-            "The leader's SyncGroup of the lost round is handled late, in that one.",
-            "Whoever is new in it is assigned nothing, in no bytes at all, which ends its application.",
+            "A coordinator fails over before a classic group's round is stored, so the next one has the same "
+            "generation. The leader's SyncGroup of the lost round is handled late, in that one.",
+            "A new member of it gets an assignment of zero bytes, which terminates its application.",
             tests=(f"{_FOUND}cures.py::test_assignments_of_a_lost_round_are_taken",),
         ),
         Entry(
             "W22",
-            "The revoked callback of an unsubscribe() never returns. The member of KIP-848 goes on sending heartbeats: "
-            "the poll timer does not count while it leaves.",
-            "It keeps its partitions, which nobody reads, as long as the process lives. Seen of a Java client of "
-            "4.4.0.",
+            "The revoked callback of an unsubscribe() never returns. The KIP-848 member keeps sending heartbeats: "
+            "the poll timer is not checked while it leaves.",
+            "It keeps its partitions, which nobody reads, as long as the process runs. Observed with a Java client "
+            "of 4.4.0.",
             tests=(
                 f"{_FOUND}consumer_group_kinds.py::test_who_hangs_as_it_unsubscribes_keeps_what_it_has",
                 "tests/member/test_hazards.py::test_w22_poll_timer_bounds_the_callback_of_unsubscribe",
@@ -531,10 +536,10 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W23",
-            "A topic is deleted and made anew. A client fetches by name: a member that was assigned the old topic "
-            "reads the new one as soon as it knows its id, whoever is assigned that.",
-            "Two users of a partition, until the first one has revoked the old one. Its automatic commit gives the "
-            "new topic the position of the old one.",
+            "A topic is deleted and recreated. A client fetches by name: a member that was assigned the old topic "
+            "reads the new one as soon as it knows the new id, even if the new topic is assigned to another member.",
+            "Two users of a partition, until the first one has revoked the old one. Its auto-commit stores the "
+            "position in the old topic for the new one.",
             tests=(
                 f"{_FOUND}consumer_group_kinds.py::test_a_topic_that_is_made_anew_is_used_before_it_is_assigned",
                 "tests/member/test_hazards.py::test_w23_topic_made_anew_is_another_one",
@@ -542,23 +547,24 @@ WEAK_SPOTS = Section(
         ),
         Entry(
             "W24",
-            "An acknowledgement is given up and repeated, and handled after its member was assigned more at the same "
-            "epoch, when another target is due.",
-            "What it leaves out counts as given up, while the member uses it: two users until its next heartbeat. "
-            "Three members and one late request do. Seen of a real broker of 4.4.0.",
+            "An acknowledgement times out, is sent again, and is handled after its member was assigned more at the "
+            "same epoch, when another target is due.",
+            "What it leaves out counts as revoked, while the member uses it: two users until its next heartbeat. "
+            "Three members and one late request are enough. Observed on a real broker of 4.4.0.",
             tests=(f"{_FOUND}cures.py::test_a_late_request_gives_up_what_was_assigned_since",),
         ),
         Entry(
             "W25",
-            "The JoinGroup of a static member's process that was killed is handled after that of the next process.",
-            "It takes the place of the one that lives: FENCED_INSTANCE_ID ends that. Seen of a real broker of 4.4.0.",
+            "The JoinGroup of a killed process of a static member is handled after that of the next process.",
+            "It replaces the running process, which is terminated by FENCED_INSTANCE_ID. Observed on a real broker "
+            "of 4.4.0.",
             tests=(f"{_FOUND}classic_group.py::test_a_static_member_is_restarted",),
         ),
         Entry(
             "W26",
-            "A Connect worker that lost its membership, or stood still for its session, goes on with what it runs "
-            "until it has settled.",
-            "A task runs on two workers at once, for two rounds after its return at most.",
+            "A Connect worker that lost its membership, or was paused for its session timeout, keeps running its "
+            "units until it has settled.",
+            "A task runs on two workers at once, for at most two rounds after its return.",
             tests=(
                 f"{_FOUND}connect.py::test_a_worker_that_lost_its_membership_runs_what_is_anothers",
                 f"{_FOUND}connect.py::test_a_worker_that_stood_still_runs_what_is_anothers",
@@ -568,10 +574,10 @@ WEAK_SPOTS = Section(
             "W27",
             "An eager classic consumer of the Java client is interrupted, or woken up, in its revoked callback: poll() "
             "throws at once, and the next one does not repeat the callback.",
-            "It joins with its partitions, and uses them until its SyncGroup is answered and it polls: two users until "
-            "then, and a commit of what another one owns is accepted. No callback says which of them it has lost. With "
-            "`enable.auto.commit` those that it keeps stay pending revocation, and nobody reads them until another "
-            "rebalance. Seen of Java consumers of 4.4.0.",
+            "It joins with its partitions, and uses them until its SyncGroup is answered and it polls: two users "
+            "until then, and a commit of what another one owns is accepted. No callback tells which of them it has "
+            "lost. With `enable.auto.commit` those that it keeps stay pending revocation, and nobody reads them "
+            "until another rebalance. Observed with Java consumers of 4.4.0.",
             tests=(f"{_FOUND}classic_group.py::test_who_is_interrupted_as_it_gives_partitions_up_joins_with_them",),
         ),
     ),
@@ -588,53 +594,46 @@ def _statements(text: str) -> tuple[Entry, ...]:
 
 MEMBER = Section(
     "Invariants of the consumer member",
-    "What holds of a KIP-848 consumer after every step. Where a hazard breaks one, the release dialects break it, and "
-    "`fixed` holds it.",
+    "Properties that hold for a KIP-848 consumer after every step. If a hazard violates one, the release dialects "
+    "violate it, and `fixed` keeps it.",
     "",
-    _statements("""
-I01 Every change of state is one that the client's MemberState allows, or that the dialect adds to it.
-I02 A member out of the group (UNSUBSCRIBED, FENCED, FATAL, STALE) generates no heartbeat.
-I03 In STABLE the current assignment equals the target.
-I04 In RECONCILING the current assignment differs from the target. | H2, H2b
-I05 In ACKNOWLEDGING there is a current assignment. | H2b
-I06 In RECONCILING, ACKNOWLEDGING and STABLE the epoch is above 0. | H1, H2
-I07 In LEAVING and STALE the epoch is below 0 and the current assignment empty.
-I08a In UNSUBSCRIBED and FENCED the epoch is not above 0.
-I08b In UNSUBSCRIBED there is no current assignment.
-I09a In JOINING there is neither target nor current assignment.
-I09b In JOINING the epoch is 0. | H1, H2, H12, and a coordinator that answers a join without an assignment
-I09c In JOINING nothing is owned. | H2, H10, H17
-I10 A heartbeat carries a negative epoch exactly if it was generated in LEAVING. | H1, H2
-I11 At most one commit or callback of a reconciliation is open.
-I12 A reconciliation is open exactly while one of its steps is.
-I13 The current assignment is not newer than the target.
-I14 In STABLE and ACKNOWLEDGING the owned partitions are those of the current assignment. | failing callbacks (H4, H10, H2b)
-I15 In STABLE every owned partition may be fetched. | failing callbacks (H4, H7)
-I16 Epoch listeners were told the epoch, or that there is none.
-I17 A leave is open only in PREPARE_LEAVING, LEAVING and UNSUBSCRIBED. | an abandoned unsubscribe()
-I18 FATAL is never left. | by intent in the dialect `document`
-I19 The member id never changes.
-I20 A member in the group is subscribed by topic or pattern. | H2, H10
-I21 No answer changes the assignment of a member that is out or leaving.
-I22a A reconciliation asks for revoked before assigned, and for each once.
-I22b It is acknowledged exactly when its assignment is applied and its callback has returned.
-I23 An added partition is not fetched before its assigned callback has ended.
-I24 The partitions in a heartbeat are those of the current assignment. | in `fixed` also those being assigned
-I25 A lost or final revoked callback names what is owned at that moment.
-I26 At most one heartbeat with an epoch of 0 or more is outstanding. | a reset request forgets the one in flight
-I27 In UNSUBSCRIBED nothing is owned. | a fence while leaving, until its callback ends; H17
-I28a A member that rejoins from FENCED or STALE has neither target nor current assignment.
-I28b A member that rejoins from FENCED or STALE owns nothing. | H17
-I29 If callbacks end, the application polls and the coordinator answers, the member comes to rest.
-I30 If they do, every target is acknowledged or superseded.
-I31 A reconciliation that commits or revokes begins inside poll(). | before 4.2.1
-I32 What can be resolved is acknowledged once for each local epoch. | before 4.4.0
-I33 The owned set grows only by the application's own step. | before 4.3.0
-I34 In FATAL nothing is owned once every callback has returned. | H17, and a fatal error while leaving
-I35 Who hears that it was fenced, or is no member, has no epoch above 0.
-I36 Out of the group, only a poll begins to join. | by intent in the dialect `document`
-I37 Once a lost or final revoked callback is asked for, nothing may be fetched. | before 4.3.0
-"""),  # noqa: E501
+    _statements(
+        "\nI01 Every change of state is one that the client's MemberState allows, or that the dialect adds "
+        "to it.\nI02 A member out of the group (UNSUBSCRIBED, FENCED, FATAL, STALE) generates no "
+        "heartbeat.\nI03 In STABLE the current assignment equals the target.\nI04 In RECONCILING the current "
+        "assignment differs from the target. | H2, H2b\nI05 In ACKNOWLEDGING there is a current assignment. "
+        "| H2b\nI06 In RECONCILING, ACKNOWLEDGING and STABLE the epoch is above 0. | H1, H2\nI07 In LEAVING "
+        "and STALE the epoch is below 0 and the current assignment empty.\nI08a In UNSUBSCRIBED and FENCED "
+        "the epoch is not above 0.\nI08b In UNSUBSCRIBED there is no current assignment.\nI09a In JOINING "
+        "there is neither target nor current assignment.\nI09b In JOINING the epoch is 0. | H1, H2, H12, and "
+        "a coordinator that answers a join without an assignment\nI09c In JOINING nothing is owned. | H2, "
+        "H10, H17\nI10 A heartbeat carries a negative epoch exactly if it was generated in LEAVING. | H1, "
+        "H2\nI11 At most one commit or callback of a reconciliation is open.\nI12 A reconciliation is open "
+        "exactly while one of its steps is.\nI13 The current assignment is not newer than the target.\nI14 "
+        "In STABLE and ACKNOWLEDGING the owned partitions are those of the current assignment. | failing "
+        "callbacks (H4, H10, H2b)\nI15 In STABLE every owned partition may be fetched. | failing callbacks "
+        "(H4, H7)\nI16 Epoch listeners know the epoch, or that there is none.\nI17 A leave is open only in "
+        "PREPARE_LEAVING, LEAVING and UNSUBSCRIBED. | an abandoned unsubscribe()\nI18 FATAL is never left. | "
+        "by design in the dialect `document`\nI19 The member id never changes.\nI20 A member in the group is "
+        "subscribed by topic or pattern. | H2, H10\nI21 No answer changes the assignment of a member that is "
+        "out or leaving.\nI22a A reconciliation asks for revoked before assigned, and for each once.\nI22b "
+        "It is acknowledged exactly when its assignment is applied and its callback has returned.\nI23 An "
+        "added partition is not fetched before its assigned callback has ended.\nI24 The partitions in a "
+        "heartbeat are those of the current assignment. | in `fixed` also those being assigned\nI25 A lost "
+        "or final revoked callback names what is owned at that moment.\nI26 At most one heartbeat with an "
+        "epoch of 0 or more is outstanding. | a reset request forgets the one in flight\nI27 In UNSUBSCRIBED "
+        "nothing is owned. | a fence while leaving, until its callback ends; H17\nI28a A member that rejoins "
+        "from FENCED or STALE has neither target nor current assignment.\nI28b A member that rejoins from "
+        "FENCED or STALE owns nothing. | H17\nI29 If callbacks end, the application polls and the "
+        "coordinator answers, the member settles.\nI30 In that case, every target is acknowledged or "
+        "superseded.\nI31 A reconciliation that commits or revokes begins inside poll(). | before 4.2.1\nI32 "
+        "What can be resolved is acknowledged once for each local epoch. | before 4.4.0\nI33 The set of "
+        "owned partitions grows only by the application's own step. | before 4.3.0\nI34 In FATAL nothing is "
+        "owned once every callback has returned. | H17, and a fatal error while leaving\nI35 A member that "
+        "learns that it was fenced, or is not a member, has no epoch above 0.\nI36 Outside the group, only a "
+        "poll starts a join. | by design in the dialect `document`\nI37 Once a lost or final revoked "
+        "callback is asked for, nothing may be fetched. | before 4.3.0\n"
+    ),
     (
         "tests/member/test_walk.py::test_what_holds_always_holds_in_a_walk",
         "tests/member/test_invariants.py::test_violated_invariant_is_seen_broken",
@@ -643,43 +642,38 @@ I37 Once a lost or final revoked callback is asked for, nothing may be fetched. 
 
 GROUP = Section(
     "Invariants of a consumer group",
-    "What holds of a consumer group on its coordinator, between steps (1 to 11, 13, 15, 16, 18) and across each step.",
+    "Properties that hold for a consumer group on its coordinator, between steps (1 to 11, 13, 15, 16, 18) and "
+    "across each step.",
     "group-",
-    _statements("""
-1 No partition is held, as assigned or pending revocation, by two members.
-2 A member's assigned and pending partitions are disjoint.
-3 The map of current partition epochs follows from the members.
-4 previous epoch <= member epoch <= target epoch <= group epoch.
-5 A member in UNREVOKED_PARTITIONS has something pending, any other has nothing. | a static member that is away
-6 A member that reached the target epoch and is STABLE holds nothing beyond its target.
-7 A member in UNRELEASED_PARTITIONS at the target epoch lacks some of its target, which others held. | before 4.2.0 (F6)
-8 The group's state follows from its epochs and members.
-9 In a STABLE group every member holds its target. | while a pattern is not resolved
-10 In a STABLE group every partition of a subscribed topic is held. | while a pattern is not resolved
-11 Targets are disjoint and belong to members.
-12 A new target names only topics that its member subscribes to.
-13 Each instance id leads to the member that has it. | before 4.4.0 (F15)
-14 A group does not grow beyond its limit.
-15 Classic members have a protocol in common.
-16 A live client with a known id and epoch uses only what its member holds. | W1, W2
-17 Sessions and rebalance timers belong to members, and a member that must revoke has a deadline.
-18 Assignment epochs lie between 0 and the member epoch. | since 4.3.0 (F8)
-19 The time of a target is past, and an empty group has its target at the group epoch. | before 4.4.0 (F4)
-20 No epoch falls.
-21 A request bumps the group epoch at most once.
-22 Targets change only together with the target epoch.
-23 A partition changes hands only after its holder reported it gone, left or was removed.
-24 A step into UNREVOKED_PARTITIONS grants nothing.
-25 An error changes nothing.
-26 An answer without an assignment means the same assignment as before.
-27 The answer carries the member's epoch, and a joiner is told all it has.
-28 Between two targets lies the assignment interval. | before 4.3.0 (F3)
-29 An upgrade keeps every classic member's assignment, and its generation as the epoch.
-30 A downgrade makes the group epoch the generation, and targets the assignments.
-31 A classic member behind the target epoch is not told that all is well. | before 4.3.0 it is the group epoch (F18)
-32 A commit with an older epoch is accepted only down to the assignment epochs of its partitions. | since 4.3.0 (F8)
-33 Whoever goes bumps the group epoch; a static member that another process replaces does not go.
-"""),
+    _statements(
+        "\n1 No partition is held, as assigned or pending revocation, by two members.\n2 A member's assigned "
+        "and pending partitions are disjoint.\n3 The map of current partition epochs follows from the "
+        "members.\n4 previous epoch <= member epoch <= target epoch <= group epoch.\n5 A member in "
+        "UNREVOKED_PARTITIONS has something pending, any other has nothing. | a static member that is "
+        "away\n6 A member that reached the target epoch and is STABLE holds nothing beyond its target.\n7 A "
+        "member in UNRELEASED_PARTITIONS at the target epoch lacks some of its target, which others held. | "
+        "before 4.2.0 (F6)\n8 The group's state follows from its epochs and members.\n9 In a STABLE group "
+        "every member holds its target. | while a pattern is not resolved\n10 In a STABLE group every "
+        "partition of a subscribed topic is held. | while a pattern is not resolved\n11 Targets are disjoint "
+        "and belong to members.\n12 A new target names only topics that its member subscribes to.\n13 Each "
+        "instance id leads to the member that has it. | before 4.4.0 (F15)\n14 A group does not grow beyond "
+        "its limit.\n15 Classic members have a protocol in common.\n16 A live client with a known id and "
+        "epoch uses only what its member holds. | W1, W2\n17 Sessions and rebalance timers belong to "
+        "members, and a member that must revoke has a deadline.\n18 Assignment epochs lie between 0 and the "
+        "member epoch. | since 4.3.0 (F8)\n19 The time of a target is past, and an empty group has its "
+        "target at the group epoch. | before 4.4.0 (F4)\n20 No epoch decreases.\n21 A request bumps the "
+        "group epoch at most once.\n22 Targets change only together with the target epoch.\n23 A partition "
+        "changes its holder only after the holder no longer reported it, left or was removed.\n24 A step "
+        "into UNREVOKED_PARTITIONS assigns nothing.\n25 An error changes nothing.\n26 An answer without an "
+        "assignment means the same assignment as before.\n27 The answer carries the member's epoch, and a "
+        "joining member gets its whole assignment.\n28 Two targets are at least the assignment interval "
+        "apart. | before 4.3.0 (F3)\n29 An upgrade keeps every classic member's assignment, and its "
+        "generation as the epoch.\n30 A downgrade makes the group epoch the generation, and targets the "
+        "assignments.\n31 The heartbeat of a classic member behind the target epoch does not succeed. | "
+        "before 4.3.0 it is the group epoch (F18)\n32 A commit with an older epoch is accepted only down to "
+        "the assignment epochs of its partitions. | since 4.3.0 (F8)\n33 A member that leaves bumps the "
+        "group epoch; a static member that another process replaces does not leave.\n"
+    ),
     (
         "tests/coordinator/test_consumer_group_walk.py::test_invariants_hold_in_a_walk",
         "tests/coordinator/test_invariants.py::test_a_tampered_group_breaks_what_it_should",
@@ -691,47 +685,41 @@ CONNECT_ASSIGNOR = Section(
     "Invariants of one round of Connect's assignor",
     "Units are connectors and tasks; lost work is what the previous round had and nobody reports now.",
     "connect-",
-    _statements("""
-I1 No unit is assigned to two workers.
-I2 No unit is assigned while a worker still reports it.
-I3 No unit is assigned and revoked in one round.
-I4 After the round every unit has at most one owner; a unit that had two has none.
-I5 Only held units are revoked. | lost units in a round in which a delay expires
-I6 Nobody keeps a deleted unit.
-I7 New units are assigned at once, also during a delay.
-I8 While lost work waits for a delay, none of it is assigned.
-I9 During a delay nothing is revoked for balance.
-I10 A delay lies between 0 and its maximum, and its deadline is the instant plus the delay.
-I11 A running deadline stands; the delay told shrinks towards it.
-I12 When a delay expires, all lost work is assigned, or revoked and assigned in the next round.
-I13 A departure with lost work starts the full delay.
-I14 Without a departure nothing lost waits.
-I15 With delays disabled nothing lost waits.
-I16 A leader without memory announces no delay and assigns all that nobody owns. | profile `document`: a reported delay goes on
-I17 A held unit leaves its worker only by being revoked.
-I18 A balanced group loses nothing but deleted and doubled units.
-I19 Two rounds in a row do not both revoke for balance.
-I20 Every member of the round gets an answer, with one delay, error, leader and offset.
-I21 The next round remembers what was held or lost.
-I22 The same inputs give the same outputs, whatever the order of the maps.
-I23 A failed round assigns nothing, revokes nothing and leaves the memory as it was.
-L0 A delay with nothing left to wait for ends.
-"""),  # noqa: E501
+    _statements(
+        "\nI1 No unit is assigned to two workers.\nI2 No unit is assigned while a worker still reports "
+        "it.\nI3 No unit is assigned and revoked in one round.\nI4 After the round every unit has at most "
+        "one owner; a unit that had two has none.\nI5 Only held units are revoked. | lost units in a round "
+        "in which a delay expires\nI6 No worker keeps a deleted unit.\nI7 New units are assigned at once, "
+        "also during a delay.\nI8 While lost work waits for a delay, none of it is assigned.\nI9 During a "
+        "delay nothing is revoked for balance.\nI10 A delay lies between 0 and its maximum, and its deadline "
+        "is the instant plus the delay.\nI11 A running deadline does not move; the delay in responses "
+        "shrinks towards it.\nI12 When a delay expires, all lost work is assigned, or revoked and assigned "
+        "in the next round.\nI13 A departure with lost work starts the full delay.\nI14 Without a departure "
+        "no lost unit waits.\nI15 With delays disabled no lost unit waits.\nI16 A leader without memory "
+        "announces no delay and assigns all that nobody owns. | profile `document`: a reported delay "
+        "continues\nI17 A held unit leaves its worker only by being revoked.\nI18 A balanced group loses "
+        "only deleted and duplicate units.\nI19 Two rounds in a row do not both revoke for balance.\nI20 "
+        "Every member of the round gets an answer, with one delay, error, leader and offset.\nI21 The next "
+        "round remembers what was held or lost.\nI22 The same inputs give the same outputs, whatever the "
+        "order of the maps.\nI23 A failed round assigns nothing, revokes nothing and leaves the memory "
+        "unchanged.\nL0 A delay with nothing left to wait for ends.\n"
+    ),
     ("tests/connect/test_lives.py::test_whatever_happens_every_round_keeps_the_invariants",),
 )
 
 CONNECT_GROUP = Section(
     "Invariants of a Connect group over time",
-    "Of rounds that follow each other, and of a group left alone.",
+    "Properties of consecutive rounds, and of an undisturbed group.",
     "",
-    _statements("""
-G1 At rest all configured units are held and loads differ by at most one, connectors and tasks apart. | profile `document`: together
-G2 Each configured unit is owned, lost with a deadline, newly created, or was revoked in the round before.
-G3 A group left alone rests after at most three working rounds. | units deleted before their leader led, or while their worker was out of the group
-G4 The generation rises with every round that was joined.
-G5 The leader is a member of its round, and the round's protocol is one that all members speak.
-G6 A leader that is still there stays leader.
-"""),  # noqa: E501
+    _statements(
+        "\nG1 Once settled, all configured units are held and loads differ by at most one, separately for "
+        "connectors and tasks. | profile `document`: together\nG2 Each configured unit is owned, lost with a "
+        "deadline, newly created, or was revoked in the round before.\nG3 An undisturbed group settles after "
+        "at most three rounds that change something. | units deleted before their leader led, or while their "
+        "worker was out of the group\nG4 The generation rises with every round that was joined.\nG5 The "
+        "leader is a member of its round, and the round's protocol is one that all members speak.\nG6 A "
+        "leader that is still a member stays leader.\n"
+    ),
     (
         "tests/connect/test_over_time.py::test_rounds_that_follow_one_another",
         "tests/connect/test_over_time.py::test_a_group_left_alone_comes_to_rest",
@@ -743,15 +731,16 @@ CONNECT_WORKER = Section(
     "Invariants of a Connect worker",
     "A worker that lost its membership without stopping its units is a zombie.",
     "connect-",
-    _statements("""
-W1 After a cooperative round a worker holds what it had, without what was revoked, and what was assigned.
-W2 Revoked units have stopped before assigned ones start and before the worker joins again.
-W3 After a revocation the worker joins again at once, under a delay no later than its end.
-W4 Nothing starts while the worker's config offset differs from the round's.
-W5 Between cooperative rounds units start and stop only by rows 3, 23, 29 and 32 of the worker's table.
-W6 At every instant a unit runs on one worker at most. | zombies, until two rounds after their return
-W7 A step down to the eager protocol stops what the worker no longer holds. | profile `shipped` does not (KAFKA-13816)
-"""),
+    _statements(
+        "\nW1 After a cooperative round a worker holds what it had, minus what was revoked, plus what was "
+        "assigned.\nW2 Revoked units have stopped before assigned ones start and before the worker joins "
+        "again.\nW3 After a revocation the worker joins again at once, under a delay no later than its "
+        "end.\nW4 Nothing starts while the worker's config offset differs from the round's.\nW5 Between "
+        "cooperative rounds units start and stop only by rows 3, 23, 29 and 32 of the worker's table.\nW6 At "
+        "every instant a unit runs on one worker at most. | zombies, until two rounds after their return\nW7 "
+        "A downgrade to the eager protocol stops what the worker no longer holds. | profile `shipped` does "
+        "not (KAFKA-13816)\n"
+    ),
     (
         "tests/connect/test_worker_walks.py::test_no_step_is_illegal_and_every_way_is_taken",
         "tests/connect/test_over_time.py::test_a_planted_bug_breaks_its_invariant",

@@ -32,9 +32,9 @@ def _argument(value: Any) -> str:
     return "" if value is True else f' "{value}"'
 
 
-_LEFT_OUT = "a full report that leaves out what is being assigned (W9, and W1 where the answer is lost, too)"
-_BEHIND_REPORT = "what is being assigned counts as given up, by an acknowledgement on its way (W11)"
-_OLD_EPOCH = "an owner's commit under the epoch before is refused: no assignment epochs yet (F8)"
+_LEFT_OUT = "a full heartbeat that leaves out what is being assigned (W9, and W1 if the response is lost, too)"
+_BEHIND_REPORT = "an acknowledgement in flight releases what is being assigned (W11)"
+_OLD_EPOCH = "an owner's commit with the previous epoch is refused: no assignment epochs yet (F8)"
 
 SCENES: Mapping[str, Scene] = {
     **{

@@ -24,26 +24,27 @@ def pages() -> dict[str, bytes]:
     return {
         DIALECTS: _page(
             "Dialects",
-            "The rules in which releases, design documents and our own repairs differ. A dialect is a set of these "
+            "The rules in which releases, design documents and our own fixes differ. A dialect is a set of these "
             "rules; `fsm dialects NAME` lists those of one. Numbers such as F18 are cited in code and tests.",
             dialects,
         ),
         HAZARDS: _page(
             "Hazards, weak spots and invariants",
-            "What the numbers in code and tests mean. `to 4.4.0, open` means that the latest release has it. "
-            "Numbers with an F are in [dialects.md](dialects.md).",
+            "The meaning of the numbers in code and tests. `to 4.4.0, open` means that the latest release still has "
+            "it. Numbers with an F are in [dialects.md](dialects.md).",
             hazards,
         ),
         RULES: _page(
             "Clauses",
-            "What the clauses of the coordinator's tables mean, and where Kafka has the rule. Words after a number, as "
-            "in `5.3 Leave`, name a part of the rule. A method without a class is one of `GroupMetadataManager`.",
+            "The meaning of the clauses in the coordinator's tables, and the place of each rule in Kafka. Words "
+            "after a number, as in `5.3 Leave`, name a part of the rule. A method without a class is one of "
+            "`GroupMetadataManager`.",
             [line for clauses in CLAUSES for line in _clauses(clauses)],
         ),
         CLIENTS: _page(
             "Clients",
-            "Whose logs `fsm audit` reads, how they show who owned what, and what they do not tell. Each is a module "
-            "of `fsm/logs`.",
+            "The clients whose logs `fsm audit` reads, how the logs show who owned what, and what they do not show. "
+            "Each has a module in `fsm/logs`.",
             [*_clients(), ""],
         ),
     }
@@ -58,7 +59,7 @@ def _clients() -> Iterator[str]:
         (facts.title or facts.name, facts.supported_protocols, facts.ownership_lines, facts.not_logged)
         for facts in all_facts()
     )
-    return grid(("Client", "Protocols", "Who owned what", "What its log does not tell"), rows)
+    return grid(("Client", "Protocols", "Who owned what", "What its log does not show"), rows)
 
 
 def _part(part: Part) -> Iterator[str]:
@@ -103,15 +104,16 @@ def _format_reports(section: Section) -> Iterator[str]:
     """The reports of what the checker found, below the section of weak spots."""
     if section is not WEAK_SPOTS:
         return
-    yield from ("### What the checker found, as one would report it", "")
+    yield from ("### Findings of the checker, as bug reports", "")
     for report in REPORTS:
         yield from _report(report)
-    yield from ("### Shortest ways to harm", "")
+    yield from ("### Shortest paths to a violation", "")
     yield (
-        "Two members, one topic of two partitions, one disturbance of the kind in the column. Steps until a member in "
-        "good standing uses what the coordinator does not count as held, until two members use a partition, until the "
-        "group cannot settle: `fsm check consumer-group --client M --coordinator C --disturb KIND --every`. An "
-        f"empty cell is proven clean. {_link(CAUSES)}"
+        "Two members, one topic of two partitions, one disturbance of the kind in the column. The numbers are steps: "
+        "until a member in good standing uses a partition that the coordinator does not record as held by it, until "
+        "two members use a partition, until the group cannot settle. The command is `fsm check consumer-group "
+        "--client M --coordinator C --disturb KIND --every`. An empty cell means that the checker proved that there "
+        f"is no violation. {_link(CAUSES)}"
     )
     heads = ("Members", "Coordinator", *KINDS)
     rows = ((*pair, *(found.get(kind, "") for kind in KINDS)) for pair, found in SHORTEST.items())
@@ -122,33 +124,33 @@ def _format_reports(section: Section) -> Iterator[str]:
 def _other_scenes() -> Iterator[str]:
     """The checker's other findings with one disturbance, or with none."""
     yield (
-        "The same for other disturbances and options: `fsm check consumer-group --client M --coordinator C --every`, "
-        "and what stands in the first column. `book`, `users` and `settles` are as above; `owner`: a commit of an "
-        "owner is refused; `ended`: an error ends an application. What cells leave empty is proven clean, and so are "
-        "scenes that stand in no row: a callback that raises, hangs or is interrupted, an application that closes, "
-        "leaves or subscribes to less, a process that is killed, a coordinator that fails over, with a compacted log, "
-        "too, and an assignment interval. Groups of "
-        f"{', and '.join(f'{one} show what those of {other} do' for one, other in SAME.items())}. Members "
-        "of releases between show the same under the coordinator of 4.4.0: those before 4.3.0 as 4.0.0, those since as "
-        "4.4.0. Members of `document` have no poll timer, so where a callback never returns, their group cannot settle "
+        "The same for other disturbances and options: `fsm check consumer-group --client M --coordinator C --every` "
+        "with the options in the first column. `book`, `users` and `settles` are as above; `owner`: a commit of an "
+        "owner is refused; `ended`: an error terminates an application. An empty cell again means no violation. The "
+        "same holds for scenes without a row: a callback that raises, hangs or is interrupted, an application that "
+        "closes, leaves or drops a topic, a process that is killed, a coordinator that fails over, also with a "
+        "compacted log, and an assignment interval. Groups of "
+        f"{', and groups of '.join(f'{one} behave like those of {other}' for one, other in SAME.items())}. Under the "
+        "coordinator of 4.4.0, members of the releases in between behave like 4.0.0 (before 4.3.0) or 4.4.0 (since "
+        "then). Members of `document` have no poll timer, so if a callback never returns, their group cannot settle "
         "(`--client document --disturb hanging`, 5 steps)."
     )
     found = {scene: [FOUND[pair].get(scene, "") for pair in FOUND] for scene, one in SCENES.items() if one.behind}
-    heads = ("Scene", *(" with ".join(pair) for pair in FOUND), "Behind it")
+    heads = ("Scene", *(" with ".join(pair) for pair in FOUND), "Cause")
     rows = ((f"`{SCENES[scene].command}`", *cells, _link(SCENES[scene].behind)) for scene, cells in found.items())
     yield from ("", *grid(heads, rows), "")
     yield (
-        "In groups of the classic protocol, in mixed ones and in clusters of Connect, by the release of the "
-        "coordinator (`--coordinator R`) and, in mixed groups, of members of KIP-848 (`--client R`); Connect's workers "
-        "have the same rules in all. Where a command names no protocol, eager and cooperative groups take the same "
-        "number of steps; where it names one, the other is clean, unless it has a row. In mixed groups what stands "
-        "above of the same members and coordinator shows, too. What cells leave empty is proven clean."
+        "In classic groups, mixed groups and Connect clusters, by the release of the coordinator (`--coordinator R`) "
+        "and, in mixed groups, of the KIP-848 members (`--client R`). Connect workers have the same rules in all "
+        "releases. If a command names no protocol, eager and cooperative groups take the same number of steps; if it "
+        "names one, the other has no violation unless it has its own row. Mixed groups also have the violations "
+        "above of the same members and coordinator. An empty cell means: proven, no violation."
     )
     elsewhere = (
         (f"`{one.command()}`", *(str(one.steps.get(release, "")) for release in GROUPED), _link(one.behind))
         for one in ELSEWHERE
     )
-    yield from ("", *grid(("Command", *map(", ".join, GROUPED.values()), "Behind it"), elsewhere), "")
+    yield from ("", *grid(("Command", *map(", ".join, GROUPED.values()), "Cause"), elsewhere), "")
 
 
 def _report(report: Report) -> Iterator[str]:

@@ -290,8 +290,8 @@ class Choice(Enum):
     MOVED_TARGET_COUNTS_AS_STORED = (
         "F28",
         "4.4.0",
-        "a target computed as a static member is replaced writes the entry that moved only where it changes",
-        "it writes that entry once more",
+        "a target computed when a static member is replaced writes the entry that moved only if it changes",
+        "it writes that entry again",
         "KAFKA-20292",
     )
 
@@ -311,8 +311,8 @@ class Choice(Enum):
     OWED_JOIN_REBALANCES = (
         "F33",
         "fixed",
-        "whoever takes a static member's place begins a rebalance if that one had something to give up first (W13)",
-        "no rebalance where the protocol stays, and nobody is given what was to be given up",
+        "a process that replaces a static member starts a rebalance if that one still had partitions to revoke (W13)",
+        "there is no rebalance if the protocol stays, and those partitions are assigned to nobody",
     )
     CONVERSION_IN_REBALANCE_BUMPS = (
         "F34",
@@ -324,31 +324,31 @@ class Choice(Enum):
         "F35",
         "fixed",
         "a downgrade by replacement rebalances the classic group if a member waits for what others hold (W15)",
-        "that member is assigned it, and not told",
+        "that member is assigned them, but not informed",
     )
     CONVERSION_KEEPS_HELD = (
         "F36",
         "fixed",
-        "in a group that changes its type a classic member also holds what it has to give up (W16)",
-        "an upgrade takes what it was assigned last for all that it has, a downgrade its target",
+        "in a group that changes its type a classic member also holds what it has to revoke (W16)",
+        "an upgrade treats its last assignment as all that it holds, a downgrade its target",
     )
     STATIC_MEMBER_JOINS_AGAIN = (
         "F37",
         "fixed",
-        "a member that joins under its own member id and instance id is itself, as when its answer was lost (W17)",
-        "it is told UNRELEASED_INSTANCE_ID, as if it were another one",
+        "a member that joins again with its own member id and instance id is accepted, as after a lost response (W17)",
+        "it gets UNRELEASED_INSTANCE_ID, as if it were another member",
     )
     MEMBER_OF_NO_GROUP_IS_UNKNOWN = (
         "F38",
         "fixed",
-        "a member whose consumer group is gone, or a classic group now, is unknown: it joins again (W18)",
-        "it is told GROUP_ID_NOT_FOUND",
+        "a member whose consumer group is gone, or is now a classic one, gets UNKNOWN_MEMBER_ID, and rejoins (W18)",
+        "it gets GROUP_ID_NOT_FOUND",
     )
     REMOVED_MEMBER_IS_UNKNOWN = (
         "F40",
         "fixed",
-        "a classic member that a consumer group has removed, and that has a generation, is unknown (W2)",
-        "it is made anew without a word, and goes on with what it had",
+        "a classic member that a consumer group has removed, and that has a generation, gets UNKNOWN_MEMBER_ID (W2)",
+        "it is created again without an error, and keeps using its partitions",
     )
     FIRST_CONVERSION_ELECTS_PROTOCOL = (
         "F41",
@@ -402,7 +402,7 @@ def dialect(name: str = LATEST) -> Dialect:
     """
     found = name if name in RELEASES else _latest(name)
     if found not in PRESETS:
-        raise InputError(f"no coordinator dialect {name!r}", remedy=f"one of {', '.join(PRESETS)}")
+        raise InputError(f"unknown coordinator dialect {name!r}", remedy=f"one of {', '.join(PRESETS)}")
     return Dialect(found, frozenset(choice for choice in Choice if choice.holds_in(found)))
 
 

@@ -43,7 +43,7 @@ class Choice(Enum):
         "KAFKA-15818",
         "document",
     )
-    OPERATION = ("close() carries a membership operation, and it decides what is sent", "4.1.0", "", "KIP-1092")
+    OPERATION = ("close() carries a membership operation, which decides what is sent", "4.1.0", "", "KIP-1092")
     RACK = ("a joining heartbeat names the client's rack", "4.1.0")
     LEAVE_ENDED_BY_NEGATIVE_EPOCH = (
         "only a response with a negative epoch ends a leave, and such an epoch is never adopted",
@@ -59,85 +59,98 @@ class Choice(Enum):
     )
     STATIC_REMAIN_LEAVES = ("a static member closed with REMAIN_IN_GROUP counts as leaving", "4.2.0")
     JITTER = (
-        "the backoff varies by a fifth; before, by the poll interval: mostly it was nothing at all or its cap",
+        "the backoff varies by 20 %; before, it varied by the poll interval, and was mostly zero or its maximum",
         "4.2.0",
         "",
         "KAFKA-19813",
     )
     ASYNC_POLL = ("poll() does not wait for the background thread", "4.2.0")
-    REVOKE_IN_POLL = ("a run that revokes starts in a poll only, also without auto-commit", "4.2.1")
+    REVOKE_IN_POLL = ("a reconciliation that revokes starts only in a poll, also without auto-commit", "4.2.1")
     LATE_GROUP_NOT_FOUND = ("GROUP_ID_NOT_FOUND is no error once the member has left", "4.2.1")
     APPLY_IN_APPLICATION = (
-        "the application applies an assignment inside poll(), after being sent it; before, the background did",
+        "the application's thread applies an assignment inside poll(); before, the background thread did",
         "4.3.0",
         "H17",
         "KAFKA-20106",
     )
     UNHEARD_AT_ONCE = (
-        "without a listener the application's thread itself ends a step of a run, past its own queue",
+        "without a listener the application's thread itself completes a step of a reconciliation, bypassing the queue",
         "4.3.0",
         "H18",
         "",
         "fixed",
     )
     MARK_LOST = ("partitions are marked before they are lost", "4.3.0")
-    UNSUBSCRIBED_WAITS = ("an application out of the group is not woken by heartbeats", "4.3.0")
-    COLLECT_GATE = ("no records are handed out while a reconciliation may be about to revoke", "4.3.1")
+    UNSUBSCRIBED_WAITS = ("an application outside the group is not woken by heartbeats", "4.3.0")
+    COLLECT_GATE = ("poll() returns no records while a reconciliation may be about to revoke", "4.3.1")
     WAIT_GUARD = (
-        "an unknown coordinator makes the application wait for an interval, not spin",
+        "while the coordinator is unknown, the application waits for an interval instead of spinning",
         "4.4.0",
         "",
         "KAFKA-20253",
     )
-    ONE_PARTIAL_ACK = ("what can be resolved is acknowledged once per local epoch", "4.4.0", "H3", "KAFKA-20145")
+    ONE_PARTIAL_ACK = (
+        "the resolvable part of an assignment is acknowledged once per local epoch",
+        "4.4.0",
+        "H3",
+        "KAFKA-20145",
+    )
 
     # What `fixed` has beside them: tickets are not known of any
     JOIN_AFTER_RELEASES = (
-        "a join waits for the callbacks of the membership before, and so does unsubscribe() where it is fenced",
+        "a join waits for the callbacks of the previous membership, and so does unsubscribe() of a fenced member",
         "fixed",
         "H2 H2b",
     )
-    HELD_IS_OWNED = ("an assignment counts as held only where exactly it is owned", "fixed", "H4")
+    HELD_IS_OWNED = ("an assignment counts as held only if exactly its partitions are owned", "fixed", "H4")
     LEAVE_AT_SHUTDOWN = (
-        "a background thread that stops sends the leave, also where a callback is still open",
+        "a background thread that stops sends the leave, even if a callback is still running",
         "fixed",
         "H5",
     )
     LAST_SUBSCRIPTION_COUNTS = (
-        "a subscription made while leaving is kept; one that was taken back is forgotten, also in STALE",
+        "a subscription made while leaving is kept; one that was withdrawn is forgotten, also in STALE",
         "fixed",
         "H6 H10",
     )
-    KEPT_IS_UNMARKED = ("what a later target keeps is not pending revocation any more", "fixed", "H7")
+    KEPT_IS_UNMARKED = ("partitions that a later target keeps are no longer pending revocation", "fixed", "H7")
     ANSWERS_NUMBERED = (
-        "only the answer to the last heartbeat counts, and only while it is waited for",
+        "only the response to the last heartbeat counts, and only while it is awaited",
         "fixed",
         "H12 H14 H15",
     )
     BACKOFF_WHEN_JOINING = ("joining and acknowledging wait for the backoff after a failure", "fixed", "H13")
     REMAIN_IS_SILENT = ("a dynamic member closed to remain in the group sends no leave", "fixed", "H16")
-    OUTDATED_IS_SKIPPED = ("an assignment of a run that is over is neither applied nor called back for", "fixed", "H17")
+    OUTDATED_IS_SKIPPED = (
+        "an assignment of a reconciliation that is over is neither applied nor passed to a callback",
+        "fixed",
+        "H17",
+    )
     REMOVED_ONCE = (
-        "no partition is called back twice for its removal: what a run revokes is given up when its callback ends",
+        "no partition is passed to two removal callbacks: a revoked partition is given up when its callback ends",
         "fixed",
         "A7 A21",
     )
-    RAISED_IS_CALLED = ("a callback that raised has been called: poll() throws, and the run goes on", "fixed", "A11")
+    RAISED_IS_CALLED = (
+        "a callback that throws counts as called: poll() throws, and the reconciliation continues",
+        "fixed",
+        "A11",
+    )
     CLOSE_ASKS_MEMBER = (
-        "close() calls back for what the application holds, lost where the membership is gone",
+        "close() runs a callback for what the application holds; the lost one if the membership has ended",
         "fixed",
         "H20 A21",
     )
 
     REPORTS_WHAT_IS_ASSIGNED = ("a list of owned partitions also names those that are being assigned", "fixed", "W1 W9")
-    FULL_WHILE_IN_DOUBT = ("heartbeats are full as long as one that was given up may still be handled", "fixed", "W8")
+    FULL_WHILE_IN_DOUBT = ("heartbeats are full as long as one that timed out may still be handled", "fixed", "W8")
     ANOTHER_ID_IS_ANOTHER_TOPIC = (
-        "a topic that was made anew under another id is not fetched, nor committed by itself, until it is assigned",
+        "a topic that was recreated under another id is not fetched, nor auto-committed, until it is assigned",
         "fixed",
         "W23",
     )
     POLL_TIMER_WHILE_LEAVING = (
-        "unsubscribe() renews the poll timer, which goes on counting: a member whose callback takes longer leaves",
+        "unsubscribe() resets the poll timer, which keeps running: a member whose callback takes longer leaves",
         "fixed",
         "W22",
     )
@@ -151,7 +164,7 @@ class Choice(Enum):
     )
     SUBSCRIBE_ENDS_FATAL = ("another subscription takes a member out of FATAL: it may try again", "document")
     CANCEL_RUN = (
-        "leaving and being fenced cancel a reconciliation; else it goes on to its next step and ends there",
+        "leaving and being fenced cancel a reconciliation; otherwise it continues to its next step and ends there",
         "document",
     )
     COMMIT_ON_UNSUBSCRIBE = ("unsubscribe() commits what was consumed, if commits are automatic", "document")
