@@ -38,14 +38,16 @@ def make_model(name: str, **options: Any) -> Model:
     known = options_of(name)
     for option in options:
         if option not in known:
-            raise InputError(f"no option {option!r}", name, f"choose from {', '.join(known) or 'none: it has none'}")
+            raise InputError(
+                f"unknown option {option!r}", name, f"choose from {', '.join(known) or 'none: it has none'}"
+            )
     model: Model = _maker(name)(**options)
     return replace(model, made_by={"check": name, **known, **options})
 
 
 def _maker(name: str) -> Any:
     if name not in SHIPPED:
-        raise InputError(f"no model {name!r}", "", f"choose from {', '.join(SHIPPED)}")
+        raise InputError(f"unknown model {name!r}", "", f"choose from {', '.join(SHIPPED)}")
     return getattr(import_module(SHIPPED[name]), name.replace("-", "_"))
 
 

@@ -82,13 +82,13 @@ def lock_folder(folder: Path, mine: re.Pattern[str]) -> BinaryIO:
         if _LEFT.fullmatch(path.name):  # of a process that was killed as it wrote
             path.unlink(missing_ok=True)
         elif path.name not in (NOTE, LOCK) and not mine.fullmatch(path.name):
-            raise InputError(f"holds something else: {path.name}", str(folder), "name an empty folder")
+            raise InputError(f"holds another file: {path.name}", str(folder), "name an empty folder")
     held = (folder / LOCK).open("wb")
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         held.close()
-        raise InputError("another search is under way in it", str(folder), "wait, or name another folder") from None
+        raise InputError("is in use by another search", str(folder), "wait, or name another folder") from None
     return held
 
 
@@ -116,7 +116,7 @@ def take_up(search: Search, note: Mapping[str, Any], memo: Memo) -> None:
     """Restores a search from a note and its tables. Raises `InputError` for the note of another search."""
     if note["digest"] != digest_of(search, memo):
         remedy = "name another folder, or empty this one"
-        raise InputError("holds another search, or one by other code", str(memo.folder), remedy)
+        raise InputError("holds a different search, or one of another version", str(memo.folder), remedy)
     if not memo.load(search.space, memo.folder / note["tables"]):
         raise InputError("its tables are damaged", str(memo.folder / note["tables"]), "empty the folder")
     search.packing = Packing(note["bits"], exact=note["exact"])

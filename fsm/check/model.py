@@ -298,7 +298,7 @@ class Model:
         ends = [(wire.sender, wire.receiver) for wire in self.wires]
         for wire in ends:
             if missing := [end for end in wire if end not in names]:
-                raise InputError(f"has a wire to no component: {missing[0]!r}", self.name)
+                raise InputError(f"has a wire to an unknown component: {missing[0]!r}", self.name)
             if ends.count(wire) > 1:
                 raise InputError(f"has two wires from {wire[0]!r} to {wire[1]!r}", self.name)
         self._check_questions(names)
@@ -310,11 +310,11 @@ class Model:
                 raise InputError(f"has two properties {name!r}", self.name)
         for kind in self.goal.by if self.goal is not None else ():
             if kind not in self.kinds:
-                raise InputError(f"its goal counts on no kind of disturbance: {kind!r}", self.name)
+                raise InputError(f"its goal names an unknown kind of disturbance: {kind!r}", self.name)
         for one in self.properties:
             for end in (one.first, one.second) if isinstance(one, PairProperty) else ():
                 if end not in components:
-                    raise InputError(f"property {one.name!r} asks for no component: {end!r}", self.name)
+                    raise InputError(f"property {one.name!r} names an unknown component: {end!r}", self.name)
 
     @property
     def kinds(self) -> tuple[str, ...]:

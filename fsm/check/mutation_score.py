@@ -159,7 +159,7 @@ def score(
     if model.violations:
         broken = model.violations[0].property
         raise InputError(
-            f"the model itself breaks {broken!r}: no mutant can be told from it",
+            f"the model itself breaks {broken!r}: no mutant can be distinguished from it",
             model.model,
             "choose --property, --disturb or --known so that it holds",
         )
@@ -193,20 +193,20 @@ def _try(mutant: Mutant, steps: _Steps, explore: Callable[[], Verdict]) -> Outco
 def choose(mutants: Sequence[Mutant], which: Sequence[str], model: str) -> list[Mutant]:
     """The mutants of these names. Raises `InputError` for a name of no mutant."""
     if not mutants:
-        raise InputError("rests on no table: there is nothing to mutate", model)
+        raise InputError("uses no table: there is nothing to mutate", model)
     found: list[Mutant] = []
     for name in which:
         operator, _, place = name.partition(":")
         if operator not in OPERATORS:
-            raise InputError(f"no operator {operator!r}", "--mutate", f"choose from {', '.join(OPERATORS)}")
+            raise InputError(f"unknown operator {operator!r}", "--mutate", f"choose from {', '.join(OPERATORS)}")
         place, _, detail = place.partition(":")
         there = [one for one in mutants if not place or place in one.places]
         if not there:
-            raise InputError(f"no row, rule or choice {place!r}", "--mutate", f"write one as {mutants[0].place}")
+            raise InputError(f"unknown row, rule or choice {place!r}", "--mutate", f"write one as {mutants[0].place}")
         meant = [one for one in there if one.operator == operator and detail in ("", one.detail)]
         if not meant:
             others = ", ".join(dict.fromkeys(one.operator for one in there)) if place else "another one"
-            raise InputError(f"{name!r} changes nothing", "--mutate", f"what does something there: {others}")
+            raise InputError(f"{name!r} changes nothing", "--mutate", f"mutants that change something there: {others}")
         found += [one for one in meant if one not in found]
     return found or list(mutants)
 
@@ -220,7 +220,7 @@ def lines(found: Score) -> Iterator[str]:
         f", at most {model.disturbances} of {', '.join(model.disturbed)}" if model.disturbances else ", undisturbed"
     )
     if model.stopped:
-        yield f"  which was stopped at {model.stopped}: what lies beyond is not known"
+        yield f"  which was stopped at {model.stopped}: states beyond were not explored"
     yield f"  beside them {found.count('same')} of which no step differs, {found.count('not met')} of what is never met"
     for word in ("survived", "stopped", "killed", "same", "not met"):
         yield from _list_outcomes(word, [one for one in found.outcomes if one.word == word])

@@ -113,12 +113,12 @@ class Search:
         for kind in sorted(self.kinds):
             if kind not in self.model.kinds:
                 raise InputError(
-                    f"no kind of disturbance: {kind!r}", self.model.name, f"choose from {_list(self.model.kinds)}"
+                    f"unknown kind of disturbance: {kind!r}", self.model.name, f"choose from {_list(self.model.kinds)}"
                 )
         for name in self.known:
             if name not in self.model.hazards:
                 raise InputError(
-                    f"no known hazard: {name!r}", self.model.name, f"choose from {_list(sorted(self.model.hazards))}"
+                    f"unknown hazard: {name!r}", self.model.name, f"choose from {_list(sorted(self.model.hazards))}"
                 )
         self.space = Space(self.model, self.kinds) if self.tables is None else self.tables
         self.space.limit_s = self.limits.step_s

@@ -63,7 +63,7 @@ def ask(where: str, question: Callable[..., Any], *given: Any) -> Any:
     except Exception as problem:  # any exception of the user's function
         name = getattr(question, "__name__", "")
         what = f"{type(problem).__name__}: {problem}".partition("\n")[0]
-        raise InputError(f"{name} raises {what}", where, "mend the model") from None
+        raise InputError(f"{name} raises {what}", where, "fix the model") from None
 
 
 def _number(where: str, what: str, numbers: Numbers, *given: Any) -> int:
@@ -74,7 +74,7 @@ def _number(where: str, what: str, numbers: Numbers, *given: Any) -> int:
         raise InputError(f"{what} cannot be hashed: {given[0]!r}", where, "give hashable values, or a key") from None
     except Exception as problem:  # in the model's own `__eq__` or `__hash__`
         raised = f"{type(problem).__name__}: {problem}".partition("\n")[0]
-        raise InputError(f"{what} cannot be compared: {raised}", where, "mend the model") from None
+        raise InputError(f"{what} cannot be compared: {raised}", where, "fix the model") from None
 
 
 class _Part:
@@ -99,7 +99,7 @@ class _Part:
         if self.component.key is not None and ask(self.component.name, ne, self.states.value(at), state):
             two = f"{self.states.value(at)!r} and {state!r}"
             raise InputError(
-                f"two states have one key: {two}", self.component.name, "tell them apart, or make them equal"
+                f"two states have the same key: {two}", self.component.name, "tell them apart, or make them equal"
             )
         return at
 
@@ -178,12 +178,12 @@ class Space:
     def cost(self, part: _Part, choice: Choice) -> int:
         """The cost of a choice while its condition does not hold; `OFF` if it is disabled."""
         if not isinstance(choice, Choice):
-            raise InputError(f"its choices gave {choice!r}; give Choices", part.component.name)
+            raise InputError(f"its choices returned {choice!r}; return Choices", part.component.name)
         if choice.free_when and choice.free_when not in self.conditions:
-            raise InputError(f"{choice.label!r} asks for no condition: {choice.free_when!r}", part.component.name)
+            raise InputError(f"{choice.label!r} names an unknown condition: {choice.free_when!r}", part.component.name)
         if choice.disturbance and choice.disturbance not in self._known:
             remedy = "name it in the disturbances of the model"
-            raise InputError(f"no kind of disturbance: {choice.disturbance!r}", part.component.name, remedy)
+            raise InputError(f"unknown kind of disturbance: {choice.disturbance!r}", part.component.name, remedy)
         if not choice.disturbance:
             return FREE
         if choice.disturbance in self.kinds:
@@ -202,7 +202,7 @@ class Space:
                 again = take()
                 if again != done:
                     name, described = self.parts[who].component.name, self.describe_input(given)
-                    raise InputError(f"its step is not pure: {described} gave two different results", name)
+                    raise InputError(f"its step is not pure: {described} returned two different results", name)
         return done
 
     def ahead(self, asked: Iterable[StepInput]) -> Ahead:
@@ -225,7 +225,7 @@ class Space:
             what = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
             return Done(state, self.broken.number((what,)), ())
         if not isinstance(step, Step):
-            raise InputError(f"its step gave {type(step).__name__}; give a Step", part.component.name)
+            raise InputError(f"its step returned {type(step).__name__}; return a Step", part.component.name)
         names = tuple(step.broken)
         if isinstance(step.broken, str) or not all(isinstance(name, str) and name for name in names):
             raise InputError(f"its step breaks {step.broken!r}; give names", part.component.name)
@@ -252,7 +252,7 @@ class Space:
         for at, one in enumerate(self.model.wires):
             if (one.sender, one.receiver) == (sender, receiver):
                 return at
-        raise InputError(f"sends to {receiver!r}, to whom it has no wire", sender, "give the model such a Wire")
+        raise InputError(f"sends to {receiver!r}, to which it has no wire", sender, "give the model such a Wire")
 
     def message(self, sender: str, message: Any, origin: tuple[int, ...]) -> int:
         """The number of a message, for wires and orders. Raises `InputError` if it cannot be hashed."""

@@ -149,7 +149,7 @@ class Columns:
         who = self._space.index.get(component)
         column = None if who is None else self._space.cells[who].feature(feature)
         if who is None or column is None:
-            raise InputError(f"no feature {feature!r} of a component {component!r}", self._space.model.name)
+            raise InputError(f"unknown feature {feature!r} of a component {component!r}", self._space.model.name)
         found: Integers = column[self.rows[:, who]]
         found.flags.writeable = False
         self._found[component, feature] = found
@@ -162,7 +162,9 @@ class Columns:
             if column is not None:
                 found: Integers = column[self.rows[:, who]]
                 return found
-        raise InputError(f"no feature {feature!r} of a wire from {sender!r} to {receiver!r}", self._space.model.name)
+        raise InputError(
+            f"unknown feature {feature!r} of a wire from {sender!r} to {receiver!r}", self._space.model.name
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -185,7 +187,7 @@ class Steps:
         def answer(left: int, right: int) -> tuple[int, ...]:
             found = ask(one.name, one.holds, first.value(left), second.value(right))
             if not isinstance(found, bool | np.bool_):
-                raise InputError(f"gave {found!r}; give True or False", f"{self.model.name}, {one.name}")
+                raise InputError(f"returned {found!r}; return True or False", f"{self.model.name}, {one.name}")
             return (int(found),)
 
         return Pairs(1, answer)
@@ -311,7 +313,9 @@ class Steps:
             self._asked = Columns(self.space, rows)
         holds = ask(where, condition, self._asked)
         if getattr(holds, "shape", None) != (len(rows),) or holds.dtype != np.bool_:
-            raise InputError("gave no truth for each state", where, "compare columns, as in view.of(...) == 1")
+            raise InputError(
+                "did not return a truth value for each state", where, "compare columns, as in view.of(...) == 1"
+            )
         found: Mask = holds
         return found
 

@@ -26,34 +26,34 @@ def lines(verdict: Verdict) -> Iterator[str]:
 
 
 _WORDS = {
-    "holds": "everything that was asked holds",
-    "violated": "something does not hold",
-    "stopped": "nothing was broken as far as it came",
+    "holds": "every property that was checked holds",
+    "violated": "a property is violated",
+    "stopped": "no violation found, but the search is incomplete",
 }
 
 
 def _coverage(verdict: Verdict) -> Iterator[str]:
-    keys = "exact keys" if verdict.exact else "hashed keys: two states may have been taken for one"
+    keys = "exact keys" if verdict.exact else "hashed keys: two states may have been confused"
     yield f"{verdict.states:,} states, {verdict.transitions:,} transitions, depth {verdict.depth}, {keys}"
     parts = ", ".join(f"{name} {count:,}" for name, count in verdict.components.items())
     yield f"distinct states of {parts}; {verdict.memo_steps:,} steps computed, {verdict.memo_hits:,} looked up"
-    each = f", {verdict.bytes_per_state:,.0f} bytes a state" if verdict.states >= MANY else ""
+    each = f", {verdict.bytes_per_state:,.0f} bytes per state" if verdict.states >= MANY else ""
     yield f"{verdict.cpu_s:.1f} CPU s{each}"
     if verdict.symmetry:
-        yield f"interchangeable, as every step shows: {', '.join(verdict.symmetry)}"
+        yield f"interchangeable, verified on every step: {', '.join(verdict.symmetry)}"
     if verdict.stopped:
-        yield f"stopped at {verdict.stopped}: what lies beyond is not known"
+        yield f"stopped at {verdict.stopped}: states beyond were not explored"
     if verdict.disturbances:
         yield f"disturbances, at most {verdict.disturbances}: {', '.join(verdict.disturbed)}"
     if verdict.never:
-        yield f"never possible with so few, or at all: {', '.join(verdict.never)}"
-    yield f"asked: {', '.join(verdict.checked) or 'nothing but the steps themselves'}"
+        yield f"disturbances that were never possible: {', '.join(verdict.never)}"
+    yield f"checked: {', '.join(verdict.checked) or 'only the steps themselves'}"
     if verdict.of_steps:
-        yield f"of each step: {len(verdict.of_steps)} invariants, from {verdict.of_steps[0]!r} on"
+        yield f"on each step: {len(verdict.of_steps)} invariants, the first is {verdict.of_steps[0]!r}"
     if verdict.not_asked:
-        yield f"known not to hold, not asked: {', '.join(verdict.not_asked)}"
+        yield f"known not to hold, not checked: {', '.join(verdict.not_asked)}"
     if verdict.cut:
-        yield f"cut off: {', '.join(f'{name} {count:,}' for name, count in verdict.cut.items())}"
+        yield f"cut off at known hazards: {', '.join(f'{name} {count:,}' for name, count in verdict.cut.items())}"
     if verdict.uncovered:
         yield f"not modelled: {', '.join(verdict.uncovered)}"
 
@@ -65,7 +65,7 @@ def tell(one: Violation) -> Iterator[str]:
     if one.meaning:
         yield f"  {one.meaning}"
     if one.hazards:
-        yield f"  known hazard: {', '.join(one.hazards)} (--known cuts it off)"
+        yield f"  known hazard: {', '.join(one.hazards)} (--known excludes it)"
     if one.replayed is not None:
         yield f"  {_replay(one.replayed)}"
     yield "  start"
@@ -74,7 +74,7 @@ def tell(one: Violation) -> Iterator[str]:
     for number, (step, at_ms) in enumerate(zip_longest(one.path, times_ms), 1):
         if one.replayed is not None:
             yield from (
-                f"      {idle_ms / 1000:9.3f} s  {what}, which changes nothing"
+                f"      {idle_ms / 1000:9.3f} s  {what}, with no effect"
                 for before, idle_ms, what in one.replayed.idle
                 if before == number
             )
@@ -82,17 +82,17 @@ def tell(one: Violation) -> Iterator[str]:
         yield f"{number:>5}{'!' if step.disturbance else ' '}{at} {step}"
         yield from (f"       {name}: {state}" for name, state in step.state.items())
         if number == one.doomed_at:
-            yield "  from here on, without another disturbance, that is out of reach; one way on:"
+            yield "  from here on, the goal cannot be reached without another disturbance; one continuation:"
 
 
 def _replay(done: Replayed) -> str:
     if done.differs:
-        return f"live objects differ, so the model errs: {done.differs}"
+        return f"live objects behave differently, so the model is wrong: {done.differs}"
     if not done.times_ms:
         why = f": {done.untimed}" if done.untimed else ""
-        return f"live objects took this path too; no times were found at which it can happen{why}"
+        return f"live objects also take this path; no times were found at which it can happen{why}"
     settings = ", ".join(f"{name} {value}" for name, value in done.settings.items())
-    return f"live objects, with clocks that run, took this path too, at these times with {settings}"
+    return f"live objects with running clocks also take this path, at these times, with {settings}"
 
 
 def _many(count: int, what: str) -> str:
@@ -116,7 +116,7 @@ def diagram(one: Violation) -> Diagram:
             arrows.append(Arrow(step.sender, step.receiver, f"{step.action} on its way: {step.message}", Look.RAISE))
         arrows += [Arrow(name, name, state, Look.STATE) for name, state in step.state.items()]
         if number == one.doomed_at:
-            arrows.append(Arrow(lane, lane, "from here on out of reach", Look.RAISE))
+            arrows.append(Arrow(lane, lane, "the goal cannot be reached from here on", Look.RAISE))
     last = arrows[-1].target if arrows else lanes[0]
     broken = Part(f"broken: {one.property}", (Arrow(last, last, one.meaning or one.property, Look.RAISE),))
     title = f"{one.property}: {_many(one.disturbances, 'disturbance')}, {_many(count_steps(one), 'step')}"

@@ -107,7 +107,7 @@ class Symmetry:
             is_like = policy[0] == policy[1] and keepers[0] == keepers[1] and renaming(one.start) == other.start
             if [other.sender, other.receiver] == ends and is_like:
                 return at
-        raise InputError(f"the wire from {one.sender} to {one.receiver} has no like", self.model.name, REMEDY)
+        raise InputError(f"the wire from {one.sender} to {one.receiver} has no counterpart", self.model.name, REMEDY)
 
     def _refuse(self, what: str) -> NoReturn:
         raise InputError(f"not interchangeable: {what}", self.model.name, REMEDY)

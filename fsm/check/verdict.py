@@ -166,7 +166,7 @@ def check(
     model, asks_goal = _choose(model, properties)
     search = engine(model, frozenset(disturb), disturbances, known, limits, every, progress, symmetry)
     if symmetry and not (memo is None and disk is None and engine is Search):
-        raise InputError("a quotient is kept nowhere", "--symmetry", "leave --memo, --dir and --engine out")
+        raise InputError("does not go with --memo, --dir and --engine", "--symmetry", "leave them out")
     search.space.jobs = jobs
     if memo is not None:
         memo.prepare()
@@ -219,7 +219,7 @@ def _choose(model: Model, names: Sequence[str]) -> tuple[Model, bool]:
     for name in names:
         if name not in (*states, *goals, *invariants, *map(_number_of, invariants)):
             there = ", ".join((*states, *goals, *model.asked_of_steps))
-            raise InputError(f"no property {name!r}", model.name, f"choose from {there}")
+            raise InputError(f"unknown property {name!r}", model.name, f"choose from {there}")
     chosen = replace(
         model,
         properties=[one for name, one in states.items() if name in names],
@@ -282,7 +282,7 @@ def _replay(search: Search, path: Path, broken: str) -> Replayed | None:
         raised = f"raises {type(problem).__name__}: {problem}".partition("\n")[0]
         return Replayed("" if raised == broken else raised)
     if is_endless and not done.differs:
-        return Replayed("live objects end the step")
+        return Replayed("live objects complete the step")
     return Replayed("live objects raise nothing") if broken.startswith("raises ") and not done.differs else done
 
 

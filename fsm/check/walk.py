@@ -145,7 +145,7 @@ class Walk:
             if str(step) == text:
                 self.choose(index)
                 return step
-        raise LocalProtocolError(f"no such step here, but {'; '.join(sorted(map(str, there)))}")
+        raise LocalProtocolError(f"no such step here; possible: {'; '.join(sorted(map(str, there)))}")
 
     def choose(self, index: int) -> None:
         """Takes the step of this index among the options. Raises `LocalProtocolError` if there is none."""
@@ -215,7 +215,7 @@ class Walk:
             some = list(islice(self._successors(here), max(index, 0) + 1))
             there, many = [self._after(here, index, one) for one in some[index:]], len(some)
         if index < 0 or not there:
-            raise LocalProtocolError(f"no such step here: there are {many}, from 0 on, and not {index}")
+            raise LocalProtocolError(f"no step {index} here: there are {many}, numbered from 0")
         if self._kept >= KEPT:
             self._forget(here)
         self._kept += 1

@@ -52,7 +52,7 @@ def open_capture(file: Path, group: str) -> Recording:
             seen = from_line(line, f"{file}:{number}")
             if isinstance(seen, Exchange) and seen.api in GROUP_APIS and _is_of(seen, group):
                 if not all(_is_time(at_ms) for at_ms in (seen.at_ms, seen.answered_ms or 0)):
-                    raise InputError("no time of an exchange", f"{file}:{number}", "give what fsm capture wrote")
+                    raise InputError("has no time of an exchange", f"{file}:{number}", "give a trace of fsm capture")
                 exchanges.append((seen, records))
             check_size(len(exchanges), str(file))
     if not exchanges:

@@ -85,13 +85,13 @@ def all_steps(session: Session) -> Iterator[Document]:
 def read_path(text: Any) -> tuple[int, ...]:
     """Parses a path like `0.3.1`. Raises `InputError` for an invalid one."""
     if not isinstance(text, str):
-        raise InputError(f"no path: {text!r}"[:80], "path", "write it as 0.3.1")
+        raise InputError(f"not a path: {text!r}"[:80], "path", "write it as 0.3.1")
     numbers = text.split(".") if text else []
     if len(numbers) > LONGEST_PATH:
         raise InputError(f"a path of {len(numbers)} steps", "path", f"give at most {LONGEST_PATH:,}")
     for number in numbers:
         if not (number.isascii() and number.isdigit() and len(number) < 6):
-            raise InputError(f"no path: {number[:20]!r} is no number of a step", "path", "write it as 0.3.1")
+            raise InputError(f"not a path: {number[:20]!r} is not the number of a step", "path", "write it as 0.3.1")
     return tuple(map(int, numbers))
 
 
@@ -102,7 +102,7 @@ def read_number(asked: Mapping[str, Any], name: str, otherwise: int) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15:
         return value
-    raise InputError(f"no number: {value!r}"[:80], name, "give a whole number from 0 on")
+    raise InputError(f"not a number: {value!r}"[:80], name, "give a whole number of at least 0")
 
 
 def diagram(table: Table) -> str:

@@ -83,7 +83,7 @@ def _walk(document: Node) -> ModelSession:
             walk.take(step.text())
         except LocalProtocolError as problem:
             what = f"step {number}: {problem}"[:600]
-            raise InputError(what, step.where, "it may be of another version; find it anew with fsm check") from None
+            raise InputError(what, step.where, "it may be of another version; find it again with fsm check") from None
     return ModelSession(model, walk.indices, given[paths.NAME].text())
 
 
@@ -97,7 +97,7 @@ def _simulate(document: Node, file: Path, group: str) -> Session:
     truth = Truth(changes=[])
     simulate(found, found.seed, truth=truth)
     if not truth.records:
-        raise InputError("no member of a group writes anything", str(file), "run it with fsm simulate")
+        raise InputError("no member of a group writes a trace", str(file), "run it with fsm simulate")
     members = logs.record(truth.records, found.name, f"{file}, seed {found.seed}", group)
     return add_coordinators(members, truth, group)
 

@@ -76,18 +76,18 @@ class Explorer:
                     return self._model().describe_path()
                 case "/at.json":
                     return self._model().at(read_path(asked.get("path", "")), read_number(asked, "known", 0))
-        raise RefusedError(404, "nothing here")
+        raise RefusedError(404, "not found")
 
     def _model(self) -> ModelSession:
         """The session of a model. Raises `RefusedError` for a recording."""
         if not isinstance(self.session, ModelSession):
-            raise RefusedError(400, "this was recorded: there is no model to walk")
+            raise RefusedError(400, "this is a recording: it has no model to walk")
         return self.session
 
     def _check(self, asked: Mapping[str, Any]) -> Document:
         """Checks what could go wrong from here; the walk continues meanwhile."""
         if not self.checking.acquire(blocking=False):
-            raise RefusedError(429, "a check is under way")
+            raise RefusedError(429, "a check is running")
         try:
             question = read_question(asked)
             with self.asking:
@@ -143,7 +143,7 @@ def read_question(asked: Mapping[str, Any]) -> Question:
     """Parses a page's request. Raises `InputError` for an invalid one, and for one above the limits."""
     kinds, path = asked.get("disturb", []), read_path(asked.get("path", ""))
     if not isinstance(kinds, list) or not all(isinstance(one, str) for one in kinds):
-        raise InputError("no list of kinds", "disturb", 'write it as ["crash", "late"]')
+        raise InputError("not a list of kinds", "disturb", 'write it as ["crash", "late"]')
     disturbances = read_number(asked, "disturbances", int(bool(kinds)))
     if disturbances > MOST_DISTURBANCES:
         raise InputError(f"{disturbances} disturbances", "disturbances", f"give at most {MOST_DISTURBANCES}")

@@ -72,7 +72,7 @@ def test_a_place_that_there_is_not_is_refused(place: str) -> None:
 
 
 def test_two_tables_of_one_name_are_refused() -> None:
-    with pytest.raises(InputError, match="two tables have one name"):
+    with pytest.raises(InputError, match="two tables have the same name"):
         compose([*tables(), *tables()])
 
 
@@ -201,7 +201,7 @@ def test_a_table_of_a_python_file_goes_wherever_one_of_yaml_does(
     assert main(["draw", lift, "-o", str(tmp_path / "out"), "--format", "mermaid"]) == 0
     assert (tmp_path / "out" / "lift.mmd").exists()
     capsys.readouterr()
-    for name, message in (("NUMBER", "NUMBER is no Table"), ("NONE", "NONE is no Table")):
+    for name, message in (("NUMBER", "NUMBER is not a Table"), ("NONE", "NONE is not a Table")):
         assert main(["tables", f"{tmp_path / 'lift.py'}:{name}"]) == 2
         assert message in capsys.readouterr().err
     assert main(["tables", f"{tmp_path / 'none.py'}:TABLE"]) == 2

@@ -150,11 +150,11 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
     model, kinds, most = MODELS[0]
     summarize(model, kinds, most, on_disk(tmp_path / "one"))
     for other in ((two_phase_commit(2), kinds, most), (model, kinds, 1), (model, [], 0)):
-        with pytest.raises(InputError, match="holds another search"):
+        with pytest.raises(InputError, match="holds a different search"):
             summarize(*other, on_disk(tmp_path / "one"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match="holds another file"):
         summarize(model, kinds, most, on_disk(tmp_path / "mine"))
     tables = tmp_path / "one" / json.loads((tmp_path / "one" / NOTE).read_bytes())["tables"]
     tables.write_bytes(tables.read_bytes()[:-50])
@@ -180,14 +180,14 @@ def test_a_note_is_of_what_was_asked(tmp_path: Path) -> None:
     for properties in ((), ("one user",)):
         check(model, properties=properties, disk=on_disk(tmp_path / ("all" if not properties else "one")))
     for folder, properties in (("all", ("one user",)), ("one", ("one holder",)), ("one", ("the group settles",))):
-        with pytest.raises(InputError, match="holds another search"):
+        with pytest.raises(InputError, match="holds a different search"):
             check(model, properties=properties, disk=on_disk(tmp_path / folder))
 
 
 def test_nothing_of_others_is_touched(tmp_path: Path) -> None:
     """Files of other names stay, and the folder is refused; what a killed process left half-written goes."""
     (tmp_path / "precious.npz").write_bytes(b"x")
-    with pytest.raises(InputError, match=r"holds something else: precious\.npz"):
+    with pytest.raises(InputError, match=r"holds another file: precious\.npz"):
         check(lock(), disk=on_disk(tmp_path))
     assert (tmp_path / "precious.npz").read_bytes() == b"x"
     (tmp_path / "precious.npz").unlink()
@@ -198,7 +198,7 @@ def test_nothing_of_others_is_touched(tmp_path: Path) -> None:
 
 
 def test_one_search_at_a_time_has_a_folder(tmp_path: Path) -> None:
-    with lock_folder(tmp_path, OF_SEARCH), pytest.raises(InputError, match="another search is under way"):
+    with lock_folder(tmp_path, OF_SEARCH), pytest.raises(InputError, match="is in use by another search"):
         check(lock(), disk=on_disk(tmp_path))
     assert check(lock(), disk=on_disk(tmp_path)).word == "holds"
 

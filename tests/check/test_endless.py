@@ -56,7 +56,7 @@ def test_live_objects_have_to_loop_too() -> None:
     def end(_path: object) -> Replayed:
         return Replayed()
 
-    for replay, differs in ((forever, ""), (end, "live objects end the step")):
+    for replay, differs in ((forever, ""), (end, "live objects complete the step")):
         model = Model("loops", loops().components, replay=replay)
         (found,) = check(model, limits=SOON).violations
         assert found.replayed == Replayed(differs)

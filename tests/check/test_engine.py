@@ -359,20 +359,32 @@ def simple(**changes: Any) -> Component:
     [
         (lambda: Model("m", []), "m: has no component"),
         (lambda: Model("m", [simple(), simple()]), "two components 'one'"),
-        (lambda: Model("m", [simple()], [Wire("one", "two")]), "a wire to no component: 'two'"),
+        (lambda: Model("m", [simple()], [Wire("one", "two")]), "a wire to an unknown component: 'two'"),
         (lambda: Model("m", [simple()], [Wire("one", "one")] * 2), "two wires from 'one' to 'one'"),
-        (lambda: Model("m", [simple()], (), [PairProperty("p", "one", "x", lambda *_: True)]), "no component: 'x'"),
+        (
+            lambda: Model("m", [simple()], (), [PairProperty("p", "one", "x", lambda *_: True)]),
+            "an unknown component: 'x'",
+        ),
         (lambda: Model("m", [impure()]), "dice: its step is not pure"),
         (lambda: Model("m", [simple(start=[])]), "one: a state cannot be hashed"),
-        (lambda: Model("m", [simple(step=lambda s, _: s)]), "one: its step gave int; give a Step"),
+        (lambda: Model("m", [simple(step=lambda s, _: s)]), "one: its step returned int; return a Step"),
         (
             lambda: Model("m", [simple(step=lambda s, _: Step(s, [("x", 1)]))]),
-            "one: sends to 'x', to whom it has no wire",
+            "one: sends to 'x', to which it has no wire",
         ),
-        (lambda: Model("m", [simple(choices=lambda _: [Choice("a", None, "b")])]), "one: no kind of disturbance: 'b'"),
-        (lambda: Model("m", [simple(choices=lambda _: [Choice("a", free_when="b")])]), "asks for no condition: 'b'"),
-        (lambda: Model("m", [simple()], (), [Property("p", lambda v: v.of("one", "f") == 1)]), "no feature 'f'"),
-        (lambda: Model("m", [simple()], (), [Property("p", lambda _: True)]), "m, p: gave no truth for each state"),
+        (
+            lambda: Model("m", [simple(choices=lambda _: [Choice("a", None, "b")])]),
+            "one: unknown kind of disturbance: 'b'",
+        ),
+        (
+            lambda: Model("m", [simple(choices=lambda _: [Choice("a", free_when="b")])]),
+            "names an unknown condition: 'b'",
+        ),
+        (lambda: Model("m", [simple()], (), [Property("p", lambda v: v.of("one", "f") == 1)]), "unknown feature 'f'"),
+        (
+            lambda: Model("m", [simple()], (), [Property("p", lambda _: True)]),
+            "m, p: did not return a truth value for each state",
+        ),
     ],
 )
 def test_a_bad_model_is_one_line(make: Any, message: str) -> None:
@@ -384,9 +396,9 @@ def test_a_bad_model_is_one_line(make: Any, message: str) -> None:
 
 def test_names_that_there_are_not_are_refused() -> None:
     for options, message in (
-        ({"disturb": ["x"], "disturbances": 1}, "no kind of disturbance: 'x'; choose from lose"),
-        ({"known": ["nix"]}, "no known hazard: 'nix'; choose from none"),
-        ({"properties": ["x"]}, "no property 'x'; choose from all agree, no deadlock, everybody decides"),
+        ({"disturb": ["x"], "disturbances": 1}, "unknown kind of disturbance: 'x'; choose from lose"),
+        ({"known": ["nix"]}, "unknown hazard: 'nix'; choose from none"),
+        ({"properties": ["x"]}, "unknown property 'x'; choose from all agree, no deadlock, everybody decides"),
     ):
         with pytest.raises(InputError) as refused:
             check(two_phase_commit(2), **options)  # type: ignore[arg-type]
@@ -483,14 +495,14 @@ class Incomparable:
     ("changes", "message"),
     [
         ({"choices": lambda _: 1 / 0}, "one: <lambda> raises ZeroDivisionError"),
-        ({"choices": lambda _: ["goes"]}, "one: its choices gave 'goes'; give Choices"),
+        ({"choices": lambda _: ["goes"]}, "one: its choices returned 'goes'; return Choices"),
         ({"features": {"f": lambda _: "x"}}, "feature 'f' of one"),
         ({"step": lambda s, _: Step(s, ["m"])}, "one: its step sends 'm'; give (receiver, message)"),
         ({"step": lambda s, _: Step(s, broken="oops")}, "one: its step breaks 'oops'; give names"),
         ({"step": lambda s, _: Step(s, broken=["x"]), "describe": lambda _: 1 / 0}, "one: <lambda> raises ZeroDiv"),
-        ({"step": lambda s, _: Step(s + 1), "key": lambda _: 1}, "one: two states have one key: 0 and 1"),
+        ({"step": lambda s, _: Step(s + 1), "key": lambda _: 1}, "one: two states have the same key: 0 and 1"),
         ({"step": lambda *_: Step(Incomparable())}, "one: a state cannot be compared: ZeroDivisionError: "),
-        ({"step": lambda *_: Step(0, [("one", [])])}, "one: sends to 'one', to whom it has no wire"),
+        ({"step": lambda *_: Step(0, [("one", [])])}, "one: sends to 'one', to which it has no wire"),
     ],
 )
 def test_what_a_model_does_wrong_is_one_line(changes: dict[str, Any], message: str) -> None:
@@ -520,7 +532,7 @@ def test_a_pair_is_told_by_a_truth() -> None:
     model = Model(
         "pair", [one, replace(one, name="other")], properties=[PairProperty("p", "one", "other", lambda *_: None)]
     )
-    with pytest.raises(InputError, match="gave None; give True or False"):
+    with pytest.raises(InputError, match="returned None; return True or False"):
         check(model)
 
 
@@ -547,5 +559,5 @@ def test_what_is_asked_can_be_chosen() -> None:
     assert broken("I1", DEADLOCK) == [names[0], DEADLOCK]
     assert broken("I1", back.name) == sorted([names[0], back.name, DEADLOCK])
     assert check(model, properties=["I1", DEADLOCK]).checked == (DEADLOCK,)
-    with pytest.raises(InputError, match="no property 'I3'"):
+    with pytest.raises(InputError, match="unknown property 'I3'"):
         broken("I3")

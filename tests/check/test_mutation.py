@@ -88,8 +88,8 @@ def test_nothing_of_a_mutant_stays() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("bend", "no operator 'bend'"),
-        ("drop:door.AJAR.PUSHED", "no row, rule or choice 'door.AJAR.PUSHED'"),
+        ("bend", "unknown operator 'bend'"),
+        ("drop:door.AJAR.PUSHED", "unknown row, rule or choice 'door.AJAR.PUSHED'"),
         ("lose:door.SHUT.STOPPED", "'lose:door.SHUT.STOPPED' changes nothing"),
     ],
 )

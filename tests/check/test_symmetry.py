@@ -134,7 +134,7 @@ def test_a_group_is_broken_alike(capsys: pytest.CaptureFixture[str]) -> None:
     assert violations[0] == violations[1]
     assert violations[0][2] == ""
     assert main(["check", "consumer-group", "--equivariant", "--symmetry", "a,b"]) == 0
-    assert "interchangeable, as every step shows: a, b" in capsys.readouterr().out
+    assert "interchangeable, verified on every step: a, b" in capsys.readouterr().out
 
 
 def test_only_names_tell_two_members_apart_who_have_nothing() -> None:
@@ -209,7 +209,7 @@ def test_like_ones_are_taken_for_one() -> None:
         ({"step_b": lambda s, _: Step(s + 1, [("hub", "more")] if s else [])}, "does another thing in"),
         ({"choices_b": lambda s: [Choice("counts")] if s < 2 else ()}, "has other choices in"),
         ({"hear": lambda h, given: Step(h | {given.sender} if given.sender == "a" else h)}, "hub does another thing"),
-        ({"room": 3}, "has no like"),
+        ({"room": 3}, "has no counterpart"),
         ({"properties": [Property("p", lambda view: view.of("a", "count") < 9)]}, ""),
         ({"properties": [Property("p", lambda view: view.of("a", "count") < 2)]}, "'p' is asked of one"),
         ({"goal": Goal("g", lambda view: view.of("b", "count") == 3)}, "'g' is true of one"),
@@ -228,10 +228,10 @@ def test_what_cannot_be_exchanged_is_one_line(tmp_path: Any, capsys: pytest.Capt
     for names in (["a"], ["a", "c"], ["a", "a"]):
         with pytest.raises(InputError, match="cannot exchange"):
             check(pair(), symmetry=names)
-    with pytest.raises(InputError, match="is kept nowhere"):
+    with pytest.raises(InputError, match="does not go with --memo"):
         check(pair(), symmetry=["a", "b"], memo=Memo(tmp_path, "one"))
     assert main(["check", "two-phase-commit", "--symmetry", "resource-1,resource-2,resource-3"]) == 0
-    assert "interchangeable, as every step shows: resource-1, resource-2, resource-3" in capsys.readouterr().out
+    assert "interchangeable, verified on every step: resource-1, resource-2, resource-3" in capsys.readouterr().out
 
 
 def test_names_are_found_inside_of_any_value() -> None:

@@ -217,7 +217,7 @@ def test_idle_steps_make_room_and_are_told() -> None:
     assert [what for _, _, what in idle] == ["b and a have heartbeats answered", "b has a heartbeat answered"]
     times_ms = found.replayed.times_ms
     assert all(at_ms < times_ms[before - 1] for before, at_ms, _ in idle)
-    assert any("b has a heartbeat answered, which changes nothing" in line for line in tell(found))
+    assert any("b has a heartbeat answered, with no effect" in line for line in tell(found))
 
 
 def audited(found: Violation, folder: FilePath, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

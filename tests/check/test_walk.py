@@ -71,10 +71,10 @@ def test_a_path_that_is_not_there_is_told_by_its_step() -> None:
     """The walk stands still then."""
     walk = Walk(make_model("lock"))
     walk.go((0,))
-    with pytest.raises(LocalProtocolError, match=r"step 3: no such step here: there are 3, from 0 on, and not 7"):
+    with pytest.raises(LocalProtocolError, match=r"step 3: no step 7 here: there are 3, numbered from 0"):
         walk.go((0, 0, 7))
     assert walk.indices == (0,)
-    with pytest.raises(LocalProtocolError, match="no such step"):
+    with pytest.raises(LocalProtocolError, match="no step -1 here"):
         walk.choose(-1)
 
 

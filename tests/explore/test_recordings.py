@@ -199,7 +199,7 @@ def test_a_counterexample_of_another_version_is_refused_with_its_line(counterexa
         open_scenario(path)
     message = str(refused.value)
     assert "old.yaml:" in message
-    assert "no such step here, but " in message
+    assert "no such step here; possible: " in message
     assert "it may be of another version" in message
 
 
@@ -378,10 +378,10 @@ def test_a_request_that_nobody_answered_is_told_so(capture: Path, tmp_path: Path
     assert (step["disturbance"], step["delta"]["wires"]) == ("disturbance", {})
     for wrong in ("soon", float("nan"), 1e999):
         path.write_text("\n".join([*lines[:at], json.dumps({**lost, "answered_ms": wrong})]))
-        with pytest.raises(InputError, match=rf"lost.jsonl:{at + 1}: no time of an exchange"):
+        with pytest.raises(InputError, match=rf"lost.jsonl:{at + 1}: has no time of an exchange"):
             open_log(path)
     path.write_text("\n".join([*lines[: at + 1], beat[:-30], beat]))
-    with pytest.raises(InputError, match=rf"lost.jsonl:{at + 2}: no JSON"):
+    with pytest.raises(InputError, match=rf"lost.jsonl:{at + 2}: not JSON"):
         open_log(path)
 
 

@@ -79,11 +79,11 @@ def test_headers_keep_the_page_alone() -> None:
 
 def test_nobody_else_asks(running: Running) -> None:
     """Another host's page, one without the key, and a check that an address alone would begin."""
-    assert running.ask("/opening.json", Host="evil.example") == (403, {"error": "no such host"})
+    assert running.ask("/opening.json", Host="evil.example") == (403, {"error": "unknown host"})
     assert running.ask("/check.json", {"path": ""})[0] == 403
     assert running.ask("/check.json", {"path": ""}, **{"X-Fsm-Key": "guess"})[0] == 403
     assert running.ask("/check.json", {"path": ""}, **{"X-Fsm-Key": running.explorer.key, "Host": "x"})[0] == 403
-    assert running.ask("/check.json?path=") == (404, {"error": "nothing here"})
+    assert running.ask("/check.json?path=") == (404, {"error": "not found"})
     assert running.ask("/../pyproject.toml")[0] == 404
     port = running.explorer.host.partition(":")[2]
     assert running.ask("/loaded.json", Host=f"localhost:{port}")[0] == 200
@@ -92,16 +92,16 @@ def test_nobody_else_asks(running: Running) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        ("/at.json?path=0.9", None, 400, "step 2: no such step here: there are 2, from 0 on, and not 9"),
-        ("/at.json?path=0.-1", None, 400, "'-1' is no number of a step"),
-        ("/steps.json?from=x", None, 400, "from: no number: 'x'"),
-        ("/nothing.json", None, 404, "nothing here"),
-        ("/check.json", {"path": "0.9"}, 400, "step 2: no such step here"),
-        ("/check.json", {"disturb": ["flood"]}, 400, "no kind of disturbance: 'flood'"),
-        ("/check.json", {"max_states": -1}, 400, "max_states: no number: -1"),
-        ("/check.json", "{", 400, "no JSON"),
-        ("/check.json", "[" * 100_000, 400, "no JSON"),
-        ("/nothing.json", {}, 404, "nothing here"),
+        ("/at.json?path=0.9", None, 400, "step 2: no step 9 here: there are 2, numbered from 0"),
+        ("/at.json?path=0.-1", None, 400, "'-1' is not the number of a step"),
+        ("/steps.json?from=x", None, 400, "from: not a number: 'x'"),
+        ("/nothing.json", None, 404, "not found"),
+        ("/check.json", {"path": "0.9"}, 400, "step 2: no step 9 here"),
+        ("/check.json", {"disturb": ["flood"]}, 400, "unknown kind of disturbance: 'flood'"),
+        ("/check.json", {"max_states": -1}, 400, "max_states: not a number: -1"),
+        ("/check.json", "{", 400, "not JSON"),
+        ("/check.json", "[" * 100_000, 400, "not JSON"),
+        ("/nothing.json", {}, 404, "not found"),
     ],
 )
 def test_what_cannot_be_answered_is_told_on_one_line(
@@ -148,7 +148,7 @@ def test_one_check_at_a_time_and_the_walk_goes_on() -> None:
     )
     asking.start()
     assert begun.wait(PATIENCE_S)
-    assert running.post("/check.json", {"path": ""}) == (429, {"error": "a check is under way"})
+    assert running.post("/check.json", {"path": ""}) == (429, {"error": "a check is running"})
     assert running.ask("/loaded.json")[0] == 200
     assert running.ask("/at.json")[1]["options"][0]["text"] == "one goes"
     go_on.set()
@@ -163,7 +163,7 @@ def test_a_recording_has_no_model(running: Running) -> None:
     other = Running(recording)
     assert other.ask("/steps.json")[1]["steps"][0]["text"] == "one speaks"
     for path in ("/at.json?path=", "/loaded.json"):
-        assert other.ask(path) == (400, {"error": "this was recorded: there is no model to walk"})
+        assert other.ask(path) == (400, {"error": "this is a recording: it has no model to walk"})
     assert other.post("/check.json", {"path": ""})[0] == 400
     other.explorer.close()
     assert running.ask("/loaded.json")[0] == 200

@@ -141,13 +141,13 @@ def test_a_model_of_ones_own_needs_no_look() -> None:
     shown = ModelSession(Model("plain", [plain])).opening()["start"]["components"]["one"]
     assert shown == {"said": "0", "cells": [], "fields": [], "queues": []}
     broken = Component("one", 0, lambda _: [], lambda state, _: Step(state), look=look)
-    with pytest.raises(InputError, match=r"one: look raises ZeroDivisionError: ; mend the model"):
+    with pytest.raises(InputError, match=r"one: look raises ZeroDivisionError: ; fix the model"):
         ModelSession(Model("broken", [broken])).opening()
 
 
 def test_a_path_that_is_not_there_is_refused() -> None:
     """With the step, and how many there are."""
-    with pytest.raises(LocalProtocolError, match="step 2: no such step here: there are 2, from 0 on, and not 9"):
+    with pytest.raises(LocalProtocolError, match="step 2: no step 9 here: there are 2, numbered from 0"):
         ModelSession(make_model("lock"), [0, 9])
 
 
@@ -200,16 +200,16 @@ def test_a_check_has_bounds() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"path": "0.x"}, "'x' is no number of a step"),
-        ({"path": 7}, "no path: 7"),
+        ({"path": "0.x"}, "'x' is not the number of a step"),
+        ({"path": 7}, "not a path: 7"),
         ({"path": "0." * 99_999 + "0"}, "a path of 100000 steps"),
-        ({"disturb": "crash"}, "no list of kinds"),
-        ({"disturb": [1]}, "no list of kinds"),
+        ({"disturb": "crash"}, "not a list of kinds"),
+        ({"disturb": [1]}, "not a list of kinds"),
         ({"disturbances": 10}, "10 disturbances"),
-        ({"disturbances": True}, "no number: True"),
+        ({"disturbances": True}, "not a number: True"),
         ({"max_states": 0}, "0 states"),
         ({"max_states": 10**9}, "1000000000 states"),
-        ({"max_states": "many"}, "no number: 'many'"),
+        ({"max_states": "many"}, "not a number: 'many'"),
     ],
 )
 def test_what_is_no_question_is_refused(asked: dict[str, Any], words: str) -> None:
@@ -223,5 +223,5 @@ def test_what_is_no_question_is_refused(asked: dict[str, Any], words: str) -> No
 def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
     """As `fsm check` does."""
     session = ModelSession(make_model("lock"))
-    with pytest.raises(InputError, match=r"no kind of disturbance: 'flood'.*choose from expire"):
+    with pytest.raises(InputError, match=r"unknown kind of disturbance: 'flood'.*choose from expire"):
         ask(session.model_at(()), read_question({"disturb": ["flood"]}), lambda: 0.0)

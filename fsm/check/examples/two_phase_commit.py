@@ -57,7 +57,7 @@ def two_phase_commit(managers: int = 3, *, counts_to: int | None = None) -> Mode
         [*resources, manager],
         wires,
         [Property("all agree", agree, "no resource manager commits where another one aborts")],
-        Goal("everybody decides", has_decided, meaning="every resource manager commits or aborts at last"),
+        Goal("everybody decides", has_decided, meaning="every resource manager eventually commits or aborts"),
         not_modelled=["a manager that fails"],
     )
 

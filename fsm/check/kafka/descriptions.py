@@ -29,7 +29,7 @@ def tell_difference(who: str, live: Seen, wanted: Seen) -> str:
     """The first difference between a live object and one of the model; empty if there is none."""
     for what in {**wanted, **live}:
         if live.get(what) != wanted.get(what):
-            return f"the {what} of {who} is {_plain(live.get(what))}, and was to be {_plain(wanted.get(what))}"
+            return f"the {what} of {who} is {_plain(live.get(what))}, expected {_plain(wanted.get(what))}"
     return ""
 
 

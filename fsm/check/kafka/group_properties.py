@@ -52,26 +52,28 @@ class GroupProperties:
             Property(
                 "held by the coordinator's book",
                 self._client_safety,
-                "what a member in good standing uses, the coordinator counts as held by it",
+                "a member in good standing uses only partitions that the coordinator records as held by it",
             ),
             Property(
                 "one user",
                 self._one_user,
                 "no partition is used by two applications whose members are in good standing",
             ),
-            Property("one holder", self._one_holder, "the coordinator counts no partition as held by two members"),
-            Property("no application is ended", self._nobody_crashes, "no application is ended by an error"),
+            Property("one holder", self._one_holder, "the coordinator records no partition as held by two members"),
+            Property("no application is ended", self._nobody_crashes, "no application is terminated by an error"),
             *self._of_subscriptions(),
         ]
 
     def _of_subscriptions(self) -> list[Property]:
         """The properties if subscriptions change."""
-        meaning = "an application is given no records of a topic that it has dropped"
+        meaning = "an application gets no records of a topic that it no longer subscribes to"
         return [Property("only what is subscribed is used", self._uses_its_own, meaning)] if self.resubscribes else []
 
     def goal(self) -> Goal:
         """The goal."""
-        meaning = "undisturbed, everybody at last uses what it is assigned, and every partition is used"
+        meaning = (
+            "without further disturbances, every member eventually uses its assignment, and every partition is used"
+        )
         return Goal("the group settles", self._is_settled, ("rebalance_timeout",), meaning)
 
     def silent(self, name: str) -> Condition:

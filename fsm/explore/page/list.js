@@ -99,7 +99,7 @@ function findMatches() {
       if (words.every((word) => text.includes(word))) matches.push(i + 1);
     });
   }
-  byId("found").textContent = matches ? many(matches.length, "step fits", "steps fit") : "";
+  byId("found").textContent = matches ? many(matches.length, "match", "matches") : "";
 }
 
 function search() {

@@ -53,7 +53,7 @@ function showOptions(options) {
     ? `${many(offered.length, "step")}${left ? `, ${number(left)} left out` : ""}`
     : left
       ? `${many(left, "disturbance")} left out`
-      : "nothing can happen any more";
+      : "no step is possible any more";
   if (focused)
     (
       [...box.querySelectorAll("button")].find((each) => each.dataset.text === focused) || box.querySelector("button")

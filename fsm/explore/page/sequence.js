@@ -30,7 +30,7 @@ function renderSequence() {
   const label = `sequence of the last ${many(walk.at - first, "step")}`;
   put(
     box,
-    first > 0 && make("p", { class: "soft" }, `${many(first, "step")} before these are left out`),
+    first > 0 && make("p", { class: "soft" }, `${many(first, "step")} before these are not shown`),
     draw("svg", { class: "heads", viewBox: `0 0 ${width} 26`, width, height: 26, "aria-hidden": "true" }, heads),
     draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, lives, drawn),
   );

@@ -41,17 +41,17 @@ function verdict(told, path, from, chosen) {
     ? make(
         "p",
         { class: "bad" },
-        `${many(found.length, "property is", "properties are")} broken on some path; ${searched}`,
+        `${many(found.length, "property is", "properties are")} violated on some path; ${searched}`,
       )
     : make(
         "p",
         { class: told.stopped ? "" : "fine" },
-        `${told.stopped ? "Nothing is broken as far as it came" : "Everything that is asked holds"}; ${searched}`,
+        `${told.stopped ? "No violation found, but the search is incomplete" : "Every property holds"}; ${searched}`,
       );
   const stopped =
-    told.stopped && make("p", { class: "soft" }, `stopped at ${told.stopped}: what lies beyond is not known`);
+    told.stopped && make("p", { class: "soft" }, `stopped at ${told.stopped}: states beyond were not explored`);
   const never =
-    told.never?.length > 0 && make("p", { class: "soft" }, `not possible with so few: ${told.never.join(", ")}`);
+    told.never?.length > 0 && make("p", { class: "soft" }, `never possible: ${told.never.join(", ")}`);
   return [head, stopped, never, found.map((one) => violation(one, path))];
 }
 
@@ -78,7 +78,7 @@ function violation({ property, meaning, path, steps, doomed_at: doomed }, from) 
           make("button", { type: "button", class: "plain", onclick: () => walkTo(path, begun + i + 1) }, sayOf(step)),
           kindOf(step),
           begun + i + 1 === doomed &&
-            make("small", { class: "bad" }, "from here on, undisturbed, that is out of reach"),
+            make("small", { class: "bad" }, "from here on, the goal cannot be reached without a disturbance"),
         ),
       ),
     ),

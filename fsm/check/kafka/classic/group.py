@@ -80,7 +80,7 @@ NOT_OF_ANY_CLASSIC_MEMBER = (
     "an interrupt of a classic member outside a callback of poll()",
     "a second heartbeat of a classic member before the first is answered",
     "the session timer of a classic member with a request in flight",
-    "that a classic member which loses its coordinator disconnects",
+    "the disconnect of a classic member that loses its coordinator",
     *NOT_OF_ANY_MEMBER,
 )
 NOT_MODELLED = ("pattern subscriptions", *NOT_OF_ANY_CLASSIC_MEMBER)
@@ -172,7 +172,7 @@ def strategies_of(protocol: str, members: int) -> list[tuple[ClientAssignor, ...
     named = [name.strip() for name in protocol.split(",")]
     for name in named:
         if name not in ASSIGNORS:
-            raise InputError(f"no classic protocol {name!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
+            raise InputError(f"unknown classic protocol {name!r}", "--protocol", f"choose from {', '.join(ASSIGNORS)}")
     if len(named) not in (1, members):
         problem = f"{len(named)} protocols for {members} members"
         raise InputError(problem, "--protocol", "give one, or one for each member")
@@ -228,8 +228,8 @@ class ClassicGroupProperties(GroupProperties):
         revokes them.
         """
         asked = [one for one in super().properties() if one.name != "held by the coordinator's book"]
-        meaning = "an application that has unsubscribed was called back for all that it used"
-        alone = Property("one process has an id", self._one_process, "no two processes that live have the same id")
+        meaning = "an application that has unsubscribed has had a callback for every partition that it used"
+        alone = Property("one process has an id", self._one_process, "no two running processes have the same member id")
         return [*asked, Property("who has left uses nothing", self._left_behind, meaning), alone]
 
     def goal(self) -> Goal:

@@ -67,9 +67,9 @@ DISTURBANCES = (
     *("rejoin", "slow_read", "unreachable"),
 )
 NOT_MODELLED = (
-    "tasks that outlive their stop",
+    "tasks that keep running after their stop",
     "task configs that an instance publishes as it starts",
-    "what a connector that pauses does",
+    "the work of a connector while it pauses",
     "a request that a leader forwards or refuses",
     "a second heartbeat before the first is answered",
     "the worker's session timer",
@@ -138,7 +138,9 @@ def _read_protocols(protocol: str, members: int) -> list[str]:
     found = [name.strip() for name in protocol.split(",")]
     for name in found:
         if name not in PROTOCOLS:
-            raise InputError(f"no protocol of Connect {name!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}")
+            raise InputError(
+                f"unknown protocol of Connect {name!r}", "--protocol", f"choose from {', '.join(PROTOCOLS)}"
+            )
     if len(found) not in (1, members):
         raise InputError(
             f"{len(found)} protocols for {members} workers", "--protocol", "give one, or one for each worker"
@@ -175,13 +177,15 @@ class _ClusterProperties(ClassicGroupProperties):
     def properties(self) -> list[Property]:
         """The properties; for a worker in good standing the units running in its process count, not those it holds."""
         return [
-            Property("one runner", self._one_user, "no unit runs in two workers in good standing"),
-            Property("no worker is ended", self._nobody_crashes, "no worker is ended by an error"),
+            Property("one runner", self._one_user, "no unit runs on two workers in good standing"),
+            Property("no worker is ended", self._nobody_crashes, "no worker is terminated by an error"),
         ]
 
     def goal(self) -> Goal:
         """The goal."""
-        meaning = "undisturbed, everything that is configured, and nothing else, comes to run, in balance, and all rest"
+        meaning = (
+            "without further disturbances, exactly the configured units eventually run, balanced, and workers settle"
+        )
         return Goal("the cluster settles", self._is_settled, (), meaning)
 
     def conditions(self) -> dict[str, Condition]:
@@ -307,7 +311,7 @@ NOT_NOW = ("starts", "stops", "is bounced", "heartbeat interval is over")
 def scenario_of(name: str) -> Scenario:
     """The scenario of that name. Raises `InputError` if there is none."""
     if name not in SCENARIOS:
-        raise InputError(f"no scenario {name!r}", "--scenario", f"choose from {', '.join(SCENARIOS)}")
+        raise InputError(f"unknown scenario {name!r}", "--scenario", f"choose from {', '.join(SCENARIOS)}")
     return SCENARIOS[name]
 
 

@@ -72,14 +72,14 @@ KINDS = (
     "rejoin",
     "restart",
 )
-DUPLICATES = "requests that arrive twice, other than late and retried"
+DUPLICATES = "requests that arrive twice, other than as a late request and its retry"
 NOT_MODELLED = (
-    "deadlines of commits",
-    "backoffs of an application's own commits",
+    "timeouts of commits",
+    "backoffs of commits by the application",
     "more than two restarts of a member",
-    "the first search for the coordinator",
+    "the first FindCoordinator request",
     "an abandoned connection that outlives two moves of the coordinator",
-    "that an abandoned connection ends its other requests, too",
+    "the other requests that are lost with an abandoned connection",
     DUPLICATES,
 )
 

@@ -78,7 +78,7 @@ def mixed_group(
     if not 0 <= classic <= members:
         raise InputError(f"{classic} classic members of {members}", "--classic", f"give 0 to {members}")
     if policy not in ALL_POLICIES:
-        raise InputError(f"no policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
+        raise InputError(f"unknown policy {policy!r}", "--policy", f"choose from {', '.join(ALL_POLICIES)}")
     check_regex(pattern)
     known, strategies = Topics(topics, change=False), strategies_of(protocol, members)
     dialect, fewer = member_dialect(client), fewer_of(known.first)
@@ -171,7 +171,7 @@ class _MixedGroupProperties(ClassicGroupProperties):
 
     def properties(self) -> list[Property]:
         """The properties of a consumer group, and that it becomes a classic one when possible."""
-        meaning = "where the policy has it, a group whose members are all classic is a classic group"
+        meaning = "if the policy allows it, a group whose members are all classic is a classic group"
         converges = Property("the group is what its members speak", self._converges, meaning)
         return [*GroupProperties.properties(self), *([converges] if self.policy in DOWNGRADES else [])]
 
