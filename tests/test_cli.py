@@ -151,7 +151,7 @@ def test_an_unknown_format_names_the_known_ones(capsys: pytest.CaptureFixture[st
     """Both commands answer a wrong `--format` on one line."""
     assert "'text', 'markdown', 'json', 'yaml'" in refused(capsys, "tables", "--format", "toml")
     assert refused(capsys, "draw", "-o", "x", "--format", "dot,gif") == (
-        "argument --format: no such format 'gif'; choose from dot, svg, png, mermaid, plantuml, markdown, "
+        "argument --format: unknown format 'gif'; choose from dot, svg, png, mermaid, plantuml, markdown, "
         "scxml, xstate; see fsm draw --help"
     )
 
@@ -263,8 +263,8 @@ def test_parts_that_cannot_be_drawn(capsys: pytest.CaptureFixture[str], tmp_path
     for options, message in (
         (("connect-group", "--states", "EMPTYY"), "connect-group has no state 'EMPTYY'; did you mean EMPTY?"),
         (("connect-group", "--path", "ALL_JOINED"), "no such path: connect-group: ALL_JOINED is illegal in EMPTY"),
-        (("--effects",), "draw: a part of a table is drawn by its name; give a table, and leave out --check"),
-        (("connect-group", "--lit", "EMPTY", "--check"), "draw: a part of a table is drawn by its name"),
+        (("--effects",), "draw: options that draw part of a table need a table; name a table, and leave out --check"),
+        (("connect-group", "--lit", "EMPTY", "--check"), "draw: options that draw part of a table need a table"),
         (("connect-group", "--effects", "--format", "scxml"), "scxml has the whole table"),
     ):
         assert refused(capsys, "draw", *folder, *options).startswith(message)
@@ -364,8 +364,8 @@ def test_without_dot_the_text_forms_are_still_drawn(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["audit"], "the following arguments are required: PATH, -o; see fsm audit --help"),
-        (["audit", "x", "-o", "y", "--tolerance-ms", "1s"], "'1s' is not a whole number from 0"),
-        (["audit", "x", "-o", "y", "--split-bytes", "0"], "'0' is not a whole number from 1"),
+        (["audit", "x", "-o", "y", "--tolerance-ms", "1s"], "'1s' is not a whole number of at least 0"),
+        (["audit", "x", "-o", "y", "--split-bytes", "0"], "'0' is not a whole number of at least 1"),
         (["audit", "x", "-o", "y", "--format", "log4j"], "invalid choice: 'log4j'"),
         ([], "the following arguments are required: COMMAND; see fsm --help"),
         (["tabels"], "invalid choice: 'tabels'"),

@@ -123,7 +123,7 @@ def word_list(known: Sequence[str]) -> Any:
         words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
         for word in words:
             if word not in known:
-                raise argparse.ArgumentTypeError(f"no such format {word!r}; choose from {', '.join(known)}")
+                raise argparse.ArgumentTypeError(f"unknown format {word!r}; choose from {', '.join(known)}")
         return words
 
     return parse
@@ -131,12 +131,12 @@ def word_list(known: Sequence[str]) -> Any:
 
 def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
     """An argparse type: a whole number within these bounds, inclusive."""
-    upto = "" if most is None else f" to {most}"
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def parse(text: str) -> int:
         fits = text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least
         if not fits or (most is not None and int(text) > most):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}{upto}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {bounds}")
         return int(text)
 
     return parse

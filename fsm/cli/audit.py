@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 EXAMPLES = """examples:
-  fsm audit logs/ -o out                             every log below logs/, formats found by themselves
-  fsm audit app.log.gz other.log -o out --json       findings as one JSON document on stdout
+  fsm audit logs/ -o out                             every log below logs/, formats detected
+  fsm audit app.log.gz other.log -o out --json       print the findings as one JSON document
   kubectl logs shop-0 --timestamps | fsm audit - -o out
   fsm audit logs/ -o out --group orders --since 2026-11-21T07:00Z
   fsm audit logs/ -o out --format java --timezone Europe/Berlin
   fsm audit logs/ -o out --layout "%d{HH:mm:ss} %p %c{1} %m%n"
   fsm audit logs/ -o out --master "local[4]" --clock-skew-ms 50
   fsm audit logs/ -o out --baseline known.txt --junit audit.xml
-  fsm audit logs/ -o out --lag lag.txt               what kafka-consumer-groups printed in a loop
-  fsm audit a.log b.log -o out --master none         in this process, without Spark: quick for a few files"""
+  fsm audit logs/ -o out --lag lag.txt               output of kafka-consumer-groups --describe in a loop
+  fsm audit a.log b.log -o out --master none         in this process, without Spark: faster for a few files"""
 EXIT = """
 
-exit status: 0 no finding above info; 1 findings; 2 where nothing can be read, too little was understood, or Spark
-cannot start; 130 where Ctrl-C or another signal stopped it: no result was written"""
+exit status: 0 no finding above info; 1 findings; 2 nothing can be read, too little was understood, or Spark cannot
+start; 130 stopped by Ctrl-C or another signal: no result was written"""
 
 
 def add(commands: Any) -> None:
@@ -53,58 +53,64 @@ def add(commands: Any) -> None:
     command = add_command(
         commands,
         "audit",
-        "audit real logs of clients for rebalance problems, on Spark",
+        "audit logs of real clients for rebalance problems, on Spark",
         EXAMPLES + audit_follow.EXAMPLES + audit_compare.EXAMPLES + EXIT,
         run,
     )
     command.add_argument("paths", nargs="+", metavar="PATH", help="log files and folders, plain or .gz; - is stdin")
-    command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="report, findings, Parquet")
+    command.add_argument(
+        "-o", dest="folder", metavar="DIR", type=Path, required=True, help="write the report, findings and Parquet here"
+    )
     usual = Options()
     command.add_argument(
-        "--format", metavar="NAME", type=_format, default=usual.format, help="what the logs are; found out by default"
+        "--format", metavar="NAME", type=_format, default=usual.format, help="format of the logs (detected)"
     )
     command.add_argument(
         "--layout",
         metavar="PATTERN",
         default=usual.layout,
-        help="how lines look, as in '%%{time} %%{level} [%%{thread}] %%{logger} - %%{message}', or as logback, log4j "
-        "or Python's logging state it; learned from each file by default",
+        help="layout of the lines, such as '%%{time} %%{level} [%%{thread}] %%{logger} - %%{message}', or a pattern of "
+        "logback, log4j or Python's logging (learned from each file)",
     )
     command.add_argument(
         "--master",
         default=usual.master,
-        help="a Spark master, or none for this process; the cores of this machine by default",
+        help="a Spark master, or none to use this process only (the cores of this machine)",
     )
-    command.add_argument("--timezone", default=usual.timezone, help="zone of time stamps that carry none (%(default)s)")
+    command.add_argument("--timezone", default=usual.timezone, help="zone of time stamps without one (%(default)s)")
     command.add_argument(
-        "--cluster-by-folder", action="store_true", help="folders directly below a PATH are clusters of their own"
+        "--cluster-by-folder", action="store_true", help="each folder directly below a PATH is a cluster of its own"
     )
-    command.add_argument("--group", action="append", default=[], metavar="NAME", help="judge this group; repeatable")
-    command.add_argument("--since", metavar="TIME", help="leave out findings that end before, as 2026-11-21T07:00Z")
-    command.add_argument("--until", metavar="TIME", help="leave out findings that begin after")
     command.add_argument(
-        "--baseline", metavar="FILE", type=Path, help="leave out what is known: an earlier audit.json, or a list of ids"
+        "--group", action="append", default=[], metavar="NAME", help="audit only this group; repeatable"
+    )
+    command.add_argument(
+        "--since", metavar="TIME", help="omit findings that end before this time, such as 2026-11-21T07:00Z"
+    )
+    command.add_argument("--until", metavar="TIME", help="omit findings that begin after this time")
+    command.add_argument(
+        "--baseline", metavar="FILE", type=Path, help="omit known findings: an earlier audit.json, or a list of ids"
     )
     lag = command.add_mutually_exclusive_group()
     lag.add_argument(
-        "--lag", metavar="FILE", type=Path, help="what kafka-consumer-groups --describe printed over time, with dates"
+        "--lag", metavar="FILE", type=Path, help="output of kafka-consumer-groups --describe over time, with dates"
     )
-    lag.add_argument("--lag-from", metavar="HOST:PORT", help="ask a broker how far groups are behind now")
+    lag.add_argument("--lag-from", metavar="HOST:PORT", help="ask a broker for the current lag of the groups")
     add_security_options(command)
     command.add_argument(
         "--top",
         type=at_least(1),
         default=usual.top,
         metavar="N",
-        help="groups that the page of a large report holds itself; the others are in files beside it (%(default)s)",
+        help="groups in the page of a large report itself; the others are in files beside it (%(default)s)",
     )
     command.add_argument(
         "--min-understood",
         type=_percent,
         default=usual.min_understood,
         metavar="PERCENT",
-        help="give no verdict where less of what clients say was understood, in all, in one file, or of one client in "
-        f"a file ({100 * usual.min_understood:.0f} %%)",
+        help="give no verdict if less than this share of the clients' log entries was understood: in total, in any "
+        f"file, or of any client in a file ({100 * usual.min_understood:.0f} %%)",
     )
     _add_limits(command, usual.limits)
     command.add_argument(
@@ -112,10 +118,10 @@ def add(commands: Any) -> None:
         type=at_least(1),
         default=usual.split_bytes,
         metavar="N",
-        help="how much of a file one task reads",
+        help="bytes of a file that one task reads",
     )
     command.add_argument("--json", action="store_true", help="print the findings as one JSON document")
-    command.add_argument("--junit", metavar="FILE", type=Path, help="write incidents as JUnit's XML")
+    command.add_argument("--junit", metavar="FILE", type=Path, help="write incidents as JUnit XML")
     command.add_argument("--sarif", metavar="FILE", type=Path, help="write findings as SARIF 2.1.0")
     audit_compare.add_options(command)
     audit_follow.add_options(command)
@@ -123,10 +129,14 @@ def add(commands: Any) -> None:
 
 def _add_limits(command: argparse.ArgumentParser, usual: Limits) -> None:
     limits = (
-        ("--clock-skew-ms", usual.clock_skew_ms, "how far the clocks of two hosts may differ"),
-        ("--tolerance-ms", usual.tolerance_ms, "double ownership up to this long is no finding"),
-        ("--unowned-ms", usual.unowned_ms, "a partition may be without an owner so long"),
-        ("--window-ms", usual.window_ms, "memberships lost again within this time make a fencing loop"),
+        ("--clock-skew-ms", usual.clock_skew_ms, "largest difference between the clocks of two hosts"),
+        ("--tolerance-ms", usual.tolerance_ms, "ignore double ownership that is not longer than this"),
+        ("--unowned-ms", usual.unowned_ms, "ignore partitions without an owner for no longer than this"),
+        (
+            "--window-ms",
+            usual.window_ms,
+            "a member that loses its membership repeatedly within this time is in a fencing loop",
+        ),
     )
     for option, default, meaning in limits:
         command.add_argument(option, type=at_least(0), default=default, metavar="MS", help=f"{meaning} ({default})")
@@ -278,7 +288,7 @@ def _instant_ms(option: str, text: str | None, zone: str) -> int | None:
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"{text!r} is no time", option, "give one such as 2026-11-21T07:00Z") from None
+        raise InputError(f"{text!r} is not a time", option, "give one such as 2026-11-21T07:00Z") from None
     return int((instant if instant.tzinfo else instant.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
 
 

@@ -11,7 +11,7 @@ from fsm.errors import InputError
 from fsm.render.wording import many
 
 EXAMPLES = """
-  fsm audit --compare before after -o compared       two results of audits: what is worse, what is better"""
+  fsm audit --compare before after -o compared       what is worse and what is better in a later audit"""
 PAGE = "compare.html"
 NEVER_THEN = (
     "follow", "json", "junit", "sarif", "group", "since", "until", "baseline", "lag", "lag_from", "layout",
@@ -25,7 +25,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--compare",
         action="store_true",
-        help=f"the two PATHs are results of audits: write {PAGE}, and say what is worse and what is better",
+        help=f"compare the results of two audits, given as PATHs: write {PAGE}, and print what is worse and better",
     )
 
 
@@ -35,10 +35,12 @@ def run_compare(args: argparse.Namespace) -> int:
     from fsm.spark.compare import compare
 
     if len(args.paths) != 2:
-        raise InputError("needs two results", "--compare", "give the folder of the older audit, then of the newer")
+        raise InputError(
+            "needs two results", "--compare", "give the folder of the older audit, then that of the newer one"
+        )
     given = [f"--{name.replace('_', '-')}" for name in NEVER_THEN if getattr(args, name)]
     if given:
-        raise InputError("is about results that are there", "--compare", f"leave {', '.join(given)} out")
+        raise InputError("compares existing results", "--compare", f"leave out {', '.join(given)}")
     changes = compare(*map(Path, args.paths))
     page = args.folder / PAGE
     write(page, render_comparison(changes).encode())

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from fsm.spark.live.known_files import Offsets
 
 EXAMPLES = """
-  fsm audit logs/ -o live --follow                   what goes wrong while it does, until Ctrl-C; then the same goes on
-  fsm audit logs/ -o live --follow --exec ./page-me  each alarm as JSON on stdin of a command
-  fsm audit kafka://localhost:9092/logs -o live --follow      a topic that carries logs, a line or more each record
+  fsm audit logs/ -o live --follow                   report problems as they happen, until Ctrl-C; later runs resume
+  fsm audit logs/ -o live --follow --exec ./page-me  run a command for each alarm, with JSON on its stdin
+  fsm audit kafka://localhost:9092/logs -o live --follow      a topic of logs, each record one or more lines
   fsm audit logs/ -o live --follow --master none --stop-ms 60000"""
 NEVER_THEN = ("junit", "sarif")
 ONLY_THEN = ("trigger_ms", "expire_ms", "close_ms", "exec", "stop_ms")
@@ -41,19 +41,21 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--follow",
         action="store_true",
-        help="go on: read what is new, write findings/*.jsonl and findings.parquet batch by batch, and report.html",
+        help="keep reading new lines; write findings/*.jsonl, findings.parquet and report.html after each batch",
     )
     times = (
-        ("--trigger-ms", usual.trigger_ms, "how often --follow looks for what is new"),
-        ("--expire-ms", usual.expire_ms, "let go of members, and of groups, that said nothing for so long"),
-        ("--close-ms", usual.close_ms, "a finding that ended so long before the newest line is closed"),
-        ("--stop-ms", None, "end --follow when nothing new came for so long; never by default"),
+        ("--trigger-ms", usual.trigger_ms, "how often --follow looks for new lines"),
+        ("--expire-ms", usual.expire_ms, "forget members and groups that logged nothing for this long"),
+        ("--close-ms", usual.close_ms, "close a finding that ended this long before the newest line"),
+        ("--stop-ms", None, "end --follow after this long without new lines (never)"),
     )
     for option, default, meaning in times:
         shown = f"{meaning} ({default})" if default else meaning
         command.add_argument(option, type=at_least(1), metavar="MS", help=shown)
     command.add_argument(
-        "--exec", metavar="COMMAND", help="run by --follow for each alarm, which it is given as JSON on stdin; no shell"
+        "--exec",
+        metavar="COMMAND",
+        help="command that --follow runs, without a shell, for each alarm, with JSON on its stdin",
     )
 
 

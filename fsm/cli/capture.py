@@ -21,39 +21,49 @@ if TYPE_CHECKING:
     from fsm.capture.log import Log
 
 EXAMPLES = """examples:
-  fsm capture --broker 127.0.0.1:9092 -o trace.jsonl         clients are given the address that it prints
+  fsm capture --broker 127.0.0.1:9092 -o trace.jsonl         then connect clients to the address that it prints
   fsm capture --broker kafka.example:9093 --tls --cafile ca.pem
-  fsm capture --broker kafka.example:9093 --pass-tls         TLS goes through as it is; nothing of it can be read
-  fsm capture --read one.pcap two.pcap -o trace.jsonl        nothing between: packets that tcpdump has captured
+  fsm capture --broker kafka.example:9093 --pass-tls         pass TLS through; its content cannot be read
+  fsm capture --read one.pcap two.pcap -o trace.jsonl        no proxy: read packets captured by tcpdump
   tcpdump -i any -U -w - port 9092 | fsm capture --read -
 
-Clients stay behind it: it listens for each broker that it hears of, and puts those addresses into the answers of
-Metadata, FindCoordinator, DescribeCluster, Fetch and Produce. ApiVersions tells clients of no version of these that
-cannot be read. All else goes through byte for byte; what is not known, or larger than --hold, is opaque and counted.
-On a terminal it shows groups and members, else a line for everything that is news. Clients are held to the checks of
-fsm kit meanwhile. SIGTERM or Ctrl-C ends it with a summary, an audit and the judgement.
+All connections of the clients go through the proxy: it listens on one port for each broker, and replaces the addresses
+of brokers in responses of Metadata, FindCoordinator, DescribeCluster, Fetch and Produce. It removes from ApiVersions
+the versions of these requests that it cannot read. Everything else passes through unchanged. Unknown requests, and
+frames larger than --hold, are counted but not read. On a terminal it shows the groups and their members; otherwise it
+prints a line for each change. It also applies the checks of fsm kit to the clients. On SIGTERM or Ctrl-C it prints a
+summary, an audit and the results of the checks.
 
-In captures (pcap, pcapng; Ethernet, loopback, Linux cooked) connections of Kafka are found by --port-of-broker or by
-what they begin with. Bytes that were not captured are counted, and reading goes on where the next frame begins.
+Captures may be pcap or pcapng files of Ethernet, loopback or Linux cooked packets. Kafka connections are recognized by
+--port-of-broker or by their first bytes. Missing bytes are counted, and reading resumes at the next frame.
 
-exit status: 0; 2 where the port is taken, the broker cannot be reached or is none, or a capture cannot be read"""
+exit status: 0 success; 2 the port is in use, the broker cannot be reached or does not speak Kafka, or a capture cannot
+be read"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
-    command = add_command(commands, "capture", "watch real clients and brokers talk, as exchanges", EXAMPLES, run)
-    command.add_argument("--broker", metavar="HOST:PORT", help="a broker of the cluster, to stand before")
-    command.add_argument("--read", metavar="PCAP", nargs="+", help="captured packets to read instead; - is stdin")
-    ports = "port of brokers in captured packets, several times for several (9092)"
+    command = add_command(
+        commands, "capture", "record requests and responses of real clients and brokers", EXAMPLES, run
+    )
+    command.add_argument("--broker", metavar="HOST:PORT", help="proxy this cluster, given by one of its brokers")
+    command.add_argument("--read", metavar="PCAP", nargs="+", help="read captured packets instead; - is stdin")
+    ports = "port of brokers in captured packets; repeatable (9092)"
     command.add_argument("--port-of-broker", type=at_least(1), action="append", metavar="N", help=ports)
     command.add_argument(
-        "--port", type=at_least(0), default=0, metavar="N", help="to listen at on loopback; any free one"
+        "--port", type=at_least(0), default=0, metavar="N", help="port to listen on, on loopback (any free port)"
     )
-    command.add_argument("-o", dest="trace", metavar="OUT.jsonl", type=Path, help="exchanges, one JSON object a line")
-    command.add_argument("--tls", action="store_true", help="speak TLS to the brokers; clients speak plain text here")
-    command.add_argument("--cafile", metavar="FILE", type=Path, help="who may have signed their certificates (PEM)")
-    command.add_argument("--pass-tls", action="store_true", help="clients speak TLS with the brokers themselves")
-    hold = "bytes of a frame that are held at most, to be read (%(default)s)"
+    command.add_argument(
+        "-o", dest="trace", metavar="OUT.jsonl", type=Path, help="write exchanges here, one JSON object per line"
+    )
+    command.add_argument(
+        "--tls", action="store_true", help="connect to the brokers with TLS; clients connect to the proxy without"
+    )
+    command.add_argument(
+        "--cafile", metavar="FILE", type=Path, help="CA certificates to trust, as PEM (those of the system)"
+    )
+    command.add_argument("--pass-tls", action="store_true", help="pass the TLS of clients through to the brokers")
+    hold = "the largest frame that is read (%(default)s)"
     command.add_argument("--hold", type=at_least(1 << 16), default=8 << 20, metavar="BYTES", help=hold)
 
 
@@ -70,7 +80,7 @@ def _run_proxy(args: argparse.Namespace) -> None:
 
     host, port = address(args.broker)
     if args.port >= 1 << 16:
-        raise InputError(f"{args.port} is no port", "--port")
+        raise InputError(f"{args.port} is not a port", "--port", "choose one below 65536")
     options = Options(host, port, args.port, _tls(args), args.pass_tls, args.hold)
     check_broker(options)
     with _log(args) as log:
@@ -83,7 +93,7 @@ def _read(args: argparse.Namespace) -> None:
         from fsm.capture.reading import read_captures
     except ImportError:
         remedy = "install rebalance-fsm[capture]"
-        raise InputError("captured packets are read by dpkt, which is missing", "--read", remedy) from None
+        raise InputError("reading captured packets needs dpkt, which is not installed", "--read", remedy) from None
     with ExitStack() as opened:
         files = [(name, _packets(name, opened)) for name in args.read]
         log = opened.enter_context(_log(args))
@@ -96,15 +106,15 @@ def _packets(name: str, opened: ExitStack) -> BinaryIO:
     try:
         return opened.enter_context(Path(name).open("rb"))
     except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", name) from None
+        raise InputError(f"cannot be read: {problem.strerror}", name, "name a capture file, or - for stdin") from None
 
 
 def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
     if args.tls and args.pass_tls:
-        raise InputError("--tls and --pass-tls exclude each other", "--pass-tls")
+        raise InputError("does not go with --tls", "--pass-tls", "leave one of them out")
     if not args.tls:
         if args.cafile:
-            raise InputError("is for --tls", "--cafile")
+            raise InputError("needs --tls", "--cafile", "add it, or leave this out")
         return None
     return read_authorities(args.cafile)
 
@@ -120,7 +130,7 @@ def _log(args: argparse.Namespace) -> Iterator[Log]:
     try:
         trace = args.trace.open("w", encoding="utf-8")
     except OSError as problem:
-        raise InputError(f"cannot be written: {problem.strerror}", str(args.trace)) from None
+        raise InputError(f"cannot be written: {problem.strerror}", str(args.trace), "choose another -o") from None
     with trace:
         yield Log(trace, _show, _columns())
 

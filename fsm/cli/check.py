@@ -24,26 +24,29 @@ if TYPE_CHECKING:
     from fsm.check import Limits, Memo, Model, Verdict
 
 EXAMPLES = """examples:
-  fsm check consumer-group                                  two members, one topic, undisturbed
+  fsm check consumer-group                                  two members, one topic, no disturbance
   fsm check consumer-group --disturb lose,expire --disturbances 1
   fsm check consumer-group --disturb all --disturbances 1 --client fixed --known W1
   fsm check consumer-group --members 3 --topics foo:2,bar:1 --client 4.1 --coordinator 4.4
   fsm check consumer-group --static --disturb close,restart --disturbances 2
-  fsm check consumer-group --disturb late -o out            the counterexample as out/*.svg, .mmd, .puml, .txt
-  fsm replay out/1-one-user.yaml --dialect fixed            the same path again, under another dialect
-  fsm audit --format trace out/1-one-user.trace.jsonl       what an audit says of it
+  fsm check consumer-group --disturb late -o out            write the counterexample to out/ (.svg, .mmd, .puml, .txt)
+  fsm replay out/1-one-user.yaml --dialect fixed            replay its path under another dialect
+  fsm audit --format trace out/1-one-user.trace.jsonl -o audit    audit its trace
   fsm check classic-group --protocol cooperative --disturb all
-  fsm check lock --disturb expire --disturbances 1          a small model that comes along; fenced-lock holds
-  fsm check my_model.py:MODEL                               a model of your own: a Model, or a function that makes one
+  fsm check lock --disturb expire --disturbances 1          a small example that fails; fenced-lock does not
+  fsm check my_model.py:MODEL                               a model of your own: a Model, or a function that returns one
   fsm check door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
-  fsm check crossing.yaml                                   machines of a deployment, as fsm simulate runs them
-  fsm check consumer-group --client fixed --mutate lose,never     which mutants do the properties kill?
+  fsm check crossing.yaml                                   the machines of a deployment, as fsm simulate runs them
+  fsm check consumer-group --client fixed --mutate lose,never     mutation testing: which mutants survive?
 
-A model is explored whole: every order of messages and choices, with at most so many disturbances. A property that does
-not hold comes with the path that has the fewest disturbances and then the fewest steps. Models: {models}. Of tables,
-an effect of one that is an event of another is a message to it; all other events come from outside.
+The whole state space of the model is explored: every order of messages and choices, with at most --disturbances
+disturbances. For a property that does not hold, the counterexample has the fewest disturbances, and among those the
+fewest steps. Where tables are checked together, an effect of one that has the name of another's event is a message to
+it; all other events come from the environment.
 
-exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit was reached before all was known"""
+Models: {models}.
+
+exit status: 0 everything holds; 1 a counterexample; 2 unusable input, or a limit ended the search early"""
 
 MAKES = {"model", "others", "never", "goal", *(option for options in GROUPS.values() for option in options)}
 """Options that define a model."""
@@ -58,9 +61,13 @@ FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 def add(commands: Any) -> None:
     """Registers the command."""
     details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
-    command = add_command(commands, "check", "explore every state of a model, and prove or refute", details, run)
+    command = add_command(
+        commands, "check", "explore every state of a model, and prove or refute its properties", details, run
+    )
     command.add_argument(
-        "model", metavar="MODEL", help="its name, FILE.py:NAME (a Model or a Table), or a table or a deployment as YAML"
+        "model",
+        metavar="MODEL",
+        help="a model by name; FILE.py:NAME (a Model or a Table); or a table or deployment as YAML",
     )
     add_options(command)
 
@@ -88,13 +95,13 @@ def run(args: argparse.Namespace) -> int:
     most = args.disturbances if args.disturbances is not None else int(bool(kinds))
     if most and not kinds:
         raise InputError(
-            "no kind of disturbance is switched on", "--disturb", f"choose from {', '.join(model.kinds)}, or all"
+            "no kind of disturbance is enabled", "--disturb", f"choose from {', '.join(model.kinds)}, or all"
         )
     if args.mutate is not None:
         return _mutate(args, make, kinds, most, limits)
     choice, (show, clear) = choice_of(args), _progress()
     if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
-        raise InputError("is no folder", str(args.folder), "give -o a folder")
+        raise InputError("is not a folder", str(args.folder), "give -o a folder")
 
     def explore(engine: str, then: str) -> Verdict:
         with making(engine, then, args.dir and _memo(args, args.dir), args.master) as how:

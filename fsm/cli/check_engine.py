@@ -35,9 +35,11 @@ def choose(engine: str | None, *, has_folder: bool, master: str | None, began_on
     if engine is not None and has_folder != (engine != "memory"):
         raise InputError("--engine disk or spark and --dir belong together", "--engine", "give --dir DIR, or neither")
     if master is not None and engine in ("memory", "disk"):
-        raise InputError("--master is of Spark", f"--engine {engine}", "leave one of them out")
+        raise InputError("--master is for Spark", f"--engine {engine}", "leave one of them out")
     if master is not None and not has_folder:
-        raise InputError("--master and --dir belong together", "--master", "give --dir DIR, a folder that all see")
+        raise InputError(
+            "--master and --dir belong together", "--master", "give --dir DIR, a folder that all workers share"
+        )
     if engine is not None:
         return Choice(engine)
     if master is not None:

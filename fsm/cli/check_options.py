@@ -65,97 +65,144 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def add_model_options(command: argparse.ArgumentParser) -> None:
     """Registers the options that define the model."""
-    group = command.add_argument_group(f"groups: {', '.join(GROUPS)}")
+    group = command.add_argument_group(f"options of {', '.join(GROUPS)}")
     _add_members(group)
     _add_what_they_do(group)
     _add_connect(group)
-    _add_tables(command.add_argument_group("tables"))
+    _add_tables(command.add_argument_group("options of tables"))
 
 
 def _add_members(group: Any) -> None:
-    group.add_argument("--members", type=at_least(1), metavar="N", help="how many members (2)")
-    group.add_argument("--topics", type=_topics, metavar="LIST", help="topics with their partitions (foo:2)")
+    group.add_argument("--members", type=at_least(1), metavar="N", help="number of members (2)")
+    group.add_argument("--topics", type=_topics, metavar="LIST", help="topics and their partition counts (foo:2)")
     group.add_argument(
-        "--client", metavar="DIALECT", help="the rules of the members, or of each (4.0,4.4); the latest release"
+        "--client", metavar="DIALECT", help="dialect of all members, or of each one: 4.0,4.4 (latest release)"
     )
-    group.add_argument("--coordinator", metavar="DIALECT", help="the rules of the coordinator; the latest release")
-    group.add_argument("--protocol", metavar="NAME", help="of classic members, or connect.protocol")
-    group.add_argument("--classic", type=at_least(0), metavar="N", help="how many of them are classic (1)")
-    group.add_argument("--policy", metavar="NAME", help="of migration: disabled, upgrade, downgrade, bidirectional")
+    group.add_argument("--coordinator", metavar="DIALECT", help="dialect of the coordinator (latest release)")
+    group.add_argument(
+        "--protocol", metavar="NAME", help="protocol of classic members: eager or cooperative; or connect.protocol"
+    )
+    group.add_argument("--classic", type=at_least(0), metavar="N", help="number of classic members (1)")
+    group.add_argument("--policy", metavar="NAME", help="migration policy: disabled, upgrade, downgrade, bidirectional")
 
 
 def _add_what_they_do(group: Any) -> None:
     group.add_argument("--static", action="store_true", help="members have instance ids")
-    group.add_argument("--commits", action="store_true", help="members commit before a revocation, and as they close")
-    group.add_argument("--pattern", metavar="REGEX", help="members subscribe to what it matches")
-    group.add_argument("--client-pattern", metavar="REGEX", help="members subscribe to what they match themselves")
-    group.add_argument("--assignment-interval", action="store_true", help="targets keep their distance in time")
-    group.add_argument("--search", action="store_true", help="the coordinator is searched for, and can move")
-    group.add_argument("--topic-changes", action="store_true", help="topics come, grow, go and are made anew")
-    group.add_argument("--equivariant", action="store_true", help="targets do not depend on member ids, for --symmetry")
-    group.add_argument("--compaction", action="store_true", help="another broker may read a compacted log")
+    group.add_argument("--commits", action="store_true", help="members commit before a revocation and on close")
+    group.add_argument(
+        "--pattern", metavar="REGEX", help="members subscribe by this pattern, which the coordinator resolves"
+    )
+    group.add_argument(
+        "--client-pattern", metavar="REGEX", help="members subscribe by this pattern, which they resolve themselves"
+    )
+    group.add_argument(
+        "--assignment-interval",
+        action="store_true",
+        help="the coordinator waits for the assignment interval between targets",
+    )
+    group.add_argument(
+        "--search", action="store_true", help="members send FindCoordinator, and the coordinator can move"
+    )
+    group.add_argument(
+        "--topic-changes", action="store_true", help="topics can be created, extended, deleted and recreated"
+    )
+    group.add_argument(
+        "--equivariant", action="store_true", help="assignments do not depend on member ids, as --symmetry needs"
+    )
+    group.add_argument("--compaction", action="store_true", help="after a failover the log may have been compacted")
 
 
 def _add_connect(group: Any) -> None:
-    group.add_argument("--connectors", type=_topics, metavar="LIST", help="with their numbers of tasks (A:2)")
+    group.add_argument("--connectors", type=_topics, metavar="LIST", help="connectors and their task counts (A:2)")
     group.add_argument("--delay", type=at_least(0), metavar="MS", help="scheduled.rebalance.max.delay.ms (300000)")
-    group.add_argument("--profile", metavar="NAME", help="of Connect's assignor: shipped, document")
+    group.add_argument("--profile", metavar="NAME", help="rules of Connect's assignor: shipped, document")
     group.add_argument(
-        "--scenario", metavar="NAME", help="of KIP-415: three workers, A:2,B:1, settled: worker_leaves, ..."
+        "--scenario",
+        metavar="NAME",
+        help="an example of KIP-415, from three settled workers with A:2,B:1: worker_leaves, ...",
     )
-    group.add_argument("--settled", action="store_true", help="begin where the workers of Connect have settled")
+    group.add_argument("--settled", action="store_true", help="begin with workers that have settled")
 
 
 def _add_tables(tables: Any) -> None:
-    tables.add_argument("--with", dest="others", action="append", default=[], metavar="TABLE", help="beside it")
     tables.add_argument(
-        "--never", action="append", default=[], metavar="PLACES", help="not at once: door.OPEN,lift.MOVING"
+        "--with", dest="others", action="append", default=[], metavar="TABLE", help="a further table; repeatable"
     )
-    tables.add_argument("--goal", default="", metavar="PLACES", help="can always be reached: door.SHUT")
+    tables.add_argument(
+        "--never",
+        action="append",
+        default=[],
+        metavar="PLACES",
+        help="states that must never hold at once: door.OPEN,lift.MOVING",
+    )
+    tables.add_argument("--goal", default="", metavar="PLACES", help="states that can always be reached: door.SHUT")
 
 
 def _add_questions(command: Any) -> None:
-    command.add_argument("--disturb", default="", metavar="LIST", help="kinds of disturbance, or all")
+    command.add_argument("--disturb", default="", metavar="LIST", help="kinds of disturbance that may happen, or all")
     command.add_argument(
-        "--disturbances", type=at_least(0), metavar="K", help="at most so many; 1 where kinds are given"
+        "--disturbances",
+        type=at_least(0),
+        metavar="K",
+        help="at most this many disturbances (1 with --disturb, else 0)",
     )
-    command.add_argument("--known", default="", metavar="LIST", help="known hazards: cut off where they show, counted")
+    command.add_argument(
+        "--known", default="", metavar="LIST", help="known hazards to count; the search does not go beyond them"
+    )
     command.add_argument(
         "--property",
         action="append",
         default=[],
         metavar="NAME",
-        help="ask this one only: of states, with all that steps break, or an invariant of steps; repeatable",
+        help="check only this property (and all invariants of steps), or only this invariant of steps; repeatable",
     )
-    command.add_argument("--every", action="store_true", help="go on after a counterexample: one for each property")
+    command.add_argument(
+        "--every", action="store_true", help="continue after a counterexample: find one for each property"
+    )
 
 
 def _add_search(command: Any) -> None:
-    command.add_argument("--max-states", type=at_least(1), metavar="N", help="stop beyond so many (200 million)")
-    command.add_argument("--max-memory", type=_size, metavar="BYTES", help="stop beyond so much, as 6G (6G)")
     command.add_argument(
-        "--engine", choices=ENGINES, help="where states are; in memory, and with --dir on disk when memory would not do"
+        "--max-states", type=at_least(1), metavar="N", help="stop after this many states (200 million)"
     )
     command.add_argument(
-        "--master", metavar="URL", help="of Spark, which is used when memory would not do, or at once (local[*])"
+        "--max-memory", type=_size, metavar="BYTES", help="stop when the search takes more memory than this (6G)"
     )
-    command.add_argument("--dir", type=Path, metavar="DIR", help="of an engine: a search that was killed goes on there")
-    command.add_argument("--symmetry", default="", metavar="LIST", help="interchangeable components; that is checked")
-    command.add_argument("--memo", type=Path, metavar="DIR", help="keep tables of steps here for the next run")
+    command.add_argument(
+        "--engine", choices=ENGINES, help="where states are kept (memory; with --dir, on disk when memory is full)"
+    )
+    command.add_argument(
+        "--master",
+        metavar="URL",
+        help="a Spark master, used when memory is full, or at once with --engine spark (local[*])",
+    )
+    command.add_argument(
+        "--dir",
+        type=Path,
+        metavar="DIR",
+        help="where an engine keeps its files; a search that was killed resumes from them",
+    )
+    command.add_argument(
+        "--symmetry", default="", metavar="LIST", help="components that are interchangeable, which is verified"
+    )
+    command.add_argument("--memo", type=Path, metavar="DIR", help="cache of computed steps, for the next run")
     command.add_argument(
         "--jobs",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="processes that execute steps (1); for steps of some ms",
+        help="processes that execute steps; worthwhile if a step takes milliseconds (1)",
     )
-    command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="counterexamples as pictures and texts")
+    command.add_argument(
+        "-o", dest="folder", type=Path, metavar="DIR", help="write counterexamples here, as pictures and texts"
+    )
     command.add_argument(
         "--mutate",
         nargs="?",
         const="",
         metavar="LIST",
-        help="change tables and rules, one at a time: what kills the mutants? All, or OPERATOR, OPERATOR:ROW",
+        help="mutation testing: change tables and rules one at a time, and report the mutants that no property kills; "
+        "LIST is of OPERATOR or OPERATOR:ROW (all)",
     )
     command.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -18,20 +18,22 @@ if TYPE_CHECKING:
     from fsm.conformance.peer import Peer
 
 EXAMPLES = """examples:
-  fsm conform                                          our own coordinator, through the bytes of wire and log
-  fsm conform --broker 127.0.0.1:9092                  every family of walks on a broker of the latest release
+  fsm conform                                          our own coordinator, over its wire and log formats
+  fsm conform --broker 127.0.0.1:9092                  every family of walks, on a broker of the latest release
   fsm conform --broker 127.0.0.1:9092 --dialect 4.2 --family plain,static --steps 2000 --seed 7
   fsm conform --broker 127.0.0.1:9092 --set group.consumer.session.timeout.ms=6000
-  fsm conform --broker 127.0.0.1:9092 --no-records     answers and descriptions of one that stores groups its own way
-  fsm conform --against 4.2                            where our coordinator of 4.2 parts from Kafka's latest
+  fsm conform --broker 127.0.0.1:9092 --no-records     for a broker that does not store groups as Kafka does
+  fsm conform --against 4.2                            how our coordinator of 4.2 differs from the latest Kafka
   fsm conform --broker 127.0.0.1:9092 --json           one JSON document: families, first differences, requests
 
-The broker's settings come from DescribeConfigs; --set says what it does not tell, or tells otherwise. It gets topics
-foo, bar and baz if it lacks them, and a group of its own for each family; topics that a walk creates are deleted in the
-end. A walk ends at its first difference. What the broker cannot speak is said, and families that need it are left out.
+A walk is a seeded sequence of requests. A family is a kind of walk. The broker's settings come from DescribeConfigs;
+--set overrides them. The command creates topics foo, bar and baz if they do not exist, and one group for each family.
+Topics that a walk creates are deleted at the end. A walk ends at its first difference. Requests that the broker does
+not support are reported, and the families that need them are left out.
+
 Families: {families}.
 
-exit status: 0 every step equal; 1 a difference; 2 where the broker cannot be reached or walked"""
+exit status: 0 every step equal; 1 a difference; 2 the broker cannot be reached, or supports no family"""
 
 
 def add(commands: Any) -> None:
@@ -39,18 +41,32 @@ def add(commands: Any) -> None:
     from fsm.conformance.families import FAMILIES
 
     details = EXAMPLES.replace("{families}", ", ".join(FAMILIES))
-    command = add_command(commands, "conform", "hold a coordinator against Kafka's rules, step by step", details, run)
-    command.add_argument("--broker", metavar="HOST:PORT", help="a broker; without it, our own coordinator")
-    command.add_argument("--dialect", metavar="RELEASE", default="", help="whose rules it shall follow; the latest")
-    command.add_argument("--against", metavar="RELEASE", default="", help="without a broker: the release ours follows")
-    command.add_argument("--family", metavar="LIST", default="", help="families of walks; all by default")
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="same seed, same walk (%(default)s)")
-    command.add_argument("--steps", type=at_least(1), default=500, metavar="N", help="of each family (%(default)s)")
-    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the broker")
-    slack = "how far from a deadline what it decides may go either way (%(default)s)"
+    command = add_command(commands, "conform", "compare a coordinator with Kafka's rules, step by step", details, run)
+    command.add_argument("--broker", metavar="HOST:PORT", help="the broker to test (our own coordinator)")
+    command.add_argument(
+        "--dialect", metavar="RELEASE", default="", help="the release whose rules are expected (latest)"
+    )
+    command.add_argument(
+        "--against", metavar="RELEASE", default="", help="without --broker: the release that our coordinator follows"
+    )
+    command.add_argument("--family", metavar="LIST", default="", help="families of walks (all)")
+    command.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="the same seed gives the same walk (%(default)s)"
+    )
+    command.add_argument(
+        "--steps", type=at_least(1), default=500, metavar="N", help="steps of each family (%(default)s)"
+    )
+    command.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the broker; repeatable"
+    )
+    slack = "this close to a deadline, both outcomes are accepted (%(default)s)"
     command.add_argument("--slack-ms", type=at_least(1), default=150, metavar="MS", help=slack)
-    command.add_argument("--timeout-s", type=at_least(1), default=10, metavar="S", help="for one answer (%(default)s)")
-    command.add_argument("--no-records", action="store_true", help="compare what a broker says, not what it stores")
+    command.add_argument(
+        "--timeout-s", type=at_least(1), default=10, metavar="S", help="timeout of one request (%(default)s)"
+    )
+    command.add_argument(
+        "--no-records", action="store_true", help="compare only responses, not the records that the broker stores"
+    )
     add_security_options(command)
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -87,10 +103,10 @@ def _peer(args: argparse.Namespace) -> Peer:
         from fsm.conformance.peer import OwnCoordinator
 
         if args.no_records:
-            raise InputError("our own coordinator stores records", "--no-records", "say --broker")
+            raise InputError("is only for brokers", "--no-records", "add --broker")
         return OwnCoordinator(release, settings, dialect(args.against).name if args.against else release)
     if args.against:
-        raise InputError("a broker has a release of its own", "--against", "say --dialect")
+        raise InputError("does not go with --broker", "--against", "use --dialect")
     from fsm.conformance.broker_peer import Broker
 
     host, port = address(args.broker)

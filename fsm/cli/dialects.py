@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from fsm.reference.dialects import Flag, Part
 
 EXAMPLES = """examples:
-  fsm dialects             every dialect of every part, and each flag: since when, its ticket, what it changes
-  fsm dialects 4.2         the flags that Kafka 4.2 (its latest patch) has, and those it has not
+  fsm dialects             every dialect of every component, and each flag: its releases, its ticket, what it changes
+  fsm dialects 4.2         the flags that Kafka 4.2 (its latest patch) has, and those that it lacks
   fsm dialects document    the rules of the design document
   fsm dialects --json      the same as one JSON document
 
-exit status: 0; 2 where there is no dialect of that name"""
+exit status: 0 success; 2 no dialect has that name"""
 
 WIDTH = 118
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
-    command = add_command(commands, "dialects", "list dialects and the flags that make them", EXAMPLES, run)
-    command.add_argument("name", nargs="?", metavar="NAME", help="one dialect, as a release or the name of a profile")
+    command = add_command(commands, "dialects", "list dialects (releases and profiles) and their flags", EXAMPLES, run)
+    command.add_argument("name", nargs="?", metavar="NAME", help="a dialect: a release, or the name of a profile")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 

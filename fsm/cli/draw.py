@@ -20,48 +20,55 @@ if TYPE_CHECKING:
     from fsm.table import Table
 
 EXAMPLES = """examples:
-  fsm draw -o diagrams                              every table, in every form but png, scxml and xstate
+  fsm draw -o diagrams                              every table, in every format except png, scxml and xstate
   fsm draw consumer-member -o out --format svg,png  one table
-  fsm draw ./mine.yaml -o out --format mermaid      a table of your own; mine.py:TABLE of a Python file
-  fsm draw consumer-member -o out --path happy      the normal course alone; or your own: --path SUBSCRIBE,POLL_JOIN
-  fsm draw connect-group -o out --effects           with the effects that each row orders
+  fsm draw ./mine.yaml -o out --format mermaid      a table of your own; mine.py:TABLE for a Python file
+  fsm draw consumer-member -o out --path happy      only the happy path; or your own: --path SUBSCRIBE,POLL_JOIN
+  fsm draw connect-group -o out --effects           with the effects of each row
   fsm draw classic-group -o out --states STABLE,EMPTY --lit STABLE
-                                                    some states, one of them marked with its ways out
-  fsm draw rebalance-notes -o out --format xstate   for stately.ai and XState's createMachine; scxml likewise
-  fsm draw --check -o diagrams                      what is stale, missing or surplus there; writes nothing
-  fsm draw --timeline a.log b.log -o out            logs of consumers, or of Connect workers: group-GROUP.svg for each
-                                                    group of consumers, connect-GROUP.svg for each of workers
-  fsm draw --timeline logs/ -o out                  the same of every log below logs/
+                                                    two states, with STABLE and its outgoing transitions highlighted
+  fsm draw rebalance-notes -o out --format xstate   for stately.ai and XState's createMachine; likewise scxml
+  fsm draw --check -o diagrams                      report stale, missing and surplus files; write nothing
+  fsm draw --timeline a.log b.log -o out            timelines from logs: group-GROUP.svg for each consumer group,
+                                                    connect-GROUP.svg for each group of Connect workers
+  fsm draw --timeline logs/ -o out                  the same from every log below logs/
 
-dot, mermaid, plantuml, markdown, scxml and xstate need nothing installed. svg and png need the graphviz package (in a
-checkout: pip install '.[diagrams]') and its program dot. --check needs neither: an SVG names the DOT it was drawn from.
+dot, mermaid, plantuml, markdown, scxml and xstate need no other software. svg and png need the graphviz package (in a
+checkout: pip install '.[diagrams]') and its program dot. --check needs neither: each SVG records the DOT text that it
+was drawn from.
 
-exit status: 0; 1 where --check finds a difference; 2 where a table is unknown or the folder cannot be used"""
+exit status: 0 success; 1 --check found a difference; 2 a table is unknown, or the folder cannot be used"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "draw", "draw diagrams of the state tables", EXAMPLES, run)
+    command.add_argument("names", nargs="*", metavar="NAME", help="tables by name, in files, or as FILE.py:NAME (all)")
     command.add_argument(
-        "names", nargs="*", metavar="NAME", help="tables, files that hold one, FILE.py:NAME; all by default"
+        "--timeline",
+        nargs="+",
+        metavar="PATH",
+        type=Path,
+        help="draw members and their partitions over time, from these logs",
     )
-    command.add_argument(
-        "--timeline", nargs="+", metavar="PATH", type=Path, help="draw who was there and who had what, from logs"
-    )
-    command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="where the files go")
+    command.add_argument("-o", dest="folder", metavar="DIR", type=Path, required=True, help="output folder")
     forms = ",".join(SHIPPED)
     command.add_argument(
-        "--format", type=word_list(tuple(FORMS)), metavar="LIST", help=f"of {','.join(FORMS)}; {forms}"
+        "--format", type=word_list(tuple(FORMS)), metavar="LIST", help=f"any of {','.join(FORMS)} ({forms})"
     )
-    command.add_argument("--effects", action="store_true", help="name the effects behind the events")
-    command.add_argument("--events", type=_names, default=(), metavar="LIST", help="draw these events only")
-    command.add_argument("--states", type=_names, default=(), metavar="LIST", help="draw these states only")
+    command.add_argument("--effects", action="store_true", help="show effects next to events")
+    command.add_argument("--events", type=_names, default=(), metavar="LIST", help="draw only these events")
+    command.add_argument("--states", type=_names, default=(), metavar="LIST", help="draw only these states")
     command.add_argument(
-        "--path", type=_names, default=(), metavar="LIST", help="draw what these events lead through; or `happy`"
+        "--path",
+        type=_names,
+        default=(),
+        metavar="LIST",
+        help="draw only the path of these events, or `happy` for the happy path",
     )
-    command.add_argument("--lit", default="", metavar="STATE", help="mark this state and its ways out")
-    command.add_argument("--check", action="store_true", help="compare instead of writing")
-    command.add_argument("--json", action="store_true", help="report as one JSON document")
+    command.add_argument("--lit", default="", metavar="STATE", help="highlight this state and its outgoing transitions")
+    command.add_argument("--check", action="store_true", help="compare with the files in DIR instead of writing them")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -74,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
         return _timelines(args)
     view = View(args.events, args.states, args.path, args.effects, args.lit)
     if view != WHOLE and (args.check or not args.names):
-        raise InputError("a part of a table is drawn by its name", "draw", "give a table, and leave out --check")
+        raise InputError(
+            "options that draw part of a table need a table", "draw", "name a table, and leave out --check"
+        )
     args.format = args.format or (SHIPPED if view == WHOLE else tuple(f for f in SHIPPED if f != "markdown"))
     tables = _tables(args.names)
     return _check(tables, args) if args.check else _draw(tables, args, view)

@@ -18,22 +18,24 @@ if TYPE_CHECKING:
     from fsm.explore import Session
 
 EXAMPLES = """examples:
-  fsm explore consumer-group                       two members and their coordinator; prints where the page is
-  fsm explore mixed-group --policy upgrade --open  the same options as fsm check; opens the browser
-  fsm explore lock --path 0.0.2                    from the start through the first step, again the first, the third
+  fsm explore consumer-group                       two members and their coordinator; prints the page's address
+  fsm explore mixed-group --policy upgrade --open  the options of fsm check; opens the browser
+  fsm explore lock --path 0.0.2                    takes the first step, again the first step, then the third
   fsm explore consumer-group --path 0.1 -o walk.html
-                                                   one HTML file that needs nothing else
-  fsm explore door.yaml --with lift.yaml           tables of your own; my_model.py:MODEL, as of fsm check
-  fsm explore out/1-one-user.yaml                  a counterexample of fsm check -o, to walk on from any step of it
+                                                   one self-contained HTML file
+  fsm explore door.yaml --with lift.yaml           tables of your own; also my_model.py:MODEL
+  fsm explore out/1-one-user.yaml                  a counterexample of fsm check -o; walk on from any of its steps
   fsm explore talk.yaml --nth 2                    the second scenario of a file, as fsm replay runs it
-  fsm explore shop.yaml --group checkout           what the members of a deployment write, as fsm simulate runs it
-  fsm explore out/1-one-user.trace.jsonl           a trace, or any log that fsm audit reads: one lane a member
-  fsm explore capture.jsonl --group shop           what fsm capture or fsm serve --trace wrote, of one group
+  fsm explore shop.yaml --group checkout           the members' traces of a deployment, as fsm simulate runs it
+  fsm explore out/1-one-user.trace.jsonl           a trace, or any log that fsm audit reads: one lane per member
+  fsm explore capture.jsonl --group shop           one group of a trace of fsm capture or fsm serve --trace
 
-Models: {models}; FILE.py:NAME; tables, as of fsm check. Of a model every step that may happen can be taken, and "what
-could go wrong from here" is asked of the checker. What was recorded is played, forward and back. Ctrl-C ends it.
+Models: {models}; FILE.py:NAME; tables.
 
-exit status: 0; 2 where what is given is none of these, or cannot be walked"""
+In a model you can take every step that is possible, and ask the checker what could go wrong from there. A recording
+plays forward and backward. Ctrl-C ends the command.
+
+exit status: 0 success; 2 the argument is neither a model nor a recording, or the path does not exist"""
 MODELS, LOGS = (".json", ".py"), (".jsonl", ".log", ".txt", ".gz")
 """Suffixes of files of models, and of logs; any other existing file is read as a log, too."""
 
@@ -41,14 +43,16 @@ MODELS, LOGS = (".json", ".py"), (".jsonl", ".log", ".txt", ".gz")
 def add(commands: Any) -> None:
     """Registers the command."""
     details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
-    command = add_command(commands, "explore", "walk a model by hand in a page on loopback", details, run)
-    command.add_argument("model", metavar="MODEL|FILE", help="a model of fsm check, or what was recorded")
-    command.add_argument("--path", default="", metavar="0.3.1", help="walk there first: each step by its number")
-    command.add_argument("--group", default="", metavar="NAME", help="of a trace, a log or a capture: this one only")
-    command.add_argument("--nth", type=at_least(1), default=1, metavar="N", help="of a file of scenarios: this one (1)")
-    command.add_argument("--port", type=at_least(0, 65535), default=0, metavar="N", help="of the page (any)")
+    command = add_command(commands, "explore", "walk a model by hand, in a local web page", details, run)
+    command.add_argument("model", metavar="MODEL|FILE", help="a model of fsm check, or a recording")
+    command.add_argument("--path", default="", metavar="0.3.1", help="begin after these steps, each by its number")
+    command.add_argument("--group", default="", metavar="NAME", help="show only this group of a trace, log or capture")
+    command.add_argument("--nth", type=at_least(1), default=1, metavar="N", help="show the Nth scenario of a file (1)")
+    command.add_argument(
+        "--port", type=at_least(0, 65535), default=0, metavar="N", help="port of the page (any free port)"
+    )
     command.add_argument("--open", action="store_true", help="open the page in a browser")
-    command.add_argument("-o", dest="file", type=Path, metavar="FILE", help="write the path as one HTML file, and end")
+    command.add_argument("-o", dest="file", type=Path, metavar="FILE", help="write the path as one HTML file and exit")
     add_model_options(command)
 
 
@@ -89,7 +93,7 @@ def _refuse(args: argparse.Namespace, *options: str) -> None:
     """Raises `InputError` for the first of these that is given."""
     for option in options:
         if getattr(args, option.removeprefix("--")) not in ("", 1):
-            raise InputError(f"{option} is of no use with it", args.model, "leave it out")
+            raise InputError(f"{option} does not apply to it", args.model, "leave it out")
 
 
 def _walk(args: argparse.Namespace) -> Session:

@@ -18,48 +18,59 @@ if TYPE_CHECKING:
     from fsm.trace import TraceRecord
 
 EXAMPLES = """examples:
-  fsm join --bootstrap 127.0.0.1:9092 --group shop --topics orders        joins, and prints what it does and reads
+  fsm join --bootstrap 127.0.0.1:9092 --group shop --topics orders        join, and print steps and messages
   fsm join --bootstrap 127.0.0.1:9092 --group shop --topics orders --protocol classic
-  fsm join --bootstrap 127.0.0.1:9092 --group shop --pattern 'orders-.*'  what matches, as the coordinator sees it
-  fsm join --bootstrap 127.0.0.1:9092 --group shop --topics orders -n 10 --quiet   ten messages, nothing else
+  fsm join --bootstrap 127.0.0.1:9092 --group shop --pattern 'orders-.*'  topics that match
+  fsm join --bootstrap 127.0.0.1:9092 --group shop --topics orders -n 10 --quiet   print ten messages, nothing else
   fsm join --bootstrap 127.0.0.1:9092 --group shop --topics orders --trace run.jsonl
-  fsm audit --format trace run.jsonl --master none -o out                 judges what it wrote down
+  fsm audit --format trace run.jsonl --master none -o out                 audit the trace
 
-It is a member like any other: it shares the topics with the other members of the group, commits what it has printed
-(every --commit-ms, before partitions are given up, and at the end) and leaves at SIGINT or SIGTERM. Times are UTC. It
-speaks plain text unless --tls says otherwise, and logs in (SASL/PLAIN) as --user. Records compressed with gzip are
-read, those of snappy, lz4 and zstd with pyarrow (extra codecs); what cannot be read is passed over and told.
+It is an ordinary member: it shares the partitions with the other members of the group, commits what it has printed
+(every --commit-ms, before it gives up partitions, and at the end), and leaves on SIGINT or SIGTERM. Times are UTC. It
+connects without TLS unless --tls is given, and authenticates (SASL/PLAIN) only with --user. It reads records that are
+compressed with gzip; snappy, lz4 and zstd need pyarrow (extra codecs). Batches that cannot be read are skipped and
+reported.
 
-exit status: 0 it has left; 2 where there is nobody to join, or the membership ended with an error"""
+exit status: 0 it has left the group; 2 no broker can be reached, or the membership ended with an error"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
-    command = add_command(commands, "join", "our member in a group of any cluster, watched", EXAMPLES, run)
-    command.add_argument("--bootstrap", required=True, metavar="HOST:PORT,...", help="brokers to ask first")
+    command = add_command(
+        commands, "join", "run our member in a group of any cluster, and print its steps", EXAMPLES, run
+    )
+    command.add_argument("--bootstrap", required=True, metavar="HOST:PORT,...", help="bootstrap brokers")
     command.add_argument("--group", required=True, metavar="ID", help="the group to join")
-    command.add_argument("--topics", metavar="LIST", default="", help="topics to subscribe to, with commas")
-    command.add_argument("--pattern", metavar="RE", help="a pattern of topics instead")
-    command.add_argument("--protocol", choices=("consumer", "classic"), default="consumer", help="(%(default)s)")
-    command.add_argument("--assignor", metavar="NAME", help="the coordinator's, or a classic member's: range, ...")
-    command.add_argument("--dialect", metavar="RELEASE", default="", help="which Java client to be; the latest")
-    command.add_argument("--instance", metavar="ID", help="be a static member")
-    command.add_argument("--client-id", metavar="ID", default="", help="as brokers log it")
-    command.add_argument("--rack", metavar="ID", help="where it runs")
-    command.add_argument("--asyncio", action="store_true", help="on one event loop instead of threads")
+    command.add_argument("--topics", metavar="LIST", default="", help="topics to subscribe to, separated by commas")
+    command.add_argument("--pattern", metavar="RE", help="subscribe by this pattern instead of --topics")
+    command.add_argument(
+        "--protocol", choices=("consumer", "classic"), default="consumer", help="group protocol (%(default)s)"
+    )
+    command.add_argument(
+        "--assignor", metavar="NAME", help="assignor: group.remote.assignor, or that of a classic member, such as range"
+    )
+    command.add_argument(
+        "--dialect", metavar="RELEASE", default="", help="behave as the Java client of this release (latest)"
+    )
+    command.add_argument("--instance", metavar="ID", help="group.instance.id, for a static member")
+    command.add_argument("--client-id", metavar="ID", default="", help="client.id, which brokers log")
+    command.add_argument("--rack", metavar="ID", help="client.rack")
+    command.add_argument("--asyncio", action="store_true", help="run on one event loop instead of threads")
     command.add_argument("--from", dest="start", choices=("earliest", "latest"), default="earliest", help=START)
-    command.add_argument("-n", "--messages", type=at_least(1), metavar="N", help="end after so many")
-    command.add_argument("--commit-ms", type=at_least(0), default=5_000, metavar="MS", help="(%(default)s)")
+    command.add_argument("-n", "--messages", type=at_least(1), metavar="N", help="end after N messages")
+    command.add_argument(
+        "--commit-ms", type=at_least(0), default=5_000, metavar="MS", help="auto.commit.interval.ms (%(default)s)"
+    )
     command.add_argument("--max-poll-ms", type=at_least(1), default=300_000, metavar="MS", help=MAX_POLL)
-    command.add_argument("--session-ms", type=at_least(2), metavar="MS", help="of a classic member")
+    command.add_argument("--session-ms", type=at_least(2), metavar="MS", help="session.timeout.ms of a classic member")
     add_security_options(command)
-    command.add_argument("--trace", metavar="OUT.jsonl", help="write down what it does, for fsm audit")
-    command.add_argument("--quiet", action="store_true", help="print messages alone")
-    command.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    command.add_argument("--trace", metavar="OUT.jsonl", help="append its trace to this file, for fsm audit")
+    command.add_argument("--quiet", action="store_true", help="print only messages")
+    command.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
-START = "where a partition without a commit begins (%(default)s)"
-MAX_POLL = "its longest pause, and how long it may take to give up partitions (%(default)s)"
+START = "where to begin in a partition without a committed offset (%(default)s)"
+MAX_POLL = "max.poll.interval.ms, which is also its rebalance timeout (%(default)s)"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -135,12 +146,14 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
     }
     if args.protocol == "consumer":
         if args.session_ms is not None:
-            raise InputError("is for --protocol classic", "--session-ms", "the broker rules the others' sessions")
+            raise InputError(
+                "is for --protocol classic", "--session-ms", "the broker sets the session timeout of consumer groups"
+            )
         return ConsumerConfig(args.group, group_remote_assignor=args.assignor, **common)
     from fsm.member.classic.state import ClassicConfig
 
     if args.dialect:
-        raise InputError("is for --protocol consumer", "--dialect", "all classic members are alike")
+        raise InputError("is for --protocol consumer", "--dialect", "classic members do not differ by release")
     more: dict[str, Any] = {}
     if args.session_ms is not None:
         more = {"session_timeout_ms": args.session_ms, "heartbeat_interval_ms": max(1, args.session_ms // 3)}
@@ -162,7 +175,7 @@ def _assignor(name: str) -> Any:
 def _subscription(args: argparse.Namespace) -> Any:
     topics = [name.strip() for name in args.topics.split(",") if name.strip()]
     if bool(topics) == (args.pattern is not None):
-        raise InputError("give --topics or --pattern", "--topics", "for example --topics orders,invoices")
+        raise InputError("give either --topics or --pattern", "--topics", "for example --topics orders,invoices")
     if topics:
         return topics
     if args.protocol == "consumer":
@@ -174,7 +187,9 @@ def _subscription(args: argparse.Namespace) -> Any:
     try:
         return re.compile(args.pattern)
     except re.error as problem:
-        raise InputError(f"no regular expression: {problem}", "--pattern") from None
+        raise InputError(
+            f"is not a regular expression: {problem}", "--pattern", "see the re module of Python"
+        ) from None
 
 
 def _open(name: str | None, stack: ExitStack) -> TextIO | None:

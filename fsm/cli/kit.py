@@ -19,55 +19,71 @@ if TYPE_CHECKING:
     from fsm.wire.exchange import Exchange, Note
 
 EXAMPLES = """examples:
-  fsm kit run "python adapter.py"      a client in every scenario, against brokers of ours
+  fsm kit run "python adapter.py"      run a client through every scenario, against our brokers
   fsm kit run "java -jar adapter.jar" --protocol consumer --json
   fsm kit run ./adapter --scenario fenced lost_leave --html > report.html
-  fsm kit run ./adapter --broker 127.0.0.1:9092      what can be played on a real cluster, through a proxy
-  fsm kit scenarios                    what clients are driven through
-  fsm kit checks                       every rule that they are held to
-  fsm kit judge trace.jsonl            what a trace of exchanges says of the clients in it
+  fsm kit run ./adapter --broker 127.0.0.1:9092      run the scenarios that a real cluster allows, through a proxy
+  fsm kit scenarios                    list the scenarios
+  fsm kit checks                       list the rules that clients must follow
+  fsm kit judge trace.jsonl            check the clients in a trace of exchanges
 
-exit status: 0 no MUST failed; 1 some did; 2 what was given cannot be used"""
+exit status: 0 no MUST failed; 1 a MUST failed; 2 unusable input"""
 
-CONTRACT = """An adapter is a program around a client. It is started as
+CONTRACT = """An adapter is a program that embeds a client. The kit starts it as
 
   COMMAND --bootstrap HOST:PORT --group G --topics T[,T] --protocol consumer|classic [--assignor A] [--instance ID]
           [--session-ms N] [--max-poll-ms N] [--revoke-delay-ms N] [--assign-delay-ms N]
 
-subscribes to the topics (one that begins with ^ is a pattern) and polls. A delay is how long a callback of its
-application takes. On stdin it is told, a line each: close, pause, resume (polling), subscribe T[,T], unsubscribe,
-commit. On stdout it prints one JSON object a line, as it happens:
+It subscribes to the topics (one that begins with ^ is a pattern) and polls. The delays are how long its callbacks for
+revoked and assigned partitions take. It reads commands from stdin, one per line: close, pause and resume (polling),
+subscribe T[,T], unsubscribe, commit. It writes events to stdout as they happen, one JSON object per line:
 
-  {"ev": "assign", "partitions": [["foo", 0]]}   a callback begins; "assigned" when it has returned
-  {"ev": "revoke", "partitions": [...]}          the same; "revoked" when it has returned
-  {"ev": "lost", "partitions": [...]}
-  {"ev": "error", "error": "..."}                what the client told its application; "unsupported: ..." where it
-                                                 cannot do what it was told
-  {"ev": "close_end"}                            after close; then it exits with status 0
+  {"ev": "assign", "partitions": [["foo", 0]]}   the callback begins; "assigned" when it has returned
+  {"ev": "revoke", "partitions": [...]}          the callback begins; "revoked" when it has returned
+  {"ev": "lost", "partitions": [...]}            the callback for lost partitions begins
+  {"ev": "error", "error": "..."}                an error that the client reports to its application;
+                                                 "unsupported: ..." if the client cannot carry out a command
+  {"ev": "close_end"}                            the client has closed; then the adapter exits with status 0
 
-exit status: 0 no MUST failed; 1 some did; 2 the command cannot be run"""
+exit status: 0 no MUST failed; 1 a MUST failed; 2 the command cannot be run"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
-    command = add_command(commands, "kit", "hold clients to the rules of the group protocols", EXAMPLES, run)
+    command = add_command(commands, "kit", "test clients against the rules of the group protocols", EXAMPLES, run)
     kinds = command.add_subparsers(metavar="WHAT", required=True, dest="what")
     checks = kinds.add_parser("checks", help="list the checks", formatter_class=Help, allow_abbrev=False)
-    judge = kinds.add_parser("judge", help="judge traces of exchanges", formatter_class=Help, allow_abbrev=False)
+    judge = kinds.add_parser(
+        "judge", help="check the clients in traces of exchanges", formatter_class=Help, allow_abbrev=False
+    )
     details: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
-    ran = kinds.add_parser("run", help="drive a client through scenarios", epilog=CONTRACT, **details)
-    ran.add_argument("adapter", metavar="COMMAND", help="starts an adapter of the client (below)")
-    ran.add_argument("--scenario", action="extend", nargs="+", default=[], metavar="NAME", help="only these")
-    ran.add_argument("--protocol", choices=("consumer", "classic"), default="", help="only scenarios of this protocol")
-    ran.add_argument("--jobs", type=at_least(1), default=4, metavar="N", help="scenarios at once (%(default)s)")
-    ran.add_argument("--broker", metavar="HOST:PORT", help="on these brokers instead of ours, with faults on the way")
+    ran = kinds.add_parser("run", help="run a client through scenarios", epilog=CONTRACT, **details)
+    ran.add_argument("adapter", metavar="COMMAND", help="the command that starts the client's adapter (see below)")
+    ran.add_argument(
+        "--scenario", action="extend", nargs="+", default=[], metavar="NAME", help="run only these scenarios"
+    )
+    ran.add_argument(
+        "--protocol", choices=("consumer", "classic"), default="", help="run only scenarios of this protocol"
+    )
+    ran.add_argument(
+        "--jobs",
+        type=at_least(1),
+        default=4,
+        metavar="N",
+        help="number of scenarios that run at the same time (%(default)s)",
+    )
+    ran.add_argument(
+        "--broker", metavar="HOST:PORT", help="use these brokers instead of ours; a proxy injects the faults"
+    )
     ran.add_argument("--keep", type=Path, metavar="DIR", help="write the trace of each scenario here")
     forms = ran.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true", help="print one JSON document")
-    forms.add_argument("--junit", action="store_true", help="print JUnit's XML")
+    forms.add_argument("--junit", action="store_true", help="print JUnit XML")
     forms.add_argument("--html", action="store_true", help="print a page with a picture of each failure")
     scenarios = kinds.add_parser("scenarios", help="list the scenarios", **details)
-    judge.add_argument("traces", nargs="+", type=Path, metavar="TRACE.jsonl", help="exchanges, one JSON object a line")
+    judge.add_argument(
+        "traces", nargs="+", type=Path, metavar="TRACE.jsonl", help="exchanges, one JSON object per line"
+    )
     for one in (checks, judge, scenarios):
         one.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -123,9 +139,9 @@ def _read(path: Path) -> list[Exchange | Note]:
     except OSError as problem:
         raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a trace of exchanges") from None
     except UnicodeDecodeError:
-        raise InputError("no text", str(path), "give a trace of exchanges, one JSON object a line") from None
+        raise InputError("is not text", str(path), "give a trace of exchanges, one JSON object per line") from None
     if not found:
-        raise InputError("no exchanges", str(path), "give a trace of exchanges, one JSON object a line")
+        raise InputError("has no exchanges", str(path), "give a trace of exchanges, one JSON object per line")
     return found
 
 
@@ -151,12 +167,12 @@ def _run(args: argparse.Namespace) -> int:
     try:
         command = shlex.split(args.adapter)
     except ValueError as problem:
-        raise InputError(f"{problem}", "COMMAND", "quote it as a shell wants it") from None
+        raise InputError(f"{problem}", "COMMAND", "quote it as for a shell") from None
     if not command:
-        raise InputError("empty", "COMMAND", "give a command that starts an adapter")
+        raise InputError("is empty", "COMMAND", "give a command that starts an adapter")
     scenarios = find_scenarios(args.scenario, args.protocol)
     if not scenarios:
-        raise InputError(f"no scenario of these is for {args.protocol} groups", "--scenario", "leave --protocol out")
+        raise InputError(f"none of these scenarios is for {args.protocol} groups", "--scenario", "leave --protocol out")
     make_place: MakePlace = OurPlace
     if args.broker:
         scenarios, make_place = _elsewhere(args, scenarios)
@@ -185,9 +201,9 @@ def _elsewhere(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> tuple
     left_out = [one.name for one in scenarios if not can_be_played(one)]
     if left_out and args.scenario:
         remedy = "leave it out, or leave --broker out"
-        raise InputError(f"{left_out[0]} needs what only our brokers do", "--scenario", remedy)
+        raise InputError(f"{left_out[0]} needs faults that only our brokers have", "--scenario", remedy)
     if left_out:
-        sys.stderr.write(f"left out, for only our brokers do what they need: {', '.join(left_out)}\n")
+        sys.stderr.write(f"left out, because only our brokers have the faults they need: {', '.join(left_out)}\n")
     place = partial(RealPlace, read_addresses(args.broker))
     began = f"{time.time_ns() // 1_000_000_000:x}"
     return [isolate(one, f"{one.name}-{began}") for one in scenarios if can_be_played(one)], place

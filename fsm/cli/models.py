@@ -60,13 +60,13 @@ def find_maker(args: argparse.Namespace) -> Callable[[], Model]:
     if is_python(args.model):
         return partial(_load_own, args.model, own)
     if Path(args.model).is_dir():
-        raise InputError("is a folder", args.model, "give a file in it")
+        raise InputError("is a folder", args.model, "name a file in it")
     from fsm.nodes import nearest
     from fsm.tables import ALL
 
     others = f"choose from {', '.join(SHIPPED)}, FILE.py:NAME, or a table as YAML"
     known = [*SHIPPED, *(table.name for table in ALL)]
-    raise InputError(f"no model {args.model!r}", "", nearest(args.model, known, others=others))
+    raise InputError(f"unknown model {args.model!r}", "", nearest(args.model, known, others=others))
 
 
 def _read_machines(args: argparse.Namespace) -> Machines:
@@ -77,10 +77,10 @@ def _read_machines(args: argparse.Namespace) -> Machines:
     for option in ("others", "never", "goal"):
         if _is_given(getattr(args, option)):
             name = "with" if option == "others" else option
-            raise InputError(f"--{name} is for tables", args.model, "say it in the deployment")
+            raise InputError(f"--{name} is for tables", args.model, "state it in the deployment")
     found = read_file(Path(args.model))
     if not isinstance(found, Machines):
-        raise InputError("has no machines of your own", args.model, f"Kafka's groups: {', '.join(SHIPPED)}")
+        raise InputError("has no `machines`", args.model, f"for Kafka's groups choose from {', '.join(SHIPPED)}")
     return found
 
 
@@ -115,7 +115,7 @@ def _load_own(name: str, found: object) -> Model:
     except InputError:
         raise
     except Exception as problem:  # whatever the user's own function raises
-        raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "mend the file") from None
+        raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "fix the file") from None
     if not isinstance(model, Model):
-        raise InputError(f"{attribute} is no Model", path, "name a Model, or a function that makes one, or a Table")
+        raise InputError(f"{attribute} is not a Model", path, "name a Model, a function that returns one, or a Table")
     return model

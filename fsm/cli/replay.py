@@ -14,31 +14,33 @@ if TYPE_CHECKING:
     from fsm.scenario.story import Comparison
 
 EXAMPLES = """examples:
-  fsm replay talk.yaml                             each step, what it did, and where it differs from what is expected
+  fsm replay talk.yaml                             each step, its result, and how it differs from the expectation
   fsm replay talk.yaml --dialect 4.0               the same under another release
-  fsm replay talk.yaml --dialect 4.0 --against 4.4 the steps and fields in which two releases part, side by side
-  fsm replay scenarios/*.yaml --quiet              differences only, and a line for each scenario
-  fsm replay talk.yaml --picture talk.svg          who told whom what, as a sequence diagram (.svg, .mmd, .puml)
+  fsm replay talk.yaml --dialect 4.0 --against 4.4 the steps and fields in which two releases differ, side by side
+  fsm replay scenarios/*.yaml --quiet              only differences, and one line per scenario
+  fsm replay talk.yaml --picture talk.svg          a sequence diagram of the messages (.svg, .mmd, .puml)
 
-What a file holds (a conversation with a member, requests to a coordinator, a whole consumer group, the trace of a
-migration, rounds of Connect, a whole Connect cluster) shows in its content; --kinds says how each is written, `fsm
-dialects` what it can be run under. With --against nothing is compared with the file: what the first dialect does is
-what is expected of the second. The picture of a group or a cluster is a timeline (.svg): who was there, who used or ran
-what, what waited for a delay.
+The kind of a scenario follows from its content: a conversation with a member, requests to a coordinator, a whole
+consumer group, the trace of a migration, rounds of Connect, or a whole Connect cluster. --kinds describes the format of
+each kind; `fsm dialects` lists the dialects. With --against, the expectations of the file are ignored: the run under
+the first dialect is the expectation for the second. The picture of a group or a cluster is a timeline (.svg): the
+members, the partitions or tasks that each one had, and the delays.
 
-exit status: 0 as expected; 1 a difference; 2 where a file cannot be used or a dialect is unknown"""
+exit status: 0 as expected; 1 a difference; 2 a file cannot be used, or a dialect is unknown"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
-    command = add_command(commands, "replay", "run scenarios step by step and compare", EXAMPLES, run)
-    command.add_argument("files", nargs="+", metavar="SCENARIO", type=Path, help="YAML files")
-    command.add_argument("--dialect", metavar="NAME", help="run under this dialect, not under the file's own")
-    command.add_argument("--against", metavar="NAME", help="run under this one as well, and compare the two runs")
-    command.add_argument("--quiet", action="store_true", help="leave out what went as expected")
-    command.add_argument("--picture", metavar="FILE", type=Path, help="draw the only scenario there is")
+    command = add_command(commands, "replay", "run scenarios step by step and compare the results", EXAMPLES, run)
+    command.add_argument("files", nargs="+", metavar="SCENARIO", type=Path, help="a YAML file")
+    command.add_argument("--dialect", metavar="NAME", help="run under this dialect instead of the file's own")
+    command.add_argument("--against", metavar="NAME", help="also run under this dialect, and compare the two runs")
+    command.add_argument("--quiet", action="store_true", help="omit steps that went as expected")
+    command.add_argument("--picture", metavar="FILE", type=Path, help="draw the scenario; there must be only one")
     command.add_argument("--json", action="store_true", help="print one JSON document")
-    command.add_argument("--kinds", action=_Kinds, nargs=0, help="say how each kind of scenario is written, and exit")
+    command.add_argument(
+        "--kinds", action=_Kinds, nargs=0, help="describe the format of each kind of scenario and exit"
+    )
 
 
 class _Kinds(argparse.Action):
@@ -81,7 +83,7 @@ def _draw(path: Path, found: list[Comparison]) -> None:
     from fsm.scenario.pictures import draw
 
     if len(found) != 1:
-        raise InputError(f"{len(found)} scenarios", str(path), "--picture draws one")
+        raise InputError(f"--picture draws one scenario, not {len(found)}", str(path), "replay a file that holds one")
     if not path.parent.is_dir():
-        raise InputError("no such folder", str(path.parent), "make it first")
+        raise InputError("no such folder", str(path.parent), "create it first")
     write(path, draw(found[0].ours, path.suffix).encode())

@@ -18,10 +18,12 @@ OPTIONS = ("tls", "cafile", "user", "password_file")
 
 def add_security_options(command: argparse.ArgumentParser) -> None:
     """Registers the options."""
-    command.add_argument("--tls", action="store_true", help="speak TLS to the brokers")
-    command.add_argument("--cafile", metavar="FILE", type=Path, help="who may have signed their certificates (PEM)")
-    command.add_argument("--user", metavar="NAME", default="", help="log in with SASL/PLAIN")
-    command.add_argument("--password-file", metavar="FILE", type=Path, help="holds the password, on its first line")
+    command.add_argument("--tls", action="store_true", help="connect to the brokers with TLS")
+    command.add_argument(
+        "--cafile", metavar="FILE", type=Path, help="CA certificates to trust, as PEM (those of the system)"
+    )
+    command.add_argument("--user", metavar="NAME", default="", help="user for SASL/PLAIN")
+    command.add_argument("--password-file", metavar="FILE", type=Path, help="file with the password on its first line")
 
 
 def read_security(args: argparse.Namespace) -> Security:
@@ -29,16 +31,20 @@ def read_security(args: argparse.Namespace) -> Security:
     from fsm.wire.login import Security
 
     if bool(args.user) != (args.password_file is not None):
-        raise InputError("--user and --password-file go together", "--user" if args.user else "--password-file")
+        raise InputError(
+            "--user and --password-file go together",
+            "--user" if args.user else "--password-file",
+            "give both or neither",
+        )
     if args.cafile and not args.tls:
-        raise InputError("is for --tls", "--cafile")
+        raise InputError("needs --tls", "--cafile", "add it, or leave this out")
     password = ""
     if args.password_file is not None:
         try:
             password = args.password_file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
         except (OSError, ValueError) as problem:
-            why = getattr(problem, "strerror", None) or "it is no text"
-            raise InputError(f"cannot be read: {why}", str(args.password_file)) from None
+            why = getattr(problem, "strerror", None) or "it is not text"
+            raise InputError(f"cannot be read: {why}", str(args.password_file), "name a readable file") from None
     return Security(read_authorities(args.cafile) if args.tls else None, args.user, password)
 
 
@@ -49,6 +55,8 @@ def read_authorities(cafile: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=cafile)
     except ssl.SSLError as problem:
-        raise InputError(f"no certificates: {problem.reason or problem}", str(cafile), "give a PEM file") from None
+        raise InputError(
+            f"holds no certificates: {problem.reason or problem}", str(cafile), "give a PEM file"
+        ) from None
     except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(cafile)) from None
+        raise InputError(f"cannot be read: {problem.strerror}", str(cafile), "give a PEM file") from None

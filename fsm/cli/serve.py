@@ -22,51 +22,58 @@ if TYPE_CHECKING:
 COLLECTING = (10_000, 50, 50)
 """Thresholds of the garbage collector. Collections are rare, since each visits all groups, which have no cycles."""
 EXAMPLES = """examples:
-  fsm serve --topics foo=4,bar=2                     prints where it listens; any client of Kafka can use it
+  fsm serve --topics foo=4,bar=2                     prints its address, for any Kafka client
   fsm serve --topics foo=4 --port 9092 --dialect 4.0
   fsm serve --topics foo=4 --set group.consumer.heartbeat.interval.ms=1000 \\
             --set group.consumer.min.heartbeat.interval.ms=500
-  fsm serve --topics foo=4 --trace run.jsonl         every exchange, one JSON object a line
-  fsm serve --topics foo=4 --data folder             groups and commits survive, also a kill
-  fsm serve --topics foo=4 --page                    a page that shows groups as they live, with a button per fault
+  fsm serve --topics foo=4 --trace run.jsonl         write every exchange, one JSON object per line
+  fsm serve --topics foo=4 --data folder             groups and commits survive restarts, even kill -9
+  fsm serve --topics foo=4 --page                    a live page of the groups, with a button for each fault
   fsm serve --topics foo=4 --brokers 3               several brokers in one process; coordinators can move
+  fsm serve --topics foo=4 --faults rules.yaml       inject scripted faults
 
-  fsm serve --topics foo=4 --faults rules.yaml       what goes wrong, and to whom
-
-A rule of faults does one thing to the requests that it meets, so often:
+A fault rule does one thing to the requests that it matches:
 
   - refuse: UNKNOWN_MEMBER_ID      # or: lose, mute, swallow, close, duplicate, expire, move: yes;
     api: ConsumerGroupHeartbeat    #     delay_ms, delay_answer_ms, throttle_ms, pause_ms: N; rewrite: {FIELD: VALUE}
     client: A                      # also: version, group, member, epoch, full: yes or no, partition: foo-0, after_ms
-    nth: 2                         # from the second one on
-    times: 3                       # or always; once by default
+    nth: 2                         # begin with the second match
+    times: 3                       # then this often, or always; once by default
 
-Groups behave as with Kafka of the release named by --dialect. Records are made up, --records a second in each
-partition, until somebody produces to the topic; they are kept in bounded memory and not on the disk. There are no
-transactions, no replicas, no authorization: it is for tests, not for data.
+Groups behave as in the Kafka release that --dialect names. The broker generates --records records a second in each
+partition until a client produces to the topic. Records are held in bounded memory, not on disk. There are no
+transactions, replicas or authorization: it is for tests, not for data.
 
-exit status: 0 ended by SIGTERM or Ctrl-C; 2 where it cannot start"""
+exit status: 0 ended by SIGTERM or Ctrl-C; 2 it could not start, or a file could not be written"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
-    command = add_command(commands, "serve", "our coordinator as a broker for real clients", EXAMPLES, run)
-    command.add_argument("--topics", required=True, metavar="LIST", help="topics and their partitions: foo=4,bar=2")
-    command.add_argument("--dialect", default="", metavar="RELEASE", help="whose rules groups follow; the latest")
-    command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (%(default)s)")
+    command = add_command(commands, "serve", "run our coordinator as a broker for real clients", EXAMPLES, run)
     command.add_argument(
-        "--port", type=at_least(0, 65_535), default=0, metavar="N", help="of the first broker; 0: a free one"
+        "--topics", required=True, metavar="LIST", help="topics and their partition counts: foo=4,bar=2"
     )
-    command.add_argument("--brokers", type=at_least(1, 100), default=1, metavar="N", help="brokers (%(default)s)")
-    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting that rules groups")
-    command.add_argument("--faults", metavar="FILE", help="scripted faults, as YAML (below)")
-    command.add_argument("--trace", metavar="FILE", help="write every exchange down, as JSON lines")
-    command.add_argument("--data", metavar="DIR", help="keep groups, commits and topics here")
-    made_up = "records a second made up in each partition (%(default)s)"
-    page = "a live page on loopback: groups, exchanges, a button per fault; N is its port"
+    command.add_argument(
+        "--dialect", default="", metavar="RELEASE", help="the release whose rules groups follow (latest)"
+    )
+    command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (%(default)s)")
+    command.add_argument(
+        "--port", type=at_least(0, 65_535), default=0, metavar="N", help="port of the first broker (any free port)"
+    )
+    command.add_argument(
+        "--brokers", type=at_least(1, 100), default=1, metavar="N", help="number of brokers (%(default)s)"
+    )
+    command.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a broker setting of groups; repeatable"
+    )
+    command.add_argument("--faults", metavar="FILE", help="fault rules as YAML (see below)")
+    command.add_argument("--trace", metavar="FILE", help="write every exchange here, as JSON lines")
+    command.add_argument("--data", metavar="DIR", help="store groups, commits and topics here")
+    generated = "records generated per second in each partition (%(default)s)"
+    page = "a live page of groups and exchanges, with a button for each fault; on loopback, at port N (any free port)"
     command.add_argument("--page", type=at_least(0, 65_535), nargs="?", const=0, metavar="N", help=page)
-    command.add_argument("--records", type=at_least(0), default=1, metavar="N", help=made_up)
-    command.add_argument("--seed", type=int, metavar="N", help="ids that are made up are the same in every run")
+    command.add_argument("--records", type=at_least(0), default=1, metavar="N", help=generated)
+    command.add_argument("--seed", type=int, metavar="N", help="generate the same ids in every run with this seed")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         on_event = _to_all(watchers)
         kept = store.read() if store else None
         for file, size in (store.cuts if store else {}).items():
-            sys.stderr.write(f"fsm serve: {file}: {size} bytes at its end were not whole and are cut off\n")
+            sys.stderr.write(f"fsm serve: {file}: {size} bytes of an incomplete batch at its end were truncated\n")
         rules = _read_rules(args.faults) if args.faults else []
         brokers = Brokers(served, now_ms(), random, rules=rules, on_event=on_event, kept=kept)
         edge = Edge(brokers, store, on_trouble=lambda line: sys.stderr.write(f"fsm serve: {line}\n"))
@@ -156,7 +163,9 @@ def _check_host(host: str) -> None:
     """Raises `InputError` for a wildcard address: clients get this address in Metadata and connect to it."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104  # refused
         raise InputError(
-            f"{host or 'nothing'} is no address that clients can be told", "--host", "name one of this machine"
+            f"clients cannot connect to the address {host!r}, which Metadata gives them",
+            "--host",
+            "name an address of this machine",
         )
 
 
@@ -166,7 +175,7 @@ def _release(name: str) -> str:
 
     found = dialect(name).name
     if found not in RELEASES:
-        raise InputError(f"{name} is no release", "--dialect", f"one of {', '.join(RELEASES)}")
+        raise InputError(f"{name} is not a release", "--dialect", f"choose from {', '.join(RELEASES)}")
     return found
 
 
@@ -177,7 +186,7 @@ def _topics(text: str) -> dict[str, int]:
         if not name or not number.isascii() or not number.isdigit() or not int(number):
             raise InputError(f"must be TOPIC=PARTITIONS, not {part!r}", "--topics", "for example foo=4,bar=2")
         if name in found:
-            raise InputError(f"{name} is there twice", "--topics")
+            raise InputError(f"names {name} twice", "--topics", "name each topic once")
         found[name] = int(number)
     return found
 
@@ -194,7 +203,7 @@ def _read_rules(name: str) -> list[Rule]:
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", name, "save it as UTF-8") from None
     except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", name, "give a file of rules") from None
+        raise InputError(f"cannot be read: {problem.strerror}", name, "give a file of fault rules") from None
     return read_rules(text, name)
 
 
@@ -228,6 +237,6 @@ def _open_trace(name: str | None, stack: Any) -> Callable[[Exchange | Note], Non
             file.write(to_line(seen) + "\n")
         except OSError as problem:
             why = f"cannot be written: {problem.strerror}"
-            raise InputError(why, name, "make room, and start again") from None
+            raise InputError(why, name, "free some space, and start again") from None
 
     return write

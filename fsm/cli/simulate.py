@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from fsm.simulate.machines.deployment import Machines
 
 EXAMPLES = """examples:
-  fsm simulate shop.yaml                             one run: what it cost the group, which hazards it met
-  fsm simulate shop.yaml --seed 7 -o out             and out/metrics.json, out/picture.svg
-  fsm simulate shop.yaml -o out --trace              and out/trace.jsonl, for fsm audit, and the truth beside it
-  fsm simulate shop.yaml -o out --logs info          and out/logs/, a log for each process, for fsm audit
-  fsm simulate shop.yaml --compare 4.0 4.4           what an upgrade would do; see below for other variants
-  fsm simulate shop.yaml --seeds 1-200 --jobs 2      many runs in processes; --master local[2]: on Spark
-  fsm simulate shop.yaml --seed 3 --shrink -o out    a run that fails, made small: out/shrunk.yaml
+  fsm simulate shop.yaml                             one run: its cost for each group, and the hazards that occurred
+  fsm simulate shop.yaml --seed 7 -o out             also write out/metrics.json and out/picture.svg
+  fsm simulate shop.yaml -o out --trace              also write out/trace.jsonl for fsm audit, and out/truth.json
+  fsm simulate shop.yaml -o out --logs info          also write out/logs/ for fsm audit, one log per process
+  fsm simulate shop.yaml --compare 4.0 4.4           the effect of an upgrade; other variants are below
+  fsm simulate shop.yaml --seeds 1-200 --jobs 2      one run per seed, in two processes; --master local[2]: on Spark
+  fsm simulate shop.yaml --seed 3 --shrink -o out    reduce a run that fails to a small one: out/shrunk.yaml
   fsm simulate door.yaml --with lift.yaml --never door.OPEN,lift.MOVING
-                                                     tables of your own, with a machine of each, for an hour
+                                                     tables of your own, one machine of each, for an hour
 
-A deployment (fsm/simulate/README.md has all of it):
+A deployment (all of its fields are in fsm/simulate/README.md):
 
   deployment: shop
   lasts: 1h
@@ -54,35 +54,47 @@ A deployment of your own machines (fsm/simulate/README.md, TUTORIAL.md):
   faults:
   - {every: 10m, crash: any, for: 1s..20s}
 
-A variant is words with commas between: a release (of brokers and clients), client=4.0, broker=4.4, protocol=classic,
-assignor=range, static=yes, or any of Kafka's settings, session.timeout.ms=10000.
-Of your own machines: lift=mended.yaml, loses=5%.
+A variant is a comma-separated list of: a release (of brokers and clients), client=4.0, broker=4.4, protocol=classic,
+assignor=range, static=yes, or any setting of Kafka, such as session.timeout.ms=10000.
+For your own machines: lift=fixed.yaml (another table), loses=5% (the network).
 
-exit status: 0 every invariant held, but for hazards that are documented; 1 one did not; 2 unusable input"""
+exit status: 0 every invariant held, apart from documented hazards; 1 an invariant was violated; 2 unusable input"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
     summary = "run whole deployments in virtual time, with faults"
     command = add_command(commands, "simulate", summary, EXAMPLES, run)
-    command.add_argument("deployment", metavar="DEPLOYMENT", help="a YAML file; or a table, by its name or file")
+    command.add_argument("deployment", metavar="DEPLOYMENT", help="a YAML file; or a table, by name or file")
     command.add_argument(
-        "--with", dest="others", action="append", default=[], metavar="TABLE", help="another table that takes part"
+        "--with", dest="others", action="append", default=[], metavar="TABLE", help="a further table; repeatable"
     )
-    command.add_argument("--never", action="append", default=[], metavar="PLACES", help="what may not be at once")
-    command.add_argument("--goal", default="", metavar="PLACES", help="what is reached at last when all goes well")
-    command.add_argument("--lasts", metavar="TIME", help="how long tables run, an hour by default")
-    command.add_argument("--seed", type=at_least(0, (1 << 63) - 1), metavar="N", help="by default the file's own, or 0")
-    command.add_argument("--seeds", metavar="A-B", help="a run for each of these seeds, and what all come to")
+    command.add_argument(
+        "--never", action="append", default=[], metavar="PLACES", help="states that must never hold at once"
+    )
+    command.add_argument(
+        "--goal", default="", metavar="PLACES", help="states that the run must reach once faults have ended"
+    )
+    command.add_argument("--lasts", metavar="TIME", help="virtual time that tables run for (1h)")
+    command.add_argument(
+        "--seed", type=at_least(0, (1 << 63) - 1), metavar="N", help="seed of the run (that of the file, or 0)"
+    )
+    command.add_argument("--seeds", metavar="A-B", help="one run per seed, with mean, minimum and maximum")
     command.add_argument("--jobs", type=at_least(1, 256), default=1, metavar="N", help="processes for --seeds")
-    command.add_argument("--master", metavar="MASTER", help="run --seeds on this Spark, local[2] for example")
-    command.add_argument("--compare", nargs=2, metavar="VARIANT", help="two variants side by side, with their ratios")
-    command.add_argument("--shrink", action="store_true", help="make a run that fails small")
-    command.add_argument("--trace", action="store_true", help="write what the clients' logs would say, with -o")
+    command.add_argument("--master", metavar="MASTER", help="run --seeds on this Spark master, for example local[2]")
+    command.add_argument("--compare", nargs=2, metavar="VARIANT", help="run two variants, and print their ratios")
+    command.add_argument(
+        "--shrink", action="store_true", help="reduce a run that fails to a small deployment that still fails"
+    )
+    command.add_argument("--trace", action="store_true", help="also write the members' trace; needs -o")
     levels = ("info", "debug")
-    command.add_argument("--logs", choices=levels, metavar="LEVEL", help="write the clients' logs, at info or debug")
-    command.add_argument("--step", action="store_true", help="step every heartbeat: slower, with the same result")
-    command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="write metrics and pictures there")
+    command.add_argument(
+        "--logs", choices=levels, metavar="LEVEL", help="also write the clients' logs at level info or debug; needs -o"
+    )
+    command.add_argument(
+        "--step", action="store_true", help="execute every single heartbeat: slower, with the same result"
+    )
+    command.add_argument("-o", dest="folder", type=Path, metavar="DIR", help="write metrics and pictures here")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -112,7 +124,7 @@ def _deployment(args: argparse.Namespace) -> Deployment | Machines:
     for option in ("others", "never", "goal", "lasts"):
         if getattr(args, option):
             word = "with" if option == "others" else option
-            raise InputError(f"--{word} is for tables", name, "say it in the deployment")
+            raise InputError(f"--{word} is for tables", name, "state it in the deployment")
     return read_file(path)
 
 
@@ -120,15 +132,15 @@ def _check(args: argparse.Namespace) -> None:
     """Raises `InputError` for contradictory options."""
     for option, is_given in (("--trace", args.trace), ("--logs", args.logs)):
         if is_given and args.folder is None:
-            raise InputError("goes into a folder", option, "name one with -o")
+            raise InputError("needs a folder", option, "add -o DIR")
         if is_given and (args.seeds or args.compare or args.shrink):
-            raise InputError("is of one run", option, "leave --seeds, --compare and --shrink out")
+            raise InputError("is for a single run", option, "leave out --seeds, --compare and --shrink")
     if args.shrink and (args.seeds or args.compare):
-        raise InputError("takes one run that fails", "--shrink", "name its --seed")
+        raise InputError("needs a single run that fails", "--shrink", "give its --seed, without --seeds and --compare")
     if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
-        raise InputError("is no folder", str(args.folder), "give -o a folder that can be written to")
+        raise InputError("is not a folder", str(args.folder), "give -o a folder that can be written to")
     if args.master and not args.seeds:
-        raise InputError("is for many runs", "--master", "say which, for example --seeds 1-200")
+        raise InputError("is for many runs", "--master", "add --seeds, for example --seeds 1-200")
 
 
 def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int:
@@ -138,7 +150,7 @@ def _run_one(deployment: Deployment | Machines, args: argparse.Namespace) -> int
     from fsm.simulate.text import report
 
     if args.logs and isinstance(deployment, Machines):
-        raise InputError("is of Kafka's clients", "--logs", "--trace has what your own machines did")
+        raise InputError("is for Kafka's clients", "--logs", "use --trace for your own machines")
     truth = Truth() if args.trace or args.logs else None
     outcome = simulate(deployment, deployment.seed, skips=not args.step, truth=truth, progress=_progress())
     document, text = outcome.as_document(), report(outcome)
@@ -185,7 +197,7 @@ def _fleet(deployment: Deployment | Machines, args: argparse.Namespace) -> Fleet
 def _seeds(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d{1,18})-(\d{1,18})", text, re.ASCII)
     if found is None or int(found[1]) > int(found[2]):
-        raise InputError(f"{text!r} is no range of seeds", "--seeds", "for example 1-200")
+        raise InputError(f"{text!r} is not a range of seeds", "--seeds", "for example 1-200")
     return int(found[1]), int(found[2])
 
 

@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "markdown", "json", "yaml", "stub")
 EXAMPLES = """examples:
-  fsm tables                                   what there is
-  fsm tables consumer-member                   one table, every row
-  fsm tables consumer-member --format yaml     the same as data; edit it and give the file instead of the name
-  fsm tables ./mine.yaml                       check a table of your own and print it; mine.py:TABLE of a Python file
-  fsm tables --grammar                         how such a file is written, with an example
-  fsm tables --json                            the list for programs
-  fsm tables --format stub                     typed bases of models for bind(), as fsm/tables/models.pyi has them
+  fsm tables                                   list the tables
+  fsm tables consumer-member                   print one table with all its rows
+  fsm tables consumer-member --format yaml     print it as YAML; edit that and pass the file instead of the name
+  fsm tables ./mine.yaml                       check and print a table of your own; mine.py:TABLE for a Python file
+  fsm tables --grammar                         describe the file format, with an example
+  fsm tables --json                            list the tables as JSON
+  fsm tables --format stub                     typed base classes for bind(), as in fsm/tables/models.pyi
 
-exit status: 0, or 2 where a table is unknown or a file is no table"""
+exit status: 0 success; 2 the table is unknown, or the file does not hold a table"""
 
 
 def add(commands: Any) -> None:
     """Registers the command."""
     command = add_command(commands, "tables", "list the state tables, or print one", EXAMPLES, run)
     command.add_argument(
-        "name", nargs="?", metavar="NAME", help="a table, a .yaml or .json file that holds one, or FILE.py:NAME"
+        "name", nargs="?", metavar="NAME", help="a table by name, in a .yaml or .json file, or as FILE.py:NAME"
     )
-    command.add_argument("--grammar", action=_Grammar, nargs=0, help="say how a table is written in a file, and exit")
+    command.add_argument("--grammar", action=_Grammar, nargs=0, help="describe the file format of tables and exit")
     form = command.add_mutually_exclusive_group()
-    form.add_argument("--format", choices=FORMATS, default="text", help="text by default")
-    form.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    form.add_argument("--format", choices=FORMATS, default="text", help="output format (text)")
+    form.add_argument("--json", action="store_const", const="json", dest="format", help="same as --format json")
 
 
 class _Grammar(argparse.Action):

@@ -104,7 +104,7 @@ def test_a_bad_baseline_is_refused_before_anything_is_read(
     (tmp_path / "bad").write_text("what?\n")
     status, out, err = audit(capsys, logs, tmp_path / "out", "--baseline", tmp_path / "bad")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert f"{tmp_path}/bad:1: 'what?' is no id" in err
+    assert f"{tmp_path}/bad:1: 'what?' is not an id" in err
     assert not (tmp_path / "out").exists()
 
 

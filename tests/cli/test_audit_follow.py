@@ -294,14 +294,14 @@ def test_a_checkpoint_of_another_version(capsys: pytest.CaptureFixture[str]) -> 
     mark.write_text(json.dumps(document))
     assert "was begun by another version (python " in refusal(capsys, "logs", "-o", "out", *HERE)
     mark.write_text("{")
-    assert "is no mark of a checkpoint" in refusal(capsys, "logs", "-o", "out", *HERE)
+    assert "is not a checkpoint" in refusal(capsys, "logs", "-o", "out", *HERE)
 
 
 def test_a_folder_that_holds_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is written into it."""
     Path("out").mkdir()
     Path("out/mine").write_text("x")
-    assert "holds something that no --follow wrote" in refusal(capsys, "logs", "-o", "out", *HERE)
+    assert "holds files that --follow did not write" in refusal(capsys, "logs", "-o", "out", *HERE)
     assert os.listdir("out") == ["mine"]  # noqa: PTH208
 
 
@@ -343,7 +343,7 @@ def test_two_cannot_follow_into_one_folder(capsys: pytest.CaptureFixture[str]) -
     try:
         assert first.stdout is not None
         assert first.stdout.readline()
-        assert "another audit follows into it" in refusal(capsys, "logs", "-o", "out", *HERE)
+        assert "another audit is following into it" in refusal(capsys, "logs", "-o", "out", *HERE)
     finally:
         first.terminate()
         first.communicate(timeout=PATIENCE_S)

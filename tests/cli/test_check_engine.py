@@ -41,8 +41,8 @@ def test_where_a_search_begins_and_goes_on(
         ("disk", False, None, "belong together"),
         ("spark", False, "local[2]", "belong together"),
         ("memory", True, None, "belong together"),
-        ("disk", True, "local[2]", "--master is of Spark"),
-        ("memory", False, "local[2]", "--master is of Spark"),
+        ("disk", True, "local[2]", "--master is for Spark"),
+        ("memory", False, "local[2]", "--master is for Spark"),
         (None, False, "local[2]", "--master and --dir belong together"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_batch_that_was_damaged_ends_where_its_head_says() -> None:
     last = write_batch(Batch.of((one._replace(offset=6),)))
     found = list(whole_batches(damaged + last + whole[:-1]))
     assert [(batch.start, batch.end, len(batch.records)) for batch in found] == [(4, 6, 0), (6, 7, 1)]
-    assert [batch.problem for batch in found] == ["damaged: its checksum is another", ""]
+    assert [batch.problem for batch in found] == ["damaged: its checksum does not match", ""]
     assert not list(whole_batches(bytes(200)))
 
 
