@@ -184,13 +184,15 @@ class _Members:
             return qualified[node.text()]
         if node.text() in self.states.keys() & self.effects.keys():
             raise InputError(f"{node.text()} is a state and an effect", node.where, "write State. or Effect. before it")
-        return _member(node, both, "state and no effect")
+        return _member(node, both, "state or effect")
 
 
 def _table(node: Node) -> Table:
     fields = node.fields(_TOP_KEYS, ("fsm", "name", "states", "events", "initial", "rows"))
     if fields["fsm"].text() != str(SCHEMA):
-        raise InputError(f"a document of form {fields['fsm'].text()!r}", fields["fsm"].where, f"fsm: {SCHEMA} is read")
+        raise InputError(
+            f"a document of version {fields['fsm'].text()!r}", fields["fsm"].where, f"this release reads fsm: {SCHEMA}"
+        )
     enums = {key: _enum(fields[key], name) for key, name in _ENUMS.items() if key in fields}
     members = _Members(*({m.name: m for m in enums.get(key, ())} for key in _ENUMS))
     return _build(node, fields, members, enums)
@@ -296,7 +298,9 @@ def _enum(node: Node, name: str) -> type[Symbol]:
 def _member(node: Node, known: Mapping[str, Symbol], role: str) -> Symbol:
     name = node.text()
     if name not in known:
-        raise InputError(f"{short(name)} is no {role} of this document", node.where, nearest(name, list(known)))
+        raise InputError(
+            f"{short(name)} is not a known {role} of this document", node.where, nearest(name, list(known))
+        )
     return known[name]
 
 
@@ -355,8 +359,8 @@ def _json_mapping(data: _Pairs, where: str, path: str, depth: int) -> dict[str, 
         inner = f"{path}.{name}" if path else name
         refuse_half_characters(name, where)
         if not name.isprintable() or len(name) > 200:
-            raise InputError(f"{short(name)} is no key", f"{where}: {path}" if path else where)
+            raise InputError(f"{short(name)} is not a key", f"{where}: {path}" if path else where)
         if name in found:
-            raise InputError(f"the key {short(name)} stands there twice", f"{where}: {path}" if path else where)
+            raise InputError(f"the key {short(name)} appears twice", f"{where}: {path}" if path else where)
         found[name] = (Node(name, f"{where}: {inner}", inner), _from_json(value, where, inner, depth + 1))
     return found

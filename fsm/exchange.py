@@ -57,7 +57,9 @@ class Exchange:
     def __post_init__(self) -> None:
         names = [name for role in self.roles for name in role.machines]
         if len(set(names)) < len(names):
-            raise InputError("two machines have one name", ", ".join(role.name for role in self.roles), "rename one")
+            raise InputError(
+                "two machines have the same name", ", ".join(role.name for role in self.roles), "rename one"
+            )
 
     @cached_property
     def named(self) -> dict[str, Role]:
@@ -162,5 +164,5 @@ def exchange_of(given: Iterable[Table | Role]) -> Exchange:
     roles = tuple(one if isinstance(one, Role) else Role(one.name, one) for one in given)
     names = [role.name for role in roles]
     if len(set(names)) < len(names):
-        raise InputError("two tables have one name", ", ".join(names), "rename one")
+        raise InputError("two tables have the same name", ", ".join(names), "rename one")
     return Exchange(roles)

@@ -179,7 +179,7 @@ class TableMachine(Machine, Generic[E]):
         handlers = {name: None if name in events else getattr(model, name, None) for name in names}
         missing = [name for name, method in handlers.items() if method is None]
         if missing and not hasattr(model, "on_effect"):
-            raise FsmError(f"{where} obeys no {', '.join(missing)}; give it these methods, or on_effect(effect)")
+            raise FsmError(f"{where} has no {', '.join(missing)}; add these methods, or on_effect(effect)")
         for method, _ in getmembers_static(type(model), isfunction):
             known = method in handlers or method in events
             near = [] if known else get_close_matches(method, missing, n=1, cutoff=0.85)

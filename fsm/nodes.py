@@ -115,7 +115,7 @@ def refuse_half_characters(text: str, where: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError("not text: half of a surrogate pair", where) from None
+        raise InputError("not valid text: half of a surrogate pair", where) from None
 
 
 # YAML: positions are lines. Nodes are built from the library's events, so that nothing else is constructed.
@@ -169,10 +169,10 @@ def _refuse_event(event: yaml.NodeEvent, place: str, role: str) -> None:
     import yaml  # noqa: PLC0415
 
     if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-        raise InputError(f"anchors and aliases are refused: {event.anchor}", place, "write the value out")
+        raise InputError(f"anchors and aliases are not supported: {event.anchor}", place, "write the value out")
     tag = getattr(event, "tag", None)
     if tag not in _PLAIN_TAGS:
-        raise InputError(f"the tag {short(tag)} is refused", place, f"a {role} is text, lists and mappings")
+        raise InputError(f"the tag {short(tag)} is not supported", place, f"a {role} is text, lists and mappings")
 
 
 def _yaml_mapping(nodes: Sequence[Node]) -> dict[str, tuple[Node, Node]]:
@@ -180,7 +180,7 @@ def _yaml_mapping(nodes: Sequence[Node]) -> dict[str, tuple[Node, Node]]:
     for key, value in zip(nodes[::2], nodes[1::2], strict=True):
         name = key.text()
         if name in found:
-            raise InputError(f"the key {short(name)} stands there twice", key.where)
+            raise InputError(f"the key {short(name)} appears twice", key.where)
         found[name] = (key, value)
     return found
 

@@ -221,7 +221,7 @@ def _refuse_half_characters(record: TraceRecord) -> None:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise InputError("not text: half of a surrogate pair", name) from None
+            raise InputError("not valid text: half of a surrogate pair", name) from None
 
 
 def from_dict(data: Mapping[str, Any]) -> TraceRecord:

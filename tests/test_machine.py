@@ -348,7 +348,7 @@ def test_models_of_a_nested_asynchronous_machine_keep_their_place_in_the_tree():
 def test_binding_names_every_effect_the_model_does_not_obey():
     """A model without `on_effect` must have a method for each effect; the error lists those it lacks."""
     model = SimpleNamespace(release=print)
-    with pytest.raises(FsmError, match=r"^flat: SimpleNamespace obeys no send, lose; give it these methods, or on_eff"):
+    with pytest.raises(FsmError, match=r"^flat: SimpleNamespace has no send, lose; add these methods, or on_eff"):
         bind(FLAT, model, logger=QUIET)
     assert vars(model) == {"release": print}
 

@@ -64,7 +64,7 @@ def read_lag(path: Path, zone: tzinfo) -> Lag:
     except OSError as problem:
         raise InputError(f"the lag cannot be read: {problem.strerror}", str(path), _REMEDY) from None
     except UnicodeDecodeError:
-        raise InputError("holds no lag: no text", str(path), _REMEDY) from None
+        raise InputError("holds no lag: it is not text", str(path), _REMEDY) from None
     rows = list(_rows(text, stamps.Clock(zone, written_ms), path))
     if not rows:
         raise InputError("holds no lag", str(path), _REMEDY)
@@ -126,12 +126,12 @@ def _of_json(line: str, where: str) -> _Row:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        raise InputError("is no lag: no complete JSON", where, _REMEDY) from None
+        raise InputError("holds no lag: its JSON is incomplete", where, _REMEDY) from None
     for name, kind in wanted.items():
         value = document.get(name)
         if type(value) is not kind or (type(value) is int and not 0 <= value < _MOST):
             what = "text" if kind is str else f"a whole number below {_MOST}"
-            raise InputError(f"is no lag: {name} must be {what}", where, _REMEDY)
+            raise InputError(f"holds no lag: {name} must be {what}", where, _REMEDY)
     return _Row(document["ts_ms"], document["group"], (document["topic"], document["partition"]), document["lag"])
 
 

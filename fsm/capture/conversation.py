@@ -72,7 +72,7 @@ class Conversation:
         try:
             header, request = read or (decode_header(frame.data), None)
         except InputError as problem:
-            raise RemoteProtocolError(f"no request: {problem}") from None
+            raise RemoteProtocolError(f"not a request: {problem}") from None
         asked = PendingRequest(at_ms, header, request)
         if earlier := self._waiting.pop(header.correlation_id, None):
             self._end(earlier)
@@ -85,7 +85,7 @@ class Conversation:
         """Takes a response. Raises `RemoteProtocolError` if no request waits for it."""
         correlation_id = int.from_bytes(frame.data[:LEAST_ANSWER], "big", signed=True)
         if correlation_id not in self._waiting:
-            raise RemoteProtocolError(f"an answer to request {correlation_id}, which does not wait")
+            raise RemoteProtocolError(f"a response to request {correlation_id}, which is not pending")
         passed_over, asked = self._waiting.popitem(last=False)
         while passed_over != correlation_id:
             self._end(asked)

@@ -73,7 +73,7 @@ class Frames:
         while len(self._held) >= LENGTH:
             size = int.from_bytes(self._held[:LENGTH], "big", signed=True)
             if size < self._least:
-                raise RemoteProtocolError(f"a frame of {size} bytes; {self._least} are the least")
+                raise RemoteProtocolError(f"a frame of {size} bytes; the minimum is {self._least}")
             kept = size if size <= self._bound else HEAD
             if len(self._held) < LENGTH + kept:
                 return
@@ -104,6 +104,6 @@ class Frames:
         else:
             begun = None
         if self._passing < lost:
-            raise RemoteProtocolError(f"{lost} bytes are missing, and where the next frame begins")
+            raise RemoteProtocolError(f"{lost} bytes are missing, and the start of the next frame is unknown")
         self._passing -= lost
         return begun

@@ -43,10 +43,12 @@ def read_packets(file: BinaryIO, name: str) -> Iterator[Packet]:
     except InputError:
         raise
     except Exception as problem:  # dpkt raises any exception for invalid bytes
-        raise InputError(f"no capture of packets: {_reason(problem)}", name, "give a file of tcpdump's, or -") from None
+        raise InputError(
+            f"is not a packet capture: {_reason(problem)}", name, "give a capture of tcpdump, or -"
+        ) from None
     parse = _parsers().get(link)
     if parse is None:
-        raise InputError(f"packets of link type {link} are not read", name, "capture on Ethernet or a loopback")
+        raise InputError(f"link type {link} is not supported", name, "capture on Ethernet or a loopback")
     packets = iter(reader)
     while True:
         try:
@@ -59,7 +61,7 @@ def read_packets(file: BinaryIO, name: str) -> Iterator[Packet]:
             yield Packet(None, is_damaged=True)
             return
         except Exception as problem:
-            raise InputError(f"the capture cannot be read on: {_reason(problem)}", name) from None
+            raise InputError(f"the rest of the capture cannot be read: {_reason(problem)}", name) from None
         yield _packet(parse, float(at_s) * 1000, bytes(raw))
 
 

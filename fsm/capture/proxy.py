@@ -62,7 +62,7 @@ class Proxy:
         try:
             listener = socket.create_server((HERE, at))
         except OSError as problem:
-            raise InputError(f"port {at} cannot be listened at: {problem.strerror}", "--port") from None
+            raise InputError(f"cannot listen on port {at}: {problem.strerror}", "--port") from None
         broker = self._brokers[host, port] = _Broker(host, port, listener)
         self._servers.append(asyncio.ensure_future(asyncio.start_server(self._serving(broker), sock=listener)))
         here: int = listener.getsockname()[1]
@@ -168,7 +168,9 @@ class Proxy:
     def _check_opaque(self, link: Link, connection: int) -> None:
         self._note("opaque", connection, why=f"{link.opaque}: nothing can be read")
         if link.opaque == TLS and not self._passes_tls:
-            raise RemoteProtocolError("a client speaks TLS; it has to speak plain text here, or say --pass-tls")
+            raise RemoteProtocolError(
+                "a client uses TLS; configure it without TLS, or start fsm capture with --pass-tls"
+            )
 
     def _record_exchanges(self, link: Link, connection: int) -> None:
         for exchange in link.take_exchanges():

@@ -170,7 +170,7 @@ class RealPlace:
         until_ms = now_ms() + SETTLED_S * 1000
         while not await self._is_settled(name, partitions):
             if now_ms() > until_ms:
-                raise InputError(f"topic {name} is not as wanted within {SETTLED_S:g} s", "--broker")
+                raise InputError(f"topic {name} was not ready within {SETTLED_S:g} s", "--broker")
             await asyncio.sleep(LOOK_S)
         self._record(Note(now_ms(), "topics", {"topics": [[*one] for one in self.topics()]}))
 

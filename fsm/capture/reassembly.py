@@ -204,7 +204,7 @@ def _frames(connection: _Connection, side: _Side, piece: Piece) -> Iterator[Fram
     if piece.lost != 0:
         connection.lost += piece.lost or 0
         if piece.lost is None:
-            raise RemoteProtocolError("nobody knows how many bytes are missing")
+            raise RemoteProtocolError("an unknown number of bytes is missing")
         begun = side.frames.skip(piece.lost) if side.is_read else None
         if begun and len(begun.data) >= side.least:
             yield begun

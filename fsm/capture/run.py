@@ -100,20 +100,20 @@ async def probe(host: str, port: int, tls: ssl.SSLContext | None) -> None:
     try:
         answer = await asyncio.wait_for(_ask(host, port, tls), ANSWERING_S)
     except TimeoutError:
-        raise InputError(f"no answer within {ANSWERING_S:g} s", place, "is it a broker of Kafka's?") from None
+        raise InputError(f"no answer within {ANSWERING_S:g} s", place, "is it a Kafka broker?") from None
     except (asyncio.IncompleteReadError, ConnectionResetError):
-        raise InputError("it closed the connection instead of an answer", place, PLAIN if tls else ENCRYPTED) from None
+        raise InputError("it closed the connection without a response", place, PLAIN if tls else ENCRYPTED) from None
     except ssl.SSLCertVerificationError as problem:
         remedy = "--cafile names the authority that signed it"
         raise InputError(f"its certificate is refused: {problem.verify_message}", place, remedy) from None
     except ssl.SSLError as problem:
-        raise InputError(f"no TLS: {problem.reason or problem}", place, PLAIN) from None
+        raise InputError(f"it does not speak TLS: {problem.reason or problem}", place, PLAIN) from None
     except OSError as problem:
         raise InputError(f"cannot be reached: {problem.strerror or problem}", place) from None
     try:
         versions = decode_response(ApiVersionsResponse, answer, 0)[1]
     except InputError as problem:
-        raise InputError(f"no broker of Kafka's: {problem}", place) from None
+        raise InputError(f"is not a Kafka broker: {problem}", place) from None
     if versions.error_code:
         raise InputError(f"it refuses ApiVersions: {error_name(versions.error_code)}", place)
 
@@ -130,7 +130,7 @@ async def _ask(host: str, port: int, tls: ssl.SSLContext | None) -> bytes:
                 raise InputError(f"it speaks {language}, not Kafka's protocol", f"{host}:{port}", remedy)
         size = int.from_bytes(head, "big", signed=True)
         if not 0 <= size <= LARGEST_GREETING:
-            raise InputError(f"no broker of Kafka's: a frame of {size} bytes", f"{host}:{port}")
+            raise InputError(f"is not a Kafka broker: a frame of {size} bytes", f"{host}:{port}")
         return await reader.readexactly(size)
     finally:
         writer.close()

@@ -94,7 +94,7 @@ class Broker:
         answer = self._control.call(ApiVersionsRequest())
         if answer.error_code:
             refusal = f"ApiVersions is refused: {error_name(answer.error_code)}"
-            raise InputError(f"the broker cannot be walked: {refusal}", self._control.peer)
+            raise InputError(f"the broker cannot be tested: {refusal}", self._control.peer)
         ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
         wanted = {name: range(version, version + 1) for name, version in VERSIONS.items()}
         wanted |= {name: range(APIS[name].oldest, APIS[name].newest + 1) for name in SEVERAL_VERSIONS}
@@ -105,7 +105,7 @@ class Broker:
         lacks = {name: why for name, why in found.items() if why}
         for name in NEEDED:
             if name in lacks:
-                raise InputError(f"the broker cannot be walked: {name} {lacks[name]}", self._control.peer)
+                raise InputError(f"the broker cannot be tested: {name} {lacks[name]}", self._control.peer)
         return lacks
 
     def _read_configs(self) -> dict[str, str]:

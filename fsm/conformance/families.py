@@ -91,5 +91,5 @@ def choose(names: str) -> tuple[str, ...]:
     given = tuple(name.strip() for name in names.split(",") if name.strip())
     for name in given:
         if name not in FAMILIES:
-            raise InputError(f"no family {name!r} of walks", remedy=f"one of {', '.join(FAMILIES)}")
+            raise InputError(f"unknown family of walks {name!r}", remedy=f"one of {', '.join(FAMILIES)}")
     return given or tuple(FAMILIES)

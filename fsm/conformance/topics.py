@@ -53,7 +53,7 @@ class Topics:
             self._wait_until_settled("create", name, partitions)
         elif found != partitions:
             what = f"topic {name} has {found} partitions, a walk needs {partitions}"
-            raise InputError(what, self.connection.peer, "delete it; it is made anew")
+            raise InputError(what, self.connection.peer, "delete it; it is recreated")
 
     def change(self, action: str, name: str, partitions: int) -> TopicChange:
         """Creates, grows or deletes a topic. Raises `PeerError` if the broker refuses."""
@@ -80,7 +80,7 @@ class Topics:
             if len(found.partitions) == partitions if found else action == "delete":
                 return TopicChange(action, name, found.topic_id if found else "", partitions)
             time.sleep(0.05)
-        raise PeerError(f"{self.connection.peer}: topic {name} is not as wanted {READY_S:g} s after: {action}")
+        raise PeerError(f"{self.connection.peer}: topic {name} is not ready {READY_S:g} s after: {action}")
 
     def _ask(self, action: str, name: str, partitions: int) -> None:
         call = self.connection.call

@@ -57,5 +57,5 @@ def profile(name: str = SHIPPED.name) -> Profile:
     """
     found = {each.name: each for each in (SHIPPED, DOCUMENT)}
     if name not in found:
-        raise InputError(f"no profile {name!r} of Connect", remedy=f"choose from {', '.join(found)}")
+        raise InputError(f"unknown profile {name!r} of Connect", remedy=f"choose from {', '.join(found)}")
     return found[name]

@@ -43,7 +43,7 @@ def task(text: str) -> Unit:
     """
     connector, hyphen, number = text.rpartition("-")
     if not (hyphen and connector and number.isdecimal()):
-        raise InputError(f"{text!r} is no task", remedy="a task is written as its connector's name, '-', its number")
+        raise InputError(f"{text!r} is not a task", remedy="a task is written as its connector's name, '-', its number")
     return Unit(connector, int(number))
 
 

@@ -131,7 +131,7 @@ class _Renaming:
 
     def _later(self, at_ms: int) -> int:
         if at_ms + self.shift_ms <= 0:
-            raise InputError(f"{at_ms} ms and {self.shift_ms} ms make no instant", "now_ms")
+            raise InputError(f"{at_ms} ms and {self.shift_ms} ms are not a valid instant", "now_ms")
         return at_ms + self.shift_ms
 
     def _keys(self, found: PersistentMap[str, Value]) -> PersistentMap[str, Value]:

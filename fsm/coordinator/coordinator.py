@@ -116,7 +116,7 @@ def handle(state: Coordinator, request: Request, context: Context) -> Step[Coord
     if act is None:
         known = ", ".join(message.__name__ for message in HANDLERS)
         name = type(request.body).__name__
-        raise InputError(f"no request of the group coordinator: {name}", remedy=f"one of {known}")
+        raise InputError(f"not a request of the group coordinator: {name}", remedy=f"one of {known}")
     try:
         step = act(state, request, context)
     except Refused as refused:

@@ -315,11 +315,11 @@ def _refuse(message: Any, version: int | None) -> None:
     """Raises `InputError` for an invalid request; returns for a valid one that failed only the fast check."""
     if type(message) not in steps.HANDLERS:
         known = ", ".join(request.__name__ for request in steps.HANDLERS)
-        raise InputError(f"no request of the group coordinator: {message!r}", remedy=f"send one of {known}")
+        raise InputError(f"not a request of the group coordinator: {message!r}", remedy=f"send one of {known}")
     if fault := find_fault(message):
         raise InputError(f"{type(message).__name__}{fault}")
     if version is not None and (type(version) is not int or version < 0):
-        raise InputError(f"{version!r} is no version", "version", "give a whole number from 0 on")
+        raise InputError(f"{version!r} is not a version", "version", "give a whole number of at least 0")
 
 
 _QUICK_CHECKS = {request: quick_check(request) for request in steps.HANDLERS}

@@ -78,15 +78,13 @@ async def _learn(network: Network, topics: Sequence[str] | None) -> MetadataResp
             return await network.learn(topics)
         except PeerError as problem:
             why = f"{problem} when it was asked for topics"
-            raise InputError(
-                why, remedy="if it wants a login (SASL), say --user, or choose a listener without one"
-            ) from None
+            raise InputError(why, remedy="if it requires SASL, add --user, or choose a listener without one") from None
 
 
 def _explain(problem: str) -> InputError:
     if "it speaks TLS" in problem or "closed the connection" in problem:
-        return InputError(problem, remedy="choose a listener that speaks plain text, or say --tls")
-    return InputError(problem, remedy="give the address of a broker of Kafka's")
+        return InputError(problem, remedy="choose a listener without TLS, or add --tls")
+    return InputError(problem, remedy="give the address of a Kafka broker")
 
 
 def _check_version(message: type[Any], supported: range | None, peer: str) -> None:
@@ -96,5 +94,5 @@ def _check_version(message: type[Any], supported: range | None, peer: str) -> No
         return
     if message is ConsumerGroupHeartbeatRequest:
         remedy = "Kafka has it since 4.0; --protocol classic needs none"
-        raise InputError(f"the broker is too old: it does not speak {api.name}", peer, remedy)
-    raise InputError(f"it does not speak {api.name} in versions {oldest} to {api.newest}", peer)
+        raise InputError(f"the broker is too old: it does not support {api.name}", peer, remedy)
+    raise InputError(f"it does not support {api.name} in versions {oldest} to {api.newest}", peer)

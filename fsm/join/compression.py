@@ -39,7 +39,7 @@ def inflate(codec: str, data: bytes, most: int) -> bytes:
 
 def _check_size(size: int, most: int) -> None:
     if size > most:
-        raise InputError(f"records that take more than {most} bytes")
+        raise InputError(f"the records exceed {most} bytes")
 
 
 def _unsnap(pyarrow: Any, data: bytes, most: int) -> bytes:

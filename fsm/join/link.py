@@ -82,7 +82,7 @@ class Link(asyncio.Protocol):
         supported = self.versions.get(api.key, range(0))
         newest = min(api.newest if newest is None else newest, supported.stop - 1)
         if newest < max(api.oldest, supported.start):
-            raise InputError(f"it does not speak {api.name} as we do", self.peer)
+            raise InputError(f"it does not support the versions of {api.name} that we do", self.peer)
         return newest
 
     async def call(self, request: Any, timeout_s: float, newest: int | None = None) -> Any:

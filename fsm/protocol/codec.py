@@ -38,7 +38,7 @@ def decode(cls: type[T], data: bytes, version: int) -> T:
 
 def _flexible(api: Api, version: int) -> bool:
     if not api.oldest <= version <= api.newest:
-        raise InputError(f"no version {version}", api.name, f"known are {api.oldest} to {api.newest}")
+        raise InputError(f"no version {version}", api.name, f"known versions are {api.oldest} to {api.newest}")
     return version >= api.flexible_since
 
 

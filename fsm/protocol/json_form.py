@@ -98,7 +98,7 @@ def _dump(declared: Type, value: Any, version: int, label: Label) -> Any:
 
 def _load_struct(declared: Struct, body: Any, version: int, label: Label, place: str, *, complete: bool) -> Any:
     if not isinstance(body, Mapping):
-        raise InputError(f"a mapping of fields is wanted, not {body!r:.60}", place)
+        raise InputError(f"must be a mapping of fields, not {body!r:.60}", place)
     here = {label(field.name) if field.is_in(version) else None for field in declared.fields}
     if not complete and (strange := [name for name in body if name not in here]):
         raise InputError(f"version {version} has no field {strange[0]!r:.60}", place)
@@ -133,10 +133,10 @@ def _load(declared: Type, value: Any, version: int, label: Label, place: str, *,
             try:
                 return b64decode(value, validate=True)
             except ValueError:
-                raise InputError(f"base64 is wanted, not {value!r:.60}", place) from None
+                raise InputError(f"must be base64, not {value!r:.60}", place) from None
     wanted = _TYPES.get(declared.kind, int)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise InputError(f"{_WORDS[wanted]} is wanted, not {value!r:.60}", place)
+        raise InputError(f"must be {_WORDS[wanted]}, not {value!r:.60}", place)
     return value
 
 
@@ -147,7 +147,7 @@ def _load_code(value: Any, place: str) -> ErrorCode:
         return ErrorCode[value.upper()]
     if isinstance(value, int) and not isinstance(value, bool) and -(1 << 15) <= value < 1 << 15:
         return ErrorCode(value)
-    raise InputError(f"the name of an error of Kafka's is wanted, not {value!r:.60}", place)
+    raise InputError(f"must be the name of a Kafka error, not {value!r:.60}", place)
 
 
 _TYPES: Mapping[Kind, type[Any]] = {

@@ -190,10 +190,10 @@ def split_batches(segment: bytes | memoryview) -> Iterator[tuple[BatchHead, byte
             raise InputError("the segment ends inside a batch", f"byte {at}", "read it again once it is written")
         head = BatchHead._make(HEAD.unpack_from(data, at))
         if head.magic != MAGIC:
-            raise InputError(f"a batch of magic {head.magic}; read are those of magic {MAGIC}", f"byte {at}")
+            raise InputError(f"a batch of magic {head.magic}; only magic {MAGIC} is supported", f"byte {at}")
         batch = bytes(data[at:end])
         if crc32c(batch[AFTER_CRC:]) != head.crc:
-            raise InputError("damaged: its checksum is another", f"byte {at}")
+            raise InputError("damaged: its checksum does not match", f"byte {at}")
         yield head, batch
         at = end
 
@@ -276,7 +276,7 @@ def _inflate(batch: bytes, head: BatchHead, inflate: Inflate | None = None) -> b
     except zlib.error as problem:
         raise Unreadable(f"no gzip: {problem}") from None
     if len(found) > LARGEST_INFLATED:
-        raise Unreadable(f"records that take more than {LARGEST_INFLATED} bytes")
+        raise Unreadable(f"the records exceed {LARGEST_INFLATED} bytes")
     if not inflater.eof:
         raise Unreadable("gzip that ends too early")
     return found

@@ -319,7 +319,9 @@ def _type(number: int) -> RecordType:
     try:
         return RecordType(number)
     except ValueError:
-        raise InputError(f"no record type {number}", remedy="skip it, as Kafka does when it loads a group") from None
+        raise InputError(
+            f"unknown record type {number}", remedy="skip it, as Kafka does when it loads a group"
+        ) from None
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:

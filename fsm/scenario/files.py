@@ -45,14 +45,14 @@ def list_kinds() -> Iterator[Kind]:
 def read(path: Path) -> Node:
     """The document in a file. Raises `InputError` for an unreadable file or other content."""
     if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would block
-        raise InputError("not a regular file", str(path), "give a scenario's file")
+        raise InputError("not a regular file", str(path), "give a scenario file")
     try:
         with path.open("rb") as file:  # a character is four bytes at most; longer files are refused below
             text = file.read(4 * SIZE_LIMIT + 1).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", str(path), "save the scenario as UTF-8") from None
     except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a scenario's file") from None
+        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a scenario file") from None
     return yaml_node(text, str(path), ROLE)
 
 
@@ -92,4 +92,4 @@ def _find_kind(document: Node) -> Kind:
         if kind.reads(document):
             return kind
     known = ", ".join(kind.NAME for kind in list_kinds())
-    raise InputError("no kind of scenario that is known", document.where, f"kinds: {known}; see fsm replay --help")
+    raise InputError("is not a known kind of scenario", document.where, f"kinds: {known}; see fsm replay --help")

@@ -37,13 +37,13 @@ def draw(replay: Replay, suffix: str, *, noted: bool = False) -> str:
     if replay.timeline is not None:
         return _draw_timeline(replay.timeline, replay.title, suffix)
     if suffix not in FORMS:
-        raise InputError(f"no form of picture {suffix!r}", remedy="name it FILE.svg, FILE.mmd or FILE.puml")
+        raise InputError(f"unknown picture format {suffix!r}", remedy="name it FILE.svg, FILE.mmd or FILE.puml")
     return FORMS[suffix](make_diagram(replay, noted=noted))
 
 
 def _draw_timeline(timeline: Picture, title: str, suffix: str) -> str:
     if suffix != ".svg":
-        raise InputError(f"no timeline as {suffix!r}", remedy="name it FILE.svg")
+        raise InputError(f"a timeline cannot be drawn as {suffix!r}", remedy="name it FILE.svg")
     from fsm.render.timeline.ownership import svg as draw_svg  # noqa: PLC0415
 
     return draw_svg(timeline, title)

@@ -89,7 +89,7 @@ def read_partition(node: Node) -> TopicPartition:
     topic, dash, number = node.text().rpartition("-")
     if not (topic and dash and number.isascii() and number.isdigit()) or len(number) > 9:
         raise InputError(
-            f"{node.text()[:60]!r} is no partition", node.where, "write orders-0 for partition 0 of orders"
+            f"{node.text()[:60]!r} is not a partition", node.where, "write orders-0 for partition 0 of orders"
         )
     return topic, int(number)
 
@@ -122,7 +122,7 @@ def read_text(given: Mapping[str, Node], key: str, default: str) -> str:
 def read_known(node: Node, names: Sequence[str], role: str) -> str:
     """One of these names. Raises `InputError` with the nearest one for another text."""
     if node.text() not in names:
-        raise InputError(f"{node.text()[:60]!r} is no {role}", node.where, nearest(node.text(), names))
+        raise InputError(f"{node.text()[:60]!r} is not a known {role}", node.where, nearest(node.text(), names))
     return node.text()
 
 

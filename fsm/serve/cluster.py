@@ -107,7 +107,7 @@ class Cluster:
                 self.topics.set(str(name), Topic(str(topic_id), int(partitions)), float(since_ms))
             return PersistentMap({str(group): PersistentMap(own) for group, own in document["groups"].items()})
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
-            raise InputError(f"not what a broker has written: {problem!r}", METADATA, "give another --data") from None
+            raise InputError(f"was not written by fsm serve: {problem!r}", METADATA, "give another --data") from None
 
     def _image(self) -> Image:
         return Image(PersistentMap(dict(self.topics.by_name)), self._image_version)

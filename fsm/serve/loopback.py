@@ -84,7 +84,7 @@ class Handler(BaseHTTPRequestHandler):
     def _take(self, answer: Callable[[], None]) -> None:
         """Answers a request if it names this host; those of a foreign page name another one."""
         if self.headers.get("Host") not in (self.server.host, f"localhost:{self.server.server_port}"):
-            self.fail(403, "no such host")
+            self.fail(403, "unknown host")
             return
         try:
             answer()
@@ -97,13 +97,13 @@ class Handler(BaseHTTPRequestHandler):
         """The body of a POST of the page. Raises `RefusedError` for one of another origin, and for invalid JSON."""
         length = self.headers.get("Content-Length", "")
         if self.headers.get(KEY) != self.server.key:
-            raise RefusedError(403, "only the page itself may ask that")
+            raise RefusedError(403, "only the page itself may send this")
         if not length.isascii() or not length.isdigit() or int(length) > longest:
             raise RefusedError(413, "too long")
         try:
             document = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError) as problem:
-            raise RefusedError(400, f"no JSON: {problem}") from None
+            raise RefusedError(400, f"not JSON: {problem}") from None
         return document if isinstance(document, dict) else {}
 
     def fail(self, status: int, why: str) -> None:

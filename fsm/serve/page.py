@@ -72,7 +72,7 @@ class Page:
         if do in OF_REQUESTS:
             value = request.get(VALUES.get(OF_REQUESTS[do], "ms"))
             if OF_REQUESTS[do] is Do.REWRITE and not isinstance(value, dict):
-                raise InputError("has to say which fields", "rewrite")
+                raise InputError("must name the fields", "rewrite")
             api = {"api": str(request["api"])} if "api" in request else {}
             brokers.rules.append(make_rule(OF_REQUESTS[do], value, name="page", group=group, member=member, **api))
             return ()
@@ -84,7 +84,7 @@ class Page:
             return brokers.pause(_integer(request.get("ms", 0)), now_ms)
         if do == "heal":
             return brokers.rules.clear()
-        raise InputError(f"nothing is called {do!r}", "do")
+        raise InputError(f"unknown action {do!r}", "do")
 
     def _call(self, act: Callable[[], T]) -> T:
         async def run() -> T:
@@ -95,7 +95,7 @@ class Page:
 
 def _integer(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 3_600_000:
-        raise InputError(f"{value!r} is no number of milliseconds up to an hour", "ms")
+        raise InputError(f"{value!r} is not a number of milliseconds up to an hour", "ms")
     return value
 
 
@@ -113,11 +113,11 @@ class _Handler(Handler):
             number = int(since) if since.isascii() and since.isdigit() and len(since) < 16 else 0
             self.send(200, "application/json", json.dumps(self.page.state(number)))
         else:
-            self.fail(404, "nothing here")
+            self.fail(404, "not found")
 
     def post(self) -> None:
         request = self.read_json(LARGEST_BODY)
         if self.path != "/do":
-            raise RefusedError(404, "nothing here")
+            raise RefusedError(404, "not found")
         self.page.do(request)
         self.send(200, "application/json", "{}")

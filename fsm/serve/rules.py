@@ -49,7 +49,7 @@ def make_rule(do: Do, value: Any = None, **conditions: Any) -> Rule:
     """
     for name in conditions:
         if name not in CONDITIONS:
-            raise InputError(f"no condition {short(str(name))}", remedy=nearest(str(name), CONDITIONS))
+            raise InputError(f"unknown condition {short(str(name))}", remedy=nearest(str(name), CONDITIONS))
     rule = Rule(do, **{name: _check(name, given) for name, given in conditions.items()})
     _check_api(rule)
     if do is Do.REFUSE:
@@ -67,18 +67,20 @@ def make_rule(do: Do, value: Any = None, **conditions: Any) -> Rule:
 def find_code(name: Any) -> ErrorCode:
     """The error of this name. Raises `InputError` with the nearest name."""
     if name == "NONE" or name not in ErrorCode.__members__:
-        raise InputError(f"no error {short(str(name))}", remedy=nearest(str(name), list(ErrorCode.__members__)))
+        raise InputError(
+            f"unknown error {short(str(name))}", remedy=nearest(str(name), [one.name for one in ErrorCode if one])
+        )
     return ErrorCode[name]
 
 
 def _check(name: str, given: Any) -> Any:
     """The value of a condition, in the form of a rule."""
     if name == "api" and given not in APIS:
-        raise InputError(f"no API {short(str(given))}", name, nearest(str(given), list(APIS)))
+        raise InputError(f"unknown API {short(str(given))}", name, nearest(str(given), list(APIS)))
     if name == "times" and given == "always":
         return ALWAYS
     if name in ("nth", "times") and (not _is_whole(given) or given < 1):
-        raise InputError(f"{given!r} is too small", name, "1 is the smallest")
+        raise InputError(f"{given!r} is too small", name, "give at least 1")
     if name == "partition":
         return _partition(given)
     if name in TEXTS and not isinstance(given, str):
@@ -93,7 +95,7 @@ def _check(name: str, given: Any) -> Any:
 def _partition(given: Any) -> TopicPartition:
     topic, number = given if isinstance(given, tuple) else str(given).rpartition("-")[::2]
     if not topic or not str(number).isascii() or not str(number).isdigit():
-        raise InputError(f"{short(str(given))} is no partition", "partition", "write foo-0")
+        raise InputError(f"{short(str(given))} is not a partition", "partition", "write foo-0")
     return str(topic), int(number)
 
 
@@ -103,7 +105,7 @@ def _check_api(rule: Rule) -> None:
         return
     api = APIS[rule.api]
     if rule.version is not None and not api.oldest <= rule.version <= api.newest:
-        known = f"known are {api.oldest} to {api.newest}"
+        known = f"known versions are {api.oldest} to {api.newest}"
         raise InputError(f"no version {rule.version} of {rule.api}", "version", known)
     names = {one.name for one in fields(api.request)}
     wanted = {
@@ -113,11 +115,9 @@ def _check_api(rule: Rule) -> None:
     }
     for what, (is_wanted, known_as) in wanted.items():
         if is_wanted and names.isdisjoint(known_as) and api.request is not OffsetFetchRequest:
-            raise InputError(f"requests of {rule.api} name no {what}", what)
+            raise InputError(f"requests of {rule.api} have no {what}", what)
     if rule.full is not None and api.request is not ConsumerGroupHeartbeatRequest:
-        raise InputError(
-            f"requests of {rule.api} are neither full nor not", "full", "that is for ConsumerGroupHeartbeat"
-        )
+        raise InputError(f"requests of {rule.api} cannot be full", "full", "only ConsumerGroupHeartbeat can")
 
 
 _GROUPS = ("group_id", "groups", "group_ids", "groups_names", "coordinator_keys")
@@ -127,7 +127,7 @@ _MEMBERS = ("member_id", "members")
 def _check_rewrite(rule: Rule) -> None:
     """Raises `InputError` if the answers of the rule's API lack these fields, or cannot have these values."""
     if rule.api is None:
-        raise InputError("say which answers: the key 'api' is missing")
+        raise InputError("the key 'api' is missing: whose responses are rewritten")
     api = APIS[rule.api]
     known = {one.name: one for one in struct_of(api.response).fields if one.type.kind in _PYTHON}
     oldest = api.oldest if rule.version is None else rule.version

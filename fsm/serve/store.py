@@ -33,7 +33,7 @@ class Store:
             flock(self._lock.fileno(), LOCK_EX | LOCK_NB)
         except OSError:
             self._lock.close()
-            raise InputError("another broker uses it", str(folder), "give another --data") from None
+            raise InputError("is in use by another broker", str(folder), "give another --data") from None
         self.cuts: dict[str, int] = {}
         """The number of bytes of torn writes cut off from the end of each log."""
         self._files: dict[str, BinaryIO] = {}

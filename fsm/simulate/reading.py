@@ -73,7 +73,7 @@ def read_file(path: Path) -> Deployment | Machines:
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", str(path), "save the deployment as UTF-8") from None
     except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a deployment's file") from None
+        raise InputError(f"cannot be read: {problem.strerror}", str(path), "give a deployment file") from None
     return read(text, str(path), path.parent)
 
 
@@ -100,7 +100,7 @@ def read_groups(document: Node) -> Deployment:
     brokers = {name: _broker(name, node) for name, node in read_names(given["brokers"])} if "brokers" in given else {}
     services = {name: _service(name, node, topics) for name, node in read_names(given["services"])}
     if not services:
-        raise InputError("no service", given["services"].where)
+        raise InputError("has no service", given["services"].where)
     for service in services.values():
         same = [one.name for one in services.values() if one.group == service.group]
         if service.protocol == CONNECT and len(same) > 1:
@@ -170,9 +170,9 @@ def _service(name: str, node: Node, topics: Mapping[str, int]) -> Service:
     service = replace(service, **_changes(given, topics))  # type: ignore[arg-type]
     if service.protocol == CONNECT:
         if service.topics or not service.connectors:
-            raise InputError("Connect has connectors, and no topics", node.where)
+            raise InputError("a Connect service has connectors, not topics", node.where)
     elif not service.topics or service.connectors:
-        raise InputError("a service subscribes to topics, and has no connectors", node.where)
+        raise InputError("a consumer service has topics, not connectors", node.where)
     check_service(service, node.where)
     return service
 
@@ -209,25 +209,27 @@ def _read_deed(node: Node, deployment: Deployment) -> list[Deed] | Rate:
     given = node.fields((*DEEDS, *DEED))
     words = [word for word in DEEDS if word in given]
     if len(words) != 1:
-        raise InputError("one deed each" if words else "nothing is done", node.where, "one of " + ", ".join(DEEDS))
+        raise InputError(
+            "does more than one thing" if words else "does nothing", node.where, "one of " + ", ".join(DEEDS)
+        )
     what = words[0]
     length = range_of(given["for"] if "for" in given else given.get("away"))
     amount = _amount(what, given, deployment)
     target = "all" if what == "lose" else given[what].text()
     _check_target(what, target, given[what], deployment)
     if ("at" in given) == ("every" in given):
-        raise InputError("either at a time or every so often", node.where, "at: 10m, or every: 10m")
+        raise InputError("needs either at or every", node.where, "at: 10m, or every: 10m")
     if "every" in given:
         if what in ("grow", "upgrade", "begin", "stop"):
-            raise InputError(f"{what} happens once", given["every"].where, "say at what time")
+            raise InputError(f"{what} happens only once", given["every"].where, "use at")
         until = duration_of(given["until"]) if "until" in given else deployment.lasts_ms
         since = duration_of(given["from"]) if "from" in given else 0
         return Rate(what, target, duration_of(given["every"], least=LEAST_EVERY_MS), since, until, length, amount)
     at_ms = duration_of(given["at"])
     if at_ms > deployment.lasts_ms:
-        raise InputError(f"is after the end, {show_ms(deployment.lasts_ms)}", given["at"].where)
+        raise InputError(f"is after the end of the run, {show_ms(deployment.lasts_ms)}", given["at"].where)
     if length[0] != length[1]:
-        raise InputError("a range is for what comes every so often", given["for"].where)
+        raise InputError("a range needs every", given["for"].where)
     changes = _read_changes(what, given, deployment)
     one = Deed(at_ms, what, target, length[0], amount, changes)
     return _spread(one, given, deployment)
@@ -272,7 +274,7 @@ def _read_changes(what: str, given: Mapping[str, Node], deployment: Deployment) 
     if "with" not in given:
         return {}
     if what != "restart":
-        raise InputError("only what restarts becomes another", given["with"].where)
+        raise InputError("with is only for restart", given["with"].where)
     changes = _changes(given["with"].fields(CHANGES), deployment.topics)
     for service, _ in deployment.processes_of(given[what].text())[:1]:
         changed = replace(service, **changes)  # type: ignore[arg-type]
@@ -326,7 +328,7 @@ def _settings(node: Node, known: Any, check: Callable[[dict[str, str]], object])
     found = {}
     for name, (key, value) in node.mapping().items():
         if name not in known:
-            raise InputError(f"no setting {short(name)}", key.where, nearest(name, tuple(known)))
+            raise InputError(f"unknown setting {short(name)}", key.where, nearest(name, tuple(known)))
         found[name] = value.text()
         try:
             check({name: found[name]})

@@ -27,7 +27,7 @@ def expand(deployment: Deployment | Machines, seed: int) -> tuple[Deed, ...]:
         for deed in _draw(rate, i, deployment, seed):
             deeds.append(deed)
             if len(deeds) > MOST_DEEDS:
-                raise InputError(f"more than {MOST_DEEDS} faults", "every", "let them be rarer")
+                raise InputError(f"more than {MOST_DEEDS} faults", "every", "make them rarer")
     return tuple(sorted(deeds, key=lambda deed: (deed.at_ms, deed.what, deed.target)))
 
 

@@ -20,7 +20,7 @@ def check_chance(node: Node | None) -> None:
     """Raises `InputError` for a file whose seed was drawn by another version."""
     if node is not None and node.text() != str(CHANCE):
         raise InputError(
-            f"its seed is of version {short(node.text())} of chance, this is version {CHANCE}: it is another run here",
+            f"its seed is for version {short(node.text())} of the random numbers, not {CHANCE}: the run would differ",
             node.where,
             "find it again with --seeds, or leave `chance` out",
         )
@@ -33,7 +33,7 @@ def latency_of(given: Mapping[str, Node], where: str) -> Latency:
         if values[i] < 0:
             values[i] = max(default, *values[:i], 1)
     if values != sorted(values):
-        raise InputError(f"latencies {values} ms do not rise", where, "least, median, p99, most")
+        raise InputError(f"latencies {values} ms are not ascending", where, "least, median, p99, most")
     return Latency(*values)
 
 
@@ -42,7 +42,7 @@ def read_names(node: Node) -> list[tuple[str, Node]]:
     found = []
     for name, (key, value) in node.mapping().items():
         if not NAME.fullmatch(name):
-            raise InputError(f"{short(name)} is no name", key.where, "letters, digits, '.', '_' and '-'")
+            raise InputError(f"{short(name)} is not a name", key.where, "letters, digits, '.', '_' and '-'")
         found.append((name, value))
     return found
 
@@ -76,7 +76,7 @@ def share_of(node: Node) -> float:
         value = float(digits) / (100 if percent else 1)
         if value <= 1:
             return value
-    raise InputError(f"{short(text)} is no share", node.where, "for example 0.1% or 0.001")
+    raise InputError(f"{short(text)} is not a share", node.where, "for example 0.1% or 0.001")
 
 
 def duration_of(node: Node, least: int = 0, *, signed: bool = False) -> int:
@@ -85,7 +85,7 @@ def duration_of(node: Node, least: int = 0, *, signed: bool = False) -> int:
     sign = -1 if signed and text.startswith("-") else 1
     parts = re.findall(r"(\d{1,12})(ms|s|m|h|d)", text, re.ASCII)
     if not parts or "".join(a + b for a, b in parts) != (text[1:] if sign < 0 else text):
-        raise InputError(f"{short(text)} is no duration", node.where, "for example 90s, 10m, 1h30m or 250ms")
+        raise InputError(f"{short(text)} is not a duration", node.where, "for example 90s, 10m, 1h30m or 250ms")
     found = sum(int(number) * UNITS[unit] for number, unit in parts)
     if not least <= found <= LONGEST_MS:
         raise InputError(f"{text} is too {'short' if found < least else 'long'}", node.where, f"{least}ms to 366d")
@@ -101,5 +101,5 @@ def range_of(node: Node | None) -> tuple[int, int]:
     first, _, last = node.text().partition("..")
     ends = [duration_of(replace(node, value=text)) for text in (first, last or first)]
     if ends[0] > ends[1]:
-        raise InputError(f"{short(node.text())} falls", node.where, "say the shorter one first")
+        raise InputError(f"{short(node.text())} is descending", node.where, "give the shorter one first")
     return ends[0], ends[1]

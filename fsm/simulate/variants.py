@@ -66,7 +66,7 @@ def _vary(deployment: Deployment, word: str, variant: str) -> Deployment:
         raise InputError(problem.what, where, problem.remedy) from None
     if key == "protocol":
         if value not in (CONSUMER, CLASSIC):
-            raise InputError(f"no protocol {value!r}", where, f"{CONSUMER} or {CLASSIC}")
+            raise InputError(f"unknown protocol {value!r}", where, f"{CONSUMER} or {CLASSIC}")
         return _with(deployment, protocol=value, assignor="")
     if key == "assignor":
         return _with(deployment, assignor=value)
@@ -97,7 +97,7 @@ def _set(deployment: Deployment, key: str, value: str, where: str) -> Deployment
         return _set_on_brokers(deployment, key, value, where)
     if key not in clients:
         known = (*WORDS, *of_brokers, *clients)
-        raise InputError(f"no setting {key!r}", where, nearest(key, known))
+        raise InputError(f"unknown setting {key!r}", where, nearest(key, known))
     there = {one.protocol for one in deployment.services.values()}
     takes: tuple[str, ...] = (CLASSIC, CONSUMER)
     of_consumers = f"group.consumer.{key}"

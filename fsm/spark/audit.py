@@ -174,7 +174,7 @@ def explain_nothing(files: int, first: str, totals: Totals, options: Options) ->
         return InputError(problem, file, "state the layout with --layout")
     if totals.damaged:
         file, error = totals.damaged[0]
-        return InputError(f"cannot be read: {error}", file, "nor does any other file help")
+        return InputError(f"cannot be read: {error}", file, "no other file can be audited either")
     if missed := totals.sums["not_understood"] + totals.sums["suspects"]:
         problem = f"{many(missed, 'line')} like those of clients, and none was understood"
         return InputError(problem, first, "the lines may be cut, or of a release that is not known")

@@ -165,4 +165,6 @@ def _head(path: Path) -> dict[str, Any]:
                     head |= json.loads("{" + line)
         return {name: head[name] for name in ("inputs", "metrics")}
     except (KeyError, ValueError):
-        raise InputError("is no document of an audit", str(path), "audit the logs again with this version") from None
+        raise InputError(
+            "is not the document of an audit", str(path), "audit the logs again with this version"
+        ) from None

@@ -27,7 +27,7 @@ def create_workspace(out: Path) -> Iterator[Path]:
     if out.exists() and not out.is_dir():
         raise InputError("is a file", str(out), "give a folder for the result")
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
-        raise InputError("the folder holds something that is no audit", str(out), "give a new or empty folder")
+        raise InputError("the folder holds files that are not of an audit", str(out), "give a new or empty folder")
     with _lock(out):
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
         try:

@@ -107,7 +107,7 @@ class SparkSearch(Search):
         start = self.space.start()
         self.fit()
         if not self.exact:
-            raise InputError("its states do not fit into 64 bits", self.model.name, "take --engine disk")
+            raise InputError("its states do not fit into 64 bits", self.model.name, "use --engine disk")
         task, keys = self._task("0-0"), self.packing.keys(start)
         first = batch_of(self.parts, keys, np.zeros(1), np.full(1, NO_PARENT), np.zeros(1))
         write(self.folder / "met" / "0-0" / f"{first.column('part')[0].as_py()}.parquet", keys)

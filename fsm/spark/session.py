@@ -161,7 +161,7 @@ def session(master: str = "local[*]", *, input_bytes: int = 0, scratch: Path | N
     _require("pyspark", "pyarrow")
     if not _MASTER.fullmatch(master):
         raise InputError(
-            f"{master!r} is no Spark master", "--master", 'give one such as "local[4]" or spark://host:7077'
+            f"{master!r} is not a Spark master", "--master", 'give one such as "local[4]" or spark://host:7077'
         )
     from pyspark.sql import SparkSession
 

@@ -25,7 +25,7 @@ def find_table(name: str, folder: Path | None = None) -> Table:
         if isinstance(found, Table):
             return found
         file, _, attribute = name.rpartition(":")
-        raise InputError(f"{attribute} is no Table", file, "name an fsm.Table")
+        raise InputError(f"{attribute} is not a Table", file, "name an fsm.Table")
     return _read((folder or Path()) / name) if is_file(name, folder) else tables.find(name)
 
 
@@ -55,7 +55,7 @@ def run_file(name: str, folder: Path | None = None) -> object:
     except InputError:
         raise
     except (Exception, SystemExit) as problem:  # whatever the user's own file raises
-        raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "mend the file") from None
+        raise InputError(f"cannot be run: {type(problem).__name__}: {problem}", path, "fix the file") from None
 
 
 def _read(path: Path) -> Table:

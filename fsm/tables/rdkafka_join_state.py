@@ -67,7 +67,9 @@ def from_printed(text: str) -> State:
     try:
         return PRINTED[text]
     except KeyError:
-        raise InputError(f"no join state is printed {text!r}", remedy="know " + ", ".join(PRINTED)) from None
+        raise InputError(
+            f"librdkafka does not print the join state {text!r}", remedy="known: " + ", ".join(PRINTED)
+        ) from None
 
 
 class Event(Symbol):

@@ -226,7 +226,9 @@ class LiveBroker:
             if found:
                 return found
             if time.monotonic() > until:
-                raise TimeoutError(f"not within {timeout_s:g} s; the last exchanges: {self._tail()}")
+                raise TimeoutError(
+                    f"the condition did not hold within {timeout_s:g} s; the last exchanges: {self._tail()}"
+                )
             if each is None:
                 time.sleep(0.01)
             else:

@@ -168,5 +168,5 @@ def _import_table(name: str) -> Table:
     except ImportError as missing:
         raise pytest.UsageError(f"--fsm-coverage: {name}: {missing}") from None
     if not isinstance(table, Table):
-        raise pytest.UsageError(f"--fsm-coverage: {name} is no fsm.Table")
+        raise pytest.UsageError(f"--fsm-coverage: {name} is not an fsm.Table")
     return table

@@ -44,7 +44,7 @@ def closed_walk(arcs: Sequence[Arc], start: int) -> list[int]:
     times.update(_cheapest_flow(arcs))
     walk = _euler(arcs, times, start)
     if len(walk) < times.total():
-        raise FsmError("the arcs that a closed walk has to take do not hang together")
+        raise FsmError("the arcs that a closed walk has to take are not connected")
     return walk
 
 

@@ -119,7 +119,7 @@ class Dialogue:
 
     def _answer(self, frame: bytes) -> Arrived:
         if not self._waiting:
-            raise self.fail("an answer to no request")
+            raise self.fail("a response without a request")
         tag, correlation, api, version = self._waiting.popleft()
         answered = int.from_bytes(frame[:4], "big", signed=True)
         if len(frame) >= LENGTH and answered != correlation:

@@ -117,11 +117,11 @@ def read_lines(lines: Iterable[str], file: str) -> Iterator[Exchange | Note]:
 def from_line(line: str, place: str = "line") -> Exchange | Note:
     """Parses one line. Raises `InputError` with its place."""
     if len(line) > LONGEST_LINE:
-        raise InputError(f"a line of {len(line)} characters; {LONGEST_LINE} are read", place)
+        raise InputError(f"a line of {len(line)} characters; the limit is {LONGEST_LINE}", place)
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as problem:
-        raise InputError(f"no JSON: {problem}", place, "give a trace of exchanges, one JSON object a line") from None
+        raise InputError(f"not JSON: {problem}", place, "give a trace of exchanges, one JSON object per line") from None
     try:
         event, at_ms = document.pop("event"), float(document.pop("at_ms"))
         if event != "exchange":
@@ -130,7 +130,7 @@ def from_line(line: str, place: str = "line") -> Exchange | Note:
     except InputError as problem:
         raise InputError(str(problem), place) from None
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
-        raise InputError(f"no line of a trace of exchanges: {problem!r}", place) from None
+        raise InputError(f"not a line of a trace of exchanges: {problem!r}", place) from None
 
 
 def _load(at_ms: float, fields: dict[str, Any]) -> Exchange:

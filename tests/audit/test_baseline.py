@@ -42,16 +42,16 @@ def test_a_baseline_is_a_list_of_ids_or_an_earlier_document(tmp_path: Path, text
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\xff\xfe\0", "audit.json: is no baseline: no text"),
-        (b"{", "audit.json: is no baseline: no complete JSON"),
-        (b'{"a":' * 100_000, "audit.json: is no baseline: no complete JSON"),
-        (b'{"findings": 3}', "audit.json: is no baseline: JSON without findings"),
+        (b"\xff\xfe\0", "audit.json: is not a baseline: it is not text"),
+        (b"{", "audit.json: is not a baseline: its JSON is incomplete"),
+        (b'{"a":' * 100_000, "audit.json: is not a baseline: its JSON is incomplete"),
+        (b'{"findings": 3}', "audit.json: is not a baseline: JSON without findings"),
         (
             b'{"findings": [{"kind": "late_leave"}]}',
-            "audit.json: is no baseline: its findings have no ids; audit those",
+            "audit.json: is not a baseline: its findings have no ids; audit those",
         ),
-        (f"{A}\nerror: g: lost\n".encode(), "audit.json:2: 'error: g: lost' is no id"),
-        (f"{A.upper()}\n".encode(), "audit.json:1: '0123456789AB' is no id"),
+        (f"{A}\nerror: g: lost\n".encode(), "audit.json:2: 'error: g: lost' is not an id"),
+        (f"{A.upper()}\n".encode(), "audit.json:1: '0123456789AB' is not an id"),
     ],
 )
 def test_what_is_no_baseline_is_refused(tmp_path: Path, data: bytes, said: str) -> None:

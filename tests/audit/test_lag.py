@@ -95,10 +95,10 @@ def test_lines_of_json_are_read(tmp_path: Path) -> None:
     [
         ("", "lag.txt: holds no lag; give what kafka-consumer-groups --describe prints"),
         ("error: something\n", "lag.txt: holds no lag"),
-        ("\xff\xfe", "lag.txt: holds no lag: no text"),
-        ('{"group": "g"', "lag.txt:1: is no lag: no complete JSON"),
+        ("\xff\xfe", "lag.txt: holds no lag: it is not text"),
+        ('{"group": "g"', "lag.txt:1: holds no lag: its JSON is incomplete"),
         ('{"ts_ms": 1, "group": "g", "topic": "t", "partition": "0", "lag": 1}', "partition must be a whole number"),
-        ('{"a":' * 100_000, "lag.txt:1: is no lag: no complete JSON"),
+        ('{"a":' * 100_000, "lag.txt:1: holds no lag: its JSON is incomplete"),
         (
             '{"ts_ms": 1, "group": "g", "topic": "t", "partition": 0, "lag": 1%s}' % ("0" * 15),
             "lag must be a whole number",

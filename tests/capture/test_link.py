@@ -290,10 +290,10 @@ def test_records_are_not_kept() -> None:
     [
         (b"\xff\xff\xff\xff", b"", "a frame of -1 bytes"),
         (framed(b"short"), b"", "a frame of 5 bytes"),
-        (framed(b"\0\x44\0\1\0\0\0\1\0\x40A"), b"", "no request"),
+        (framed(b"\0\x44\0\1\0\0\0\1\0\x40A"), b"", "not a request"),
         (asks(BEAT, 1), b"\0\0\0\2\0\0", "a frame of 2 bytes"),
-        (asks(BEAT, 1), answers(BEATEN, 1, 2), "an answer to request 2"),
-        (b"", answers(BEATEN, 1, 2), "an answer to request 2"),
+        (asks(BEAT, 1), answers(BEATEN, 1, 2), "a response to request 2"),
+        (b"", answers(BEATEN, 1, 2), "a response to request 2"),
     ],
 )
 def test_what_is_no_frame_ends_the_connection(requests: bytes, data: bytes, words: str) -> None:

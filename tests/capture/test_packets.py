@@ -301,12 +301,12 @@ EMPTY = pcap_of([])
 @pytest.mark.parametrize(
     ("pcap", "words"),
     [
-        (b"", "no capture of packets"),
-        (b"hello, this is a log\n" * 10, "no capture of packets: invalid tcpdump header"),
-        (PCAP[:20], "no capture of packets"),
-        (EMPTY[:20] + b"\x69\0\0\0", "packets of link type 105 are not read"),
+        (b"", "is not a packet capture"),
+        (b"hello, this is a log\n" * 10, "is not a packet capture: invalid tcpdump header"),
+        (PCAP[:20], "is not a packet capture"),
+        (EMPTY[:20] + b"\x69\0\0\0", "link type 105 is not supported"),
         (EMPTY + b"\0" * 8 + b"\xff" * 8, "a block of 4294967295 bytes"),
-        (b"\x0a\x0d\x0d\x0a\0\0\0\1\x1a\x2b\x3c\x4d", "no capture of packets"),
+        (b"\x0a\x0d\x0d\x0a\0\0\0\1\x1a\x2b\x3c\x4d", "is not a packet capture"),
     ],
 )
 def test_what_is_no_capture_is_refused_on_one_line(

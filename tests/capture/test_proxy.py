@@ -339,8 +339,8 @@ OWN = ApiVersionsResponse(api_keys=(ApiVersion(18, 0, 3),))
         (b"", False, True, "leave --tls out"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", False, False, "speaks HTTP"),
         (b"\x15\x03\x01\0\2\2\x46", False, False, "speaks TLS"),
-        (b"\0\0\0\6\0\0\0\1\0\x23", False, False, "no broker of Kafka's"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", False, False, "no broker of Kafka's: a frame of"),
+        (b"\0\0\0\6\0\0\0\1\0\x23", False, False, "is not a Kafka broker"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", False, False, "is not a Kafka broker: a frame of"),
         (SILENT, False, False, "no answer within"),
     ],
 )

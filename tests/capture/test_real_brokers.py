@@ -99,7 +99,7 @@ def test_a_scenario_apart_has_its_own_names() -> None:
     [
         (["--broker", "nowhere"], "must be HOST:PORT"),
         (["--broker", "127.0.0.1:1", "--scenario", "fenced"], "cannot connect"),
-        (["--broker", "127.0.0.1:1", "--scenario", "moved"], "moved needs what only our brokers do"),
+        (["--broker", "127.0.0.1:1", "--scenario", "moved"], "moved needs faults that only our brokers have"),
     ],
 )
 def test_brokers_that_are_none(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,7 @@ def test_unknown_profile_and_unit_are_told() -> None:
     with pytest.raises(InputError, match="choose from shipped, document"):
         profile_of("trunk")
     stated = {"id": "x", "config_topic": ["A"], "initial_leader": "W1", "initial": {}, "rounds": []}
-    with pytest.raises(InputError, match="'A' is no unit"):
+    with pytest.raises(InputError, match="'A' is not a unit"):
         replayed(stated, "shipped")
     del stated["initial"]
     stated["config_topic"] = []

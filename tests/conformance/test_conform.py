@@ -378,7 +378,7 @@ def test_families_are_chosen_by_name() -> None:
     """A list with commas; nothing is everything; an unknown name is an error with the known ones."""
     assert choose("static, plain") == ("static", "plain")
     assert choose("") == tuple(FAMILIES)
-    with pytest.raises(InputError, match="no family 'plan' of walks; one of plain, many"):
+    with pytest.raises(InputError, match="unknown family of walks 'plan'; one of plain, many"):
         choose("plan")
 
 
@@ -411,11 +411,11 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
         (["--broker", "127.0.0.1:99999"], "--broker: must be HOST:PORT, not '127.0.0.1:99999'"),
         (
             ["--broker", "127.0.0.1:1", "--against", "4.2"],
-            "--against: a broker has a release of its own; say --dialect",
+            "--against: does not go with --broker; use --dialect",
         ),
-        (["--no-records"], "--no-records: our own coordinator stores records; say --broker"),
-        (["--dialect", "3.9"], "no coordinator dialect '3.9'"),
-        (["--family", "plan"], "no family 'plan' of walks"),
+        (["--no-records"], "--no-records: is only for brokers; add --broker"),
+        (["--dialect", "3.9"], "unknown coordinator dialect '3.9'"),
+        (["--family", "plan"], "unknown family of walks 'plan'"),
         (["--set", "group"], "--set: must be KEY=VALUE, not 'group'"),
         (["--set", "a=b"], "--set: no setting 'a' that rules a group; it has group.consumer.session.timeout.ms, "),
         (
@@ -423,7 +423,7 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
             "'group.consumer.sesion.timeout.ms' that rules a group; did you mean group.consumer.session.timeout.ms?",
         ),
         (["--set", "group.consumer.max.size=many"], "group.consumer.max.size: must be a whole number, not 'many'"),
-        (["--steps", "0"], "argument --steps: '0' is not a whole number from 1"),
+        (["--steps", "0"], "argument --steps: '0' is not a whole number of at least 1"),
         (["--broker", "127.0.0.1:1"], "127.0.0.1:1: cannot connect"),
     ],
 )

@@ -447,9 +447,9 @@ def test_stimuli_that_make_no_sense_are_refused() -> None:
     found = Cluster(ConnectConfig("g"))
     found.start("W1")
     found.create("orders", tasks=1)
-    with pytest.raises(InputError, match="W1 runs; stop it or let it crash first"):
+    with pytest.raises(InputError, match="W1 is running; stop it or let it crash first"):
         found.start("W1")
-    with pytest.raises(InputError, match="no worker W2 runs; start it first"):
+    with pytest.raises(InputError, match="no worker W2 is running; start it first"):
         found.stop("W2")
     for ask in (found.delete, found.stop_connector, found.pause, found.resume, found.reconfigure, found.restart):
         with pytest.raises(InputError, match=r"there is no connector order; did you mean orders\?"):

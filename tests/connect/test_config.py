@@ -39,17 +39,17 @@ def test_the_protocol_is_case_insensitive(text: str) -> None:
     ("properties", "error"),
     [
         ({}, "group.id: must be given"),
-        ({"connect.protocol": "cooperative"}, "connect.protocol: cooperative was never shipped; use compatible or"),
+        ({"connect.protocol": "cooperative"}, "connect.protocol: cooperative was never released; use compatible or"),
         ({"connect.protocol": "lazy"}, "connect.protocol: cannot be 'lazy'; choose from eager, compatible, sessioned$"),
         ({"scheduled.rebalance.max.delay.ms": "-1"}, "scheduled.rebalance.max.delay.ms: cannot be -1; it is from 0 to"),
         ({"scheduled.rebalance.max.delay.ms": "2147483648"}, "it is from 0 to 2147483647"),
-        ({"rebalance.timeout.ms": "1m"}, "rebalance.timeout.ms: '1m' is no number; give milliseconds"),
+        ({"rebalance.timeout.ms": "1m"}, "rebalance.timeout.ms: '1m' is not a number; give milliseconds"),
         ({"heartbeat.interval.ms": "10000"}, "heartbeat.interval.ms: cannot be 10000; it is above 0 and below"),
         ({"session.timeout.ms": "-1"}, "session.timeout.ms: cannot be -1; it is from 0 to 2147483647 ms"),
         ({"worker.sync.timeout.ms": "2147483648"}, "worker.sync.timeout.ms: cannot be 2147483648"),
         ({"retry.backoff.ms": "9223372036854775808"}, "it is from 0 to 9223372036854775807 ms"),
         ({"inter.worker.key.ttl.ms": "-5"}, "inter.worker.key.ttl.ms: cannot be -5"),
-        ({"inter.worker.key.size": "many"}, "inter.worker.key.size: 'many' is no number; give bits"),
+        ({"inter.worker.key.size": "many"}, "inter.worker.key.size: 'many' is not a number; give bits"),
         ({"inter.worker.key.size": "0"}, "inter.worker.key.size: cannot be 0; it is above 0"),
         (
             {"inter.worker.key.generation.algorithm": "MD5"},
@@ -61,7 +61,7 @@ def test_the_protocol_is_case_insensitive(text: str) -> None:
         ),
         (
             {"inter.worker.verification.algorithms": " ,"},
-            "inter.worker.verification.algorithms: must name one at least",
+            "inter.worker.verification.algorithms: must name at least one",
         ),
         (
             {"inter.worker.verification.algorithms": "HmacSHA256,X"},
@@ -111,5 +111,5 @@ def test_session_keys_matter_to_sessioned_workers_alone() -> None:
 def test_names_on_the_wire_have_versions() -> None:
     """default, compatible and sessioned are versions 0, 1 and 2; another name is none of Connect's."""
     assert [version_of(name) for name in ("default", "compatible", "sessioned")] == [0, 1, 2]
-    with pytest.raises(InputError, match="'range' is no protocol of Connect"):
+    with pytest.raises(InputError, match="'range' is not a protocol of Connect"):
         version_of("range")

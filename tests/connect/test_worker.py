@@ -541,10 +541,10 @@ def test_ends_that_nobody_waits_for_are_the_embeddings_mistake() -> None:
     scene = Scene().settled()
     before = scene.worker
     for given, error in (
-        (UnitsStopped(), "no stop is waited for in ASSIGNED"),
-        (UnitsStarted(), "no start is waited for in ASSIGNED"),
-        (Start(SNAPSHOT), "a Connect worker that runs cannot be started"),
-        ("hello", "str is no input of a Connect worker"),
+        (UnitsStopped(), "no stop is pending in ASSIGNED"),
+        (UnitsStarted(), "no start is pending in ASSIGNED"),
+        (Start(SNAPSHOT), "a running Connect worker cannot be started"),
+        ("hello", "str is not an input of a Connect worker"),
     ):
         with pytest.raises(LocalProtocolError, match=error):
             step(before, given, scene.now_ms)  # type: ignore[arg-type]
@@ -555,7 +555,7 @@ def test_ends_that_nobody_waits_for_are_the_embeddings_mistake() -> None:
 def test_answers_of_the_wrong_kind_and_bytes_that_are_none_are_the_peers_mistake() -> None:
     """A heartbeat's answer to a join, and an assignment that ends early."""
     scene = Scene().start()
-    with pytest.raises(RemoteProtocolError, match="HeartbeatResponse answers no request of a worker in JOINING"):
+    with pytest.raises(RemoteProtocolError, match="HeartbeatResponse does not answer a request of a worker in JOINING"):
         scene.answer(HeartbeatResponse())
     scene.joined()
     with pytest.raises(RemoteProtocolError, match="assignment of a Connect worker cannot be read at byte 0"):

@@ -221,11 +221,11 @@ WRONG_EPOCH = ConsumerGroupHeartbeatRequest("g", "m", "0")  # type: ignore[arg-t
 @pytest.mark.parametrize(
     ("message", "version", "expected"),
     [
-        ({"group": 1}, None, "no request of the group coordinator: {'group': 1}; send one of ConsumerGroupHeartbeat"),
-        (ConsumerGroupHeartbeatRequest, None, "no request of the group coordinator: <class"),
+        ({"group": 1}, None, "not a request of the group coordinator: {'group': 1}; send one of ConsumerGroup"),
+        (ConsumerGroupHeartbeatRequest, None, "not a request of the group coordinator: <class"),
         (WRONG_NAMES, None, "subscribed_topic_names is 'orders'; give a tuple or None"),
         (WRONG_EPOCH, None, "Request.member_epoch is '0'; give int"),
-        (ConsumerGroupHeartbeatRequest("g", "m", 0), -1, "version: -1 is no version"),
+        (ConsumerGroupHeartbeatRequest("g", "m", 0), -1, "version: -1 is not a version"),
     ],
 )  # fmt: skip
 def test_what_is_no_request_is_refused_and_nothing_happens(message: object, version: int | None, expected: str) -> None:

@@ -213,7 +213,7 @@ def test_records_of_other_groups_pass_through() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("0063 0001 67", "0000", "no record type 99; skip it"),
+        ("0063 0001 67", "0000", "unknown record type 99; skip it"),
         ("0003 0001 67", "0001 00000004 00", "CONSUMER_GROUP_METADATA in version 1; the newest known is 0"),
         ("0003 0001 67", "0000 000000", "GroupEpoch.epoch, byte 2: the bytes end too early"),
         ("0003 0001 67", "0000 00000004 00 ff", "byte 7: 1 bytes too many"),

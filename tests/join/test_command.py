@@ -176,17 +176,17 @@ def greet(*left_out: str, newest: dict[str, int] | None = None) -> Callable[[soc
         (
             read_request,
             (),
-            "the peer closed the connection; choose a listener that speaks plain",
+            "the peer closed the connection; choose a listener without TLS",
         ),
         (lambda client: client.sendall(b"\0\0\0\4nope"), (), "no answer to ApiVersions"),
         (
             greet("ConsumerGroupHeartbeat"),
             (),
-            "the broker is too old: it does not speak ConsumerGroupHeartbeat; Kafka has it",
+            "the broker is too old: it does not support ConsumerGroupHeartbeat; Kafka has it",
         ),
-        (greet(newest={"Metadata": 3}), (), "it does not speak Metadata in versions 4 to 13"),
-        (greet("JoinGroup"), ("--protocol", "classic"), "it does not speak JoinGroup in versions 0 to 9"),
-        (greet(), (), "the peer closed the connection when it was asked for topics; if it wants a login"),
+        (greet(newest={"Metadata": 3}), (), "it does not support Metadata in versions 4 to 13"),
+        (greet("JoinGroup"), ("--protocol", "classic"), "it does not support JoinGroup in versions 0 to 9"),
+        (greet(), (), "the peer closed the connection when it was asked for topics; if it requires SASL"),
     ],
     ids=["HTTP", "TLS", "hangs up", "nonsense", "too old", "much too old", "no classic groups", "SASL"],
 )
@@ -206,7 +206,7 @@ def test_nobody_is_there(capsys: pytest.CaptureFixture[str], more: tuple[str, ..
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     line = refused(capsys, *arguments(f"127.0.0.1:{port},127.0.0.1:1", *more)[1:])
-    assert re.fullmatch(rf"fsm: 127\.0\.0\.1:{port}: cannot connect: .*; give the address of a broker of Kafka's", line)
+    assert re.fullmatch(rf"fsm: 127\.0\.0\.1:{port}: cannot connect: .*; give the address of a Kafka broker", line)
 
 
 def test_one_of_several_addresses_is_enough(broker: LiveBroker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,16 +220,16 @@ def test_one_of_several_addresses_is_enough(broker: LiveBroker, capsys: pytest.C
     ("given", "message"),
     [
         (("--topics", "foo,nope"), "topic nope: unknown_topic_or_partition; create it first"),
-        (("--topics", "foo", "--pattern", "x"), "--topics: give --topics or --pattern"),
-        ((), "--topics: give --topics or --pattern"),
+        (("--topics", "foo", "--pattern", "x"), "--topics: give either --topics or --pattern"),
+        ((), "--topics: give either --topics or --pattern"),
         (("--topics", "foo", "--dialect", "9.9"), "unknown dialect '9.9'"),
         (("--topics", "foo", "--protocol", "classic", "--dialect", "4.2"), "--dialect: is for --protocol consumer"),
         (("--topics", "foo", "--session-ms", "6000"), "--session-ms: is for --protocol classic"),
         (("--topics", "foo", "--protocol", "classic", "--assignor", "rang"), "--assignor: no assignor 'rang'"),
-        (("--pattern", "[", "--protocol", "classic"), "--pattern: no regular expression"),
+        (("--pattern", "[", "--protocol", "classic"), "--pattern: is not a regular expression"),
         (("--topics", "foo", "--instance", "a b"), "group_instance_id: must be 1 to 249"),
         (("--topics", "foo", "--trace", "/nowhere/run.jsonl"), "/nowhere/run.jsonl: cannot be written"),
-        (("--topics", "foo", "-n", "0"), "'0' is not a whole number from 1"),
+        (("--topics", "foo", "-n", "0"), "'0' is not a whole number of at least 1"),
     ],
 )
 def test_what_cannot_be_asked_for(

@@ -144,7 +144,7 @@ def test_versions_are_the_newest_that_both_speak() -> None:
     """What the other side lacks is refused before it is sent."""
 
     async def work(link: Link) -> list[int]:
-        with pytest.raises(InputError, match="it does not speak Metadata as we do"):
+        with pytest.raises(InputError, match="it does not support the versions of Metadata that we do"):
             link.version(MetadataRequest)
         return [link.version(message) for message in (HeartbeatRequest, OffsetCommitRequest, FetchRequest)]
 

@@ -152,7 +152,7 @@ def test_subscribes_by_a_pattern() -> None:
     """A pattern is matched by the client; one for the coordinator to match is not of this protocol."""
     group, listener = ScriptedClassicCoordinator({"orders": 1, "order-lines": 1, "users": 1}), Noted()
     with Consumer(config(), group) as consumer:
-        with pytest.raises(KafkaException, match="is no input of a classic member"):
+        with pytest.raises(KafkaException, match="is not an input of a classic member"):
             consumer.subscribe(SubscriptionPattern("order.*"))
         consumer.subscribe(re.compile("order.*"), listener)
         within(lambda: poll_until(consumer, lambda: bool(listener.called)))

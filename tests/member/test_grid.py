@@ -229,7 +229,7 @@ def test_refused_step_changes_nothing() -> None:
     """An assignment is applied only while it waits to be: a second time is the application's error."""
     before = changed(member_in(S.RECONCILING), **waits(Origin.RUN_ASSIGNED, **BUSY))
     done = step(before, DONE, 0).member
-    with pytest.raises(LocalProtocolError, match="no assignment waits under ticket 1"):
+    with pytest.raises(LocalProtocolError, match="no assignment is pending under ticket 1"):
         step(done, APPLY, 0)
     with pytest.raises(LocalProtocolError, match="each is completed once"):
         step(done, DONE, 0)

@@ -211,7 +211,7 @@ def test_a_client_that_is_too_new_can_read_the_versions() -> None:
     ("frame", "message"),
     [
         ("0063 0000 00000001 ffff", "RequestHeader.api_key: no request with the key 99 is known here"),
-        ("000c 0005 00000001 ffff", "Heartbeat: no version 5; known are 0 to 4"),
+        ("000c 0005 00000001 ffff", "Heartbeat: no version 5; known versions are 0 to 4"),
         ("000c 0004 00000001", "RequestHeader.client_id, byte 8: the bytes end too early"),
         ("000c 0004 00000001 ffff 00 02 67", "HeartbeatRequest.generation_id, byte 13: the bytes end too early"),
         ("", "RequestHeader.api_key, byte 0: the bytes end too early"),

@@ -110,15 +110,15 @@ def test_what_is_left_out_has_kafkas_default() -> None:
         ({"group_id": "g"}, "JoinGroupRequest.session_timeout: missing"),
         ({"reason": "why"}, "JoinGroupRequest: version 5 has no field 'reason'"),
         ({"session_timeout_ms": 1}, "JoinGroupRequest: version 5 has no field 'session_timeout_ms'"),
-        ({"group_id": None}, "JoinGroupRequest.group_id: text is wanted, not None"),
+        ({"group_id": None}, "JoinGroupRequest.group_id: must be text, not None"),
         (
             {"group_id": "g", "session_timeout": "1"},
-            ".session_timeout: a whole number is wanted, not '1'",
+            ".session_timeout: must be a whole number, not '1'",
         ),
-        ({"group_id": "g", "session_timeout": True}, ".session_timeout: a whole number is wanted, not True"),
-        ({"protocols": "range"}, "JoinGroupRequest.protocols: a list is wanted, not 'range'"),
-        ({"protocols": ["range"]}, "JoinGroupRequest.protocols: a mapping of fields is wanted, not 'range'"),
-        ({"protocols": [{"name": "range", "metadata": "?"}]}, ".protocols.metadata: base64 is wanted, not '?'"),
+        ({"group_id": "g", "session_timeout": True}, ".session_timeout: must be a whole number, not True"),
+        ({"protocols": "range"}, "JoinGroupRequest.protocols: must be a list, not 'range'"),
+        ({"protocols": ["range"]}, "JoinGroupRequest.protocols: must be a mapping of fields, not 'range'"),
+        ({"protocols": [{"name": "range", "metadata": "?"}]}, ".protocols.metadata: must be base64, not '?'"),
     ],
 )
 def test_a_body_that_is_no_message(body: dict[str, Any], message: str) -> None:
@@ -132,7 +132,7 @@ def test_a_body_that_is_no_message(body: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("code", ["fenced", 1 << 15, True, 1.5])
 def test_an_error_that_kafka_does_not_have(code: Any) -> None:
     """A name or a number of two bytes."""
-    with pytest.raises(InputError, match=r"HeartbeatResponse\.error_code: the name of an error"):
+    with pytest.raises(InputError, match=r"HeartbeatResponse\.error_code: must be the name of a Kafka error"):
         from_recorded(HeartbeatResponse, {"error_code": code}, 4)
 
 

@@ -103,15 +103,18 @@ def test_replay_json_has_the_differences(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["gone.yaml"], "gone.yaml: cannot be read: No such file or directory; give a scenario's file"),
-        ([str(FOLDER)], "cannot be read: Is a directory; give a scenario's file"),
+        (["gone.yaml"], "gone.yaml: cannot be read: No such file or directory; give a scenario file"),
+        ([str(FOLDER)], "cannot be read: Is a directory; give a scenario file"),
         ([str(CONVERSATION), "--dialect", "3.9"], "unknown dialect '3.9'; one of 4.0.0, "),
         ([str(CONVERSATION), "--against", "shipped"], "unknown dialect 'shipped'; one of 4.0.0, "),
-        ([str(ROUNDS), "--dialect", "4.4"], f"{ROUNDS}: no profile '4.4' of Connect; choose from shipped, document"),
-        ([str(ROUNDS), "--picture", "x.svg"], "x.svg: 5 scenarios; --picture draws one"),
+        (
+            [str(ROUNDS), "--dialect", "4.4"],
+            f"{ROUNDS}: unknown profile '4.4' of Connect; choose from shipped, document",
+        ),
+        ([str(ROUNDS), "--picture", "x.svg"], "x.svg: --picture draws one scenario, not 5"),
         (
             [str(CONVERSATION), "--picture", "x.gif"],
-            "no form of picture '.gif'; name it FILE.svg, FILE.mmd or FILE.puml",
+            "unknown picture format '.gif'; name it FILE.svg, FILE.mmd or FILE.puml",
         ),
         ([], "the following arguments are required: SCENARIO; see fsm replay --help"),
     ],
@@ -229,7 +232,7 @@ def test_dialects_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_dialects_refuses_an_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
     """One line with the nearest name there is."""
-    assert run(capsys, "dialects", "documents") == (2, "", "fsm: no dialect 'documents'; did you mean document?\n")
+    assert run(capsys, "dialects", "documents") == (2, "", "fsm: unknown dialect 'documents'; did you mean document?\n")
 
 
 @pytest.mark.parametrize("command", ["replay", "dialects"])

@@ -79,7 +79,7 @@ def test_difference_names_worker_and_field() -> None:
 @pytest.mark.parametrize(
     ("message", "instead", "refusal"),
     [
-        ("  config_topic: [AC0, AT1]", "  config_topic: [AC0, A1]", "rounds.yaml:4: 'A1' is no unit; "),
+        ("  config_topic: [AC0, AT1]", "  config_topic: [AC0, A1]", "rounds.yaml:4: 'A1' is not a unit; "),
         ("  initial: {W1: [AC0, AT1]}\n", "", "rounds.yaml:2: the key 'initial' is missing"),
         ("leader: W1\n    expect", "leader: W9\n    expect", "rounds.yaml:9: 'W9' leads, but does not join"),
         ("{worker: W2}", "{worker: W1}", "rounds.yaml:8: a worker joins twice in one round"),
@@ -146,14 +146,14 @@ def test_case_that_comes_out_otherwise_says_where() -> None:
     [
         ("add_workers", "add_worker", "rounds.yaml:8: unknown stimulus 'add_worker'; did you mean add_workers?"),
         ("remove_workers: [w1]", "remove_workers: [w9]", "rounds.yaml:8: 'w9' is not there; "),
-        ("advance: D/2", "advance: D/0", "rounds.yaml:9: 'D/0' is no time; "),
-        ("advance: D/2", "advance: soon", "rounds.yaml:9: 'soon' is no time; "),
+        ("advance: D/2", "advance: D/0", "rounds.yaml:9: 'D/0' is not a time; "),
+        ("advance: D/2", "advance: soon", "rounds.yaml:9: 'soon' is not a time; "),
         ("{c: 1}", "{c: 999999999}", "rounds.yaml:3: more than 100000 connectors and tasks"),
-        ("{c: 1}", "{c: -1}", "rounds.yaml:3: a connector has no fewer than 0 tasks"),
+        ("{c: 1}", "{c: -1}", "rounds.yaml:3: a connector cannot have fewer than 0 tasks"),
         (
             "mode: standard, stimuli: []",
             "mode: fast, stimuli: []",
-            "rounds.yaml:7: 'fast' is no mode; one of standard, ",
+            "rounds.yaml:7: 'fast' is not a mode; one of standard, ",
         ),
         ("max_delay_ms: 1000, ", "", "rounds.yaml:5: the key 'max_delay_ms' is missing"),
     ],

@@ -180,10 +180,13 @@ def test_a_worker_that_cannot_stop_in_time_or_hears_nothing_is_led_too() -> None
     ("steps", "error"),
     [
         ("- stopp: W2\n", "s.yaml:5: unknown step 'stopp'; did you mean stop?"),
-        ("- stop: W9\n", "s.yaml:5: no worker W9 runs; start it first"),
-        ("- start: W1\n", "s.yaml:5: W1 runs; stop it or let it crash first"),
+        ("- stop: W9\n", "s.yaml:5: no worker W9 is running; start it first"),
+        ("- start: W1\n", "s.yaml:5: W1 is running; stop it or let it crash first"),
         ("- start: {worker: W4, protocol: lazy}\n", "s.yaml:5: connect.protocol: cannot be 'lazy'; choose from eager,"),
-        ("- start: {worker: W4, protocol: cooperative}\n", "s.yaml:5: connect.protocol: cooperative was never shipped"),
+        (
+            "- start: {worker: W4, protocol: cooperative}\n",
+            "s.yaml:5: connect.protocol: cooperative was never released",
+        ),
         ("- scale: {C: 2}\n", "s.yaml:5: there is no connector C; it has A, B"),
         ("- create: {C: -1}\n", "s.yaml:5: -1 tasks; 0 to 10000"),
         ("- create: {C: 9999}\n", "s.yaml:5: more than 10000 connectors and tasks"),
@@ -199,20 +202,20 @@ def test_a_worker_that_cannot_stop_in_time_or_hears_nothing_is_led_too() -> None
         ("- resume: A\n", "s.yaml:5: A is neither paused nor stopped; pause it or stop it first"),
         ("- pause: A\n- resume: A\n- resume: A\n", "s.yaml:7: A is neither paused nor stopped; pause it"),
         ("- pause: A\n- delete: A\n- create: {A: 1}\n- resume: A\n", "s.yaml:8: A is neither paused nor stopped"),
-        ("- broker: up\n", "s.yaml:5: the broker is up; let it go down first"),
+        ("- broker: up\n", "s.yaml:5: the broker is up; take it down first"),
         ("- broker: away\n", "s.yaml:5: 'away' is neither down nor up"),
         ("- bounce: W2\n", "s.yaml:5: must be a mapping"),
         ("- bounce: {worker: W2}\n", "s.yaml:5: the key 'away_ms' is missing"),
         ("- bounce: {worker: W2, for_ms: 5}\n", "s.yaml:5: unknown key 'for_ms'"),
         ("- {stop: W1, start: W4}\n", "s.yaml:5: a step does one thing, not 2; one of start, stop, crash"),
-        ("- bounce: {worker: W2, away_ms: 9}\n- start: W2\n- wait: 9\n", "s.yaml:7: W2 runs; stop it or let it"),
-        ("- settle: {most_ms: 0}\n", "s.yaml:5: the cluster does not come to rest; wait instead"),
+        ("- bounce: {worker: W2, away_ms: 9}\n- start: W2\n- wait: 9\n", "s.yaml:7: W2 is running; stop it or let it"),
+        ("- settle: {most_ms: 0}\n", "s.yaml:5: the cluster does not settle; wait instead"),
         (
             "- wait: 5\n  expect: {W8: {}}\n",
             "s.yaml:6: no worker is called 'W8'; it has W1, W2, W3, rounds, configured, at_rest",
         ),
         ("- wait: 5\n  expect: {W1: {state: UP, hold: []}}\n", "s.yaml:6: unknown key 'hold'; did you mean holds?"),
-        ("- wait: 5\n  expect: {W1: {state: UP}}\n", "s.yaml:6: 'UP' is no state of a worker; it has DOWN"),
+        ("- wait: 5\n  expect: {W1: {state: UP}}\n", "s.yaml:6: 'UP' is not a known state of a worker; it has DOWN"),
         ("- wait: 5\n  expect: {rounds: [{W1: {owns: []}}]}\n", "s.yaml:6: unknown key 'owns'"),
         ("  []\n", "s.yaml:5: 0 steps; 1 to 1000"),
     ],
@@ -241,13 +244,13 @@ def test_what_cannot_be_led_is_said_with_line_and_remedy(steps: str, error: str)
         ),
         ("cluster: x\nconfig: {session_timeout: 1}\n", "s.yaml:2: unknown key 'session_timeout'; did you mean"),
         ("cluster: x\nconfig: {heartbeat_interval_ms: 99999}\n", "s.yaml:2: heartbeat.interval.ms: cannot be 99999"),
-        ("cluster: x\nlatencies: {read_ms: 0}\n", "s.yaml:2: read_ms: everything takes its time; at least 1 ms"),
+        ("cluster: x\nlatencies: {read_ms: 0}\n", "s.yaml:2: read_ms: must not be 0; give at least 1 ms"),
         ("cluster: x\nlatencies: {read_ms: no}\n", "s.yaml:2: read_ms: 'no' is not a whole number"),
         (
             "cluster: x\nconfig:\n  connect_protocol: eager\n  session_timeout_ms: abc\n",
             "s.yaml:4: session_timeout_ms: 'abc' is not a whole number",
         ),
-        ("cluster: x\ndialect: 4.4\n", "s.yaml:2: no profile '4.4' of Connect; choose from shipped, document"),
+        ("cluster: x\ndialect: 4.4\n", "s.yaml:2: unknown profile '4.4' of Connect; choose from shipped, document"),
         ("cluster: x\nworkers: [W1]\n", "s.yaml:2: must be a mapping"),
         ("cluster: [x]\n", "s.yaml:1: must be text"),
         ("cluster: x\nconnectors: {A: many}\n", "s.yaml:2: 'many' is not a whole number"),
@@ -267,4 +270,4 @@ def test_a_cluster_is_drawn_as_a_timeline(tmp_path: Path, capsys: pytest.Capture
     shipped = Path(__file__).parents[2] / "diagrams" / "connect-bounced-worker.svg"
     assert target.read_bytes() == shipped.read_bytes()
     assert main(["replay", SHIPPED, "--quiet", "--picture", str(tmp_path / "bounce.mmd")]) == 2
-    assert "no timeline as '.mmd'; name it FILE.svg" in capsys.readouterr().err
+    assert "a timeline cannot be drawn as '.mmd'; name it FILE.svg" in capsys.readouterr().err

@@ -72,19 +72,22 @@ def test_two_releases_are_compared_step_by_step() -> None:
     ("steps", "message"),
     [
         ("- strat: A\n", "group.yaml:4: unknown step 'strat'; did you mean start?"),
-        ("- close: A\n", "group.yaml:4: no consumer 'A' runs"),
-        ("- start: A\n- start: A\n", "group.yaml:5: A runs; close or kill it first"),
-        ("- start: {consumer: A, protocol: range2}\n", "group.yaml:4: no protocol 'range2'; one of consumer, range, "),
+        ("- close: A\n", "group.yaml:4: no consumer 'A' is running"),
+        ("- start: A\n- start: A\n", "group.yaml:5: A is running; close or kill it first"),
+        (
+            "- start: {consumer: A, protocol: range2}\n",
+            "group.yaml:4: unknown protocol 'range2'; one of consumer, range, ",
+        ),
         ("- start: {consumer: A, dialect: 3.9}\n", "group.yaml:4: "),
         ("- start: {consumer: A, topics: [fooo]}\n", "group.yaml:4: no topic 'fooo'; did you mean foo?"),
-        ("- grow: {foo: 3}\n", "group.yaml:4: foo has 4 partitions; topics only grow"),
+        ("- grow: {foo: 3}\n", "group.yaml:4: foo has 4 partitions; a topic can only get more"),
         ("- wait: 3600001\n", "group.yaml:4: 3600001 ms; 0 to 3600000"),
         (
             "- start: A\n- kill: A\n- wait: 10\n  expect: {B: {state: GONE}}\n",
             "group.yaml:7: no consumer is called 'B'",
         ),
         ("- start: A\n  expect: {A: {use: [foo-0]}}\n", "group.yaml:5: unknown key 'use'"),
-        ("- start: A\n- cut: A\n- settle: {most_ms: 3000}\n", "group.yaml:6: the group does not come to rest: A "),
+        ("- start: A\n- cut: A\n- settle: {most_ms: 3000}\n", "group.yaml:6: the group does not settle: A "),
     ],
 )
 def test_what_cannot_be_done_is_one_line_with_its_place(steps: str, message: str) -> None:
@@ -112,5 +115,5 @@ def test_a_picture_makes_no_folders(tmp_path: Path, capsys: pytest.CaptureFixtur
     scenario = Path(__file__).parents[1] / "scenarios" / "frozen_consumer.yaml"
     target = tmp_path / "no" / "such" / "group.svg"
     assert main(["replay", str(scenario), "--picture", str(target)]) == 2
-    assert capsys.readouterr().err == f"fsm: {target.parent}: no such folder; make it first\n"
+    assert capsys.readouterr().err == f"fsm: {target.parent}: no such folder; create it first\n"
     assert list(tmp_path.iterdir()) == []

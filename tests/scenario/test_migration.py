@@ -136,8 +136,8 @@ def test_wrong_expectation_is_found(message: str, instead: str, dialect: str, fi
     ("stimulus", "refused"),
     [
         ("{event: leave, actor: A}", "the document does not say what a leave does to a classic group"),
-        ("{event: leave_and_rejoin, actor: Z}", "Z is no member of the group"),
-        ("{event: leave_and_rejoin}", "nobody is named who does it"),
+        ("{event: leave_and_rejoin, actor: Z}", "Z is not a member of the group"),
+        ("{event: leave_and_rejoin}", "the step names no member"),
         ("{event: heartbeat, protocol: consumer, actor: A, epoch: 0}", "the group is not converted"),
     ],
 )
@@ -161,7 +161,7 @@ def test_heartbeat_at_another_epoch_is_a_difference() -> None:
     ("text", "dialect", "message"),
     [
         (START, "4.4", "story.yaml:1: no shipped_trace to be run by a release; --dialect document"),
-        (START, "3.9", "story.yaml: no coordinator dialect '3.9'; one of s24, 4.0.0, "),
+        (START, "3.9", "story.yaml: unknown coordinator dialect '3.9'; one of s24, 4.0.0, "),
         (META, None, "story.yaml:1: the key 'steps' is missing"),
         (META + "steps: []\n", None, "story.yaml:2: no steps; "),
         (START.replace("event: initial", "event: leave"), None, "story.yaml:3: does not begin with a classic group "),

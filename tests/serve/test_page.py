@@ -125,14 +125,14 @@ def test_every_fault_can_be_asked_for(running: Running) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"do": "dance"}, "nothing is called 'dance'"),
-        ({"do": "refuse", "error": "FENCED_EPOCH"}, "no error 'FENCED_EPOCH'; did you mean"),
-        ({"do": "rewrite", "api": "ConsumerGroupHeartbeat"}, "has to say which fields"),
+        ({"do": "dance"}, "unknown action 'dance'"),
+        ({"do": "refuse", "error": "FENCED_EPOCH"}, "unknown error 'FENCED_EPOCH'; did you mean"),
+        ({"do": "rewrite", "api": "ConsumerGroupHeartbeat"}, "must name the fields"),
         ({"do": "rewrite", "api": "Heartbeat", "fields": {"epoch": 1}}, "answers of Heartbeat have no"),
         ({"do": "rewrite", "fields": {"epoch": 1}}, "the key 'api' is missing"),
         ({"do": "delay_ms"}, "takes 1 to 2147483647 ms, not 'None'"),
-        ({"do": "pause_ms", "ms": 10**12}, "no number of milliseconds"),
-        ([], "nothing is called 'None'"),
+        ({"do": "pause_ms", "ms": 10**12}, "not a number of milliseconds"),
+        ([], "unknown action 'None'"),
     ],
 )
 def test_what_no_button_says_is_refused(running: Running, body: Any, words: str) -> None:

@@ -97,7 +97,7 @@ def test_what_no_broker_has_written_is_refused(tmp_path: Path) -> None:
     served = Served("--data", str(tmp_path))
     code, errors = served.end()
     assert (code, errors.count("\n")) == (2, 1)
-    assert "metadata: not what a broker has written" in errors
+    assert "metadata: was not written by fsm serve" in errors
 
 
 @pytest.mark.parametrize("folder", ["/proc/serve", "/dev/null", "/dev/null/serve"])
@@ -114,7 +114,7 @@ def test_two_brokers_on_one_folder(tmp_path: Path) -> None:
     try:
         code, errors = Served("--data", str(tmp_path)).end()
         assert (code, errors.count("\n")) == (2, 1)
-        assert "another broker uses it" in errors
+        assert "is in use by another broker" in errors
     finally:
         first.kill()
     again = Served("--data", str(tmp_path))

@@ -38,7 +38,7 @@ def test_two_services_cannot_share_a_connect_connect() -> None:
     other = "  d: {group: c, protocol: connect, connectors: {X: 1}}\nplans:"
     with pytest.raises(InputError, match="c and d share a group"):
         read((CONNECT + CONNECT_FAULTS).replace("plans:", other), "connect.yaml")
-    with pytest.raises(InputError, match="Connect has connectors, and no topics"):
+    with pytest.raises(InputError, match="a Connect service has connectors, not topics"):
         read((CONNECT + CONNECT_FAULTS).replace("connectors: {A: 10, B: 5}, ", ""), "connect.yaml")
 
 

@@ -352,30 +352,30 @@ faults:
         ("lasts: 1h", "lasst: 1h", 3, "unknown key 'lasst'; did you mean lasts?"),
         ("table: signal.yaml", "tabel: signal.yaml", 6, "unknown key 'tabel'; did you mean table?"),
         ("TRAIN: 5m", "TRIAN: 5m", 7, "signal has no event 'TRIAN'; did you mean TRAIN?"),
-        ("TRAIN: 5m", "TRAIN: soon", 7, "'soon' is no duration"),
+        ("TRAIN: 5m", "TRAIN: soon", 7, "'soon' is not a duration"),
         ("TRAIN: 5m", "TRAIN: 0s", 7, "too short"),
-        ("20s..60s", "60s..20s", 7, "falls"),
+        ("20s..60s", "60s..20s", 7, "is descending"),
         ("lasts: 1h\nmachines:", "lasts: 366d\nmachines:", 7, "more than 1,000,000,000 events"),
-        ("20s..60s", "0s..0s", 7, "no time at all"),
-        (", LATE: 2s..2s", "", 6, "nobody sends signal.LATE"),
+        ("20s..60s", "0s..0s", 7, "must not be 0"),
+        (", LATE: 2s..2s", "", 6, "nothing sends signal.LATE"),
         ("LATE: 2s..2s", "LATE: 2s, LOWERED: 1s", 7, "signal.LOWERED is sent by another machine"),
         ("count: 2", "count: 0", 8, "1 to 100000"),
         ("count: 2", "count: 999999", 8, "1 to 100000"),
-        ("loses: 1%", "loses: 101%", 9, "is no share"),
+        ("loses: 1%", "loses: 101%", 9, "is not a share"),
         ("GREEN, barrier.UP]", "GREEN, barrier.UPP]", 10, "no such place: 'barrier.UPP'; did you mean UP?"),
         ("[signal.GREEN, barrier.UP]", "[signla.GREEN]", 10, "did you mean signal?"),
         ("goal: [signal.GREEN]", "goal: [signal.GREEEN]", 11, "did you mean GREEN?"),
         ("restart: any", "restart: signall", 13, "no machine 'signall'; did you mean signal?"),
-        ("{every: 2h, ", "{", 13, "either at a time or every so often"),
+        ("{every: 2h, ", "{", 13, "needs either at or every"),
         ("restart: any", "resart: any", 13, "unknown key 'resart'; did you mean restart?"),
         ("event: signal.TRAIN", "event: signal.LOWERED", 14, "'LOWERED' does not come to signal from outside"),
-        ("at: 5m", "at: 5h", 14, "is after the end, 1h"),
+        ("at: 5m", "at: 5h", 14, "is after the end of the run, 1h"),
         ("crash: barrier-1", "crash: barrier-7", 15, "no machine 'barrier-7'; did you mean barrier-1?"),
-        ("never: [signal.GREEN, barrier.UP]", "never: []", 10, "no place"),
+        ("never: [signal.GREEN, barrier.UP]", "never: []", 10, "names no state"),
         ("goal: [signal.GREEN]", "goal: signal.GREEN", 11, "must be a list"),
         ("[signal.GREEN, barrier.UP]", "[barrier.UP, barrier.UP, barrier.UP]", 10, "3 times; there are 2 machines"),
         ("  barrier: {table: barrier.yaml, count: 2}", "  barrier: barrier.yaml", 8, "must be a mapping"),
-        ("deployment: crossing", "deployment: crossing\nchance: 7", 3, "its seed is of version '7' of chance"),
+        ("deployment: crossing", "deployment: crossing\nchance: 7", 3, "its seed is for version '7' of the random"),
         ("table: barrier.yaml", "table: barier.yaml", None, "barier.yaml: cannot be read"),
         ("table: barrier.yaml", "table: consumer-membr", 8, "did you mean consumer-member"),
     ],
@@ -427,7 +427,7 @@ def test_an_event_of_one_role_at_named_times_is_not_sent_to_another(tmp_path: Pa
     text = both.replace("happens: {RANG: 10s..10s}", "happens: {}").replace(
         "  pong:", "  other: {table: ping.yaml}\n  pong:"
     )
-    with pytest.raises(InputError, match=r"game.yaml:6: nobody sends other.RANG"):
+    with pytest.raises(InputError, match=r"game.yaml:6: nothing sends other.RANG"):
         read(text, "game.yaml", tmp_path)
 
 
@@ -439,13 +439,13 @@ def test_what_cannot_be_asked_is_told(
     for given, message in (
         (["crossing.yaml", "--with", "barrier.yaml"], "--with is for tables"),
         (["crossing.yaml", "--never", "barrier.UP"], "--never is for tables"),
-        (["signal.yaml", "--with", "signal.yaml"], "two tables have one name"),
+        (["signal.yaml", "--with", "signal.yaml"], "two tables have the same name"),
         (["signal.yaml", "--with", "barrier.yaml", "--never", "barier.UP"], "did you mean barrier?"),
-        (["signal.yaml", "--lasts", "long"], "'long' is no duration"),
+        (["signal.yaml", "--lasts", "long"], "'long' is not a duration"),
         (["crossing.yaml", "--compare", "loses=1%", "signal=barrier.yaml"], "did you mean"),
-        (["crossing.yaml", "--compare", "loses=1%", "4.0"], "nothing to vary is called '4.0'"),
-        (["crossing.yaml", "--compare", "loses=1%", "loses=many"], "is no share"),
-        (["crossing.yaml", "--logs", "info", "-o", str(tmp_path / "out")], "is of Kafka's clients"),
+        (["crossing.yaml", "--compare", "loses=1%", "4.0"], "unknown variant '4.0'"),
+        (["crossing.yaml", "--compare", "loses=1%", "loses=many"], "is not a share"),
+        (["crossing.yaml", "--logs", "info", "-o", str(tmp_path / "out")], "is for Kafka's clients"),
         (["none.yaml"], "cannot be read"),
         (["none.py:TABLE"], "cannot be run"),
     ):

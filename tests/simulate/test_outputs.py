@@ -140,7 +140,7 @@ def test_a_setting_is_for_each_what_its_protocol_has() -> None:
 @pytest.mark.parametrize(
     ("variant", "message"),
     [
-        ("4.9", "no coordinator dialect '4.9'"),
+        ("4.9", "unknown coordinator dialect '4.9'"),
         ("protocol=connect", "consumer or classic"),
         ("sesion.timeout.ms=1", "did you mean session.timeout.ms?"),
         ("assignor=sticky", "no assignor 'sticky'"),

@@ -169,7 +169,7 @@ def test_a_master_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "a.log").write_text("x\n")
     for master in ("nonsense", "local[0]", "local[2", "spark://"):
         said = refusal(capsys, tmp_path / "a.log", "-o", tmp_path / "out", "--master", master)
-        assert f"{master!r} is no Spark master" in said
+        assert f"{master!r} is not a Spark master" in said
     assert [path.name for path in tmp_path.iterdir()] == ["a.log"]
 
 

@@ -82,7 +82,7 @@ def test_the_command_says_what_is_worse(
         (["{before}", "{before}", "--json"], "--compare: is about results that are there; leave --json out"),
         (["{before}", "{before}", "--group", "g", "--stop-ms", "9"], "leave --group, --stop-ms out"),
         (["{before}", "{older}"], "has no table incidents; audit the logs again with this version"),
-        (["{before}", "{broken}"], "is no document of an audit; audit the logs again with this version"),
+        (["{before}", "{broken}"], "is not the document of an audit; audit the logs again with this version"),
     ],
 )
 def test_what_cannot_be_compared_is_said_on_one_line(

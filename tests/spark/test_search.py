@@ -194,11 +194,11 @@ def test_cells_that_outgrow_their_keys_begin_again(small: int, spark: SparkSessi
 def test_other_folders_and_limits(spark: SparkSession, tmp_path: Path) -> None:
     engine = on_spark(spark, tmp_path / "d")
     assert told(two_phase_commit(3), [], 0, engine, limits=Limits(max_states=100))["verdict"] == "stopped"
-    with pytest.raises(InputError, match="holds another search"):
+    with pytest.raises(InputError, match="holds a different search"):
         told(two_phase_commit(4), [], 0, on_spark(spark, tmp_path / "d"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match="holds another file"):
         told(two_phase_commit(3), [], 0, on_spark(spark, tmp_path / "mine"))
 
 

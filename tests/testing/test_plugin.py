@@ -105,7 +105,7 @@ def test_named_tables_are_reported_and_no_others(project):
     [
         ("consumer-membr", "*there is no table 'consumer-membr'*did you mean consumer-member*"),
         ("test_lamp.py", "*there is no table 'test_lamp.py'*before a path write --fsm-coverage=NAME*"),
-        ("lamps:TABEL", "*lamps:TABEL is no fsm.Table*"),
+        ("lamps:TABEL", "*lamps:TABEL is not an fsm.Table*"),
         ("lumps:TABLE", "*No module named 'lumps'*"),
     ],
     ids=["misspelt", "a path", "no table", "no module"],

@@ -217,7 +217,7 @@ def test_an_answer_to_no_request(peers: list[Peer]) -> None:
 
     connection = connected(peers, serve)
     assert connection.call(HEARTBEAT) == HeartbeatResponse()
-    with pytest.raises(PeerError, match="an answer to no request"):
+    with pytest.raises(PeerError, match="a response without a request"):
         connection.receive(LIMIT_S)
 
 

@@ -67,12 +67,12 @@ WRONG_FIELD = (
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "t.jsonl:2: no JSON"),
-        ("[]", "t.jsonl:2: no line of a trace of exchanges"),
-        ('{"event": "exchange", "at_ms": "x"}', "t.jsonl:2: no line"),
-        ('{"event": "exchange", "at_ms": 1, "api": "Heartbeat", "version": 4}', "t.jsonl:2: no line"),
+        ("{", "t.jsonl:2: not JSON"),
+        ("[]", "t.jsonl:2: not a line of a trace of exchanges"),
+        ('{"event": "exchange", "at_ms": "x"}', "t.jsonl:2: not a line"),
+        ('{"event": "exchange", "at_ms": 1, "api": "Heartbeat", "version": 4}', "t.jsonl:2: not a line"),
         (WRONG_FIELD, "t.jsonl:2: HeartbeatRequest"),
-        ("[" * 100_000, "t.jsonl:2: no JSON"),
+        ("[" * 100_000, "t.jsonl:2: not JSON"),
     ],
 )  # fmt: skip
 def test_a_line_that_is_none_is_named(line: str, words: str) -> None:

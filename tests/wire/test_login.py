@@ -190,8 +190,8 @@ def test_a_certificate_of_somebody_else_is_not_trusted() -> None:
         (("--user", "ann"), "--user: --user and --password-file go together"),
         (("--password-file", "secret"), "--password-file: --user and --password-file go together"),
         (("--user", "ann", "--password-file", "gone"), "gone: cannot be read: No such file"),
-        (("--cafile", "secret"), "--cafile: is for --tls"),
-        (("--tls", "--cafile", "secret"), "secret: no certificates"),
+        (("--cafile", "secret"), "--cafile: needs --tls"),
+        (("--tls", "--cafile", "secret"), "secret: holds no certificates"),
         (("--tls", "--cafile", "gone"), "gone: cannot be read: No such file"),
     ],
 )

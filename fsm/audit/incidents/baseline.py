@@ -22,14 +22,14 @@ _REMEDY = "give the audit.json of an earlier audit, or a file with an id on each
 
 
 def read_baseline(path: Path) -> frozenset[str]:
-    """The ids in a baseline. Raises `InputError` if it cannot be read or is no baseline."""
+    """The ids in a baseline. Raises `InputError` if it cannot be read or is not a baseline."""
     file = path / DOCUMENT if path.is_dir() else path
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as problem:
         raise InputError(f"the baseline cannot be read: {problem.strerror}", str(file), _REMEDY) from None
     except UnicodeDecodeError:
-        raise InputError("is no baseline: no text", str(file), _REMEDY) from None
+        raise InputError("is not a baseline: it is not text", str(file), _REMEDY) from None
     return frozenset(_of_document(text, file) if text.lstrip().startswith("{") else _of_lines(text, file))
 
 
@@ -37,13 +37,13 @@ def _of_document(text: str, file: Path) -> Iterator[str]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError("is no baseline: no complete JSON", str(file), _REMEDY) from None
+        raise InputError("is not a baseline: its JSON is incomplete", str(file), _REMEDY) from None
     findings: Any = document.get("findings")
     if not isinstance(findings, list) or not all(isinstance(one, dict) for one in findings):
-        raise InputError("is no baseline: JSON without findings", str(file), _REMEDY)
+        raise InputError("is not a baseline: JSON without findings", str(file), _REMEDY)
     for one in findings:
         if not isinstance(one.get("id"), str):
-            raise InputError("is no baseline: its findings have no ids", str(file), "audit those logs again")
+            raise InputError("is not a baseline: its findings have no ids", str(file), "audit those logs again")
         yield one["id"]
 
 
@@ -51,7 +51,7 @@ def _of_lines(text: str, file: Path) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), 1):
         id_ = line.partition("#")[0].strip()
         if id_ and not _ID.fullmatch(id_):
-            raise InputError(f"{id_[:40]!r} is no id", f"{file}:{number}", _REMEDY)
+            raise InputError(f"{id_[:40]!r} is not an id", f"{file}:{number}", _REMEDY)
         if id_:
             yield id_
 

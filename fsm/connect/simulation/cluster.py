@@ -62,7 +62,7 @@ class Cluster(Wiring):
         """A process starts: the worker joins as a new member, possibly with units."""
         old = self.processes.get(name)
         if old is not None and old.alive:
-            raise InputError(f"{name} runs", remedy="stop it or let it crash first")
+            raise InputError(f"{name} is running", remedy="stop it or let it crash first")
         config = replace(self.config, connect_protocol=protocol) if protocol else self.config
         worker = new_worker(config, f"http://{name}/")
         if holding:
@@ -179,7 +179,7 @@ class Cluster(Wiring):
     def broker_back(self) -> None:
         """The broker is back, with its stored groups."""
         if self.broker_up:
-            raise InputError("the broker is up", remedy="let it go down first")
+            raise InputError("the broker is up", remedy="take it down first")
         self.broker_up = True
         for process in self.processes.values():
             if process.alive and process.worker.state is State.DISCONNECTED:
@@ -233,7 +233,7 @@ class Cluster(Wiring):
     def _alive(self, name: str) -> Process:
         process = self.processes.get(name)
         if process is None or not process.alive:
-            raise InputError(f"no worker {name} runs", remedy="start it first")
+            raise InputError(f"no worker {name} is running", remedy="start it first")
         return process
 
     def _return(self, name: str, protocol: str) -> None:

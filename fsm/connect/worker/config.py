@@ -57,7 +57,7 @@ def version_of(protocol: str) -> int:
         InputError: the name is none of Connect's.
     """
     if protocol not in VERSIONS:
-        raise InputError(f"{protocol!r} is no protocol of Connect", remedy=f"known: {', '.join(VERSIONS)}")
+        raise InputError(f"{protocol!r} is not a protocol of Connect", remedy=f"known: {', '.join(VERSIONS)}")
     return VERSIONS[protocol]
 
 
@@ -107,7 +107,7 @@ class ConnectConfig:
         name = self.connect_protocol.upper()
         if name == Mode.COOPERATIVE.name and self.profile != DOCUMENT:
             raise InputError(
-                "cooperative was never shipped", "connect.protocol", "use compatible or sessioned, or profile document"
+                "cooperative was never released", "connect.protocol", "use compatible or sessioned, or profile document"
             )
         if name not in Mode.__members__:
             allowed = ", ".join(m.lower() for m in Mode.__members__ if self.profile == DOCUMENT or m != "COOPERATIVE")
@@ -131,7 +131,7 @@ class ConnectConfig:
         verifying = self.inter_worker_verification_algorithms
         if not verifying:
             raise InputError(
-                "must name one at least", "inter.worker.verification.algorithms", f"one of {_join_names(HMACS)}"
+                "must name at least one", "inter.worker.verification.algorithms", f"one of {_join_names(HMACS)}"
             )
         named = {
             "inter_worker_key_generation_algorithm": (self.inter_worker_key_generation_algorithm,),
@@ -191,7 +191,7 @@ def _read(name: str, value: Any) -> Any:
         return int(str(value))
     except ValueError:
         unit = "milliseconds" if name.endswith("_ms") else "bits"
-        raise InputError(f"{value!r} is no number", key(name), f"give {unit}") from None
+        raise InputError(f"{value!r} is not a number", key(name), f"give {unit}") from None
 
 
 def _join_names(names: Iterable[str]) -> str:

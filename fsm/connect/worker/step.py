@@ -77,7 +77,7 @@ def step(worker: Worker, given: inputs.WorkerInput, now_ms: int) -> Step:
     """
     handler = HANDLERS.get(type(given))
     if handler is None:
-        raise LocalProtocolError(f"{type(given).__name__} is no input of a Connect worker")
+        raise LocalProtocolError(f"{type(given).__name__} is not an input of a Connect worker")
     if worker.state is S.DOWN and not isinstance(given, inputs.Start):
         return Step(worker, ())
     draft = WorkerDraft(worker, now_ms)
@@ -104,7 +104,7 @@ def due_ms(worker: Worker) -> int:
 
 def _start(draft: WorkerDraft, given: inputs.Start) -> None:
     if draft.state is not S.DOWN:
-        raise LocalProtocolError("a Connect worker that runs cannot be started; a restarted process is a new worker")
+        raise LocalProtocolError("a running Connect worker cannot be started; a restarted process is a new worker")
     draft.store = given.snapshot
     draft.configs = given.snapshot
     draft.decide(E.START)
@@ -131,14 +131,14 @@ def _find_coordinator(draft: WorkerDraft, _: CoordinatorFound) -> None:
 
 def _end_stops(draft: WorkerDraft, _: inputs.UnitsStopped) -> None:
     if draft.state is not S.REVOKING or draft.incoming is None:
-        raise LocalProtocolError(f"no stop is waited for in {draft.state.name}")
+        raise LocalProtocolError(f"no stop is pending in {draft.state.name}")
     here, theirs = draft.configs.offset, draft.incoming.offset
     draft.decide(E.REVOKED_READY if here == theirs else E.REVOKED_BEHIND if here < theirs else E.REVOKED_AHEAD)
 
 
 def _end_starts(draft: WorkerDraft, _: inputs.UnitsStarted) -> None:
     if draft.state is not S.STARTING:
-        raise LocalProtocolError(f"no start is waited for in {draft.state.name}")
+        raise LocalProtocolError(f"no start is pending in {draft.state.name}")
     if draft.held is not None and draft.held.revoked:  # the follow-up round is due, even if workers are lost meanwhile
         draft.decide(E.STARTED_REVOKED_BEFORE)
     elif not draft.coordinator_known:
@@ -216,7 +216,9 @@ def _end_join_or_sync(draft: WorkerDraft, given: inputs.Answered) -> None:
     elif draft.state is State.SYNCING and isinstance(answer, SyncGroupResponse):
         _end_sync(draft, answer)
     else:
-        raise RemoteProtocolError(f"{type(answer).__name__} answers no request of a worker in {draft.state.name}")
+        raise RemoteProtocolError(
+            f"{type(answer).__name__} does not answer a request of a worker in {draft.state.name}"
+        )
 
 
 def _fail(draft: WorkerDraft, error: ErrorCode, what: str, known: dict[ErrorCode, Event]) -> None:
@@ -282,7 +284,7 @@ def _end_heartbeat(draft: WorkerDraft, given: inputs.Answered) -> None:
         _fail_heartbeat(draft, answer)
         return
     if not isinstance(answer, HeartbeatResponse):
-        raise RemoteProtocolError(f"{type(answer).__name__} answers no heartbeat")
+        raise RemoteProtocolError(f"{type(answer).__name__} does not answer a heartbeat")
     error = answer.error_code
     if error in {C.NONE, C.REBALANCE_IN_PROGRESS}:  # either way the coordinator knows the member
         draft.heartbeats = draft.heartbeats.answer(draft.config, draft.now_ms)

@@ -340,7 +340,7 @@ def step(member: state.ClassicMember, given: state.ClassicInput, now_ms: int) ->
     """
     handle = INPUTS.get(type(given))
     if handle is None:
-        raise LocalProtocolError(f"{type(given).__name__} is no input of a classic member")
+        raise LocalProtocolError(f"{type(given).__name__} is not an input of a classic member")
     draft = ClassicMemberDraft.of(member)
     draft.now_ms, draft.effects = now_ms, []
     if member.closing is not None or member.awaited is not None:
@@ -362,7 +362,7 @@ def _handle_busy(draft: ClassicMemberDraft, handle: Callable[..., None], given: 
         if isinstance(given, state.ClassicAnswered):
             draft.in_flight -= 1  # a late answer, which changes nothing
         elif call := getattr(given, "call", 0):
-            text = "the consumer is closed; make a new one"
+            text = "the consumer is closed; create a new one"
             draft.effects.append(CallCompleted(call, events.KafkaError("IllegalStateException", text)))
     elif _may_not(draft, given):
         call = given.call if isinstance(given, events.ApplicationEvent) else 0

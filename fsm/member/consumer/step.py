@@ -178,7 +178,7 @@ class MemberDraft(Effects, effects=Effect):
             self.effects.append(CallCompleted(self.call, events.OUTDATED))
             return
         if origin is not Origin.RUN_ASSIGNED:
-            raise LocalProtocolError(f"no assignment waits under ticket {asked.ticket}")
+            raise LocalProtocolError(f"no assignment is pending under ticket {asked.ticket}")
         self.applied = asked
         self.happen(decide.decide_apply(self))
 
@@ -186,7 +186,7 @@ class MemberDraft(Effects, effects=Effect):
         """Handles the end of a callback, by its origin."""
         awaited = next((a for a in self.awaited if a.ticket == asked.ticket), None)
         if awaited is None:
-            raise LocalProtocolError(f"no callback waits under ticket {asked.ticket}; each is completed once")
+            raise LocalProtocolError(f"no callback is pending under ticket {asked.ticket}; each is completed once")
         self.awaited = tuple(a for a in self.awaited if a is not awaited)
         self.callback_error = asked.error
         if awaited.origin is not Origin.CANCELLED:

@@ -117,7 +117,7 @@ class ConsumerApi:
     def check(self) -> None:
         """Raises `LocalProtocolError` on a closed consumer, `BackgroundFailed` if the background has ended."""
         if self.closing:
-            raise LocalProtocolError("the consumer is closed; make a new one")
+            raise LocalProtocolError("the consumer is closed; create a new one")
         self._check_background()
 
     def assignment(self) -> Partitions:
@@ -145,7 +145,7 @@ class ConsumerApi:
         """poll(): runs due callbacks, waiting for some until the timeout; returns the fetchable partitions."""
         self.check()
         if not self._member.is_subscribed:
-            raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
+            raise LocalProtocolError("the consumer is not subscribed; call subscribe() before poll()")
         until_ms = self._clock() + not_negative(timeout_ms)
         self._consumed = check_positions(consumed)
         while True:

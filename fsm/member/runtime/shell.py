@@ -128,7 +128,7 @@ class MemberShell(ABC, Generic[Sent, Metadata]):
         Raises `LocalProtocolError` once the consumer is closed.
         """
         if self.closed:
-            raise LocalProtocolError("the consumer is closed; make a new one")
+            raise LocalProtocolError("the consumer is closed; create a new one")
         self._calls = call = self._calls + 1
         self._waiting[call] = type(event).__name__, deadline_ms
         numbered = AsyncPollEvent(event.consumed, call=call) if type(event) is AsyncPollEvent else None

@@ -76,7 +76,7 @@ def embed(
             config, member_id=name, now_ms=now_ms, dialect=dialect, trace=trace, trace_offset_ms=offset_ms
         )
     if member_id is not None:
-        raise LocalProtocolError("a classic member is named by its coordinator; leave member_id out")
+        raise LocalProtocolError("the coordinator assigns the id of a classic member; leave member_id out")
     return ClassicConsumerMember(config, trace=trace, trace_offset_ms=offset_ms, now_ms=now_ms)
 
 

@@ -77,7 +77,7 @@ class ClassicClient(Client):
 
     def poll(self, timeout_ms: int | None, consumed: Offsets) -> None:
         if self._member.topics is None:
-            raise LocalProtocolError("nothing is subscribed to; call subscribe() before poll()")
+            raise LocalProtocolError("the consumer is not subscribed; call subscribe() before poll()")
         self.record.note_call("poll()")
         self._open = _Open("poll", 0, self.now_ms + (timeout_ms or 0), consumed)
         self._give(events.AsyncPollEvent(consumed))

@@ -63,7 +63,7 @@ def choose_request(given: Mapping[str, Node], unanswered: Mapping[int, Any]) -> 
     """The request of an answer: `to`, or the oldest. Raises `LocalProtocolError` if no such request waits."""
     number = texts.read_number(given, "to", min(unanswered, default=0))
     if number not in unanswered:
-        raise LocalProtocolError("no such request waits for an answer")
+        raise LocalProtocolError("no such request is pending")
     return number
 
 
@@ -79,7 +79,7 @@ def _read_error(given: Mapping[str, Node]) -> ErrorCode:
 
 
 def _read_code(node: Node) -> ErrorCode:
-    return ErrorCode[texts.read_known(node, tuple(ErrorCode.__members__), "error code of Kafka's")]
+    return ErrorCode[texts.read_known(node, tuple(ErrorCode.__members__), "Kafka error code")]
 
 
 def _heartbeat_of_consumer(asked: ConsumerGroupHeartbeatRequest, given: Mapping[str, Node]) -> object:
@@ -176,7 +176,7 @@ def _read_transition(node: Node, states: Sequence[str]) -> str:
     source, to, target = node.text().partition(" to ")
     for state in (source, target):
         if not to or state not in states:
-            raise InputError(f"{node.text()[:60]!r} is no transition", node.where, "write JOINING to STABLE")
+            raise InputError(f"{node.text()[:60]!r} is not a transition", node.where, "write JOINING to STABLE")
     return node.text()
 
 

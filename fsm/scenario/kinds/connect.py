@@ -32,7 +32,9 @@ def read_unit(text: str) -> Unit:
     """Parses the document's notation of a unit, `AC0` or `AT1`. Raises `InputError` for any other text."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
-        raise InputError(f"{text!r} is no unit", remedy="write AC0 for the instance of connector A, AT1 for its task 1")
+        raise InputError(
+            f"{text!r} is not a unit", remedy="write AC0 for the instance of connector A, AT1 for its task 1"
+        )
     return Unit(match["connector"], int(match["number"])) if match["number"] else Unit(match["connector"])
 
 

@@ -32,7 +32,7 @@ _ADVANCE = re.compile(r"(?:([DM])(?:/(\d{1,9}))?)?([+-]?\d{1,15})?")
 
 def _check_mode(text: str) -> None:
     if text not in MODES:
-        raise InputError(f"{text[:60]!r} is no mode", remedy=f"one of {', '.join(MODES)}")
+        raise InputError(f"{text[:60]!r} is not a mode", remedy=f"one of {', '.join(MODES)}")
 
 
 _HELD = {EACH: [str]}
@@ -141,7 +141,7 @@ class Group(RoundStage):
         if len(self.task_counts) + sum(self.task_counts.values()) > UNITS_LIMIT:
             raise InputError(f"more than {UNITS_LIMIT} connectors and tasks", where)
         if min(self.task_counts.values(), default=0) < 0:
-            raise InputError("a connector has no fewer than 0 tasks", where)
+            raise InputError("a connector cannot have fewer than 0 tasks", where)
 
     def _stimulate(self, node: Node) -> None:
         for name, (key, value) in node.mapping().items():
@@ -310,7 +310,7 @@ def _new_leader(group: Group, _: Node) -> None:
 def _advance(group: Group, node: Node) -> None:
     match = _ADVANCE.fullmatch(node.text().replace(" ", ""))
     if match is None or not match[0] or int(match[2] or 1) == 0:
-        raise InputError(f"{node.text()[:60]!r} is no time", node.where, "write D, D/2, M, D-1, or milliseconds")
+        raise InputError(f"{node.text()[:60]!r} is not a time", node.where, "write D, D/2, M, D-1, or milliseconds")
     base = {"D": group.delay_ms, "M": group.max_delay_ms}.get(match[1], 0)
     group.now_ms += base // int(match[2] or 1) + int(match[3] or 0)
 

@@ -99,7 +99,7 @@ def _read_latencies(node: Node | None) -> Latencies:
     for name, value in given.items():
         with name_setting(name):
             if value.number() < 1:
-                raise InputError("everything takes its time", value.where, "at least 1 ms")
+                raise InputError("must not be 0", value.where, "give at least 1 ms")
     return Latencies(**{name: value.number() for name, value in given.items()})
 
 
@@ -114,7 +114,7 @@ def _start_workers(cluster: Cluster, node: Node) -> None:
     for key, _, units in assignments.values():
         _start_worker(cluster, key, "", units)
     if assignments and not cluster.settle():
-        raise InputError("these workers do not come to rest", node.where)
+        raise InputError("these workers do not settle", node.where)
     for name, (_, value, units) in assignments.items():
         kept = cluster.assignments()[name]
         if set(kept) != set(units):
@@ -277,7 +277,7 @@ def _start(cluster: Cluster, node: Node) -> None:
 def _start_worker(cluster: Cluster, name: Node, protocol: str, holding: Units = ()) -> None:
     """Starts a worker, possibly with units. Raises `InputError` for an invalid name, and for too many workers."""
     if not name.text() or not name.text().isprintable() or len(name.text()) > 60:
-        raise InputError(f"{name.text()[:60]!r} is no name of a worker", name.where)
+        raise InputError(f"{name.text()[:60]!r} cannot be the name of a worker", name.where)
     if name.text() not in cluster.processes and len(cluster.processes) >= WORKERS_LIMIT:
         raise InputError(f"more than {WORKERS_LIMIT} workers", name.where)
     cluster.start(name.text(), protocol, holding)
@@ -323,7 +323,7 @@ def _broker(cluster: Cluster, node: Node) -> None:
 def _settle(cluster: Cluster, node: Node) -> None:
     given = {} if node.is_null else node.fields(("most_ms",))
     if not cluster.settle(*(read_ms(most, WAIT_LIMIT_MS) for most in given.values())):
-        raise InputError("the cluster does not come to rest", node.where, "wait instead, or say most_ms: more")
+        raise InputError("the cluster does not settle", node.where, "wait instead, or raise most_ms")
 
 
 def _with_name(do: Callable[[Cluster, str], None]) -> Callable[[Cluster, Node], None]:

@@ -102,7 +102,9 @@ class ConsumerGroup(Stage):
         """The consumer of that name. Raises `InputError` if none runs."""
         if node.text() not in self.cluster.clients:
             raise InputError(
-                f"no consumer {node.text()[:60]!r} runs", node.where, nearest(node.text(), tuple(self.cluster.clients))
+                f"no consumer {node.text()[:60]!r} is running",
+                node.where,
+                nearest(node.text(), tuple(self.cluster.clients)),
             )
         return self.cluster.clients[node.text()]
 
@@ -234,15 +236,15 @@ def _start(stage: ConsumerGroup, node: Node) -> None:
     given = node.fields(known, ("consumer",)) if isinstance(node.value, dict) else {"consumer": node}
     name = given["consumer"].text()
     if not name or not name.isprintable() or len(name) > 60:
-        raise InputError(f"{name[:60]!r} is no name of a consumer", given["consumer"].where)
+        raise InputError(f"{name[:60]!r} cannot be the name of a consumer", given["consumer"].where)
     if name in stage.cluster.clients:
-        raise InputError(f"{name} runs", given["consumer"].where, "close or kill it first")
+        raise InputError(f"{name} is running", given["consumer"].where, "close or kill it first")
     if len(stage.cluster.clients) >= CONSUMERS_LIMIT:
         raise InputError(f"more than {CONSUMERS_LIMIT} consumers", node.where)
     protocol = given["protocol"].text() if "protocol" in given else "consumer"
     if protocol not in ("consumer", *CLASSIC):
         raise InputError(
-            f"no protocol {protocol[:60]!r}", given["protocol"].where, "one of consumer, " + ", ".join(CLASSIC)
+            f"unknown protocol {protocol[:60]!r}", given["protocol"].where, "one of consumer, " + ", ".join(CLASSIC)
         )
     client_dialect = read_dialect(given, None, client_release).name if protocol == "consumer" else protocol
     instance_id = given["instance_id"].text() if "instance_id" in given else None
@@ -288,7 +290,7 @@ def _grow(stage: ConsumerGroup, node: Node) -> None:
     for name, (key, value) in node.mapping().items():
         if name not in stage.topics or value.number() <= stage.topics[name]:
             raise InputError(
-                f"{name[:60]} has {stage.topics.get(name, 'no')} partitions", key.where, "topics only grow"
+                f"{name[:60]} has {stage.topics.get(name, 'no')} partitions", key.where, "a topic can only get more"
             )
         stage.topics[name] = value.number()
         stage.cluster.resize(name, value.number())
@@ -298,9 +300,7 @@ def _settle(stage: ConsumerGroup, node: Node) -> None:
     given = {} if node.is_null else node.fields(("most_ms",))
     if not stage.settle(read_ms(given["most_ms"], WAIT_LIMIT_MS) if given else SETTLE_MS):
         problems = "; ".join(stage.cluster.find_unsettled()) or "it keeps changing"
-        raise InputError(
-            f"the group does not come to rest: {problems}", node.where, "wait instead, or say most_ms: more"
-        )
+        raise InputError(f"the group does not settle: {problems}", node.where, "wait instead, or raise most_ms")
 
 
 VERBS: Mapping[str, Callable[[ConsumerGroup, Node], None]] = {

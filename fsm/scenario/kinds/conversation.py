@@ -107,7 +107,7 @@ def _make_client(given: Mapping[str, Node], dialect: str, where: str) -> Client:
         config = _read_config(ConsumerConfig, given.get("config"), where)
         return ConsumerClient(config, read_text(given, "member_id", "m-1"), release(dialect), listener, topics)
     if protocol != "classic":
-        raise InputError(f"{protocol[:60]!r} is no protocol", given["protocol"].where, "consumer or classic")
+        raise InputError(f"{protocol[:60]!r} is not a protocol", given["protocol"].where, "consumer or classic")
     return ClassicClient(_read_config(ClassicConfig, given.get("config"), where), listener, topics)
 
 
@@ -165,7 +165,7 @@ def _compile(node: Node) -> re.Pattern[str]:
     try:
         return re.compile(node.text())
     except (re.error, RecursionError, OverflowError) as problem:
-        raise InputError(f"no regular expression: {problem}", node.where) from None
+        raise InputError(f"not a regular expression: {problem}", node.where) from None
 
 
 def _poll(client: Client, value: Node) -> None:
@@ -214,7 +214,7 @@ def _fail(client: Client, value: Node) -> None:
 def _wait(client: Client, value: Node) -> None:
     ms = value.number()
     if ms < 0:
-        raise InputError("time does not go back", value.where)
+        raise InputError("time cannot go back", value.where)
     client.wait(ms)
 
 

@@ -235,7 +235,7 @@ def _join_group(group: DocumentGroup, stated: Mapping[str, Any]) -> Outcome:
 def _actor(stated: Mapping[str, Any]) -> str:
     actor = stated["stimulus"].get("actor")
     if actor is None:
-        raise LocalProtocolError("nobody is named who does it")
+        raise LocalProtocolError("the step names no member")
     return str(actor)
 
 
@@ -301,7 +301,7 @@ class ShippedStory(_Story):
         protocol = head.rebalance_protocol
         if protocol not in STRATEGIES:
             known = ", ".join(STRATEGIES)
-            raise InputError(f"no rebalance protocol {protocol[:60]!r}", node.where, f"one of {known}")
+            raise InputError(f"unknown rebalance protocol {protocol[:60]!r}", node.where, f"one of {known}")
         places = node.mapping()["scripted_targets"][1].mapping()
         epochs = sorted(trace["scripted_targets"], key=lambda epoch: places[epoch][0].number())
         targets = [{n: tuple(p) for n, p in trace["scripted_targets"][epoch].items()} for epoch in epochs]
@@ -357,7 +357,7 @@ class ShippedStory(_Story):
 def _sender(group: ShippedGroup, request: Mapping[str, Any]) -> str:
     name = str(request["from"])
     if name not in group.ids:
-        raise LocalProtocolError(f"{name} is no member of the group")
+        raise LocalProtocolError(f"{name} is not a member of the group")
     return name
 
 

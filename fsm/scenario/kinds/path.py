@@ -67,7 +67,7 @@ def _make(given: Mapping[str, Node], dialect: str | None) -> Model:
     options = {}
     for option, (key, node) in given["options"].mapping().items() if "options" in given else ():
         if option not in known:
-            raise InputError(f"no option {option!r}", key.where, nearest(option, tuple(known)))
+            raise InputError(f"unknown option {option!r}", key.where, nearest(option, tuple(known)))
         options[option] = _value(node, known[option])
     candidates = [options]
     if dialect is not None:

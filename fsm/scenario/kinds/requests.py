@@ -123,12 +123,12 @@ class Requests(Stage):
 
     def _wait(self, node: Node) -> None:
         if node.number() < 0:
-            raise InputError("time does not go back", node.where)
+            raise InputError("time cannot go back", node.where)
         self._receive(self.host.advance(self.host.now_ms + node.number()))
 
     def _send(self, act: Act) -> None:
         if "from" not in act.beside:
-            raise InputError("nobody sends it", act.where, "from: NAME")
+            raise InputError("has no sender", act.where, "add from: NAME")
         api, name = broker.APIS[act.verb], act.beside["from"].text()
         given = {} if act.value.is_null and not api.required else act.value.fields(api.keys, api.required)
         text = ", ".join(f"{key}={show_node(node)}" for key, node in given.items())
@@ -199,7 +199,7 @@ class Requests(Stage):
                 continue
             known = {"answer": broker.ANSWER_FIELDS, "group": broker.GROUP_FIELDS}.get(name, broker.MEMBER_FIELDS)
             if known is broker.MEMBER_FIELDS and not any(field.startswith(f"{name} ") for field in seen):
-                raise InputError(f"nobody is called {name[:60]!r} here", key.where, nearest(name, ("answer", "group")))
+                raise InputError(f"{name[:60]!r} is unknown here", key.where, nearest(name, ("answer", "group")))
             for field, each in value.fields(known).items():
                 yield Expected(f"{name} {field}", _read_value(field, each), each.where)
 

@@ -55,7 +55,7 @@ class DocumentGroup:
     def member(self, name: str) -> DocumentMember:
         """The member. Raises `LocalProtocolError` if there is none."""
         if name not in self.members:
-            raise LocalProtocolError(f"{name} is no member of the group")
+            raise LocalProtocolError(f"{name} is not a member of the group")
         return self.members[name]
 
     def target_of(self, name: str) -> Numbers:

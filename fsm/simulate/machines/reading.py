@@ -56,7 +56,7 @@ def read_machines(document: Node, folder: Path) -> Machines:
     network = given["network"].fields(NETWORK_KEYS) if "network" in given else {}
     parts = tuple(_part(name, node, folder) for name, node in read_names(given["machines"]))
     if not parts:
-        raise InputError("no machine", given["machines"].where)
+        raise InputError("has no machine", given["machines"].where)
     if sum(part.count for part in parts) > MOST_MACHINES:
         raise InputError("too many machines", given["machines"].where, f"at most {MOST_MACHINES}")
     found = Machines(
@@ -125,7 +125,7 @@ def _delay(node: Node) -> Delay:
     if ".." in node.text():
         least, most = range_of(node)
         if not most:
-            raise InputError(f"{short(node.text())} is no time at all", node.where, "1ms..5ms")
+            raise InputError(f"{short(node.text())} must not be 0", node.where, "1ms..5ms")
         return Delay(least, most)
     mean_ms = duration_of(node, least=1)
     return Delay(mean_ms, mean_ms, is_mean=True)
@@ -148,7 +148,7 @@ def _places(whole: Node, nodes: list[Node], found: Machines, *, every: bool = Fa
     """Checks places in the form of `fsm.exchange`: each by itself, and then all together."""
     text = ",".join(node.text() for node in nodes)
     if not text:
-        raise InputError("no place", whole.where, "for example [door.OPEN, lift.MOVING]")
+        raise InputError("names no state", whole.where, "for example [door.OPEN, lift.MOVING]")
     for places, node in (*((node.text(), node) for node in nodes), (text, whole)):
         try:
             found.exchange.places(places, every=every)
@@ -161,10 +161,12 @@ def _read_deed(node: Node, found: Machines) -> Deed | Rate:
     given = node.fields((*DEEDS, *DEED))
     words = [word for word in DEEDS if word in given]
     if len(words) != 1:
-        raise InputError("one deed each" if words else "nothing is done", node.where, "one of " + ", ".join(DEEDS))
+        raise InputError(
+            "does more than one thing" if words else "does nothing", node.where, "one of " + ", ".join(DEEDS)
+        )
     what = words[0]
     if ("at" in given) == ("every" in given):
-        raise InputError("either at a time or every so often", node.where, "at: 10m, or every: 10m")
+        raise InputError("needs either at or every", node.where, "at: 10m, or every: 10m")
     target = "all" if what == "lose" else given[what].text()
     amount = share_of(given["lose"]) if what == "lose" else 0
     if what != "lose":
@@ -176,9 +178,9 @@ def _read_deed(node: Node, found: Machines) -> Deed | Rate:
         return Rate(what, target, duration_of(given["every"], least=LEAST_EVERY_MS), since, until, length, amount)
     at_ms = duration_of(given["at"])
     if at_ms > found.lasts_ms:
-        raise InputError(f"is after the end, {show_ms(found.lasts_ms)}", given["at"].where)
+        raise InputError(f"is after the end of the run, {show_ms(found.lasts_ms)}", given["at"].where)
     if length[0] != length[1]:
-        raise InputError("a range is for what comes every so often", given["for"].where)
+        raise InputError("a range needs every", given["for"].where)
     return Deed(at_ms, what, target, length[0], amount)
 
 
@@ -215,11 +217,11 @@ def _check_events(found: Machines, machines: Node) -> None:
             if event not in outside:
                 raise InputError(f"{part.name}.{event} is sent by another machine", where, "leave it out of `happens`")
             if part.count * found.lasts_ms > MOST_EVENTS * max(delay.most_ms, 1) and delay != NEVER:
-                raise InputError(f"more than {MOST_EVENTS:,} events", where, "let it be rarer, or the run shorter")
+                raise InputError(f"more than {MOST_EVENTS:,} events", where, "make it rarer, or the run shorter")
         missing = [event for event in sorted(outside - part.happens.keys()) if (part.name, event) not in scripted]
         if missing:
             raise InputError(
-                f"nobody sends {part.name}.{missing[0]}: no machine orders it, and it does not come from outside",
+                f"nothing sends {part.name}.{missing[0]}: it is not an effect of a machine, and not in happens",
                 node.where,
                 f"happens: {{{missing[0]}: 10s}}, or never",
             )

@@ -277,7 +277,7 @@ class MachinesRun:
             self._room = max(self._room, 2 * len(self._queue))
         if len(self._queue) >= MOST_UNDER_WAY:
             raise InputError(
-                f"more than {MOST_UNDER_WAY:,} messages and timers at once", self.deployment.name, "let there be fewer"
+                f"more than {MOST_UNDER_WAY:,} messages and timers at once", self.deployment.name, "reduce them"
             )
         heappush(self._queue, (at_ms, next(self._numbers), happen, given))
 

@@ -28,7 +28,7 @@ def vary_machines(deployment: Machines, variant: str) -> Machines:
             deployment = _with_table(deployment, key, value, where)
         else:
             known = (*SHARES, *deployment.exchange.named)
-            raise InputError(f"nothing to vary is called {key!r}", where, nearest(key, known))
+            raise InputError(f"unknown variant {key!r}", where, nearest(key, known))
     return deployment
 
 
@@ -39,7 +39,7 @@ def _with_table(deployment: Machines, role: str, source: str, where: str) -> Mac
     for part in found.parts:
         outside = {event.name for event in found.exchange.outside(found.exchange.named[part.name])}
         for event in sorted(outside - part.happens.keys()):
-            raise InputError(f"nobody sends {part.name}.{event}", where, "say in the deployment how often it happens")
+            raise InputError(f"nothing sends {part.name}.{event}", where, "add it to happens in the deployment")
     happens = {part.name: {event.name for event in part.table.alphabet} for part in found.parts}
     kept = (
         replace(part, happens={name: delay for name, delay in part.happens.items() if name in happens[part.name]})

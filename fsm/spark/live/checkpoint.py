@@ -35,7 +35,7 @@ def open_checkpoint(followed: Followed) -> Iterator[None]:
         own = {folder, folder / LOCK, folder / HALF}  # of an audit that was killed at its start
         if not (folder / MARK).exists() and any(path not in own for path in out.rglob("*")):
             raise InputError(
-                "the folder holds something that no --follow wrote", str(out), "give a new or empty folder"
+                "the folder holds files that --follow did not write", str(out), "give a new or empty folder"
             )
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("w")
@@ -45,7 +45,9 @@ def open_checkpoint(followed: Followed) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError("another audit follows into it", str(out), "stop that or give another folder") from None
+            raise InputError(
+                "another audit is following into it", str(out), "stop that or give another folder"
+            ) from None
         mark = folder / MARK
         if mark.exists():
             _compare(mark, mine)
@@ -73,7 +75,7 @@ def _compare(mark: Path, mine: dict[str, Any]) -> None:
         known = json.loads(mark.read_bytes())
         known_options, version = known["options"], known["version"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError("is no mark of a checkpoint", str(mark), "give a new folder") from None
+        raise InputError("is not a checkpoint", str(mark), "give a new folder") from None
     if version != mine["version"]:
         was = ", ".join(f"{name} {value}" for name, value in version.items())
         raise InputError(f"was begun by another version ({was})", str(mark.parent), "give a new folder")

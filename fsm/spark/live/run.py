@@ -58,7 +58,9 @@ def follow_logs(followed: Followed, report: OnAlarms, look: Look = lambda _: Non
                 _follow_on_spark(followed, page, sink, report, look)
         except (OSError, sqlite3.Error) as problem:
             reason = getattr(problem, "strerror", None) or str(problem)
-            raise FsmError(f"{followed.out}: cannot be written: {reason}; go on with the same command") from None
+            raise FsmError(
+                f"{followed.out}: cannot be written: {reason}; run the same command again to resume"
+            ) from None
         except KeyboardInterrupt:
             pass  # the normal end; unwritten changes are written when it continues
         finally:
@@ -80,7 +82,7 @@ def _result(followed: Followed, page: Page, sink: Sink) -> Result:
     totals = page.totals()
     if not page.offsets:
         if find_files(followed):
-            raise InputError("ended before anything was read", remedy="the same command goes on")
+            raise InputError("ended before anything was read", remedy="run the same command again to resume")
         file, reason = next(iter(unreadable_files(followed)), (", ".join(followed.paths), "no file to read"))
         raise InputError(reason, file, "give log files or a folder that holds some")
     if not totals.sums["records"]:

@@ -88,7 +88,7 @@ class Sink:
                 self._write_standing(batch)
         except (OSError, sqlite3.Error) as problem:
             reason = getattr(problem, "strerror", None) or str(problem)
-            text = f"findings cannot be written: {reason}; go on with the same command"
+            text = f"findings cannot be written: {reason}; run the same command again to resume"
             raise FsmError(f"{self.out}: {text}") from None
         self.batch = batch
         return alarms
