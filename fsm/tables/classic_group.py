@@ -40,10 +40,10 @@ class State(Symbol):
     """The state of a classic group, as DescribeGroups prints it (Empty, PreparingRebalance, ...)."""
 
     EMPTY = "No members; member ids may have been given out."
-    PREPARING_REBALANCE = "The join phase: joins are delayed until everybody has joined or the time is up."
+    PREPARING_REBALANCE = "The join phase: joins are delayed until all members have joined or the time is up."
     COMPLETING_REBALANCE = "The sync phase: the generation has begun, syncs are delayed until the leader's is stored."
     STABLE = "Every member can have its assignment."
-    DEAD = "The object is of no use any more: unloaded, deleted or converted."
+    DEAD = "The object is no longer used: unloaded, deleted or converted."
 
 
 class Event(Symbol):
@@ -105,7 +105,7 @@ class Event(Symbol):
     # Birth and end
     LOADED_WITH_MEMBERS = "This coordinator loaded a group with members."
     LOADED_OVER_CAPACITY = "This coordinator loaded a group with more members than it allows."
-    DOWNGRADED_BY_REMOVAL = "A consumer group was converted because its last consumer-protocol members went."
+    DOWNGRADED_BY_REMOVAL = "A consumer group was converted because its last consumer-protocol members left."
     DOWNGRADED_BY_REPLACEMENT = "A consumer group was converted by a static classic member; its target was current."
     DOWNGRADED_BY_REPLACEMENT_STALE = "The same, but its target was behind the group epoch."
     UPGRADED = "A consumer-protocol member joined, and the group becomes a consumer group."

@@ -69,10 +69,10 @@ class Event(Symbol):
     SYNC_ILLEGAL_GENERATION = "ILLEGAL_GENERATION, generation unchanged since the request."
     SYNC_COORDINATOR_LOST = "NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, or the connection broke."
     SYNC_FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID: another process holds the instance id."
-    SYNC_FATAL = "Another protocol than the elected one, no authorization, or an error that none expects."
+    SYNC_FATAL = "Another protocol than the elected one, no authorization, or an unexpected error."
     # Heartbeats
     HEARTBEAT_OK = "A heartbeat was answered without error."
-    HEARTBEAT_REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS: the group wants everyone to join again."
+    HEARTBEAT_REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS: all members have to rejoin."
     HEARTBEAT_UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID, generation unchanged since the request."
     HEARTBEAT_ILLEGAL_GENERATION = "ILLEGAL_GENERATION, generation unchanged since the request."
     HEARTBEAT_FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID, generation unchanged since the request."
@@ -107,10 +107,10 @@ class Effect(Symbol):
     RESET_GENERATION = "Forget the generation and its protocol."
     RESET_MEMBER_ID = "Forget the member id."
     REQUEST_REJOIN = "Have the next poll join again."
-    START_HEARTBEATS = "Wake the heartbeat thread, with its timeouts begun anew."
-    STOP_HEARTBEATS = "Let the heartbeat thread rest."
+    START_HEARTBEATS = "Wake the heartbeat thread, with its timeouts restarted."
+    STOP_HEARTBEATS = "Suspend the heartbeat thread."
     FORGET_COORDINATOR = "Drop the coordinator and its connection, and look for it again."
-    RESET_SESSION_TIMER = "Begin the session timeout anew."
+    RESET_SESSION_TIMER = "Restart the session timeout."
     RAISE_ERROR = "Throw the error from the poll or commit of the application."
 
 

@@ -38,9 +38,9 @@ class State(Symbol):
     """The state of a consumer group, as ConsumerGroupDescribe prints it."""
 
     EMPTY = "No members; the group and its epochs are kept."
-    ASSIGNING = "The group epoch is ahead of the target epoch: somebody has yet to compute the target."
+    ASSIGNING = "The group epoch is ahead of the target epoch: the target has not been computed yet."
     RECONCILING = "The target is current; at least one member has not reached it."
-    STABLE = "The target is current and every member stands at it."
+    STABLE = "The target is current and every member has reached it."
     DEAD = "The group object is gone: deleted, converted or unloaded. Kafka never assigns this state."
 
 
@@ -53,13 +53,13 @@ class Event(Symbol):
     MEMBER_JOINED_ALL_STABLE = "The first member joined with a subscription and got its target at once."
     SUBSCRIPTION_CHANGED_TARGET_STALE = "A member's names, or its resolved or cleared pattern, changed; target delayed."
     SUBSCRIPTION_CHANGED_RECONCILING = "As before, but the target was computed and somebody is behind it."
-    SUBSCRIPTION_CHANGED_ALL_STABLE = "As before, but the target was computed and the only member stands at it."
+    SUBSCRIPTION_CHANGED_ALL_STABLE = "As before, but the target was computed and the only member has reached it."
     ASSIGNOR_CHANGED_TARGET_STALE = "A vote changed the elected assignor; the interval delays the target."
     ASSIGNOR_CHANGED_RECONCILING = "A vote changed the elected assignor; the target was computed, somebody is behind."
-    ASSIGNOR_CHANGED_ALL_STABLE = "A vote changed the elected assignor; the only member stands at the computed target."
+    ASSIGNOR_CHANGED_ALL_STABLE = "A vote changed the elected assignor; the only member has reached the target."
     METADATA_CHANGED_TARGET_STALE = "The metadata hash of the subscribed topics changed; the interval delays it."
     METADATA_CHANGED_RECONCILING = "The metadata hash changed; the target was computed and somebody is behind it."
-    METADATA_CHANGED_ALL_STABLE = "The metadata hash changed; the only member stands at the computed target."
+    METADATA_CHANGED_ALL_STABLE = "The metadata hash changed; the only member has reached the computed target."
     # A request that bumps nothing
     UNSUBSCRIBED_JOINED_TARGET_STALE = "A member without names or resolved pattern joined; the target is still behind."
     UNSUBSCRIBED_JOINED_RECONCILING = "A member without names or resolved pattern joined; others are behind."
@@ -89,7 +89,7 @@ class Event(Symbol):
     LOADED_ASSIGNING = "This coordinator loaded the group with its target behind."
     LOADED_RECONCILING = "This coordinator loaded the group with a current target and a member behind it."
     LOADED_STABLE = "This coordinator loaded the group with every member at the target."
-    DOWNGRADED_BY_REMOVAL = "The last consumer-protocol members went; classic ones remain and the policy allows it."
+    DOWNGRADED_BY_REMOVAL = "The last consumer-protocol members left; classic ones remain and the policy allows it."
     DOWNGRADED_BY_REPLACEMENT = "The last consumer-protocol member was replaced by a static classic one."
     CLASSIC_JOIN_TO_EMPTY = "A classic JoinGroup reached a group without members."
     GROUP_DELETED = "DeleteGroups, or the cleanup of a group without offsets."
@@ -112,7 +112,7 @@ class Effect(Symbol):
     REMOVE_GROUP_RECORDS = "Tombstones of all the group's records (types 8, 7, 6, 5, 16, 4, 3, as far as they exist)."
     CREATE_CLASSIC_GROUP = "A STABLE classic group with the members' targets; generation := old group epoch (type 2)."
     REBALANCE_CLASSIC_GROUP = "That classic group prepares a rebalance at once."
-    CREATE_EMPTY_CLASSIC_GROUP = "An EMPTY classic group takes the place; the join goes on there (type 2)."
+    CREATE_EMPTY_CLASSIC_GROUP = "An EMPTY classic group replaces it; the join continues there (type 2)."
 
 
 S, E, F = State, Event, Effect

@@ -42,9 +42,9 @@ class State(Symbol):
 
     ABSENT = "No such member yet. Not a state of Kafka."
     STABLE = "Has all of its target that it may have, at its member epoch."
-    UNREVOKED_PARTITIONS = "Must give up partitions before it may go on; the coordinator waits for its report."
+    UNREVOKED_PARTITIONS = "Must revoke partitions before it can continue; the coordinator waits for its report."
     UNRELEASED_PARTITIONS = "At the target epoch, but other members still hold partitions of its target."
-    UNKNOWN = "Loaded with a state code this version does not know; goes on once it comes back with nothing owned."
+    UNKNOWN = "Loaded with a state code this version does not know; continues once it rejoins with nothing owned."
     REMOVED = "Out of the group, its records deleted. Not a state of Kafka."
 
 
@@ -72,7 +72,7 @@ class Event(Symbol):
     COPIED_UNREVOKED = "A new id took over a static member that was UNREVOKED_PARTITIONS."
     COPIED_UNRELEASED = "A new id took over a static member that was UNRELEASED_PARTITIONS."
     COPIED_UNKNOWN = "A new id took over a static member that was UNKNOWN."
-    CONVERTED = "The classic group was upgraded; its member goes on here at epoch = generation."
+    CONVERTED = "The classic group was upgraded; its member continues here at epoch = generation."
     LOADED_STABLE = "This coordinator loaded the member as STABLE."
     LOADED_UNREVOKED = "This coordinator loaded the member as UNREVOKED_PARTITIONS."
     LOADED_UNRELEASED = "This coordinator loaded the member as UNRELEASED_PARTITIONS."

@@ -35,16 +35,16 @@ from fsm.table import Symbol, Table, ignore, row
 class State(Symbol):
     """The state of the member; the names are those of `MemberState`."""
 
-    UNSUBSCRIBED = "Not in the group: never joined, or left. The leave response may still be on its way."
+    UNSUBSCRIBED = "Not in the group: never joined, or left. The leave response may still be in flight."
     JOINING = "Joins with heartbeats of epoch 0, one after the other, until the coordinator answers."
     RECONCILING = "A member whose target differs from what it holds: it commits, revokes and assigns step by step."
-    ACKNOWLEDGING = "The run is over; the next heartbeat tells the coordinator at once what is now owned."
-    STABLE = "A member that holds its target and heartbeats on the interval."
-    FENCED = "Thrown out by the coordinator; waits until the application has heard of the loss, then joins anew."
-    PREPARE_LEAVING = "Leaving, and the application's callback for the release has not come back; still heartbeats."
-    LEAVING = "Everything is given up; the leave heartbeat is the next thing sent."
-    FATAL = "An error ended the membership for good; only a new consumer helps."
-    STALE = "Left because the application did not poll in time; joins again on a poll after the lost callback."
+    ACKNOWLEDGING = "The reconciliation is over; the next heartbeat reports at once what is now owned."
+    STABLE = "A member that holds its target and sends heartbeats at the interval."
+    FENCED = "Fenced by the coordinator; waits until the lost callback has returned, then rejoins."
+    PREPARE_LEAVING = "Leaving; the application's callback for the release has not returned; still sends heartbeats."
+    LEAVING = "All partitions are given up; the leave heartbeat is sent next."
+    FATAL = "An error ended the membership permanently; only a new consumer can join."
+    STALE = "Left because the application did not poll in time; rejoins on a poll after the lost callback."
 
 
 class Event(Symbol):
@@ -57,7 +57,7 @@ class Event(Symbol):
     POLL_LATE = "A poll came after the poll timer had run out, in a state other than STALE; the poll renews the timer."
     POLL_LATE_RELEASED = "A poll came after the poll timer had run out, in STALE with the release done."
     POLL_LATE_PENDING = "A poll came after the poll timer had run out, in STALE with the release still open."
-    UNSUBSCRIBE = "unsubscribe() by one who is not an active member (any state but the four of a member)."
+    UNSUBSCRIBE = "unsubscribe() of a consumer that is not an active member (any state but the four of a member)."
     UNSUBSCRIBE_CB = "unsubscribe() by a member that owns partitions and has a listener."
     UNSUBSCRIBE_NOCB = "unsubscribe() by a member without partitions or without a listener."
     CLOSE_LEAVE = "close() asks to leave and carries the membership operation; its callbacks ran before."
@@ -70,22 +70,22 @@ class Event(Symbol):
     REC_DEFERRED = "An attempt in a tick would have to commit or revoke, which only a poll may start."
     REC_PARTIAL_ACK = "An attempt resolves exactly the partitions held, under a local epoch not acknowledged yet."
     REC_START = "An attempt finds work it may do."
-    COMMIT_DONE_REVOKE = "The commit before a run ended, well or not; a listener must hear of a revocation first."
-    COMMIT_DONE_ASSIGN = "The commit before a run ended, well or not; no revoked callback is needed."
+    COMMIT_DONE_REVOKE = "The commit before a run ended, successfully or not; a listener is called first."
+    COMMIT_DONE_ASSIGN = "The commit before a run ended, successfully or not; no revoked callback is needed."
     REVOKED_OK = "The run's revoked callback returned without error; still RECONCILING and not rejoined."
     ASSIGNED_OK = "The run's assignment was applied and its callback returned; still RECONCILING and not rejoined."
     RUN_FAILED = "A callback of the run threw, applying failed, or unsubscribe() skipped the assignment event."
     RUN_STEP_STALE = "A step of a run ended well, but the member is not RECONCILING any more or has rejoined since."
     # Releases
-    LEAVE_CB_DONE = "The callback for the release before leaving came back, well or not."
-    LOST_DONE_FENCE = "The release after fencing is over: the lost callback came back, or none was needed."
+    LEAVE_CB_DONE = "The callback for the release before leaving returned, with or without an error."
+    LOST_DONE_FENCE = "The release after fencing is over: the lost callback returned, or none was needed."
     LOST_DONE_FATAL = "The release after a fatal error is over."
     LOST_DONE_STALE = "The release after the poll expiry is over, and no late poll has asked to rejoin."
     LOST_DONE_STALE_REJOIN = "The release after the poll expiry is over, and a late poll has asked to rejoin."
     # Heartbeat tick: exactly one of these in each loop of the background thread; close() adds the last
     TICK_SKIP = "No coordinator is known, or the member is in a state that sends no heartbeat."
     LEAVE_SKIPPED = "No coordinator is known while LEAVING."
-    POLL_EXPIRED = "The poll timer ran out, and the member is not on its way out already."
+    POLL_EXPIRED = "The poll timer ran out, and the member is not leaving already."
     HB_IDLE = "No heartbeat is due: interval or backoff not over, or one is in flight."
     HB_SENT = "A heartbeat is generated in a state that has no event of its own for it."
     ACK_SENT = "A heartbeat is generated in ACKNOWLEDGING, and the target is what is held."
@@ -100,10 +100,10 @@ class Event(Symbol):
     RESP_NEW = "A response whose assignment makes the target differ from what is held."
     # Failed heartbeats
     ERR_FENCE = "FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID."
-    ERR_FATAL = "An error that no retry can help, of the broker or of the transport (other than ERR_FATAL_LATE)."
-    ERR_FATAL_LATE = "An error that no retry can help, in UNSUBSCRIBED with no leave pending."
-    ERR_RETRY = "An error of the coordinator or transport that passes; GROUP_ID_NOT_FOUND in UNSUBSCRIBED too."
-    ERR_TOPIC_AUTH = "TOPIC_AUTHORIZATION_FAILED: shown to the application, and tried again."
+    ERR_FATAL = "An error that a retry cannot fix, of the broker or of the transport (other than ERR_FATAL_LATE)."
+    ERR_FATAL_LATE = "An error that a retry cannot fix, in UNSUBSCRIBED with no leave pending."
+    ERR_RETRY = "A retriable error of the coordinator or transport; GROUP_ID_NOT_FOUND in UNSUBSCRIBED too."
+    ERR_TOPIC_AUTH = "TOPIC_AUTHORIZATION_FAILED: shown to the application, and retried."
 
 
 class Effect(Symbol):
@@ -144,7 +144,7 @@ class Effect(Symbol):
     )
     ENQUEUE_REVOKED = "Ask the application for the revoked callback over the run's revoked partitions that are owned."
     ENQUEUE_ASSIGNED = "Send the application the full and the added set; sent even if nothing is added."
-    RESET_AUTO_COMMIT = "Start the auto-commit interval anew."
+    RESET_AUTO_COMMIT = "Restart the auto-commit interval."
     END_RUN = "No run is open."
     MARK_REJOINED = "If a run is open, note that the member rejoined since it began."
     # Releases
@@ -182,7 +182,7 @@ class Effect(Symbol):
         "Generate the leave heartbeat, even with another in flight; its response is logged and is no event."
     )
     SEND_HEARTBEAT_UNWATCHED = "Generate a heartbeat with the current epoch; its response is logged and is no event."
-    WIPE_SENT = "Forget what the last heartbeat carried: the next one says everything again."
+    WIPE_SENT = "Forget the content of the last heartbeat: the next one is full."
     FAIL_REQUEST = "Count a failed attempt: none in flight, longer backoff, heartbeat timer at 0."
     RESET_REQUEST = "Nothing in flight, no attempts counted, no backoff left."
     FORGET_COORDINATOR = (
@@ -191,8 +191,8 @@ class Effect(Symbol):
     )
     ENQUEUE_ERROR = "Send the application the error; poll() throws it."
     RUN_FAILURE_HOOK = (
-        "Unless the failure passes by itself, count a failed rebalance if one is open; then, in UNSUBSCRIBED, "
-        "end the open leave if there is one."
+        "Unless the failure is retriable, count a failed rebalance if one is open; then, in UNSUBSCRIBED, end the "
+        "open leave if there is one."
     )
 
 

@@ -43,12 +43,12 @@ class State(Symbol):
 
     UNSUBSCRIBED = "Neither topics nor a regex are subscribed: the consumer belongs to no group."
     JOINING = "There is a subscription; the heartbeat with epoch 0 that joins the group has not been sent yet."
-    STABLE = "A member with nothing to do but to heartbeat."
+    STABLE = "A member that only sends heartbeats."
     RECONCILING = "An assignment arrived: offsets are committed, partitions revoked and assigned, callbacks called."
-    ACK = "The reconciliation is done and the heartbeat manager has not yet taken the order to say so at once."
+    ACK = "The reconciliation is done and the heartbeat manager has not yet handled the request to report it at once."
     UNSUBSCRIBING = "unsubscribe() or close() was called: partitions are given back, then a last heartbeat leaves."
-    FENCED = "The coordinator threw the member out; the application is told that all partitions are lost."
-    FATAL = "An error without recovery."
+    FENCED = "The coordinator fenced the member; the application is told that all partitions are lost."
+    FATAL = "An unrecoverable error."
 
 
 SEED_NAMES = {
@@ -79,7 +79,7 @@ class Event(Symbol):
     LEFT = "Partitions are given back, offsets committed, and the last heartbeat left."
     MEMBER_FENCED = "A heartbeat response says that the coordinator does not know this member or its epoch."
     PARTITIONS_LOST_HANDLED = "The lost callback returned."
-    FATAL_ERROR = "Any error after which the member cannot go on."
+    FATAL_ERROR = "Any error after which the member cannot continue."
 
 
 class Effect(Symbol):
