@@ -96,7 +96,8 @@ def nearest(name: str, known: Sequence[str], *, others: str = "") -> str:
     """A remedy for an unknown name: the closest known one and `others`, or else the list of known names."""
     near = difflib.get_close_matches(name[:80], known, n=1)
     meant = f"did you mean {near[0]}?" if near else ""
-    return " ".join(filter(None, (meant, others))) or "it has " + (", ".join(known[:20]) or "none")
+    listed = f"choose from {', '.join(known[:20])}" if known else "there are none"
+    return " ".join(filter(None, (meant, others))) or listed
 
 
 def short(text: str) -> str:

@@ -202,12 +202,12 @@ def edited(old, new):
         (edited("steps: [OPEN]", "steps: [OPNE]"),
          "t.yaml:12: 'OPNE' is not a known state or effect of this document; did you mean OPEN?"),
         (edited("events: [PUSH]", "events: [XYZ]"),
-         "t.yaml:11: 'XYZ' is not a known event of this document; it has PUSH"),
+         "t.yaml:11: 'XYZ' is not a known event of this document; choose from PUSH"),
         (edited("initial: SHUT", "initial: [SHUT]"), "t.yaml:8: must be text"),
         (edited("states: [SHUT]", "states: SHUT"), "t.yaml:10: must be a list"),
         (edited("  steps: [OPEN]\n", ""), "t.yaml:10: the key 'steps' is missing"),
         (edited("steps: [OPEN]", "why: x\n  note: y"),
-         "t.yaml:13: unknown key 'note'; it has states, events, why, clause"),
+         "t.yaml:13: unknown key 'note'; choose from states, events, why, clause"),
         (edited("  SHUT: Closed.", "  no-name: x"),
          "t.yaml:4: 'no-name' is not a name; names are letters, digits and _"),
         (edited("  SHUT: Closed.", "  class: x"), "t.yaml:4: 'class' is not a name; names are letters, digits and _"),
@@ -227,7 +227,7 @@ def edited(old, new):
         (edited("initial: SHUT", "initial: !x SHUT"),
          "t.yaml:8: the tag '!x' is not supported; a table is text, lists and mappings"),
         (edited("initial: SHUT", "<<: {initial: SHUT}"),
-         ("t.yaml:8: unknown key '<<'; it has fsm, name, title, source, "
+         ("t.yaml:8: unknown key '<<'; choose from fsm, name, title, source, "
          "doc, initial, terminal, exits, part, rows, nested, states, events, effects")),
         (edited("initial: SHUT", "? [a]\n: b"), "t.yaml:8: must be text"),
         (edited("initial: SHUT", "initial: [SHUT"), "t.yaml:9: not YAML: expected ',' or ']', but got ':'"),

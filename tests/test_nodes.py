@@ -76,5 +76,5 @@ def test_a_list_is_no_text(ask: object) -> None:
 def test_nearest_name_is_proposed() -> None:
     """A name that is close, or else all there are."""
     assert nearest("polll", ("poll", "wait")) == "did you mean poll?"
-    assert nearest("zzz", ("poll", "wait")) == "it has poll, wait"
-    assert nearest("zzz", ()) == "it has none"
+    assert nearest("zzz", ("poll", "wait")) == "choose from poll, wait"
+    assert nearest("zzz", ()) == "there are none"

@@ -105,7 +105,7 @@ class Judging:
 
 def _line(found: Finding) -> str:
     rule = f"{found.check.grade.value} {found.check.id}"
-    return f"{clock(round(found.at_ms))} {name(found.client)} breaks {rule}: {name(found.detail)}"
+    return f"{clock(round(found.at_ms))} {name(found.client)} violates {rule}: {name(found.detail)}"
 
 
 def _audit_line(found: audit.Finding) -> str:

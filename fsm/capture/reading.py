@@ -44,7 +44,7 @@ def read_captures(files: Iterable[tuple[str, BinaryIO]], ports: Collection[int],
             if damaged:
                 log.take(Note(at_ms, "damaged", {"packets": damaged}))
             log.end(at_ms)
-    return f"{many(packets, 'packet')}, {others - damaged} of them no TCP, {damaged} damaged\n"
+    return f"{many(packets, 'packet')}, {others - damaged} of them not TCP, {damaged} damaged\n"
 
 
 class _Stop:

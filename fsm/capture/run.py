@@ -109,7 +109,9 @@ async def probe(host: str, port: int, tls: ssl.SSLContext | None) -> None:
     except ssl.SSLError as problem:
         raise InputError(f"it does not speak TLS: {problem.reason or problem}", place, PLAIN) from None
     except OSError as problem:
-        raise InputError(f"cannot be reached: {problem.strerror or problem}", place) from None
+        raise InputError(
+            f"cannot be reached: {problem.strerror or problem}", place, "give the address of a Kafka broker"
+        ) from None
     try:
         versions = decode_response(ApiVersionsResponse, answer, 0)[1]
     except InputError as problem:

@@ -218,7 +218,7 @@ def _choose(model: Model, names: Sequence[str]) -> tuple[Model, bool]:
     invariants = [name for name in model.asked_of_steps if name in names or _number_of(name) in names]
     for name in names:
         if name not in (*states, *goals, *invariants, *map(_number_of, invariants)):
-            there = ", ".join((*states, *goals, *model.asked_of_steps))
+            there = ", ".join(dict.fromkeys((*states, *goals, *map(_number_of, model.asked_of_steps))))
             raise InputError(f"unknown property {name!r}", model.name, f"choose from {there}")
     chosen = replace(
         model,

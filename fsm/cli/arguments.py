@@ -46,7 +46,7 @@ def setting(text: str) -> tuple[str, str]:
         raise InputError(f"must be KEY=VALUE, not {text!r}", "--set")
     known = BrokerConfig.keys()
     if key not in known:
-        raise InputError(f"no setting {short(key)} that rules a group", "--set", nearest(key, known))
+        raise InputError(f"unknown group setting {short(key)}", "--set", nearest(key, known))
     return key, value.strip()
 
 

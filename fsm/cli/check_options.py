@@ -80,7 +80,9 @@ def _add_members(group: Any) -> None:
     )
     group.add_argument("--coordinator", metavar="DIALECT", help="dialect of the coordinator (latest release)")
     group.add_argument(
-        "--protocol", metavar="NAME", help="protocol of classic members: eager or cooperative; or connect.protocol"
+        "--protocol",
+        metavar="NAME",
+        help="classic members: eager, cooperative, both or either; Connect: connect.protocol",
     )
     group.add_argument("--classic", type=at_least(0), metavar="N", help="number of classic members (1)")
     group.add_argument("--policy", metavar="NAME", help="migration policy: disabled, upgrade, downgrade, bidirectional")

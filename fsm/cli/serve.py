@@ -38,7 +38,7 @@ A fault rule does one thing to the requests that it matches:
     api: ConsumerGroupHeartbeat    #     delay_ms, delay_answer_ms, throttle_ms, pause_ms: N; rewrite: {FIELD: VALUE}
     client: A                      # also: version, group, member, epoch, full: yes or no, partition: foo-0, after_ms
     nth: 2                         # begin with the second match
-    times: 3                       # then this often, or always; once by default
+    times: 3                       # at most this often, or always; once by default
 
 Groups behave as in the Kafka release that --dialect names. The broker generates --records records a second in each
 partition until a client produces to the topic. Records are held in bounded memory, not on disk. There are no

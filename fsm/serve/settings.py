@@ -53,7 +53,7 @@ def broker_config(settings: Mapping[str, str]) -> BrokerConfig:
         words = [value.lower()] if isinstance(value, str) else value
         if not words or not set(words) <= set(known):
             text = value if isinstance(value, str) else ",".join(value)
-            raise InputError(f"cannot be {text!r}", name.replace("_", "."), f"it has {', '.join(known)}")
+            raise InputError(f"cannot be {text!r}", name.replace("_", "."), f"choose from {', '.join(known)}")
     return config
 
 

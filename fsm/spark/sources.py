@@ -104,7 +104,7 @@ def look(
     known: set[_Identity] = set()
     for root in paths:
         if not root.exists():
-            raise InputError("no such file or folder", _show(root))
+            raise InputError("no such file or folder", _show(root), "name log files, or folders that hold some")
         for path in _files(root, leave_out, unreadable, results):
             try:
                 status = path.stat()

@@ -107,5 +107,5 @@ def test_a_client_that_breaks_a_rule_is_told_while_it_runs(broker: LiveBroker, c
     assert any(
         "g-consumer: app (" in line and "is no member any more: fenced_member_epoch" in line for line in lines[:ended]
     )
-    assert any(" app breaks SHOULD C6: expected member " in line for line in lines[:ended])
+    assert any(" app violates SHOULD C6: expected member " in line for line in lines[:ended])
     assert any(line.startswith("SHOULD C6") for line in lines[ended:])

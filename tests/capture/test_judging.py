@@ -46,7 +46,7 @@ def test_a_finding_is_told_once() -> None:
     judging.take(EARLY)
     assert judging.news(EARLY.at_ms + LATE_MS - 1) == []
     (line,) = judging.news(EARLY.at_ms + LATE_MS)
-    assert line.startswith("00:00:01.010 app breaks ")
+    assert line.startswith("00:00:01.010 app violates ")
     judging.take(beat(2_020, 3))
     assert judging.news(60_000) == []
     judging.end()

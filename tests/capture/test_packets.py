@@ -268,7 +268,7 @@ def test_the_command_reads_files_and_writes_the_same_lines(
     assert main(["capture", "--read", *files, "-o", str(tmp_path / "two.jsonl"), "--port-of-broker", str(PORT)]) == 0
     printed = capsys.readouterr().out
     assert (
-        f"\n{len(PACKETS)} packets, 0 of them no TCP, 0 damaged\n128 exchanges on 15 connections, 0 without an"
+        f"\n{len(PACKETS)} packets, 0 of them not TCP, 0 damaged\n128 exchanges on 15 connections, 0 without an"
         in printed
     )
     assert "\nSHOULD C6 (3 times): " in printed
@@ -326,7 +326,7 @@ def test_a_capture_whose_end_is_missing_is_read_to_there(tmp_path: Path, capsys:
     assert main(["capture", "--read", str(file)]) == 0
     file.write_bytes(pcap_of(PACKETS[:50]) + b"\0\0\0")
     assert main(["capture", "--read", str(file)]) == 0
-    assert "51 packets, 0 of them no TCP, 1 damaged" in capsys.readouterr().out
+    assert "51 packets, 0 of them not TCP, 1 damaged" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,10 @@ RULES = "- lose: yes\n  apii: Heartbeat\n"
         (["--topics", "foo=1", "--dialect", "3.9"], "unknown coordinator dialect '3.9'"),
         (["--topics", "foo=1", "--set", "group.consumer.sesion.timeout.ms=1"], "did you mean group.consumer.session"),
         (["--topics", "foo=1", "--set", "group.consumer.session.timeout.ms=9"], "lower that one too"),
-        (["--topics", "foo=1", "--set", "group.consumer.migration.policy=no"], "cannot be 'no'; it has bidirectional"),
+        (
+            ["--topics", "foo=1", "--set", "group.consumer.migration.policy=no"],
+            "cannot be 'no'; choose from bidirectional",
+        ),
         (
             ["--topics", "foo=1", "--faults", "{folder}/rules.yaml"],
             "rules.yaml:2: unknown key 'apii'; did you mean api?",

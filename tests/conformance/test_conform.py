@@ -417,10 +417,10 @@ def test_the_command_exits_1_with_a_difference(capsys: pytest.CaptureFixture[str
         (["--dialect", "3.9"], "unknown coordinator dialect '3.9'"),
         (["--family", "plan"], "unknown family of walks 'plan'"),
         (["--set", "group"], "--set: must be KEY=VALUE, not 'group'"),
-        (["--set", "a=b"], "--set: no setting 'a' that rules a group; it has group.consumer.session.timeout.ms, "),
+        (["--set", "a=b"], "--set: unknown group setting 'a'; choose from group.consumer.session.timeout.ms, "),
         (
             ["--set", "group.consumer.sesion.timeout.ms=6000"],
-            "'group.consumer.sesion.timeout.ms' that rules a group; did you mean group.consumer.session.timeout.ms?",
+            "'group.consumer.sesion.timeout.ms'; did you mean group.consumer.session.timeout.ms?",
         ),
         (["--set", "group.consumer.max.size=many"], "group.consumer.max.size: must be a whole number, not 'many'"),
         (["--steps", "0"], "argument --steps: '0' is not a whole number of at least 1"),

@@ -224,7 +224,7 @@ def test_the_sequence_has_an_arrow_for_each_message(opened: Opened) -> None:
     browser.press("End", END)
     stands(browser, "90 / 90")
     assert count(browser, "#sequence .seq") == 60
-    assert text(browser, "#sequence p") == "30 steps before these are left out"
+    assert text(browser, "#sequence p") == "30 steps before these are not shown"
 
 
 def test_a_table_without_a_drawing_has_its_states_named(opened: Opened) -> None:
@@ -252,7 +252,7 @@ def test_ten_thousand_steps_take_no_more_elements_than_thirty(opened: Opened) ->
     browser.press("End", END)
     stands(browser, "10,000 / 10,000")
     types(browser, "#search", "3 sends")
-    assert text(browser, "#found") == f"{len(fits):,} steps fit"
+    assert text(browser, "#found") == f"{len(fits):,} matches"
     assert browser.run(nodes) < few + 150
     browser.run("document.querySelector('#search').focus()")
     browser.press("Enter", ENTER)

@@ -1066,5 +1066,5 @@ def test_one_eager_assignor_makes_the_member_eager() -> None:
 
 def test_other_inputs_are_refused() -> None:
     """The KIP-848 member's events that mean nothing here."""
-    with pytest.raises(LocalProtocolError, match="object is no input"):
+    with pytest.raises(LocalProtocolError, match="object is not an input"):
         step(new_member(EAGER), object(), 0)  # type: ignore[arg-type]

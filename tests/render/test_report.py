@@ -479,7 +479,7 @@ def test_a_clean_log_is_said_to_be_clean() -> None:
     text = Page(render(clean)).text
     assert "Nothing is wrong in what these logs show" in text
     assert "12 records of 5 members in 1 group, from 90 lines in 2 files (5.0 kB)" in text
-    assert "Looked at: partitions owned twice or by nobody" in text
+    assert "Checked: partitions with two owners or none" in text
 
 
 def test_warnings_alone_are_no_errors() -> None:

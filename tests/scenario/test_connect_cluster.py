@@ -187,7 +187,7 @@ def test_a_worker_that_cannot_stop_in_time_or_hears_nothing_is_led_too() -> None
             "- start: {worker: W4, protocol: cooperative}\n",
             "s.yaml:5: connect.protocol: cooperative was never released",
         ),
-        ("- scale: {C: 2}\n", "s.yaml:5: there is no connector C; it has A, B"),
+        ("- scale: {C: 2}\n", "s.yaml:5: there is no connector C; choose from A, B"),
         ("- create: {C: -1}\n", "s.yaml:5: -1 tasks; 0 to 10000"),
         ("- create: {C: 9999}\n", "s.yaml:5: more than 10000 connectors and tasks"),
         ("- create: C\n", "s.yaml:5: must be a mapping"),
@@ -212,10 +212,13 @@ def test_a_worker_that_cannot_stop_in_time_or_hears_nothing_is_led_too() -> None
         ("- settle: {most_ms: 0}\n", "s.yaml:5: the cluster does not settle; wait instead"),
         (
             "- wait: 5\n  expect: {W8: {}}\n",
-            "s.yaml:6: no worker is called 'W8'; it has W1, W2, W3, rounds, configured, at_rest",
+            "s.yaml:6: no worker is called 'W8'; choose from W1, W2, W3, rounds, configured, at_rest",
         ),
         ("- wait: 5\n  expect: {W1: {state: UP, hold: []}}\n", "s.yaml:6: unknown key 'hold'; did you mean holds?"),
-        ("- wait: 5\n  expect: {W1: {state: UP}}\n", "s.yaml:6: 'UP' is not a known state of a worker; it has DOWN"),
+        (
+            "- wait: 5\n  expect: {W1: {state: UP}}\n",
+            "s.yaml:6: 'UP' is not a known state of a worker; choose from DOWN",
+        ),
         ("- wait: 5\n  expect: {rounds: [{W1: {owns: []}}]}\n", "s.yaml:6: unknown key 'owns'"),
         ("  []\n", "s.yaml:5: 0 steps; 1 to 1000"),
     ],
@@ -231,7 +234,7 @@ def test_what_cannot_be_led_is_said_with_line_and_remedy(steps: str, error: str)
     ("begin", "error"),
     [
         ("cluster: x\nworker: {}\n", "s.yaml:2: unknown key 'worker'; did you mean workers?"),
-        ("cluster: x\nworkers: {W1: [A]}\n", "s.yaml:2: no unit 'A' is configured; it has none"),
+        ("cluster: x\nworkers: {W1: [A]}\n", "s.yaml:2: no unit 'A' is configured; choose from none"),
         ("cluster: x\nconnectors: {A: 1}\nworkers: {W1: [A, A]}\n", "s.yaml:3: A is held twice; give it to one worker"),
         (
             "cluster: x\nconnectors: {A: 1}\nworkers: {W1: [A]}\n",

@@ -67,7 +67,7 @@ def test_a_step_that_cannot_be_done_is_a_difference() -> None:
     ("text", "error"),
     [
         ("[]", "count.yaml:1: 0 steps; 1 to 2000"),
-        ("- subtract", "count.yaml:1: unknown step 'subtract'; it has add, wait"),
+        ("- subtract", "count.yaml:1: unknown step 'subtract'; choose from add, wait"),
         ("- {add: , wait: 1}", "count.yaml:1: a step does one thing, not 2; one of add, wait"),
         ("- {from: A}", "count.yaml:1: a step does one thing, not 0; one of add, wait"),
         ("- wait: soon", "count.yaml:1: 'soon' is not a whole number"),

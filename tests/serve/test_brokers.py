@@ -257,7 +257,7 @@ def test_settings_with_which_no_broker_starts() -> None:
     ],
 )
 def test_settings_that_are_words_nobody_knows(key: str, value: str) -> None:
-    with pytest.raises(InputError, match=f"{key}: cannot be '{value}'; it has "):
+    with pytest.raises(InputError, match=f"{key}: cannot be '{value}'; choose from "):
         Scene(settings={key: value})
 
 

@@ -52,7 +52,7 @@ def test_plans_are_spread_over_processes_and_rates_over_time() -> None:
         ("crash: a-1", "crash: a-7", 16, "no 'a-7' to crash; did you mean a-1?"),
         ("{at: 3m10s, crash", "{crash", 16, "needs either at or every"),
         ("at: 3m10s", "at: 3h", 16, "is after the end of the run, 12m"),
-        ("fail_over: brokers", "fail_over: b7", 17, "it has b1, b2, brokers"),
+        ("fail_over: brokers", "fail_over: b7", 17, "choose from b1, b2, brokers"),
         ("partitions: 16", "partitions: 6", 14, "orders has 12 partitions"),
         ("{at: 8m, lose: 5%", "{at: 8m, loose: 5%", 20, "unknown key 'loose'"),
         ("for: 1s..20s", "for: 20s..1s", 21, "is descending"),

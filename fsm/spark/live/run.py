@@ -95,7 +95,7 @@ def _result(followed: Followed, page: Page, sink: Sink) -> Result:
 def _check_paths(paths: Iterable[str]) -> None:
     for path in paths:
         if not Path(path).exists():
-            raise InputError("no such file or folder", path)
+            raise InputError("no such file or folder", path, "name log files, or folders that hold some")
 
 
 class _Sweeper:
