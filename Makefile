@@ -5,7 +5,7 @@ OUT ?= out
 DATA ?= tests/data
 PYTEST_JOBS ?= 2
 
-# Tests start hundreds of processes, and each would compile every module anew.
+# Tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -27,10 +27,10 @@ help: ## print this list
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ .venv/.user
 
-run: .venv/.user ## audit real logs on Spark, check the diagrams, say where the report is
+run: .venv/.user ## audit recorded logs of real clients on Spark, check the diagrams, print where the report is
 	@$(BIN)/python tests/run.py --out $(OUT)/run
 
-shell: .venv/.user ## a shell in which the command fsm is found
+shell: .venv/.user ## a shell with the command fsm on its PATH
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" $${SHELL:-sh}
 
 check: .venv/.dev ## format, lint, types, layers, generated files
@@ -41,10 +41,10 @@ check: .venv/.dev ## format, lint, types, layers, generated files
 	$(BIN)/fsm draw --check -o diagrams
 	$(BIN)/fsm tables --format stub | cmp - fsm/tables/models.pyi
 
-test: .venv/.dev ## the tests that need nothing from outside, each thing proved once
+test: .venv/.dev ## the tests without external requirements, each thing tested once
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m 'not deep and not slow and not kafka and not clients'
 
-test-deep: .venv/.dev ## more seeds, larger spaces, processes that are killed: the same, deeper
+test-deep: .venv/.dev ## the same, deeper: more seeds, larger spaces, killed processes
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m 'deep and not slow and not kafka and not clients'
 
 test-slow: .venv/.dev ## millions of random steps
@@ -57,20 +57,20 @@ test-kafka: .venv/.dev ## a real Apache Kafka beside our coordinator, and our me
 test-clients: .venv/.dev ## our brokers beside real clients of other languages, and the page in a browser (needs java, mvn, node, go, chromium, kcat)
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m clients
 
-confirm: .venv/.dev ## the weak spots that the checker finds, driven on a real Apache Kafka (needs java and mvn)
+confirm: .venv/.dev ## the weak spots that the checker finds, reproduced on a real Apache Kafka (needs java and mvn)
 	@$(BIN)/python tests/conformance/kafka_broker.py
 	@$(BIN)/python tests/conformance/confirm.py
 
 audit-truth: .venv/.dev ## precision and recall of the audit against what applications saw; DATA=DIR for other recordings
 	@$(BIN)/python tests/truth.py $(DATA)
 
-conformance: .venv/.dev ## our coordinator held against recorded walks of Apache Kafka; DATA=DIR for other recordings
+conformance: .venv/.dev ## our coordinator compared with recorded walks of Apache Kafka; DATA=DIR for other recordings
 	@$(BIN)/python tests/conformance.py $(filter-out tests/data,$(DATA))
 
-connect-rounds: .venv/.dev ## recorded Connect clusters held against the assignor and the worker's table; DATA=DIR for others
+connect-rounds: .venv/.dev ## recorded Connect clusters compared with the assignor and the worker's table; DATA=DIR for others
 	@$(BIN)/python tests/connect_rounds.py $(filter-out tests/data,$(DATA))
 
-zoo: .venv/.dev ## real bugs of Kafka and its clients, planted in what runs here: what catches each
+zoo: .venv/.dev ## real bugs of Kafka and its clients, planted in our code, and the check that catches each
 	@$(BIN)/python tests/zoo.py
 
 bench: .venv/.dev ## ratios against transitions, a plain dict, Kafka's assignors, single-process Python and DuckDB
@@ -94,6 +94,6 @@ diagrams: .venv/.user ## draw every table again (needs the program dot)
 	$(BIN)/fsm draw -o diagrams --format dot,svg,mermaid,plantuml,markdown
 	$(BIN)/fsm tables --format stub > $(OUT).models.pyi && mv $(OUT).models.pyi fsm/tables/models.pyi
 
-clean: ## remove what was made, .venv included
+clean: ## remove all generated files, .venv included
 	rm -rf .venv $(OUT) build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,10 +2,10 @@
 
 A document holds the members of the three enums with their meanings, in their order, and the lines of the table:
 
-    fsm: 1                                   # the version of this form
+    fsm: 1                                   # the version of the format
     name: door                               # one line; the name of its drawings
     title: A door                            # optional, as are source, doc and effects
-    states:                                  # every state, also those of nested tables, with what it means
+    states:                                  # every state, also those of nested tables, with its meaning
       CLOSED: shut, not locked
       OPEN: one can pass
       AJAR: a hand fits through
@@ -15,31 +15,31 @@ A document holds the members of the three enums with their meanings, in their or
       PUSHED: someone pushed
       PULLED: someone pulled
       KICKED: someone was in a hurry
-    effects:                                 # orders to the code around the table
+    effects:                                 # actions for the code that uses the table
       CREAK: the hinge complains
     initial: CLOSED
     terminal: [BROKEN]                       # states that are never left; optional
-    rows:                                    # steps: states to enter and effects to order, in this order
+    rows:                                    # steps: states to enter and effects to request, in this order
       - {states: [CLOSED], events: [PUSHED], steps: [CREAK, OPEN], clause: D1, note: It has not been oiled.}
       - {states: [CLOSED, OPEN], events: [KICKED], steps: [BROKEN]}
-      - {states: [CLOSED], events: [PULLED], why: it opens the other way}       # an ignore: nothing is done
+      - {states: [CLOSED], events: [PULLED], why: it opens the other way}       # an ignore: nothing happens
     nested:                                  # tables inside states; they share the enums
       OPEN:
         name: door-open
-        initial: AJAR                        # entered by going to OPEN
-        exits: [CLOSED]                      # states around it that its own rows go to; optional
+        initial: AJAR                        # entered when the outer table enters OPEN
+        exits: [CLOSED]                      # outer states that its own rows enter; optional
         rows:
           - {states: [AJAR], events: [PUSHED], steps: [CREAK, WIDE]}
           - {states: [WIDE], events: [PULLED], steps: [AJAR]}
           - {states: [AJAR], events: [PULLED], steps: [CLOSED]}
 
 A row without a state in `steps` stays where it is. A pair of state and event without a line is illegal. A name that is
-both a state and an effect is written `State.X` or `Effect.X` in steps. JSON has the same keys. A nested table may say
-`part: yes`; it means that it stands inside another one, which here is known.
+both a state and an effect is written `State.X` or `Effect.X` in steps. JSON has the same keys. A nested table may have
+`part: yes`: it is part of another table, which is implied here.
 
 Import trusts nothing. It takes text, lists and mappings and builds enums and a `Table` from them, whose own checks
 run; it resolves no tag, no alias, no reference and no expression, so nothing in a document is executed. Sizes and
-depth are bounded. Whatever does not fit is one `InputError` with its place: `file:line` in YAML, the path of the
+depth are bounded. Anything invalid is one `InputError` with its place: `file:line` in YAML, the path of the
 value in JSON.
 """
 

@@ -1,8 +1,8 @@
 """Rounds of Kafka Connect from Kafka's own tests: a group, stimuli, and the result of each round.
 
-The cases of kind `rounds` in a document of lists of cases (`connect.yaml`); its other kinds are no scenarios and are
-ignored. Compared are the exact results of Kafka's code (`derived`), the assertions of its tests (`expect`), and the
-invariants of every round. It runs under the profiles of `fsm.connect.dialect`, by default under `shipped`, which the
+The cases of kind `rounds` in a document of lists of cases (`connect.yaml`); its other kinds are not scenarios and
+are ignored. The exact results of Kafka's code (`derived`) and the assertions of its tests (`expect`) are compared, and
+the invariants of every round are checked. It runs under the profiles of `fsm.connect.dialect`, by default under `shipped`, which the
 cases are about.
 """
 
