@@ -111,7 +111,7 @@ def test_what_could_go_wrong_from_here_is_a_path_one_click_away(serve: Serve, op
     browser.press("c")
     browser.run("document.querySelector('#look').click()")
     browser.wait_for("document.querySelector('#verdict .fine')")
-    assert text(browser, "#verdict").startswith("Everything that is asked holds")
+    assert text(browser, "#verdict").startswith("Every property holds")
     browser.run("document.querySelector('#disturb input[value=expire]').click()")
     browser.run("document.querySelector('#look').click()")
     browser.wait_for("document.querySelector('.violation summary')")
@@ -140,7 +140,7 @@ def test_a_long_recording_is_read_in_pieces_and_shown_where_the_address_says(ser
     assert browser.run("document.querySelector('#reading').textContent") == ""
     assert browser.run("document.querySelector('#next').hidden")
     types(browser, "#search", "does 2222")
-    assert text(browser, "#found") == "1 step fits"
+    assert text(browser, "#found") == "1 match"
     browser.click("#steps .row")
     stands(browser, "2,222 / 2,300")
 

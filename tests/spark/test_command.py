@@ -176,7 +176,7 @@ def test_a_master_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_an_output_folder_that_holds_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing of the user's is ever overwritten: a folder with other files, or a file, is refused and left alone."""
     (tmp_path / "a.log").write_text("x\n")
-    assert "holds something that is no audit" in refusal(capsys, tmp_path / "a.log", "-o", tmp_path)
+    assert "holds files that are not of an audit" in refusal(capsys, tmp_path / "a.log", "-o", tmp_path)
     assert "is a file" in refusal(capsys, tmp_path / "a.log", "-o", tmp_path / "a.log")
     assert (tmp_path / "a.log").read_text() == "x\n"
 

@@ -77,10 +77,10 @@ def test_the_command_says_what_is_worse(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["{before}"], "--compare: needs two results; give the folder of the older audit, then of the newer"),
+        (["{before}"], "--compare: needs two results; give the folder of the older audit, then that of the newer one"),
         (["{before}", "{logs}"], "holds no result of an audit; give the folder of `fsm audit -o`"),
-        (["{before}", "{before}", "--json"], "--compare: is about results that are there; leave --json out"),
-        (["{before}", "{before}", "--group", "g", "--stop-ms", "9"], "leave --group, --stop-ms out"),
+        (["{before}", "{before}", "--json"], "--compare: compares existing results; leave out --json"),
+        (["{before}", "{before}", "--group", "g", "--stop-ms", "9"], "leave out --group, --stop-ms"),
         (["{before}", "{older}"], "has no table incidents; audit the logs again with this version"),
         (["{before}", "{broken}"], "is not the document of an audit; audit the logs again with this version"),
     ],
@@ -132,7 +132,7 @@ def test_the_page_says_what_has_changed() -> None:
     """The headline, sums with their rates by the hour, and how many groups are not listed."""
     html = page()
     assert "80 more errors</h2>" in html
-    assert "43 groups worse, 1 better, 900 as before." in html
+    assert "43 groups worse, 1 better, 900 unchanged." in html
     assert '70 → 60 <b class="fine">\N{MINUS SIGN}10</b></td><td class="n">70.0 → 30.0</td>' in html
     assert "and 3 more groups, in which less has changed" in html
     assert HOSTILE not in html

@@ -2,8 +2,8 @@
 
 The cases of kind `rounds` in a document of lists of cases (`connect.yaml`); its other kinds are not scenarios and
 are ignored. The exact results of Kafka's code (`derived`) and the assertions of its tests (`expect`) are compared, and
-the invariants of every round are checked. It runs under the profiles of `fsm.connect.dialect`, by default under `shipped`, which the
-cases are about.
+the invariants of every round are checked. It runs under the profiles of `fsm.connect.dialect`, by default under
+`shipped`, which the cases are about.
 """
 
 from __future__ import annotations
