@@ -234,7 +234,7 @@ def test_what_cannot_be_led_is_said_with_line_and_remedy(steps: str, error: str)
     ("begin", "error"),
     [
         ("cluster: x\nworker: {}\n", "s.yaml:2: unknown key 'worker'; did you mean workers?"),
-        ("cluster: x\nworkers: {W1: [A]}\n", "s.yaml:2: no unit 'A' is configured; choose from none"),
+        ("cluster: x\nworkers: {W1: [A]}\n", "s.yaml:2: no unit 'A' is configured; there are none"),
         ("cluster: x\nconnectors: {A: 1}\nworkers: {W1: [A, A]}\n", "s.yaml:3: A is held twice; give it to one worker"),
         (
             "cluster: x\nconnectors: {A: 1}\nworkers: {W1: [A]}\n",
