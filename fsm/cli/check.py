@@ -61,9 +61,7 @@ FORMS = {".svg": "svg", ".mmd": "mermaid", ".puml": "plantuml"}
 def add(commands: Any) -> None:
     """Registers the command."""
     details = EXAMPLES.replace("{models}", ", ".join(SHIPPED))
-    command = add_command(
-        commands, "check", "explore every state of a model, and prove or refute its properties", details, run
-    )
+    command = add_command(commands, "check", "explore every state of a model, prove or refute properties", details, run)
     command.add_argument(
         "model",
         metavar="MODEL",

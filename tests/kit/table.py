@@ -27,10 +27,13 @@ README = Path(__file__).parent.parent / "README.md"
 BEGIN, END = "<!-- clients: begin -->", "<!-- clients: end -->"
 MARKS = {"passed": "+", "failed": "FAIL", "not seen": ""}
 REMARKS = {
-    ("E2", "librdkafka"): "after a heartbeat that timed out it says nothing, and what is to be revoked is not heard of",
-    ("H3", "librdkafka"): "while it is closed it sends no heartbeats, however long its revoked callback takes",
-    ("E5", "platformatic"): "it goes on with its old epoch for ever",
-    ("L5", "franz-go"): "the goodbye of a static member has no instance id and is refused",
+    (
+        "E2",
+        "librdkafka",
+    ): "after a heartbeat that timed out it sends a keepalive, and never learns what it has to revoke",
+    ("H3", "librdkafka"): "while it closes it sends no heartbeats, however long its revoked callback takes",
+    ("E5", "platformatic"): "it keeps sending its old epoch",
+    ("L5", "franz-go"): "the temporary leave of a static member has no instance id and is refused",
 }
 """What it means that these fail."""
 

@@ -58,7 +58,7 @@ def static_for_a_while(moment: Moment) -> Verdict:
 
 
 @rule("L5", Grade.MUST, "KIP-848, Static Membership", What.HEARTBEAT)
-def static_goodbye_names_instance(moment: Moment) -> Verdict:
+def temporary_leave_names_instance(moment: Moment) -> Verdict:
     """A temporary leave (epoch -2) has the instance id; it is refused without."""
     if moment.request.member_epoch != FOR_A_WHILE:
         return None
