@@ -153,7 +153,7 @@ def _member_ids(facts: Iterable[Facts], keys: Mapping[Source, Key]) -> dict[str,
     """The member of each member id in the clients' logs."""
     named: dict[str, str] = {}
     for fact in facts:
-        key = keys.get((fact.group, fact.client_id, fact.file))
+        key = keys.get(fact.source)
         if key is not None and fact.member_id:
             named[fact.member_id] = min(key.member, named.get(fact.member_id, key.member))
     return named

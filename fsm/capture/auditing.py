@@ -129,7 +129,7 @@ class Auditing:
         for _, parsed in lines:
             summary.take(parsed, _NO_SIGNS)
             if parsed.records:
-                records.take(parsed.records, parsed.entry)
+                records.take(parsed)
         summary.lines = len(lines)
         audit = audit_pieces([records.of_piece(summary)], Limits())
         return [one for one in audit.findings if one.severity is not Severity.INFO]

@@ -89,6 +89,9 @@ class Format:
     client: Client | None = None
     """The client whose messages are searched for in layouts learned from the file itself. `first` is then empty, and
     this format is a placeholder for those that the reader creates."""
+    find_program: Callable[[str], str] | None = None
+    """The process that printed an entry, as a collector names it (pod, container, host, process id); None if nothing in
+    this layout names it."""
 
 
 LEARNED = "learned"

@@ -60,8 +60,8 @@ REDUCE_BYTES = 32 << 20
 
 _COLUMNS = ("key", "kind", *Chunk._fields)
 SCHEMA = (
-    "key string, kind long, group string, client_id string, file string, piece long, lines_before long, first_ms long, "
-    "first_offset long, last_offset long, packed binary"
+    "key string, kind long, group string, client_id string, file string, program string, piece long, "
+    "lines_before long, first_ms long, first_offset long, last_offset long, packed binary"
 )
 
 

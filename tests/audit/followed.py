@@ -134,7 +134,7 @@ def by_time(logs: list[Path], steps: int) -> Iterator[tuple[int, list[Growth]]]:
         latest, when[path] = 0, []
         for entry in memory.parsed(path.read_bytes()):
             latest = max(latest, transform.when_ms(entry.data))
-            when[path].append((latest, entry.offset))
+            when[path].append((latest, entry.entry.offset))
     times = [ms for own in when.values() for ms, _ in own if ms]
     for step in range(1, steps + 1) if times else ():
         until_ms = min(times) + (max(times) - min(times)) * step // steps

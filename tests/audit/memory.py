@@ -12,23 +12,28 @@ from typing import NamedTuple
 
 from fsm.audit.limits import Limits
 from fsm.audit.local import Audit, audit_pieces
+from fsm.audit.reading import scanning
 from fsm.audit.reading.piece import PieceRecords, PieceSummary, SourceRecords
 from fsm.logs import Format, formats
-from fsm.logs.reading.entries import records_of
+from fsm.logs.reading.entries import Entry, parse_entry
 from fsm.logs.reading.pieces import WHOLE, Piece, from_bytes
 from fsm.trace import TraceRecord
 
 
 class Parsed(NamedTuple):
-    """An entry, where it stands, and what the parsers say of it."""
+    """An entry, and what the parsers say of it."""
 
-    offset: int
-    number: int
-    data: bytes
+    entry: Entry
+    format: Format | None
     records: Sequence[TraceRecord] | None
 
+    @property
+    def data(self) -> bytes:
+        return self.entry.data
 
-_records: dict[tuple[bytes, bool, *tuple[int, ...]], tuple[tuple[Format, ...], Sequence[TraceRecord] | None]] = {}
+
+Said = tuple[Format | None, Sequence[TraceRecord] | None]
+_records: dict[tuple[bytes, bool, *tuple[int, ...]], tuple[tuple[Format, ...], Said]] = {}
 """What each entry says, by the ids of its formats, which are kept beside it: to hash what they hold takes longer."""
 _DEFAULTS = Limits()
 
@@ -40,8 +45,8 @@ def parsed(data: bytes) -> tuple[Parsed, ...]:
     for entry in from_bytes(data, formats()):
         key = entry.data, entry.cut, *map(id, entry.formats)
         if key not in _records:
-            _records[key] = entry.formats, records_of(entry, UTC)
-        found.append(Parsed(entry.offset, entry.number, entry.data, _records[key][1]))
+            _records[key] = entry.formats, parse_entry(entry, UTC)
+        found.append(Parsed(entry, *_records[key][1]))
     return tuple(found)
 
 
@@ -54,5 +59,5 @@ def audit(files: Mapping[str, bytes], limits: Limits = _DEFAULTS) -> Audit:
 def _piece(name: str, data: bytes) -> PieceRecords:
     found = SourceRecords(Piece(name, 0, WHOLE, False))
     for entry in parsed(data):
-        found.take(entry.records or (), entry)
+        found.take(scanning.Parsed(*entry))
     return found.of_piece(PieceSummary(name, 0, False))

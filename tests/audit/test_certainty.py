@@ -41,7 +41,7 @@ def test_a_line_that_was_not_understood_counts_for_whom_it_concerns(
     """Lines without a client id count for every client of the file, any member may own a partition, and what comes
     after a finding did not cause it. A warning stays one."""
     files = {"A.log": FileFacts(1, (), (), tuple(missed.items()))}
-    (weighed,) = lower_uncertain([one], files, {("g", "client-a", "A.log"): Key("g", "a")})
+    (weighed,) = lower_uncertain([one], files, {("g", "client-a", "A.log", ""): Key("g", "a")})
     assert (weighed.severity is not one.severity) == (is_doubted and one.severity is Severity.ERROR)
     assert weighed.severity is not Severity.INFO
     assert weighed.summary == (f"{one.summary} {SAID}" if is_doubted else one.summary)

@@ -38,7 +38,7 @@ def audited(logs: Logs, limits: Limits | None = None) -> tuple[list[Finding], di
     """The findings, and the members that each file is of."""
     result = memory.audit(logs, limits or Limits())
     members: dict[str, set[str]] = defaultdict(set)
-    for (_, _, file), key in result.members.items():
+    for (_, _, file, _), key in result.members.items():
         members[file].add(key.member)
     return result.findings, members
 

@@ -1,22 +1,26 @@
 """Decides which member a record belongs to.
 
 A member is (group, client id), as long as that is one process at a time. Several processes of a group may have the same
-client id: Java clients without `client.id` are all called `consumer-<group>-1`. Then they are distinguished by log
-file, unless they share a file too. One process may have several files: rotated ones, or lines that a collector spread
-over files.
+client id: Java clients without `client.id` are all called `consumer-<group>-1`. Then they are distinguished by log: a
+file, or what one program printed in a file, if a collector names the program (pod, container, host) beside each line.
+One process may have several logs: rotated ones, or lines that a collector spread over files.
 
-`identify` decides this from a few facts per (group, client id, file, member id), which can be aggregated on a cluster:
+`identify` decides this from a few facts per (group, client id, file, program, member id), which can be aggregated on a
+cluster:
 
-1. A record without a group belongs to the only group of its client id in its file, else to none; one without a client
-   id to the only member that writes to its file.
+0. A file has one log for each program that wrote to it under the client id; only one if a member id is in the lines of
+   several programs, because then it is not the process that is named.
+1. A record without a group belongs to the only group of its client id in its log or else in its file, else to none; one
+   without a client id to the only member that writes there.
 2. Two member ids of one (group, client id) in use at the same time are two processes. Consecutive ids may be one
    process (a classic member gets a new id when it rejoins).
-3. Files are one process if they share a member id, or if they are rotations of one name and do not overlap in time.
-   Sets of files that are several processes by this rule, and overlap in time, are several members: the file becomes
-   part of the member's name. Sets that do not overlap are one member that was restarted; all files are one member if
-   only one process was ever started and no two ids are in use at the same time. Clients that print no client id are
-   called by the name of the client: there, each set is a member.
-4. Two processes at the same time in one file, or in one set of files that share ids, share their client id:
+3. Logs are one process if they share a member id, if they are rotations of one name and do not overlap in time, or if
+   they are of one program and several programs write to each of their files. Sets of logs that are several processes by
+   this rule, and overlap in time, are several members: the file or the program becomes part of the member's name. Sets
+   that do not overlap are one member that was restarted; all logs are one member if only one process was ever started
+   and no two ids are in use at the same time. Clients that print no client id are called by the name of the client:
+   there, each set is a member.
+4. Two processes at the same time in one log, or in one set of logs that share ids, share their client id:
    `shared_client_id.SharedClientId` separates their records.
 """
 
@@ -24,9 +28,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fsm.audit.hygiene.rotation import count_rotations, stem
 from fsm.audit.limits import REORDER_MS, UNDATED_MS
@@ -36,17 +40,31 @@ from fsm.trace import Kind
 
 
 class Facts(NamedTuple):
-    """Aggregates of the records of one (group, client id, file, member id)."""
+    """Aggregates of the records of one (group, client id, file, program, member id)."""
 
     group: str
     client_id: str
     file: str
+    program: str
+    """As in `Source`."""
     member_id: str
     """Empty for records without a member id."""
     first_ms: int
     last_ms: int
     starts: int = 0
     """Number of logged process starts."""
+
+    @property
+    def source(self) -> Source:
+        return self.group, self.client_id, self.file, self.program
+
+
+class _Log(NamedTuple):
+    """What one program printed in a file."""
+
+    file: str
+    program: str
+    """Empty if the programs of the file are not distinguished."""
 
 
 class Key(NamedTuple):
@@ -57,7 +75,7 @@ class Key(NamedTuple):
     shared: bool = False
     """Several members, which `SharedClientId` separates."""
     rank: int = 0
-    """Position of the file among the member's files, oldest first. Lines with the same timestamp are ordered by rank,
+    """Position of the log among the member's logs, oldest first. Lines with the same timestamp are ordered by rank,
     then by offset."""
 
 
@@ -69,17 +87,17 @@ class _Span(NamedTuple):
         return min(self.last_ms, other.last_ms) - max(self.first_ms, other.first_ms) > REORDER_MS
 
 
-def facts_of(sources: Mapping[tuple[str, str], Iterable[Row]], file: str) -> list[Facts]:
-    """The facts of the rows of one file, given by group and client id; sorted."""
+def facts_of(sources: Mapping[Source, Iterable[Row]]) -> list[Facts]:
+    """The facts of the rows of one file; sorted."""
     found: list[Facts] = []
-    for (group, client_id), rows in sources.items():
+    for source, rows in sources.items():
         times: dict[str, list[int]] = {}
         starts: Counter[str] = Counter()
         for row in rows:
             times.setdefault(row[MEMBER_ID], []).append(row[TIME])
             if row[KIND] == _STARTED:
                 starts[row[MEMBER_ID]] += 1
-        found += [Facts(group, client_id, file, id_, min(own), max(own), starts[id_]) for id_, own in times.items()]
+        found += [Facts(*source, id_, min(own), max(own), starts[id_]) for id_, own in times.items()]
     return sorted(found)
 
 
@@ -88,12 +106,13 @@ _STARTED = Kind.STARTED.value
 
 def merge(facts: Iterable[Facts]) -> list[Facts]:
     """Merges the facts of several pieces of a file, one per key; sorted."""
-    found: dict[tuple[str, str, str, str], Facts] = {}
+    found: dict[tuple[Source, str], Facts] = {}
     for one in facts:
-        known = found.get(one[:4], one)
+        key = one.source, one.member_id
+        known = found.get(key, one)
         first_ms, last_ms = min(known.first_ms, one.first_ms), max(known.last_ms, one.last_ms)
         starts = one.starts + (known.starts if known is not one else 0)
-        found[one[:4]] = Facts(*one[:4], first_ms, last_ms, starts)
+        found[key] = one._replace(first_ms=first_ms, last_ms=last_ms, starts=starts)
     return sorted(found.values())
 
 
@@ -103,33 +122,24 @@ def find_homes(facts: Sequence[Facts]) -> dict[Source, tuple[str, str]]:
     Records without a group belong to the group of their client id in the file, those without a client id to the only
     client that writes there.
     """
-    by_client = _find_groups(facts)
-    found: dict[Source, tuple[str, str]] = {}
-    for one in facts:
-        group = one.group or by_client.get((one.client_id, one.file), "")
-        if group and one.client_id:
-            found[one.group, one.client_id, one.file] = group, one.client_id
-    hosts = {home for home in found.values() if not _EMBEDDED.search(home[1])}
-    chosen = hosts or set(found.values())
-    if facts and len(chosen) == 1:
-        found["", "", facts[0].file] = next(iter(chosen))
-    return found
+    find_group = _find_groups(facts)
+    homes = {one.source: (group, one.client_id) for one in facts if one.client_id and (group := find_group(one))}
+    return homes | _find_writers(facts, homes)
 
 
 def identify(facts: Iterable[Facts]) -> dict[Source, Key]:
     known = sorted(facts)
-    groups = _find_groups(known)
+    find_group = _find_groups(known)
     by_client: dict[tuple[str, str], list[Facts]] = {}
     for fact in known:
-        group = fact.group or groups.get((fact.client_id, fact.file), "")
-        if group and fact.client_id:
+        if fact.client_id and (group := find_group(fact)):
             by_client.setdefault((group, fact.client_id), []).append(fact)
     keys: dict[Source, Key] = {}
     for (group, client_id), own in sorted(by_client.items()):
-        files = members(group, client_id, own)
-        for fact in own:
-            keys[fact.group, client_id, fact.file] = files[fact.file]
-    return keys | _nameless(keys)
+        logs = _find_logs(own)
+        found = members(group, client_id, own, logs)
+        keys |= {fact.source: found[logs[fact.source]] for fact in own}
+    return keys | _find_writers(known, keys)
 
 
 _EMBEDDED = re.compile(r"^connector-(?:consumer|adminclient)-|-(?:configs|offsets|statuses)$")
@@ -139,67 +149,97 @@ ASSIGNS_ITSELF = re.compile(r"-(?:configs|offsets|statuses)$")
 """Client ids of consumers of Connect's internal topics: they print its group and are no members."""
 
 
-def _nameless(keys: Mapping[Source, Key]) -> dict[Source, Key]:
-    """The member of each file's records without a client id: the only member that writes there, if there is one."""
-    writers: dict[str, set[Key]] = {}
-    hosts: dict[str, set[Key]] = {}
-    for (_, client_id, file), key in keys.items():
-        writers.setdefault(file, set()).add(key)
-        if not _EMBEDDED.search(client_id):
-            hosts.setdefault(file, set()).add(key)
+_T = TypeVar("_T")
+
+
+def _find_writers(facts: Iterable[Facts], known: Mapping[Source, _T]) -> dict[Source, _T]:
+    """What is known of the only client that writes to a log, or else to its file, for records without a client id."""
+    writers: dict[_Log, set[_T]] = {}
+    hosts: dict[_Log, set[_T]] = {}
+    for (_, client_id, file, program), its in known.items():
+        for log in {_Log(file, program), _Log(file, "")}:
+            writers.setdefault(log, set()).add(its)
+            if not _EMBEDDED.search(client_id):
+                hosts.setdefault(log, set()).add(its)
     chosen = writers | hosts
-    return {("", "", file): next(iter(own)) for file, own in chosen.items() if len(own) == 1}
-
-
-def _find_groups(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:
-    """The group of each (client id, file), if it has only one."""
-    groups: dict[tuple[str, str], set[str]] = {}
+    found: dict[Source, _T] = {}
     for fact in facts:
-        if fact.group:
-            groups.setdefault((fact.client_id, fact.file), set()).add(fact.group)
-    return {where: next(iter(named)) for where, named in groups.items() if len(named) == 1}
+        own = chosen.get(_Log(fact.file, fact.program)) or chosen.get(_Log(fact.file, ""), set())
+        if len(own) == 1:
+            found["", "", fact.file, fact.program] = next(iter(own))
+    return found
 
 
-def members(group: str, client_id: str, facts: Sequence[Facts]) -> dict[str, Key]:
-    files = _spans((f.file, f) for f in facts)
+def _find_groups(facts: Sequence[Facts]) -> Callable[[Facts], str]:
+    """The group of a fact, or else the only one of its client id in its log, or else in its file; empty if there is
+    none."""
+    groups: dict[tuple[str, _Log], set[str]] = {}
+    for fact in facts:
+        for program in {fact.program, ""} if fact.group else ():
+            groups.setdefault((fact.client_id, _Log(fact.file, program)), set()).add(fact.group)
+
+    def find_group(fact: Facts) -> str:
+        logs = (_Log(fact.file, fact.program), _Log(fact.file, ""))
+        named = next((own for log in logs if (own := groups.get((fact.client_id, log)))), set())
+        return fact.group or (next(iter(named)) if len(named) == 1 else "")
+
+    return find_group
+
+
+def _find_logs(facts: Sequence[Facts]) -> dict[Source, _Log]:
+    """The log of each source of a client."""
+    programs: dict[str, set[str]] = {}
+    of_id: dict[tuple[str, str], set[str]] = {}
+    for fact in facts:
+        programs.setdefault(fact.file, set()).add(fact.program)
+        if fact.member_id:
+            of_id.setdefault((fact.file, fact.member_id), set()).add(fact.program)
+    mixed = {file for (file, _), own in of_id.items() if len(own) > 1}
+    apart = {file for file, own in programs.items() if len(own - {""}) > 1} - mixed
+    return {fact.source: _Log(fact.file, fact.program if fact.file in apart else "") for fact in facts}
+
+
+def members(group: str, client_id: str, facts: Sequence[Facts], log_of: Mapping[Source, _Log]) -> dict[_Log, Key]:
+    """The member of each log of a client."""
+    logs = _spans((log_of[f.source], f) for f in facts)
     ids = _spans((f.member_id, f) for f in facts if f.member_id)
-    holds: dict[str, set[str]] = {file: set() for file in files}
+    holds: dict[_Log, set[str]] = {log: set() for log in logs}
     for fact in facts:
-        holds[fact.file] |= {fact.member_id} - {""}
+        holds[log_of[fact.source]] |= {fact.member_id} - {""}
     nameless = client_facts_of(client_id).name == client_id
-    shared = {file for file in files if _at_once(holds[file], ids, enclosed=nameless)}
-    joined = _join_files(files, holds)
-    apart = len(joined) > 1 and (shared or nameless or _overlap(joined, files))
+    shared = {log for log in logs if _at_once(holds[log], ids, enclosed=nameless)}
+    joined = _join_logs(logs, holds)
+    apart = len(joined) > 1 and (shared or nameless or _overlap(joined, logs))
     started_once = not nameless and sum(f.starts for f in facts) == 1 and not _at_once(set(ids), ids)
-    if not apart or started_once:
-        return _rank_files({file: Key(group, client_id, shared=bool(shared)) for file in files}, files)
+    if not apart or (started_once and not any(log.program for log in logs)):
+        return _rank_logs({log: Key(group, client_id, shared=bool(shared)) for log in logs}, logs)
     keys = {}
     for own in joined:
         label = _label(own[0], [other[0] for other in joined])
-        for file in own:
-            keys[file] = Key(group, f"{client_id} ({label})", shared=not shared.isdisjoint(own))
-    return _rank_files(keys, files)
+        for log in own:
+            keys[log] = Key(group, f"{client_id} ({label})", shared=not shared.isdisjoint(own))
+    return _rank_logs(keys, logs)
 
 
-def _rank_files(keys: Mapping[str, Key], files: Mapping[str, _Span]) -> dict[str, Key]:
+def _rank_logs(keys: Mapping[_Log, Key], logs: Mapping[_Log, _Span]) -> dict[_Log, Key]:
     ranks: dict[str, int] = {}
     out = {}
-    for file in sorted(keys, key=lambda name: (files[name], -count_rotations(name), name)):
-        key = keys[file]
+    for log in sorted(keys, key=lambda one: (logs[one], -count_rotations(one.file), one)):
+        key = keys[log]
         ranks[key.member] = ranks.get(key.member, -1) + 1
-        out[file] = key._replace(rank=ranks[key.member])
+        out[log] = key._replace(rank=ranks[key.member])
     return out
 
 
-def _spans(named: Iterable[tuple[str, Facts]]) -> dict[str, _Span]:
-    found: dict[str, _Span] = {}
+def _spans(named: Iterable[tuple[_T, Facts]]) -> dict[_T, _Span]:
+    found: dict[_T, _Span] = {}
     for name, fact in named:
         span = found.get(name, _Span(fact.first_ms, fact.last_ms))
         found[name] = _Span(min(span.first_ms, fact.first_ms), max(span.last_ms, fact.last_ms))
     return found
 
 
-def _at_once(names: set[str], spans: Mapping[str, _Span], *, enclosed: bool = False) -> bool:
+def _at_once(names: Iterable[_T], spans: Mapping[_T, _Span], *, enclosed: bool = False) -> bool:
     """Whether two of the names are in use at the same time. With `enclosed`, a name that is used only between two uses
     of another one counts too."""
     open_: _Span | None = None
@@ -213,54 +253,68 @@ def _at_once(names: set[str], spans: Mapping[str, _Span], *, enclosed: bool = Fa
     return False
 
 
-def _overlap(joined: Sequence[Sequence[str]], files: Mapping[str, _Span]) -> bool:
-    """Whether two of the sets overlap in time; files without timestamps may always overlap."""
-    if any(files[file].last_ms == UNDATED_MS for own in joined for file in own):
+def _overlap(joined: Sequence[Sequence[_Log]], logs: Mapping[_Log, _Span]) -> bool:
+    """Whether two of the sets overlap in time; logs without timestamps may always overlap."""
+    if any(logs[log].last_ms == UNDATED_MS for own in joined for log in own):
         return True
-    spans = {own[0]: _Span(min(files[f].first_ms for f in own), max(files[f].last_ms for f in own)) for own in joined}
-    return _at_once(set(spans), spans)
+    spans = {
+        own[0]: _Span(min(logs[one].first_ms for one in own), max(logs[one].last_ms for one in own)) for own in joined
+    }
+    return _at_once(spans, spans)
 
 
-def _join_files(files: Mapping[str, _Span], holds: Mapping[str, set[str]]) -> list[list[str]]:
-    """The files in sets, each of one process or of processes that share a client id."""
-    leader = {file: file for file in files}
+def _join_logs(logs: Mapping[_Log, _Span], holds: Mapping[_Log, set[str]]) -> list[list[_Log]]:
+    """The logs in sets, each of one process or of processes that share a client id."""
+    leader = {log: log for log in logs}
 
-    def root(file: str) -> str:
-        while leader[file] != file:
-            leader[file] = file = leader[leader[file]]
-        return file
+    def root(log: _Log) -> _Log:
+        while leader[log] != log:
+            leader[log] = log = leader[leader[log]]
+        return log
 
-    for a, b in (*_sharing(holds), *_following(files)):
+    for a, b in (*_sharing(holds), *_of_one_program(logs), *_following(logs)):
         leader[max(root(a), root(b))] = min(root(a), root(b))
-    sets: dict[str, list[str]] = {}
-    for file in sorted(files):
-        sets.setdefault(root(file), []).append(file)
+    sets: dict[_Log, list[_Log]] = {}
+    for log in sorted(logs):
+        sets.setdefault(root(log), []).append(log)
     return sorted(sets.values())
 
 
-def _sharing(holds: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
-    first: dict[str, str] = {}
-    for file in sorted(holds):
-        for member_id in sorted(holds[file]):
-            yield first.setdefault(member_id, file), file
+def _sharing(holds: Mapping[_Log, set[str]]) -> Iterator[tuple[_Log, _Log]]:
+    first: dict[str, _Log] = {}
+    for log in sorted(holds):
+        for member_id in sorted(holds[log]):
+            yield first.setdefault(member_id, log), log
 
 
-def _following(files: Mapping[str, _Span]) -> Iterator[tuple[str, str]]:
-    """Pairs of files with the same `stem`, the second of which begins after the end of the first."""
-    latest: dict[str, str] = {}
-    for file in sorted(files, key=lambda name: (files[name], name)):
-        before = latest.get(stem(file))
-        if before is not None and not files[before].overlaps(files[file]):
-            yield before, file
-        if before is None or files[file].last_ms >= files[before].last_ms:
-            latest[stem(file)] = file
+def _of_one_program(logs: Iterable[_Log]) -> Iterator[tuple[_Log, _Log]]:
+    first: dict[str, _Log] = {}
+    for log in sorted(logs):
+        if log.program:
+            yield first.setdefault(log.program, log), log
 
 
-def _label(file: str, others: Sequence[str]) -> str:
-    """The shortest suffix of the path that no other file has."""
-    parts = PurePosixPath(file).parts
+def _following(logs: Mapping[_Log, _Span]) -> Iterator[tuple[_Log, _Log]]:
+    """Pairs of logs with the same `stem`, the second of which begins after the end of the first."""
+    latest: dict[tuple[str, str], _Log] = {}
+    for log in sorted(logs, key=lambda one: (logs[one], one)):
+        name = stem(log.file), stem(log.program) if log.program else ""
+        before = latest.get(name)
+        if before is not None and not logs[before].overlaps(logs[log]):
+            yield before, log
+        if before is None or logs[log].last_ms >= logs[before].last_ms:
+            latest[name] = log
+
+
+def _label(log: _Log, others: Sequence[_Log]) -> str:
+    """The shortest suffix of the path that no other log has; behind a file stands the program."""
+    parts, others_parts = _parts(log), [_parts(other) for other in others]
     for length in range(1, len(parts) + 1):
         end = parts[-length:]
-        if sum(PurePosixPath(other).parts[-length:] == end for other in others) == 1:
+        if sum(other[-length:] == end for other in others_parts) == 1:
             return "/".join(end)
-    return file
+    return "/".join(parts)
+
+
+def _parts(log: _Log) -> tuple[str, ...]:
+    return (*PurePosixPath(log.file).parts, *((log.program,) if log.program else ()))

@@ -133,7 +133,7 @@ class GroupState:
     def _restart_members(self, name: str) -> None:
         """Restarts the members of a log, by its `stem`, whose missing rotations have changed."""
         for member in self.members:
-            if any(stem(file) == name for _, _, file in member.sources):
+            if any(stem(file) == name for _, _, file, _ in member.sources):
                 member.restart()
 
     def _touch(self, one: Kept) -> None:
@@ -158,7 +158,7 @@ class GroupState:
         needed = {source for member in self.members for source in member.sources}
         needed |= {source for source, own in self.kept.items() if own}
         for one in self.files.values():
-            one.facts = [fact for fact in one.facts if fact.last_ms >= self.expired_ms or fact[:3] in needed]
+            one.facts = [fact for fact in one.facts if fact.last_ms >= self.expired_ms or fact.source in needed]
             one.updated_ms = {name: one.updated_ms[name] for name in _newest(one.facts) if name in one.updated_ms}
         of_coordinators = {one.chunk.file for one in self.coordinators}
         self.files = {name: one for name, one in sorted(self.files.items()) if one.facts or name in of_coordinators}
@@ -297,7 +297,7 @@ class GroupState:
         horizon_ms = judged_ms - expire_ms // 2
         gone = {member for member, ms in last.items() if ms < horizon_ms}
         needed = {line.file for one in audit.findings if one.end_ms >= judged_ms for line in one.evidence}
-        gone -= {key.member for (*_, file), key in audit.members.items() if file in needed}
+        gone -= {key.member for (_, _, file, _), key in audit.members.items() if file in needed}
         over_ms = clock_ms - expire_ms
         old = {member for member, ms in last.items() if ms < over_ms}
         for one in self.files.values():  # facts of old files expire before their member
@@ -305,9 +305,9 @@ class GroupState:
                 fact
                 for fact in one.facts
                 if fact.last_ms >= over_ms
-                or self.kept.get(fact[:3])
-                or fact[:3] not in audit.members
-                or audit.members[fact[:3]].member in old
+                or self.kept.get(fact.source)
+                or fact.source not in audit.members
+                or audit.members[fact.source].member in old
             ]
         if gone:
             over = {source for one in self.members if one.key.member in gone for source in one.sources}
@@ -353,7 +353,7 @@ class GroupState:
         sending: set[str] = set()
         for one in self.files.values():
             for fact in one.facts:
-                key = audit.members.get(fact[:3])
+                key = audit.members.get(fact.source)
                 if key is not None:
                     last[key.member] = max(fact.last_ms, last.get(key.member, 0))
                     if one.updated_ms.get(fact.client_id, 0) >= max(1, since_ms):

@@ -29,7 +29,7 @@ from fsm.audit.reading.piece import (
     signs_of_formats,
     take_scanned,
 )
-from fsm.audit.reading.records import Chunk
+from fsm.audit.reading.records import Chunk, Source
 from fsm.audit.reading.routing import COORDINATOR, FACTS, MEMBER, OF_FILE, SUMMARY, Sent, describe_file, to_file
 from fsm.audit.reading.scanning import Scanner
 from fsm.logs import Format
@@ -210,7 +210,7 @@ def _send(
     state, settled, tail = read
     facts, facts_before = merge([*state.facts, *tail.facts]), _rename_facts(before.all_facts, growth.name)
     where, was = find_homes(facts), find_homes(facts_before)
-    if any(was[source] != where.get(source) for source in {one[:3] for one in facts_before} & was.keys()):
+    if any(was[source] != where.get(source) for source in {one.source for one in facts_before} & was.keys()):
         return None
     members = [one._replace(file=growth.name) for one in before.loose] + list(settled.members if settled else ())
     loose = [one for one in members if one.source not in where]
@@ -265,13 +265,11 @@ def _send_summary(growth: Growth, summary: list[Any]) -> Sent:
     return to_file(SUMMARY, growth.name, 0, [growth.note, *summary])._replace(key=OF_FILE + growth.name)
 
 
-def _by_group(
-    facts: Iterable[Facts], where: Mapping[tuple[str, str, str], tuple[str, str]]
-) -> Mapping[str, Sequence[Facts]]:
+def _by_group(facts: Iterable[Facts], where: Mapping[Source, tuple[str, str]]) -> Mapping[str, Sequence[Facts]]:
     found: dict[str, list[Facts]] = {}
     for fact in facts:
-        if fact[:3] in where:
-            found.setdefault(where[fact[:3]][0], []).append(fact)
+        if fact.source in where:
+            found.setdefault(where[fact.source][0], []).append(fact)
     return found
 
 

@@ -166,7 +166,7 @@ class MemberState:
             self.seen[source] = max(one.chunk.last_offset, self.seen.get(source, -1))
         rows = self._rows(own, lines)
         follower = blobs.load(self.states[-1][1], lines) if self.states else follow.make(self.key)
-        follower.update_files(follow.gone, {file for _, _, file in self.sources})
+        follower.update_files(follow.gone, {file for _, _, file, _ in self.sources})
         done = 0
         for stop_ms in self._stops(own, follow.late_ms):
             end = bisect_right(rows, stop_ms, key=itemgetter(0))
@@ -318,4 +318,5 @@ def unpack_kept(kept: Kept) -> list[Packed]:
 
 
 def _rename(source: Source, names: Mapping[str, str]) -> Source:
-    return (*source[:2], names.get(source[2], source[2]))
+    group, client_id, file, program = source
+    return group, client_id, names.get(file, file), program

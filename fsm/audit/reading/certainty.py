@@ -115,7 +115,7 @@ def lower_uncertain(
     less than two seconds, other `LOSSES` always.
     """
     since: dict[str, int] = {}
-    for (_, client, file), key in members.items():
+    for (_, client, file, _), key in members.items():
         if file in files and (ms := files[file].find_missed_ms(client)) is not None:
             since[key.member] = min(ms, since.get(key.member, ms))
     for found in findings:

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 
 from fsm.audit.coordinator.assignments import add_topic_names
 from fsm.audit.hygiene.identity import Facts, facts_of
-from fsm.audit.reading.records import Chunk, Line, Row, pack, to_row
+from fsm.audit.reading.records import Chunk, Line, Row, Source, pack, to_row
 from fsm.audit.reading.scanning import Parsed, Scanner, parse_all
 from fsm.logs import Format, clients
 from fsm.logs.layouts.layout import signs_of
@@ -254,7 +254,7 @@ def _take_all(found: Iterable[Parsed], signs: Words, summary: PieceSummary, reco
         for parsed in found:
             summary.take(parsed, signs)
             if parsed.records:
-                records.take(parsed.records, parsed.entry)
+                records.take(parsed)
     except READ_ERRORS as problem:
         why = getattr(problem, "strerror", None) or problem
         summary.error = str(why) if isinstance(problem, PackedError) else f"{type(problem).__name__}: {why}"
@@ -271,24 +271,28 @@ class SourceRecords:
     def __init__(self, piece: Piece, cluster: str = "") -> None:
         self.piece = piece
         self.cluster = cluster
-        self.rows: tuple[dict[tuple[str, str], list[Row]], ...] = ({}, {})
-        """Those of members, and those of coordinators, by group and client id."""
+        self.rows: tuple[dict[Source, list[Row]], ...] = ({}, {})
+        """Those of members, and those of coordinators, by source."""
         self.names: dict[str, str] = {}
 
-    def take(self, found: Iterable[TraceRecord], entry: Entry) -> None:
+    def take(self, parsed: Parsed) -> None:
+        entry, format_, found = parsed
         line = Line(entry.number, first_line(entry.data))
-        for seq, record in enumerate(found):
+        find_program = format_.find_program if format_ is not None else None
+        program = find_program(entry.data.decode("utf-8", "replace")) if find_program is not None else ""
+        for seq, record in enumerate(found or ()):
             group = self.cluster + record.group if record.group else ""
             coordinator = record.thread == THREAD
             if coordinator and record.kind is Kind.TOPIC_NAMES:
                 add_topic_names(self.names, record.settings)
             row = to_row(record, group, (entry.offset, seq), line)
-            self.rows[coordinator].setdefault((group, record.client_id), []).append(row)
+            source = group, record.client_id, self.piece.file, program
+            self.rows[coordinator].setdefault(source, []).append(row)
 
     def of_piece(self, summary: PieceSummary) -> PieceRecords:
-        facts = facts_of(self.rows[False], self.piece.file)
+        facts = facts_of(self.rows[False])
         return PieceRecords(summary, facts, list(self._chunks(False)), list(self._chunks(True)), self.names)
 
     def _chunks(self, coordinator: bool) -> Iterator[Chunk]:
-        for (group, client_id), rows in sorted(self.rows[coordinator].items()):
-            yield from pack(group, client_id, self.piece.file, self.piece.start, rows)
+        for source, rows in sorted(self.rows[coordinator].items()):
+            yield from pack(source, self.piece.start, rows)

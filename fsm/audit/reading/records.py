@@ -1,8 +1,8 @@
 """Packed records: chunks of one source, as they are sent from pieces of files to groups.
 
-A source is (group, client id, file) as printed. A chunk holds some of its records by time, with the place, number and
-text of their lines; a packed record takes some hundred bytes. The records of one group are kept packed, on disk if
-there are many, and unpacked a few chunks at a time.
+A source is (group, client id, file, program) as printed. A chunk holds some of its records by time, with the place,
+number and text of their lines; a packed record takes some hundred bytes. The records of one group are kept packed, on
+disk if there are many, and unpacked a few chunks at a time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import IO, Any, NamedTuple
 from fsm.audit.rows import Place, Seen
 from fsm.trace import Kind, TraceRecord
 
-Source = tuple[str, str, str]
-"""(group, client id, file) of a record; the group may be empty."""
+Source = tuple[str, str, str, str]
+"""(group, client id, file, program) of a record; the group may be empty. The program is the process that printed it, as
+a collector names it, and mostly empty."""
 
 Row = tuple[Any, ...]
 """A record in a chunk: its position (`TIME`, `OFFSET`, `SEQ`), its line, and its fields."""
@@ -59,6 +60,7 @@ class Chunk(NamedTuple):
     """As printed, like the client id."""
     client_id: str
     file: str
+    program: str
     piece: int
     """Start of the piece they were read from, in bytes."""
     lines_before: int
@@ -70,10 +72,10 @@ class Chunk(NamedTuple):
 
     @property
     def source(self) -> Source:
-        return self.group, self.client_id, self.file
+        return self.group, self.client_id, self.file, self.program
 
 
-def pack(group: str, client_id: str, file: str, piece: int, rows: Iterable[Row]) -> Iterator[Chunk]:
+def pack(source: Source, piece: int, rows: Iterable[Row]) -> Iterator[Chunk]:
     """Packs the rows of one source, given in file order, in chunks."""
     given = list(rows)
     for start in range(0, len(given), ROWS):
@@ -82,7 +84,7 @@ def pack(group: str, client_id: str, file: str, piece: int, rows: Iterable[Row])
         first_offset, last_offset = min(offsets), max(offsets)
         own.sort(key=IN_ORDER)
         packed = marshal.dumps(own)
-        yield Chunk(group, client_id, file, piece, 0, own[0][TIME], first_offset, last_offset, packed)
+        yield Chunk(*source, piece, 0, own[0][TIME], first_offset, last_offset, packed)
 
 
 def unpack(packed: bytes) -> list[Row]:

@@ -21,7 +21,7 @@ OF_FILE = "\0"
 """Prefix of the key of rows that belong to no group and are counted by file."""
 BY_FILE = ("file", "kind", "piece")
 """The order in which `route` reads rows."""
-BY_GROUP = ("key", "kind", "file", "piece", "group", "client_id", "first_ms", "first_offset")
+BY_GROUP = ("key", "kind", "file", "piece", "group", "client_id", "program", "first_ms", "first_offset")
 """The order in which groups receive rows, the same in every run."""
 
 
@@ -50,7 +50,7 @@ def send(found: PieceRecords) -> Iterator[Sent]:
 
 def to_file(kind: int, file: str, piece: int, values: Sequence[Any]) -> Sent:
     plain = [dict(value) if isinstance(value, dict) else value for value in values]
-    return Sent(file, kind, Chunk("", "", file, piece, 0, 0, 0, 0, marshal.dumps(plain)))
+    return Sent(file, kind, Chunk("", "", file, "", piece, 0, 0, 0, 0, marshal.dumps(plain)))
 
 
 def values_of(sent: Sent) -> list[Any]:
@@ -103,7 +103,7 @@ def _send_facts(
 ) -> Iterator[Sent]:
     by_home: dict[str, list[Facts]] = {}
     for one in facts:
-        home = where.get((one.group, one.client_id, one.file))
+        home = where.get(one.source)
         if home is not None:
             by_home.setdefault(home[0], []).append(one)
     for home_group, own in sorted(by_home.items()):

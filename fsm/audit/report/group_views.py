@@ -97,7 +97,7 @@ def overview(audit: GroupAudit) -> Overview | None:
 
 
 def _describe_coverage(audit: GroupAudit, whole: bool) -> str:
-    doubted = (audit.files[file].is_doubtful(client) for _, client, file in audit.members if file in audit.files)
+    doubted = (audit.files[file].is_doubtful(client) for _, client, file, _ in audit.members if file in audit.files)
     return NOT_UNDERSTOOD if any(doubted) else "whole" if whole else "unknown"
 
 
@@ -148,7 +148,7 @@ def _members(audit: GroupAudit, known: Overview, highlights: Highlights) -> tupl
     by_number = sorted(audit.rows.lives, key=attrgetter("member", "number"))
     for life, covered in zip(by_number, audit.coverage, strict=True):
         lives.setdefault(life.member, []).append((life, covered))
-    read = {(key.member, file) for (_, _, file), key in audit.members.items() if file in audit.files}
+    read = {(key.member, file) for (_, _, file, _), key in audit.members.items() if file in audit.files}
     missed = Counter[str]()
     for name, file in sorted(read):
         missed[name] += audit.files[file].missed

@@ -51,7 +51,7 @@ def _sort_streams(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     times = [int(time) if isinstance(time := row.get("time"), str) and time.isdecimal() else -1 for row in rows]
     if -1 in times:
         return rows
-    falls = sum(a > b for a, b in pairwise(times)) > len(times) / 2
+    falls = sum(a > b for a, b in pairwise(times)) > sum(a < b for a, b in pairwise(times))
     order = range(len(rows))
     return [rows[i] for i in sorted(reversed(order) if falls else order, key=times.__getitem__)]
 

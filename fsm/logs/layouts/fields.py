@@ -67,6 +67,8 @@ class Roles(NamedTuple):
     """The fields that distinguish the programs that share a file."""
     time_row: str = ""
     """The timestamp format, if a single line is ambiguous."""
+    program: tuple[str, ...] = ()
+    """The fields that name the process: its pod, or else its container, host, unit and process id."""
 
 
 def flatten(fields: object) -> dict[str, Any]:
@@ -384,7 +386,22 @@ def roles_of(samples: Sequence[dict[str, Any]], text: str, clock: stamps.Clock) 
         _choose_field(often, _score_pid),
         tuple(sorted(path for path in often if _STREAM.fullmatch(path.lower()))),
         "day_month_year" if any(_is_day_first(one, clock) for one in read) else "",
+        find_program(often),
     )
+
+
+def find_program(paths: Iterable[str]) -> tuple[str, ...]:
+    """The fields that name the process that printed a line."""
+    named = sorted(paths)
+    pods = tuple(path for path in named if _POD.fullmatch(path.lower()))
+    return pods or tuple(path for path in named if _PROCESS.fullmatch(path.lower()))
+
+
+_POD = re.compile(r"(?:.*[._])?pod(?:[._]?(?:name|id|uid))?|.*podname")
+_PROCESS = re.compile(
+    r"(?:.*[._])?(?:container_?(?:id|name)?|container\.(?:id|name)|host|host\.?name|instance|unit|log_?stream(?:_?name)?"
+    r"|pid|process_?id|process\.pid|roleinstance)"
+)
 
 
 _STREAM = re.compile(

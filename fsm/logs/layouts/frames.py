@@ -28,6 +28,8 @@ class Peeled(NamedTuple):
     stream: str = ""
     partial: bool = False
     """The next line of the stream continues this one."""
+    program: str = ""
+    """The process that printed the line, if the frame names it."""
 
 
 _CRI = re.compile(
@@ -79,7 +81,7 @@ class Found:
 
     def peel(self, line: str) -> Peeled | None:
         match = self._before.match(line)
-        return Peeled(line[match.end() :], stream=match[1]) if match is not None else None
+        return Peeled(line[match.end() :], stream=match[1], program=match[1]) if match is not None else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,8 @@ class Named:
     framing: bool
     head: str = ""
     """The header row of a table."""
+    programs: tuple[int, ...] = ()
+    """The slots of `before` that name the process."""
 
     def peel(self, line: str) -> Peeled | None:
         return _peel(self, line) if len(line) > _LONG else _peel_cached(self, line)
@@ -137,15 +141,25 @@ def _peel(frame: Named, line: str) -> Peeled | None:
     texts = {role: structured.text_of(structured.value_at(values, path)) for role, path in frame.paths}
     time: object = _epoch_time(values, roles.time) if roles.time else None
     stream = [structured.text_of(structured.value_at(values, path)) for path in roles.stream]
+    program = [structured.text_of(structured.value_at(values, path)) for path in roles.program]
     if before and frame.before is not None:
         match = frame.before.pattern.match(before)
         slots = list(zip(frame.before.roles, match.groups(), strict=True)) if match else []
         time = time if time is not None else dict(slots).get("time")
         stream += [word for role, word in slots if role != "time"]
+        program += [slots[i][1] for i in frame.programs] if slots else []
     if "error" in texts:
         texts["error"] = texts["error"].strip("\n").partition("\n")[0]
     partial = frame.whole_lines and not text.endswith("\n")
-    return Peeled(text.removesuffix("\n"), time, **texts, fields=values, stream="\0".join(stream), partial=partial)
+    return Peeled(
+        text.removesuffix("\n"),
+        time,
+        **texts,
+        fields=values,
+        stream="\0".join(stream),
+        partial=partial,
+        program=" ".join(filter(None, program)),
+    )
 
 
 _LONG, _MOST_CACHED = 2000, 2000

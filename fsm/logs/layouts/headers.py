@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -221,6 +221,42 @@ def roles_of(tokens: Sequence[Token], rows: Sequence[Sequence[str]]) -> tuple[st
         if best[0] > 0:
             roles[best[1]] = role
     return tuple(roles)
+
+
+def find_program_slots(header: Header, lines: Iterable[str], *, timed: bool = False) -> tuple[int, ...]:
+    """The slots in which a collector names the process that printed a line: what looks like the name of a pod, a
+    container or a host before the last time of the header, or anywhere if the time is `timed`, elsewhere in the line;
+    syslog's host, and the process id behind its tag."""
+    kinds = [token.kind for token in header.tokens if token.kind in SLOTS]
+    last = len(kinds) if timed else max((i for i, kind in enumerate(kinds) if kind == "time"), default=0)
+    rows = [match.groups() for line in lines if last and (match := header.pattern.match(line))]
+    found = set(_find_syslog_slots(header) if "time" in kinds else ())
+    for i in range(last):
+        if header.roles[i] in ("word", "logger"):
+            names = sum(_PROCESS_NAME.fullmatch(row[i].strip()) is not None for row in rows)
+            found |= {i} if names > len(rows) / 2 else set()
+    return tuple(sorted(found))
+
+
+_PROCESS_NAME = re.compile(r"(?:[a-z]+/)?(?=\S*\d)[a-zA-Z][a-zA-Z0-9]*[-_.@][\w.@/-]+", re.ASCII)
+
+
+def _find_syslog_slots(header: Header) -> Iterator[int]:
+    """The slots of the host, which follows the first time of syslog, and of the process id, as `[4711]:` behind a
+    word."""
+    tokens = header.tokens
+    slot = times = 0
+    for i, token in enumerate(tokens):
+        before, behind = tokens[max(0, i - 2) : i], tokens[i + 1 : i + 3]
+        after_time = times == 1 and token.kind == "word" and [one.kind for one in before] == ["time", "blank"]
+        is_host = after_time and (before[0].what.startswith("syslog") or tokens[0].what == "<")
+        is_id = (
+            token == ("inner", "[") and i > 1 and before[0].kind == "word" and [o.what for o in behind] == ["]", ":"]
+        )
+        if (is_host and header.roles[slot] != "level") or is_id:
+            yield slot
+        times += token.kind == "time"
+        slot += token.kind in SLOTS
 
 
 def _measure_share(values: Sequence[str], fits: re.Pattern[str]) -> float:

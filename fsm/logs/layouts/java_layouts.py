@@ -16,6 +16,7 @@ from typing import Any
 
 from fsm.logs import Client, Message
 from fsm.logs.layouts.ends import understand
+from fsm.logs.layouts.fields import find_program, flatten, text_of
 from fsm.logs.reading.entries import LINE_LIMIT
 from fsm.trace import TraceRecord
 
@@ -67,6 +68,12 @@ def ecs(entry: str, zone: tzinfo) -> Message | None:
     error = _get_first_line(_get_text(fields, "error.stack_trace")) or _get_text(fields, "error.type")
     level, thread, pid = (_get_text(fields, name) for name in ("log.level", "process.thread.name", "process.pid"))
     return Message(ts_ms, text, level, logger, thread, error, pid, fields)
+
+
+def find_ecs_program(entry: str) -> str:
+    """The process that printed a JSON line, by its fields."""
+    values = flatten(_parse_json(entry.partition("\n")[0]))
+    return " ".join(filter(None, (text_of(values[path]) for path in find_program(values))))
 
 
 def kafka_line(message: Message) -> str:

@@ -15,7 +15,7 @@ from fsm.logs import LEARNED, Client, Format, Message, clients
 from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import strip_context, understand, words_of
-from fsm.logs.layouts.frames import Frame, Named, Peeled, clean, peel_all
+from fsm.logs.layouts.frames import Found, Frame, Named, Peeled, clean, peel_all
 from fsm.logs.layouts.headers import HEADER_LIMIT, Header
 from fsm.logs.layouts.java_layouts import without_trace
 from fsm.logs.reading.blocks import Words, words
@@ -78,6 +78,8 @@ class Layout:
     description: Description = NO_DESCRIPTION
     understood: frozenset[str] = frozenset()
     """The clients whose messages were understood in the sampled lines."""
+    programs: tuple[tuple[int, ...], ...] = ()
+    """The slots of each header that name the process."""
 
     @cached_property
     def by_lines(self) -> bool:
@@ -222,6 +224,25 @@ class Layout:
         return text
 
     @cached_property
+    def names_programs(self) -> bool:
+        """Whether a collector names the process that printed a line."""
+        return any(self.programs) or any(
+            isinstance(frame, Found) or (isinstance(frame, Named) and (frame.roles.program or frame.programs))
+            for frame in self.frames
+        )
+
+    def find_program(self, entry: str) -> str:
+        """The process that printed an entry, as its collector names it; empty if it does not."""
+        unframed, peeled = self._peel(clean(entry))
+        named = [one.program for one in peeled]
+        for header, slots in zip(self.headers, self.programs, strict=False):
+            match = header.pattern.match(unframed or "") if slots else None
+            if match is not None:
+                named += [match[1 + slot].strip() for slot in slots]
+                break
+        return " ".join(filter(None, named))
+
+    @cached_property
     def quoted(self) -> bool:
         """Whether the messages in a text log are quoted."""
         return self.after is not None and self.after.describe().startswith('"')
@@ -342,7 +363,17 @@ def _make_format(layout: Layout, begins: Begins, client: Client) -> Format:
     def parse(entry: str, zone: tzinfo) -> Sequence[TraceRecord] | None:
         return layout.records(client, entry, zone)
 
-    return Format(client.name, LEARNED, _ANY_BYTE, begins, marks_of((client,)), parse, client.marks, client=client)
+    return Format(
+        client.name,
+        LEARNED,
+        _ANY_BYTE,
+        begins,
+        marks_of((client,)),
+        parse,
+        client.marks,
+        client=client,
+        find_program=layout.find_program if layout.names_programs else None,
+    )
 
 
 _ANY_BYTE = bytes(range(256))

@@ -28,7 +28,7 @@ from fsm.logs.layouts import fields as structured
 from fsm.logs.layouts import stamps
 from fsm.logs.layouts.ends import find_end, find_line_end, find_tail, have_end_fields, strip_end, words_of
 from fsm.logs.layouts.frames import GAP, Found, Frame, Named, Numbered, Parts, clean
-from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, find_commonest, split
+from fsm.logs.layouts.headers import HEADER_LIMIT, SLOTS, Header, Token, find_commonest, find_program_slots, split
 from fsm.logs.layouts.layout import ENDS, GAPS, Description, Layout, marks_of, signs_of
 from fsm.logs.reading.entries import CONTINUES, LINE_LIMIT
 
@@ -193,6 +193,7 @@ def _make_layout(frames: tuple[Frame, ...], headers: Sequence[Header], lines: Se
         stream_groups,
         sample.clock,
         indent=_find_indent(lines, headers),
+        programs=tuple(find_program_slots(header, lines) for header in headers),
         line_end=find_line_end(lines, headers, after, repeated),
     )
 
@@ -341,9 +342,11 @@ def _find_repeated(
 ) -> tuple[re.Pattern[str] | None, int, tuple[int, ...]]:
     """The part of the header that continuation lines have, too, its number of tokens, and its slots that distinguish
     programs."""
-    others = [line for line in lines if line.strip() and not any(h.pattern.match(line) for h in headers)]
+    first: list[str] = []
+    others: list[str] = []
+    for line in filter(str.strip, lines):
+        (first if any(header.pattern.match(line) for header in headers) else others).append(line)
     tokens = headers[0].tokens if headers and len(others) > 1 else ()
-    first = [line for line in lines if tokens and headers[0].pattern.match(line)][:MOST_SAMPLES]
     fits: list[tuple[int, re.Pattern[str], int]] = []
     for end in range(1, len(tokens)):
         if tokens[end - 1].kind == "blank":
@@ -458,13 +461,15 @@ def _find_named(name: str, read: structured.Reader, seen: _Lines, *, sure: bool 
     if not text or (sure and not known):
         return None
     befores = [before for before, _ in rows if before]
+    header = find_commonest(map(split, befores), most=1)[0] if len(befores) > len(rows) // 2 else None
     return Named(
         name,
         read,
         structured.roles_of(flat, text, seen.sample.clock),
-        find_commonest(map(split, befores), most=1)[0] if len(befores) > len(rows) // 2 else None,
+        header,
         whole_lines=_contain_line_feeds(read, text, seen.lines),
         framing=False,
+        programs=find_program_slots(header, befores, timed=True) if header is not None else (),
     )
 
 

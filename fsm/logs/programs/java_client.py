@@ -21,6 +21,7 @@ from fsm.logs.layouts.java_layouts import (
     SPRING_HEADER,
     SPRING_REACH,
     ecs,
+    find_ecs_program,
     kafka,
     reading,
     spring,
@@ -356,10 +357,10 @@ _SPRING_NEEDLES = (*_CLASSES, b"_GROUP_HEARTBEAT ")
 _ECS_NEEDLES = (*_CLASSES, b'.NetworkClient"')
 
 FORMATS = tuple(
-    Format("java", name, first, header, candidate, reading(layout, CLIENT), needles, reach)
-    for name, first, header, reach, layout, candidate, needles in (
-        ("kafka", b"[", KAFKA_HEADER, KAFKA_REACH, kafka, _KAFKA_CANDIDATE, _KAFKA_NEEDLES),
-        ("spring", b"12", SPRING_HEADER, SPRING_REACH, spring, _SPRING_CANDIDATE, _SPRING_NEEDLES),
-        ("json", b"{", ECS_HEADER, ECS_REACH, ecs, _ECS_CANDIDATE, _ECS_NEEDLES),
+    Format("java", name, first, header, candidate, reading(layout, CLIENT), needles, reach, find_program=find_program)
+    for name, first, header, reach, layout, candidate, needles, find_program in (
+        ("kafka", b"[", KAFKA_HEADER, KAFKA_REACH, kafka, _KAFKA_CANDIDATE, _KAFKA_NEEDLES, None),
+        ("spring", b"12", SPRING_HEADER, SPRING_REACH, spring, _SPRING_CANDIDATE, _SPRING_NEEDLES, None),
+        ("json", b"{", ECS_HEADER, ECS_REACH, ecs, _ECS_CANDIDATE, _ECS_NEEDLES, find_ecs_program),
     )
 )

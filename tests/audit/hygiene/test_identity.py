@@ -10,13 +10,15 @@ from fsm.audit.reading.records import Line, to_row
 from fsm.trace import Kind, TraceRecord
 
 
-def facts(file: str, member_id: str, first_ms: int, last_ms: int, *, starts: int = 0, group: str = "g") -> Facts:
-    return Facts(group, "c", file, member_id, first_ms, last_ms, starts)
+def facts(
+    file: str, member_id: str, first_ms: int, last_ms: int, *, starts: int = 0, group: str = "g", program: str = ""
+) -> Facts:
+    return Facts(group, "c", file, program, member_id, first_ms, last_ms, starts)
 
 
 def names(*known: Facts) -> dict[str, str]:
     """The member of each file."""
-    return {file: key.member + ("?" if key.shared else "") for (_, _, file), key in identify(known).items()}
+    return {file: key.member + ("?" if key.shared else "") for (_, _, file, _), key in identify(known).items()}
 
 
 def test_one_file_is_one_member():
@@ -43,7 +45,7 @@ def test_rotated_files_are_one_member_oldest_first():
     known = [facts("a.log", "x", 200, 300), facts("a.log.1", "x", 100, 200), facts("a.log.2.gz", "x", 0, 100)]
     keys = identify(known)
     assert {k.member for k in keys.values()} == {"c"}
-    assert [keys["g", "c", f].rank for f in ("a.log.2.gz", "a.log.1", "a.log")] == [0, 1, 2]
+    assert [keys["g", "c", f, ""].rank for f in ("a.log.2.gz", "a.log.1", "a.log")] == [0, 1, 2]
 
 
 def test_a_restart_in_a_new_file_is_the_same_member():
@@ -68,6 +70,49 @@ def test_two_ids_at_once_in_one_file_are_mixed():
     assert names(facts("all.log", "x", 0, 100), facts("all.log", "y", 50, 150)) == {"all.log": "c?"}
 
 
+def of_programs(*known: Facts) -> dict[str, str]:
+    """The member of each program."""
+    return {program: key.member + ("?" if key.shared else "") for (*_, program), key in identify(known).items()}
+
+
+def test_programs_of_one_file_are_members_of_their_own():
+    """A collector names them; what it names is part of the member's name, like a file."""
+    known = [facts("all.log", "x", 0, 100, program="p-1"), facts("all.log", "y", 50, 150, program="p-2")]
+    assert of_programs(*known) == {"p-1": "c (p-1)", "p-2": "c (p-2)"}
+    nameless = [one._replace(member_id="") for one in known]
+    assert of_programs(*nameless) == {"p-1": "c (p-1)", "p-2": "c (p-2)"}
+
+
+def test_a_program_that_takes_over_from_another_is_a_restart():
+    """The pod has another name after a deployment."""
+    known = [facts("all.log", "x", 0, 100, program="p-1"), facts("all.log", "y", 500, 900, program="p-2")]
+    assert of_programs(*known) == {"p-1": "c", "p-2": "c"}
+
+
+def test_one_process_under_two_names_is_not_split():
+    """What looked like the name of a program is something else."""
+    known = [facts("all.log", id_, 0, 100, program=program) for id_ in ("x", "y") for program in ("out", "err")]
+    assert of_programs(*known) == {"out": "c?", "err": "c?"}
+
+
+def test_programs_that_write_to_several_files_go_on_there():
+    """A collector begins a new file now and then; the clients print no ids."""
+    spans = {"a.json": (0, 100), "b.json": (90, 200)}
+    known = [facts(file, "", *span, program=p) for file, span in spans.items() for p in ("p-1", "p-2")]
+    assert of_programs(*known) == {"p-1": "c (p-1)", "p-2": "c (p-2)"}
+    keys = identify(known)
+    assert [keys["g", "c", file, "p-1"].rank for file in spans] == [0, 1]
+
+
+def test_a_record_without_client_id_belongs_to_the_client_of_its_program():
+    """Or of its file, if nobody else writes there."""
+    known = [facts("all.log", i, 0, 100, program=p) for i, p in (("x", "p-1"), ("y", "p-2"))]
+    nameless = [Facts("", "", "all.log", p, "", 0, 100) for p in ("p-1", "p-3")]
+    keys = identify([*known, *nameless])
+    assert keys["", "", "all.log", "p-1"].member == "c (p-1)"
+    assert ("", "", "all.log", "p-3") not in keys
+
+
 def test_ids_that_follow_one_another_are_one_process():
     """A classic member gets a new id when it rejoins."""
     assert names(facts("a.log", "x", 0, 100), facts("a.log", "y", 120, 150)) == {"a.log": "c"}
@@ -76,9 +121,9 @@ def test_ids_that_follow_one_another_are_one_process():
 def test_a_record_without_group_belongs_to_the_only_group_of_its_client():
     """Where a client id has two groups in a file, nobody knows."""
     known = [facts("a.log", "x", 0, 100), facts("a.log", "", 5, 6, group="")]
-    assert identify(known)["", "c", "a.log"].group == "g"
+    assert identify(known)["", "c", "a.log", ""].group == "g"
     other = [*known, facts("a.log", "z", 0, 100, group="h")]
-    assert ("", "c", "a.log") not in identify(other)
+    assert ("", "c", "a.log", "") not in identify(other)
 
 
 def test_facts_are_spans_and_starts_of_each_id():
@@ -89,9 +134,9 @@ def test_facts_are_spans_and_starts_of_each_id():
         TraceRecord(7, Kind.JOINED, "g", "c", "x"),
     ]
     rows = [to_row(record, "g", (0, 0), Line(1, "")) for record in records]
-    assert facts_of({("g", "c"): rows}, "f") == [
-        Facts("g", "c", "f", "", 5, 9, 1),
-        Facts("g", "c", "f", "x", 7, 7, 0),
+    assert facts_of({("g", "c", "f", "p"): rows}) == [
+        Facts("g", "c", "f", "p", "", 5, 9, 1),
+        Facts("g", "c", "f", "p", "x", 7, 7, 0),
     ]
 
 

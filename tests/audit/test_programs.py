@@ -1,0 +1,128 @@
+"""Pods of one deployment whose clients have the same id, in one stream: a collector names the pod beside each line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import memory
+import pytest
+import recordings
+from transform import entries, when_ms
+
+CLIENT_ID = re.compile(rb"(?<=clientId=)[^,\]\s]+|(?<=[|\[])\w+(?=#consumer-\d)")
+PODS = ("orders-5d8f7c9b6d-x2k4z", "orders-5d8f7c9b6d-q8hjm", "orders-5d8f7c9b6d-7tw2p", "orders-5d8f7c9b6d-bbc9d")
+
+
+class Line(NamedTuple):
+    ts_ms: int
+    pod: str
+    text: str
+
+    @property
+    def iso(self) -> str:
+        return f"{datetime.fromtimestamp(self.ts_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{self.ts_ms % 1000:03}000000Z"
+
+    @property
+    def syslog(self) -> str:
+        return f"{datetime.fromtimestamp(self.ts_ms // 1000, UTC):%b %d %H:%M:%S}"
+
+
+def each(line: Callable[[Line], str]) -> Callable[[list[Line]], str]:
+    return lambda given: "".join(line(one) + "\n" for one in given)
+
+
+def loki(given: list[Line]) -> str:
+    """The newest lines first, stream by stream."""
+    streams: dict[str, list[list[str]]] = {}
+    for one in reversed(given):
+        streams.setdefault(one.pod, []).append([f"{one.ts_ms}000000", one.text])
+    result = [{"stream": {"app": "orders", "pod": pod}, "values": values} for pod, values in streams.items()]
+    return json.dumps({"status": "success", "data": {"resultType": "streams", "result": result}})
+
+
+WRITERS: dict[str, Callable[[list[Line]], str]] = {
+    "json": each(lambda e: json.dumps({"@timestamp": e.iso, "kubernetes": {"pod": {"name": e.pod}}, "log": e.text})),
+    "loki": loki,
+    "stern": each(lambda e: f"{e.pod} orders {e.text}"),
+    "kubectl": each(lambda e: f"[pod/{e.pod}/orders] {e.text}"),
+    "compose": each(lambda e: f"orders-{PODS.index(e.pod) + 1}  | {e.text}"),
+    "grep": each(lambda e: f"logs/{e.pod}.log:{e.text}"),
+    "journald": each(
+        lambda e: json.dumps(
+            {
+                "__REALTIME_TIMESTAMP": f"{e.ts_ms}000",
+                "_HOSTNAME": "node-1",
+                "_PID": str(4000 + PODS.index(e.pod)),
+                "SYSLOG_IDENTIFIER": "orders",
+                "MESSAGE": e.text,
+            }
+        )
+    ),
+    "syslog": each(lambda e: f"<14>{e.syslog} {e.pod} orders[1]: {e.text}"),
+    "pids": each(lambda e: f"{e.syslog} node-1 orders[{4000 + PODS.index(e.pod)}]: {e.text}"),
+}
+
+
+def alike(logs: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The logs of clients that all have one id."""
+    return {
+        f"{pod}.log": CLIENT_ID.sub(b"consumer-orders-1", log)
+        for pod, (_, log) in zip(PODS, sorted(logs.items()), strict=False)
+    }
+
+
+def put_in_one_stream(logs: Mapping[str, bytes]) -> list[Line]:
+    """The lines of all logs by time."""
+    every: list[Line] = []
+    for file, log in sorted(logs.items()):
+        at_ms = 0
+        for entry in entries(log):
+            at_ms = when_ms(entry) or at_ms
+            every += [Line(at_ms, file.removesuffix(".log"), text) for text in entry.decode().split("\n")]
+    return sorted(every, key=lambda line: line.ts_ms)
+
+
+def judge(files: Mapping[str, bytes]) -> Counter[tuple[object, ...]]:
+    """What was found, without the names of members."""
+    found = memory.audit(files).findings
+    return Counter((one.kind, one.severity, one.start_ms, one.end_ms, one.partitions) for one in found)
+
+
+def check(logs: Mapping[str, bytes]) -> None:
+    """That all writers' streams are judged like the files."""
+    same = alike(logs)
+    expected, lines = judge(same), put_in_one_stream(same)
+    found = {how: judge({"all.log": write(lines).encode()}) for how, write in WRITERS.items()}
+    assert found == dict.fromkeys(WRITERS, expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("java", "i_j04_slow_revoke"),
+        ("java", "i_j07_maxpoll"),
+        ("librdkafka", "c02_two"),
+        ("client", "aiokafka.sigstop"),
+    ],
+)
+def test_pods_in_one_stream_are_judged_as_if_each_had_a_file(kind: str, name: str) -> None:
+    check(recordings.logs(kind)[name])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["java", "librdkafka", "old", "weak-spot"])
+def test_so_are_those_of_every_recording(kind: str) -> None:
+    for logs in recordings.logs(kind).values():
+        if 2 <= len(logs) <= len(PODS):
+            check(logs)
+
+
+def test_workers_of_connect_in_one_stream_keep_the_lines_without_a_name() -> None:
+    logs = dict(zip((f"{pod}.log" for pod in PODS), recordings.logs("connect")["s14_failing"].values(), strict=False))
+    lines = put_in_one_stream(logs)
+    assert judge({"all.log": WRITERS["stern"](lines).encode()}) == judge(logs)
